@@ -1,0 +1,2 @@
+//! Test servers that compute, wait and answer.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The load generator: planned instants, outcome classes, three latencies.
+#![forbid(unsafe_code)]

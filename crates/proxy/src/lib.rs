@@ -1,0 +1,2 @@
+//! The proxy engine: listeners, sessions, server connections, health probes.
+#![forbid(unsafe_code)]
