@@ -1,0 +1,172 @@
+//! Every way a proxied request can end: its name, whose fault it is, what the client was told.
+//!
+//! The counterpart of HAProxy's termination states. Each request ends in exactly one of these;
+//! each has a counter, and its name stands in the access log line.
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Ending {
+    /// The server's answer reached the client whole, whatever its status.
+    Complete,
+    /// The connection became a tunnel (Upgrade) and was closed by either side.
+    Tunnel,
+    /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
+    ClientBad,
+    /// The client took too long to send its head or body: 408.
+    ClientTimeout,
+    /// The client went away before its request or the answer was through.
+    ClientGone,
+    /// Every server of every group is down: 503.
+    NoServer,
+    /// Every group is full and the service sheds: 503 with Retry-After.
+    Shed,
+    /// Every group is full and the queue is, too: 503 with Retry-After.
+    QueueFull,
+    /// The request waited in the queue for as long as the service allows: 503 with Retry-After.
+    QueueTimeout,
+    /// The server refused the connection or could not be reached: 502.
+    ConnectRefused,
+    /// The server did not accept the connection in time: 504.
+    ConnectTimeout,
+    /// The server closed or reset the connection before its answer: 502.
+    ServerReset,
+    /// The server did not begin its answer in time: 504.
+    ServerTimeout,
+    /// The server's answer was not valid HTTP, or its head was over the limits: 502.
+    ServerBad,
+    /// The server's answer broke off on the way to the client: the client's connection is cut.
+    ServerCut,
+    /// The server paused too long in the middle of its answer: the client's connection is cut.
+    ServerStalled,
+    /// loadline stopped before the request was through and its drain time was over.
+    Drained,
+    /// loadline ran out of a resource of its own (descriptors, ports): 503.
+    Internal,
+}
+
+/// Whose fault an ending is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nobody's: the request is through.
+    None,
+    /// The client's.
+    Client,
+    /// The server's; counts towards its ejection.
+    Server,
+    /// There was no capacity for it.
+    Capacity,
+    /// loadline's own.
+    Proxy,
+}
+
+impl Ending {
+    /// Every ending, in the order of their counters.
+    pub const ALL: [Self; 18] = [
+        Self::Complete,
+        Self::Tunnel,
+        Self::ClientBad,
+        Self::ClientTimeout,
+        Self::ClientGone,
+        Self::NoServer,
+        Self::Shed,
+        Self::QueueFull,
+        Self::QueueTimeout,
+        Self::ConnectRefused,
+        Self::ConnectTimeout,
+        Self::ServerReset,
+        Self::ServerTimeout,
+        Self::ServerBad,
+        Self::ServerCut,
+        Self::ServerStalled,
+        Self::Drained,
+        Self::Internal,
+    ];
+
+    /// The name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Tunnel => "tunnel",
+            Self::ClientBad => "client-bad",
+            Self::ClientTimeout => "client-timeout",
+            Self::ClientGone => "client-gone",
+            Self::NoServer => "no-server",
+            Self::Shed => "shed",
+            Self::QueueFull => "queue-full",
+            Self::QueueTimeout => "queue-timeout",
+            Self::ConnectRefused => "connect-refused",
+            Self::ConnectTimeout => "connect-timeout",
+            Self::ServerReset => "server-reset",
+            Self::ServerTimeout => "server-timeout",
+            Self::ServerBad => "server-bad",
+            Self::ServerCut => "server-cut",
+            Self::ServerStalled => "server-stalled",
+            Self::Drained => "drained",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(self) -> Fault {
+        match self {
+            Self::Complete | Self::Tunnel => Fault::None,
+            Self::ClientBad | Self::ClientTimeout | Self::ClientGone => Fault::Client,
+            Self::NoServer
+            | Self::ConnectRefused
+            | Self::ConnectTimeout
+            | Self::ServerReset
+            | Self::ServerTimeout
+            | Self::ServerBad
+            | Self::ServerCut
+            | Self::ServerStalled => Fault::Server,
+            Self::Shed | Self::QueueFull | Self::QueueTimeout => Fault::Capacity,
+            Self::Drained | Self::Internal => Fault::Proxy,
+        }
+    }
+
+    /// The status the client is told where the server gave none; none where it is too late to
+    /// say anything or nobody is there to hear it.
+    #[must_use]
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            Self::ClientBad => Some(400),
+            Self::ClientTimeout => Some(408),
+            Self::ConnectRefused | Self::ServerReset | Self::ServerBad => Some(502),
+            Self::ConnectTimeout | Self::ServerTimeout => Some(504),
+            Self::NoServer | Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Internal => {
+                Some(503)
+            }
+            Self::Complete
+            | Self::Tunnel
+            | Self::ClientGone
+            | Self::ServerCut
+            | Self::ServerStalled
+            | Self::Drained => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ending_has_its_place_and_a_name_of_its_own() {
+        for (index, ending) in Ending::ALL.iter().enumerate() {
+            assert_eq!(*ending as usize, index);
+            let same = Ending::ALL.iter().filter(|other| other.name() == ending.name());
+            assert_eq!(same.count(), 1);
+        }
+    }
+
+    #[test]
+    fn whoever_is_told_a_server_error_is_not_blamed_for_it() {
+        for ending in Ending::ALL {
+            let told_5xx = ending.status().is_some_and(|status| status >= 500);
+            assert!(!(told_5xx && ending.fault() == Fault::Client), "{}", ending.name());
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The nouns: an edge, regions, listeners, services, groups and servers, as the file says them.
+//!
+//! A [`Fleet`] is plain data that has been checked: indices are in range, names are unique,
+//! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
+//! vouches for that by [`Fleet::check`].
+
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::net::SocketAddr;
+
+use crate::{
+    time::Duration,
+    units::{Bytes, Rate, Ratio},
+};
+
+/// Everything one edge needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// This process.
+    pub edge: Edge,
+    /// Where traffic comes in.
+    pub listeners: Vec<Listener>,
+    /// Where it goes.
+    pub services: Vec<Service>,
+}
+
+/// The process that takes traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// The region this edge is in.
+    pub region: String,
+    /// Worker threads, each with its own listeners and server connections; 0 = one per core.
+    pub threads: u32,
+    /// Where access log lines go; none are written where absent.
+    pub access_log: Option<LogTarget>,
+    /// How long a drain waits for requests in flight before it cuts them.
+    pub drain_timeout: Duration,
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// The standard output.
+    Stdout,
+    /// A file, appended to.
+    File(String),
+}
+
+/// An address that takes traffic for one service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// The address to bind.
+    pub bind: SocketAddr,
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// Index into [`Fleet::services`].
+    pub service: usize,
+    /// Client connections at a time; further ones wait in the kernel's backlog.
+    pub max_connections: u32,
+    /// How long clients may take.
+    pub timeouts: ClientTimeouts,
+    /// How large a head may be.
+    pub limits: HeadLimits,
+    /// What is told to the server about the client.
+    pub forwarded: Forwarded,
+}
+
+/// What a listener speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.0 and HTTP/1.1 in clear.
+    Http,
+}
+
+/// Which headers tell the server about the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// `X-Forwarded-For`, `-Proto` and `-Host`; an incoming `X-Forwarded-For` is extended.
+    XForwarded,
+    /// RFC 7239 `Forwarded`; an incoming one is extended.
+    Rfc7239,
+    /// None; incoming ones pass through.
+    Off,
+}
+
+/// How long a client may take. [`Duration::ZERO`] switches a limit off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientTimeouts {
+    /// From the first byte of a head (or the accept) to its last.
+    pub head: Duration,
+    /// Without a byte in either direction while a message is under way.
+    pub idle: Duration,
+    /// Between two requests of a kept connection.
+    pub keep_alive: Duration,
+}
+
+impl Default for ClientTimeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How large a head may be, of requests and of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// Bytes of the whole head, 256 B to 1 MiB.
+    pub size: Bytes,
+    /// Header fields, 1 to 1000.
+    pub fields: u32,
+}
+
+impl Default for HeadLimits {
+    fn default() -> Self {
+        Self { size: Bytes::new(16 << 10), fields: 100 }
+    }
+}
+
+/// What clients reach; owns groups, a policy, health checks and overload rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Unique name.
+    pub name: String,
+    /// How a server is chosen inside a group.
+    pub policy: PolicyKind,
+    /// What a consistent-hash policy hashes.
+    pub hash: HashKey,
+    /// When a request leaves the near group.
+    pub overflow: Overflow,
+    /// What happens when every group is full.
+    pub when_full: WhenFull,
+    /// Healthy share below which a group yields to the next, 0 % to 100 %.
+    pub failover_threshold: Ratio,
+    /// Time over which a server that came up gets its full weight; zero switches it off.
+    pub slow_start: Duration,
+    /// Active checks; absent, every server counts as healthy.
+    pub health: Option<HealthCheck>,
+    /// Passive ejection on errors; absent, errors eject nobody.
+    pub ejection: Option<Ejection>,
+    /// When a failed request may be sent again.
+    pub retry: Retry,
+    /// How long servers may take.
+    pub timeouts: ServerTimeouts,
+    /// The servers, by region.
+    pub groups: Vec<Group>,
+}
+
+impl Service {
+    /// A service with the documented defaults and no groups yet.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_string(),
+            policy: PolicyKind::LeastRequests,
+            hash: HashKey::ClientAddress,
+            overflow: Overflow::Capacity,
+            when_full: WhenFull::Queue {
+                timeout: Duration::from_secs(1),
+                length: 200,
+                then: Then::Shed,
+            },
+            failover_threshold: Ratio::percent(70),
+            slow_start: Duration::ZERO,
+            health: None,
+            ejection: Some(Ejection::default()),
+            retry: Retry::default(),
+            timeouts: ServerTimeouts::default(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// How a server is chosen inside a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// Smooth weighted round robin.
+    RoundRobin,
+    /// Weighted random.
+    Random,
+    /// Fewest requests in flight per weight.
+    LeastRequests,
+    /// The less loaded of two drawn at random.
+    PowerOfTwo,
+    /// The cheaper of two drawn at random by peak-sensitive latency times in-flight.
+    PeakEwma,
+    /// The server with the lowest measured latency.
+    LowestLatency,
+    /// At random, with weights in inverse proportion to measured latency.
+    LatencyWeighted,
+    /// Maglev hashing, table of 65537.
+    Maglev,
+    /// Consistent hashing with bounded load.
+    BoundedHash,
+}
+
+impl PolicyKind {
+    /// Every policy, in the order of the documentation.
+    pub const ALL: [Self; 9] = [
+        Self::RoundRobin,
+        Self::Random,
+        Self::LeastRequests,
+        Self::PowerOfTwo,
+        Self::PeakEwma,
+        Self::LowestLatency,
+        Self::LatencyWeighted,
+        Self::Maglev,
+        Self::BoundedHash,
+    ];
+
+    /// The name in the file, "least-requests" and so on.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::Random => "random",
+            Self::LeastRequests => "least-requests",
+            Self::PowerOfTwo => "power-of-two",
+            Self::PeakEwma => "peak-ewma",
+            Self::LowestLatency => "lowest-latency",
+            Self::LatencyWeighted => "latency-weighted",
+            Self::Maglev => "maglev",
+            Self::BoundedHash => "bounded-hash",
+        }
+    }
+
+    /// Whether the policy needs a hash of the request.
+    #[must_use]
+    pub const fn hashes(self) -> bool {
+        matches!(self, Self::Maglev | Self::BoundedHash)
+    }
+}
+
+/// What a consistent-hash policy hashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HashKey {
+    /// The client's IP address.
+    ClientAddress,
+    /// Path and query.
+    Path,
+    /// The value of this header; the client's address where it is absent.
+    Header(String),
+}
+
+/// When a request leaves the near group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Over the group's budget.
+    Capacity,
+    /// When the expected wait near exceeds the extra distance far.
+    Soonest,
+}
+
+/// What happens when every group is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Over capacity, in proportion to it.
+    Spread,
+    /// Wait in a bounded queue, then do as `then` says.
+    Queue {
+        /// The longest wait of one request.
+        timeout: Duration,
+        /// The most requests that wait at a time.
+        length: u32,
+        /// What happens to those that do not fit or waited too long.
+        then: Then,
+    },
+    /// 503 with Retry-After at once.
+    Shed,
+}
+
+/// What happens to a request for which the queue has no room or no time left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// 503 with Retry-After.
+    Shed,
+    /// Over capacity, in proportion to it.
+    Spread,
+}
+
+/// An active health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is asked.
+    pub probe: Probe,
+    /// Time from one check of a server to the next.
+    pub interval: Duration,
+    /// The same while the server's state is changing.
+    pub fast_interval: Duration,
+    /// How long a check may take.
+    pub timeout: Duration,
+    /// Successes in a row that bring a server up, at least 1.
+    pub rise: u32,
+    /// Failures in a row that bring it down, at least 1.
+    pub fall: u32,
+    /// Accept a status line followed by the end of the stream, as the tutorial's server answers.
+    pub lenient: bool,
+}
+
+/// What a check asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// That a connection opens.
+    Tcp,
+    /// That a GET of this path is answered with 2xx or 3xx.
+    Http {
+        /// Path and query.
+        path: String,
+        /// The Host header; the server's address where absent.
+        host: Option<String>,
+    },
+}
+
+/// Passive ejection: errors of real requests take a server out for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ejection {
+    /// Errors in a row that eject a server, at least 1.
+    pub errors: u32,
+    /// The first time out; doubled with each ejection in a row, up to `time_max`.
+    pub time: Duration,
+    /// The longest time out.
+    pub time_max: Duration,
+    /// The largest share of a service's servers that may be out by ejection.
+    pub share_max: Ratio,
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        Self {
+            errors: 3,
+            time: Duration::from_secs(1),
+            time_max: Duration::from_secs(30),
+            share_max: Ratio::percent(50),
+        }
+    }
+}
+
+/// When a failed request may be sent again, to another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Further attempts for one request, 0 to 3.
+    pub attempts: u32,
+    /// Retries as a share of requests.
+    pub budget: Ratio,
+    /// Retries per second that are always allowed, so that a quiet service can retry too.
+    pub min_rate: Rate,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 2, budget: Ratio::percent(20), min_rate: Rate::per_sec(10) }
+    }
+}
+
+/// How long a server may take. [`Duration::ZERO`] switches a limit off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerTimeouts {
+    /// To open a connection.
+    pub connect: Duration,
+    /// From the sent request to the head of the answer.
+    pub head: Duration,
+    /// Without a byte while a message is under way.
+    pub idle: Duration,
+    /// A kept connection without use.
+    pub keep_alive: Duration,
+}
+
+impl Default for ServerTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            head: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The servers of one service in one region; carries the capacity target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Unique in its service; the region's name unless the file says otherwise.
+    pub name: String,
+    /// Where it is.
+    pub region: String,
+    /// Round-trip time from this edge; measured by health checks where absent.
+    pub rtt: Option<Duration>,
+    /// What the group may be given as a whole.
+    pub capacity: Capacity,
+    /// Part of the capacity in use: 0 drains, else 10 % to 100 %.
+    pub scaler: Ratio,
+    /// Its servers, at least one.
+    pub servers: Vec<Server>,
+}
+
+/// One address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Share of the group's traffic, 0 to 1000; 0 drains.
+    pub weight: u32,
+    /// What this server may be given.
+    pub capacity: Capacity,
+    /// Connections to this server at a time, over all workers.
+    pub max_connections: u32,
+}
+
+/// What a group or a server may be given; absent means not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Requests per second.
+    pub max_rate: Option<Rate>,
+    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
+    /// least 1, where absent.
+    pub burst: Option<u32>,
+    /// Requests in flight at a time.
+    pub max_in_flight: Option<u32>,
+    /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
+    pub max_utilization: Option<Ratio>,
+}
