@@ -1,3 +1,49 @@
-//! The binary `loadline`.
+//! The binary `loadline`: one command each for the jobs of the house.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use commands::{bench, check, demo, schema, serve, worker};
+
+/// A load balancer that keeps every group of servers at or under the load it can carry.
+#[derive(Parser)]
+#[command(name = "loadline", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Args),
+    Check(check::Args),
+    Schema(schema::Args),
+    Worker(worker::Args),
+    Bench(bench::Args),
+    Demo(demo::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    };
+    outcome.unwrap_or_else(|error| commands::report_error(&error))
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline serve --listen :8080 --to http://10.0.0.1:80 --to http://10.0.0.2:80
+  loadline serve loadline.toml
+  loadline bench http://127.0.0.1:8080/ --rate 100 --duration 60s
+  loadline demo
+
+Exit codes: 0 done, 1 wrong usage or configuration, 2 failed while running, 3 a verdict failed.";

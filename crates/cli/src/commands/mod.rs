@@ -1,0 +1,26 @@
+//! The commands, one file each: arguments, help and exit code.
+
+use std::process::ExitCode;
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod schema;
+pub(crate) mod serve;
+pub(crate) mod worker;
+
+/// Wrong usage or configuration.
+#[expect(dead_code, reason = "used by the commands as they arrive")]
+pub(crate) const EXIT_USAGE: u8 = 1;
+/// Something failed while running.
+pub(crate) const EXIT_FAILED: u8 = 2;
+/// The command ran and a verdict it gave is FAIL.
+#[expect(dead_code, reason = "used by the commands as they arrive")]
+pub(crate) const EXIT_VERDICT: u8 = 3;
+
+/// Says what failed and why, and gives the exit code for it.
+#[expect(clippy::print_stderr, reason = "this is where errors are told")]
+pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
+    eprintln!("loadline: {error:#}");
+    ExitCode::from(EXIT_FAILED)
+}
