@@ -1,0 +1,35 @@
+# What people type, and what CI calls. Each target installs what it is missing.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint bench clean
+
+# rustup's default home, and where Debian keeps haproxy and nginx.
+export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+
+build: ## build the binary, target/release/loadline
+	@scripts/setup build
+	cargo build --release --package loadline
+
+demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
+	./target/release/loadline demo --report target/demo/report.html
+
+test: ## run every test
+	@scripts/setup test
+	cargo test --workspace
+
+lint: ## check formatting, lints and documentation
+	@scripts/setup lint
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows it
+	@scripts/setup bench
+	cargo build --release --package loadline --package loadline-bench
+	./target/release/loadline-bench run --json target/bench.json $(BENCH)
+
+clean: ## remove what was built
+	cargo clean

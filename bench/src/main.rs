@@ -1,0 +1,3 @@
+//! The benchmark: loadline beside HAProxy and nginx, driven as processes.
+
+fn main() {}
