@@ -1,0 +1,132 @@
+//! The fields that tell a server about the client, written once per connection.
+//!
+//! Every request of a connection gets the same X-Forwarded-For, X-Forwarded-Proto, Forwarded and
+//! Via. They are formatted when the connection is accepted; a request copies them.
+
+use std::net::IpAddr;
+
+use crate::build::write_text;
+
+/// What to tell servers about clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwardRules {
+    /// Send X-Forwarded-For and X-Forwarded-Proto.
+    pub x_forwarded: bool,
+    /// Send X-Forwarded-Host: the host the client asked for.
+    pub x_forwarded_host: bool,
+    /// Send Forwarded (RFC 7239), with `for` and `proto`.
+    pub forwarded: bool,
+    /// Add to Via.
+    pub via: bool,
+    /// Whether to believe what the client says about those before it. If so, X-Forwarded-For and
+    /// Forwarded get one more member and X-Forwarded-Proto and X-Forwarded-Host stay; if not, all
+    /// four are replaced. Via is always extended.
+    pub trust_client: bool,
+}
+
+impl Default for ForwardRules {
+    /// X-Forwarded-For, -Proto and -Host, and Via; members are appended.
+    fn default() -> Self {
+        Self {
+            x_forwarded: true,
+            x_forwarded_host: true,
+            forwarded: false,
+            via: true,
+            trust_client: true,
+        }
+    }
+}
+
+/// The lines for one client, one behind the other: X-Forwarded-For, X-Forwarded-Proto, Forwarded,
+/// Via; those the rules do not ask for are empty.
+#[derive(Debug, Clone)]
+pub struct ClientLines {
+    rules: ForwardRules,
+    text: Vec<u8>,
+    proto: usize,
+    forwarded: usize,
+    via: usize,
+}
+
+impl ClientLines {
+    /// The lines for a client at `address` that speaks `scheme` (`http` or `https`).
+    #[must_use]
+    pub fn new(rules: ForwardRules, address: IpAddr, scheme: &str) -> Self {
+        let mut lines =
+            Self { rules, text: Vec::with_capacity(160), proto: 0, forwarded: 0, via: 0 };
+        lines.set(address, scheme);
+        lines
+    }
+
+    /// Makes these the lines for another client, in the memory they have.
+    pub fn set(&mut self, address: IpAddr, scheme: &str) {
+        let address = address.to_canonical();
+        let text = &mut self.text;
+        text.clear();
+        if self.rules.x_forwarded {
+            write_text(text, format_args!("X-Forwarded-For: {address}\r\n"));
+        }
+        self.proto = text.len();
+        if self.rules.x_forwarded {
+            write_text(text, format_args!("X-Forwarded-Proto: {scheme}\r\n"));
+        }
+        self.forwarded = text.len();
+        if self.rules.forwarded {
+            match address {
+                IpAddr::V4(v4) => write_text(text, format_args!("Forwarded: for={v4}")),
+                IpAddr::V6(v6) => write_text(text, format_args!("Forwarded: for=\"[{v6}]\"")),
+            }
+            write_text(text, format_args!(";proto={scheme}\r\n"));
+        }
+        self.via = text.len();
+        if self.rules.via {
+            text.extend_from_slice(VIA_11);
+        }
+    }
+
+    /// The rules these lines were made by.
+    pub(crate) const fn rules(&self) -> ForwardRules {
+        self.rules
+    }
+
+    /// All lines.
+    #[inline]
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// `X-Forwarded-For: ...`
+    pub(crate) fn for_line(&self) -> &[u8] {
+        &self.text[..self.proto]
+    }
+
+    /// `X-Forwarded-Proto: ...`
+    pub(crate) fn proto_line(&self) -> &[u8] {
+        &self.text[self.proto..self.forwarded]
+    }
+
+    /// `Forwarded: ...`
+    pub(crate) fn forwarded_line(&self) -> &[u8] {
+        &self.text[self.forwarded..self.via]
+    }
+
+    /// The Via line for a message that came as HTTP/1.0 or 1.1.
+    pub(crate) fn via_line(&self, is_http10: bool) -> &[u8] {
+        match (self.rules.via, is_http10) {
+            (true, true) => VIA_10,
+            _ => &self.text[self.via..],
+        }
+    }
+}
+
+/// The value of a line made here, without its name and line end.
+pub(crate) fn value_of(line: &[u8]) -> &[u8] {
+    let start = line.iter().position(|&byte| byte == b' ').map_or(0, |space| space + 1);
+    line.get(start..line.len().saturating_sub(2)).unwrap_or_default()
+}
+
+/// Via, for what came as HTTP/1.1.
+pub(crate) const VIA_11: &[u8] = b"Via: 1.1 loadline\r\n";
+
+/// Via, for what came as HTTP/1.0.
+pub(crate) const VIA_10: &[u8] = b"Via: 1.0 loadline\r\n";
