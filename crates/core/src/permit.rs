@@ -1,0 +1,105 @@
+//! The right to send one request to one server.
+//!
+//! Dropping a permit gives the capacity back, on every path: answered, failed, cancelled.
+
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::{
+    ledger::{ServerId, ServerState, release},
+    time::Instant,
+    units::Ratio,
+};
+
+/// The right to send one request to one server.
+#[derive(Debug)]
+#[must_use = "a dropped permit gives its capacity back at once"]
+pub struct Permit {
+    pub(crate) server: Arc<ServerState>,
+    pub(crate) since: Instant,
+    pub(crate) terms: Terms,
+}
+
+/// Under which circumstances the permit was given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Index of the group in the service, as in the file.
+    pub group: u16,
+    /// Index of the server in the group, as in the file.
+    pub server: u16,
+    /// Whether a nearer group exists.
+    pub overflow: bool,
+    /// Whether the policy needs the peak latency.
+    pub tracks_peak: bool,
+    pub server_utilization: Option<Ratio>,
+    pub group_utilization: Option<Ratio>,
+}
+
+impl Permit {
+    /// The server to send to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The server's number.
+    #[must_use]
+    pub fn server(&self) -> ServerId {
+        self.server.id()
+    }
+
+    /// Index of the group in its service and of the server in the group, as in the file.
+    #[must_use]
+    pub fn place(&self) -> (usize, usize) {
+        (usize::from(self.terms.group), usize::from(self.terms.server))
+    }
+
+    /// Whether the request left the nearest group.
+    #[must_use]
+    pub fn is_overflow(&self) -> bool {
+        self.terms.overflow
+    }
+
+    /// When the permit was given.
+    #[must_use]
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Records that the head of the answer came: the server is alive, and this fast.
+    pub fn answered(&self, now: Instant) {
+        let latency = now.since(self.since);
+        self.server.latency.record(latency);
+        if self.terms.tracks_peak {
+            self.server.peak.record(now, latency);
+        }
+    }
+
+    /// Records how long the request took in all, and that it was no failure of the server.
+    pub fn finish(self, now: Instant) {
+        self.server.group.held.record(now.since(self.since));
+        if self.server.errors_in_a_row.load(Relaxed) != 0 {
+            self.server.errors_in_a_row.store(0, Relaxed);
+        }
+    }
+
+    /// Records a failure of the server and gives how many it has had in a row.
+    #[must_use = "the controller ejects a server after a number of failures"]
+    pub fn fail(self) -> u32 {
+        self.server.errors_in_a_row.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Takes in what the server reported of its utilization.
+    pub fn report_utilization(&self, now: Instant, report: Ratio) {
+        self.server.utilization.record(now, report, self.terms.server_utilization);
+        self.server.group.utilization.record(now, report, self.terms.group_utilization);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        release(&self.server.in_flight);
+        release(&self.server.group.in_flight);
+    }
+}

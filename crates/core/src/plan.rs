@@ -1,0 +1,381 @@
+//! What the controller publishes and every request is decided by: immutable, shared, lock-free.
+//!
+//! A [`Plan`] holds, for each service, its groups in the order they are filled: those at or above
+//! their failover threshold by distance, then those below it. Whoever is down, drained or ejected
+//! is not in it. Everything that is counted lives in the [ledger](crate::ledger).
+
+use alloc::{boxed::Box, sync::Arc};
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::{
+    budget::Allowance,
+    fleet::{Fleet, Overflow, PolicyKind, Retry, WhenFull},
+    ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
+    permit::{Permit, Terms},
+    policy::Chooser,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// What all services of an edge are decided by, at one time.
+#[derive(Debug)]
+pub struct Plan {
+    /// Counts up with every plan.
+    pub generation: u64,
+    /// What the plan was made of.
+    pub fleet: Arc<Fleet>,
+    /// In the order of [`Fleet::services`].
+    pub services: Box<[ServicePlan]>,
+}
+
+/// How requests for one service are decided.
+#[derive(Debug)]
+pub struct ServicePlan {
+    /// In the order they are filled.
+    pub groups: Box<[GroupPlan]>,
+    pub(crate) overflow: Overflow,
+    pub(crate) when_full: WhenFull,
+    pub(crate) retry: Retry,
+    pub(crate) state: Arc<ServiceState>,
+}
+
+/// One group that can be given requests.
+#[derive(Debug)]
+pub struct GroupPlan {
+    /// Index in the service, as in the file.
+    pub index: u16,
+    /// Round-trip time from this edge.
+    pub distance: Duration,
+    /// Whether too few of its servers are healthy, so that it comes after the others.
+    pub yields: bool,
+    pub(crate) limits: Limits,
+    /// The servers that can be given requests.
+    pub servers: Box<[ServerPlan]>,
+    pub(crate) policy: PolicyKind,
+    pub(crate) chooser: Chooser,
+    pub(crate) state: Arc<GroupState>,
+}
+
+/// One server that can be given requests.
+#[derive(Debug)]
+pub struct ServerPlan {
+    /// Index in the group, as in the file.
+    pub index: u16,
+    /// Share of the group's traffic, at least 1; scaled while it starts slowly.
+    pub weight: u32,
+    pub(crate) limits: Limits,
+    pub(crate) state: Arc<ServerState>,
+}
+
+/// What a group or a server may be given now: the capacity times scaler and health.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub rate: Option<Allowance>,
+    /// [`u32::MAX`] where not limited.
+    pub in_flight: u32,
+    pub utilization: Option<Ratio>,
+}
+
+impl Limits {
+    /// No limit at all.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
+}
+
+/// What a decision depends on besides the plan and the ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The time of the decision.
+    pub now: Instant,
+    /// Hash of what the service hashes; any value where the policy does not hash.
+    pub key: u64,
+    /// A random number, uniform over all of `u64`.
+    pub draw: u64,
+    /// Servers that failed this request already.
+    pub tried: &'a [ServerId],
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub enum Decision {
+    /// It is sent.
+    Send(Permit),
+    /// It waits; see [`ServicePlan::pick_queued`].
+    Queue(QueuePlace),
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Every server is down, drained, ejected or was tried.
+    NoServer,
+    /// Every group is full and nobody may wait.
+    Full,
+    /// Every group is full and so is the queue.
+    QueueFull,
+}
+
+/// What the request at the head of the queue does next.
+#[derive(Debug)]
+pub enum QueuedDecision {
+    /// It is sent.
+    Send(Permit),
+    /// It waits until a request ends or a plan is published, and no longer than to this instant.
+    Wait(Instant),
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// A place in the bounded queue of a service; dropping it leaves the queue.
+#[derive(Debug)]
+pub struct QueuePlace {
+    state: Arc<ServiceState>,
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        release(&self.state.queued);
+    }
+}
+
+impl ServicePlan {
+    /// Decides about a request that has just come (or failed at the servers in `ask.tried`).
+    ///
+    /// Never blocks, allocates or reads a clock. Requests that wait are not overtaken.
+    #[must_use]
+    pub fn pick(&self, ask: &Ask<'_>) -> Decision {
+        if self.groups.is_empty() {
+            return Decision::Refuse(Refusal::NoServer);
+        }
+        let waiting = self.state.queued();
+        let permit = match self.overflow {
+            Overflow::Capacity if waiting > 0 => None,
+            Overflow::Capacity => self.first_with_room(ask),
+            Overflow::Soonest => {
+                if ask.tried.is_empty() {
+                    self.state.arrivals.arrive(ask.now);
+                }
+                self.soonest(ask, waiting)
+            }
+        };
+        permit.map_or_else(|| self.when_full(ask), Decision::Send)
+    }
+
+    /// Decides about the request at the head of the queue. Only the head may ask, so that
+    /// requests leave in the order they came.
+    #[must_use]
+    pub fn pick_queued(&self, ask: &Ask<'_>) -> QueuedDecision {
+        if self.groups.is_empty() {
+            return QueuedDecision::Refuse(Refusal::NoServer);
+        }
+        let permit = match self.overflow {
+            Overflow::Capacity => self.first_with_room(ask),
+            Overflow::Soonest => self.soonest(ask, 0),
+        };
+        match permit {
+            Some(permit) => QueuedDecision::Send(permit),
+            None if self.nobody_left(ask) => QueuedDecision::Refuse(Refusal::NoServer),
+            None => QueuedDecision::Wait(self.ready_at(ask.now)),
+        }
+    }
+
+    /// Sends over capacity, in proportion to it: what the service does when it is full and its
+    /// rule is `spread`. None where every server was tried.
+    #[must_use]
+    pub fn spread(&self, ask: &Ask<'_>) -> Option<Permit> {
+        let shares = self.groups.iter().map(GroupPlan::spread_share);
+        let total: u64 = shares.clone().sum();
+        let mut mark = ((u128::from(ask.draw) * u128::from(total)) >> 64) as u64;
+        let drawn = shares.clone().position(|share| {
+            let here = mark < share;
+            mark = mark.saturating_sub(share);
+            here
+        });
+        let first = drawn.unwrap_or(0);
+        let order = (first..self.groups.len()).chain(0..first);
+        order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, at > 0))
+    }
+
+    /// Counts a request towards the retry budget.
+    pub fn count_request(&self) {
+        self.state.retries.deposit(&self.retry);
+    }
+
+    /// Whether a request that has failed `attempts` times may be sent again now.
+    #[must_use]
+    pub fn may_retry(&self, attempts: u32, now: Instant) -> bool {
+        attempts <= self.retry.attempts && self.state.retries.withdraw(&self.retry, now)
+    }
+
+    /// What is counted of the service.
+    #[must_use]
+    pub fn state(&self) -> &Arc<ServiceState> {
+        &self.state
+    }
+
+    /// The rule for when every group is full.
+    #[must_use]
+    pub fn when_full_rule(&self) -> WhenFull {
+        self.when_full
+    }
+
+    /// When the first group or server has room again by its rate budget; [`Instant::NEVER`] where
+    /// only the end of a request makes room.
+    fn ready_at(&self, now: Instant) -> Instant {
+        let ready = self.groups.iter().filter_map(|group| group.ready_at(now));
+        ready.min().unwrap_or(Instant::NEVER)
+    }
+
+    fn first_with_room(&self, ask: &Ask<'_>) -> Option<Permit> {
+        self.groups.iter().enumerate().find_map(|(at, group)| group.admit(ask, at > 0))
+    }
+
+    fn when_full(&self, ask: &Ask<'_>) -> Decision {
+        let refusal = if self.nobody_left(ask) { Refusal::NoServer } else { Refusal::Full };
+        match self.when_full {
+            _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
+            WhenFull::Shed => Decision::Refuse(refusal),
+            WhenFull::Spread => self.spread(ask).map_or(Decision::Refuse(refusal), Decision::Send),
+            WhenFull::Queue { length, .. } if reserve(&self.state.queued, length) => {
+                Decision::Queue(QueuePlace { state: self.state.clone() })
+            }
+            WhenFull::Queue { .. } => Decision::Refuse(Refusal::QueueFull),
+        }
+    }
+
+    /// Whether every server has failed this request already.
+    fn nobody_left(&self, ask: &Ask<'_>) -> bool {
+        let mut servers = self.groups.iter().flat_map(|group| group.servers.iter());
+        !ask.tried.is_empty() && servers.all(|server| ask.tried.contains(&server.state.id()))
+    }
+}
+
+impl GroupPlan {
+    /// Gives a permit if the group and one of its servers have room.
+    pub(crate) fn admit(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
+        if !self.has_rate(ask) || !reserve(&self.state.in_flight, self.limits.in_flight) {
+            return None;
+        }
+        let permit = self.choose(ask).and_then(|server| {
+            let rate = self.limits.rate.as_ref();
+            if rate.is_none_or(|allowance| self.state.budget.take(allowance, ask.now)) {
+                return Some(server);
+            }
+            release(&server.state.in_flight);
+            None
+        });
+        match permit {
+            Some(server) => Some(self.permit(server, ask.now, overflow)),
+            None => {
+                release(&self.state.in_flight);
+                None
+            }
+        }
+    }
+
+    /// Whether rate and utilization would let a request in; nothing is taken yet.
+    fn has_rate(&self, ask: &Ask<'_>) -> bool {
+        let rate = self.limits.rate.as_ref();
+        let utilization = &self.state.utilization;
+        rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+            && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
+    }
+
+    /// Chooses a server and reserves a place on it. Between the choice and the reservation another
+    /// worker may have taken the place: then the policy is asked again.
+    fn choose(&self, ask: &Ask<'_>) -> Option<&ServerPlan> {
+        (0..CHOICES_MAX).find_map(|_| {
+            let server = self.chooser.choose(self, ask, |server| server.has_room(ask))?;
+            server.reserve(ask.now).then_some(Some(server))
+        })?
+    }
+
+    /// Gives a permit whatever the limits say.
+    fn admit_over_capacity(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
+        let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
+        let server = self.chooser.choose(self, ask, untried)?;
+        reserve(&self.state.in_flight, u32::MAX);
+        reserve(&server.state.in_flight, u32::MAX);
+        Some(self.permit(server, ask.now, overflow))
+    }
+
+    fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
+        let terms = Terms {
+            group: self.index,
+            server: server.index,
+            overflow,
+            tracks_peak: self.policy == PolicyKind::PeakEwma,
+            server_utilization: server.limits.utilization,
+            group_utilization: self.limits.utilization,
+        };
+        Permit { server: server.state.clone(), since: now, terms }
+    }
+
+    /// What the group is worth when everything is full: its rate, else its places, else servers.
+    fn spread_share(&self) -> u64 {
+        let servers = self.servers.len() as u64;
+        match (&self.limits.rate, self.limits.in_flight) {
+            (Some(allowance), _) => SPREAD_SCALE / allowance.interval().as_nanos().max(1) + 1,
+            (None, u32::MAX) => servers,
+            (None, places) => u64::from(places),
+        }
+    }
+
+    /// When a rate budget makes room, if one is what the group waits for.
+    fn ready_at(&self, now: Instant) -> Option<Instant> {
+        let own = self.limits.rate.as_ref().map(|rate| self.state.budget.ready_at(rate));
+        if own.is_some_and(|ready| ready > now) {
+            return own;
+        }
+        let of_server = |server: &ServerPlan| {
+            let rate = server.limits.rate.as_ref()?;
+            Some(server.state.budget.ready_at(rate)).filter(|ready| *ready > now)
+        };
+        self.servers.iter().filter_map(of_server).min()
+    }
+
+    /// What is counted of the group.
+    #[must_use]
+    pub fn state(&self) -> &Arc<GroupState> {
+        &self.state
+    }
+}
+
+impl ServerPlan {
+    /// Whether the server could take this request; nothing is taken yet.
+    pub(crate) fn has_room(&self, ask: &Ask<'_>) -> bool {
+        let rate = self.limits.rate.as_ref();
+        self.state.in_flight.load(Relaxed) < self.limits.in_flight
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+            && (self.limits.utilization.is_none()
+                || self.state.utilization.admits(ask.now, ask.draw.rotate_left(32)))
+            && !ask.tried.contains(&self.state.id())
+    }
+
+    fn reserve(&self, now: Instant) -> bool {
+        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+            return false;
+        }
+        let rate = self.limits.rate.as_ref();
+        let taken = rate.is_none_or(|allowance| self.state.budget.take(allowance, now));
+        if !taken {
+            release(&self.state.in_flight);
+        }
+        taken
+    }
+
+    /// What is counted of the server.
+    #[must_use]
+    pub fn state(&self) -> &Arc<ServerState> {
+        &self.state
+    }
+}
+
+/// How often a policy is asked again when another worker was faster; after that the group counts
+/// as full, which errs on the side of its limits.
+const CHOICES_MAX: usize = 4;
+
+/// Nanoseconds in a thousand seconds, so that shares of rates from 0.001/s are whole numbers.
+const SPREAD_SCALE: u64 = 1_000_000_000_000;
