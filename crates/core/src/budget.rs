@@ -26,7 +26,7 @@ impl Allowance {
     /// `rate` with bursts of `burst` requests; without one the rate over 100 ms, at least 1.
     #[must_use]
     pub fn new(rate: Rate, burst: Option<u32>) -> Self {
-        let burst = burst.map_or((rate * BURST_SPAN).get(), u64::from).max(1);
+        let burst = burst.map_or_else(|| default_burst(rate), u64::from).max(1);
         let interval = rate.interval();
         Self { interval, tolerance: interval * (burst - 1) }
     }
@@ -38,11 +38,19 @@ impl Allowance {
     }
 }
 
+/// What comes at this rate in [`BURST_SPAN`], rounded to the nearest.
+fn default_burst(rate: Rate) -> u64 {
+    let half = Duration::from_nanos(rate.interval().as_nanos() / 2);
+    (rate * (BURST_SPAN + half)).get()
+}
+
 /// What has been given, shared by all workers and kept across plans.
 #[derive(Debug, Default)]
 pub struct Budget {
     /// The theoretical arrival time in nanoseconds.
     empty_at: AtomicU64,
+    /// The interval that `empty_at` was counted in; written by the owner of the plans only.
+    interval: AtomicU64,
 }
 
 impl Budget {
@@ -63,6 +71,23 @@ impl Budget {
                 .then(|| start.saturating_add(allowance.interval.as_nanos()))
         };
         self.empty_at.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+
+    /// Makes the budget ready for another allowance: what has been given stays given, counted in
+    /// requests, not in the time that they took at the old rate.
+    pub fn change(&self, now: Instant, allowance: &Allowance) {
+        let new = allowance.interval.as_nanos();
+        let old = self.interval.swap(new, Relaxed);
+        if old == new || old == 0 {
+            return;
+        }
+        let rescale = |empty_at: u64| {
+            let debt = empty_at.checked_sub(now.as_nanos())?;
+            let debt = u128::from(debt) * u128::from(new) / u128::from(old);
+            Some(now.as_nanos().saturating_add(u64::try_from(debt).unwrap_or(u64::MAX)))
+        };
+        // Where nothing is owed there is nothing to rescale.
+        let _ = self.empty_at.fetch_update(Relaxed, Relaxed, rescale);
     }
 }
 
@@ -105,6 +130,19 @@ mod tests {
         let ready = budget.ready_at(&allowance);
         assert_eq!(ready.since(now), Duration::from_millis(100));
         assert!(budget.take(&allowance, ready));
+    }
+
+    #[test]
+    fn a_change_of_rate_forgives_nothing() {
+        let (fast, slow) = (Rate::per_sec(100), Rate::per_sec(10));
+        let (fast, slow) = (Allowance::new(fast, Some(4)), Allowance::new(slow, Some(4)));
+        let budget = Budget::default();
+        let now = Instant::from_nanos(1_000_000_000);
+        budget.change(now, &fast);
+        let given = (0..3).filter(|_| budget.take(&fast, now)).count();
+        budget.change(now, &slow);
+        let more = (0..9).filter(|_| budget.take(&slow, now)).count();
+        assert_eq!((given, more), (3, 1));
     }
 
     proptest! {

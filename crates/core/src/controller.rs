@@ -1,15 +1,24 @@
 //! The slow half: hears what happens, decides what follows, publishes plans.
 //!
-//! One owner calls it. After each [`Controller::handle`] the owner drains
-//! [`Controller::poll`] and calls again at [`Controller::next_deadline`] at the latest.
+//! One owner calls it. After each [`Controller::handle`] the owner drains [`Controller::poll`],
+//! and calls `handle` again at [`Controller::next_deadline`] at the latest, with
+//! [`Input::Tick`] if nothing else has happened.
 
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 use core::net::SocketAddr;
 
 use crate::{
-    fleet::{Fleet, HealthCheck},
+    ejection::{RETURN_HOLD, may_eject},
+    fleet::{Fleet, Group, HealthCheck, Service},
     ledger::{Ledger, ServerId},
     plan::Plan,
+    planner::{self, GroupStatus},
+    roster::{Place, Roster},
     time::{Duration, Instant},
 };
 
@@ -50,6 +59,36 @@ pub enum Output {
         /// What to ask it.
         check: HealthCheck,
     },
+    /// Something an operator wants to know.
+    Notice(Notice),
+}
+
+/// What changed, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The service.
+    pub service: String,
+    /// The group.
+    pub group: String,
+    /// What happened to the group or one of its servers.
+    pub change: Change,
+}
+
+/// What happened to a server or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its checks pass again.
+    Up(SocketAddr),
+    /// Its checks fail.
+    Down(SocketAddr),
+    /// Real requests failed on it; it is out for this long.
+    Ejected(SocketAddr, Duration),
+    /// Its time out is over.
+    Returned(SocketAddr),
+    /// Too few servers of the group are healthy; others come first.
+    Yields,
+    /// Enough servers have been healthy for long enough.
+    Recovered,
 }
 
 /// The slow half; see the module.
@@ -57,8 +96,20 @@ pub enum Output {
 pub struct Controller {
     fleet: Arc<Fleet>,
     ledger: Ledger,
+    roster: Roster,
+    /// By service and group name: whether the group yields, and since when it need not.
+    standing: BTreeMap<(String, String), Standing>,
     generation: u64,
+    /// When slow starts move on; never while none is under way.
+    next_step: Instant,
     outputs: VecDeque<Output>,
+}
+
+/// Whether a group yields to others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    yields: bool,
+    well_since: Option<Instant>,
 }
 
 impl Controller {
@@ -68,20 +119,37 @@ impl Controller {
         let mut controller = Self {
             fleet: Arc::new(fleet),
             ledger: Ledger::default(),
+            roster: Roster::default(),
+            standing: BTreeMap::new(),
             generation: 0,
+            next_step: Instant::NEVER,
             outputs: VecDeque::new(),
         };
+        controller.roster.enlist(now, &controller.fleet, &mut controller.ledger);
         controller.publish(now);
+        controller.order_checks(now);
         controller
     }
 
     /// Takes an input in.
     pub fn handle(&mut self, now: Instant, input: Input) {
-        if let Input::Reload(fleet) = input {
-            self.ledger.retain(&fleet);
-            self.fleet = Arc::new(fleet);
+        let changed = match input {
+            Input::Tick => false,
+            Input::Reload(fleet) => {
+                self.reload(now, fleet);
+                true
+            }
+            Input::Checked { server, passed } => self.checked(now, server, passed),
+            Input::Failing { server, errors_in_a_row } => {
+                self.failing(now, server, errors_in_a_row)
+            }
+        };
+        let returned = self.expire_ejections(now);
+        let regained = self.settle_standing(now);
+        if changed || returned || regained || self.next_step <= now {
             self.publish(now);
         }
+        self.order_checks(now);
     }
 
     /// The next thing to do, if any.
@@ -92,10 +160,203 @@ impl Controller {
     /// When to call [`Controller::handle`] again at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Instant {
-        Instant::NEVER
+        let well = self.standing.values().filter(|standing| standing.yields);
+        let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
+        let regain = regain.unwrap_or(Instant::NEVER);
+        self.roster.next_deadline().min(regain).min(self.next_step)
     }
 
-    fn publish(&mut self, _now: Instant) {
+    /// What is configured now.
+    #[must_use]
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    /// Whether a server may be given requests, as far as its checks and its errors go; none for a
+    /// server that is not known.
+    #[must_use]
+    pub fn is_healthy(&self, server: ServerId) -> Option<bool> {
+        self.roster.get(server).map(|member| member.is_healthy())
+    }
+
+    /// Panics where the state contradicts itself; for tests, after every step.
+    ///
+    /// # Panics
+    /// On a defect of the controller.
+    pub fn check_invariants(&self) {
+        self.roster.check_invariants(&self.fleet);
+        for (standing, state) in &self.standing {
+            assert!(state.yields || state.well_since.is_none(), "{standing:?} waits for nothing");
+        }
+    }
+
+    fn reload(&mut self, now: Instant, fleet: Fleet) {
+        self.ledger.retain(&fleet);
+        self.fleet = Arc::new(fleet);
+        self.roster.enlist(now, &self.fleet, &mut self.ledger);
+        let groups = group_keys(&self.fleet);
+        self.standing.retain(|key, _| groups.contains(key));
+    }
+
+    fn checked(&mut self, now: Instant, server: ServerId, passed: Option<Duration>) -> bool {
+        let Some(member) = self.roster.get_mut(server) else { return false };
+        let (service, group) = member.place.of(&self.fleet);
+        let Some(check) = &service.health else { return false };
+        let (was_healthy, old_rtt) = (member.health.is_healthy(), member.rtt);
+        let first = member.health == crate::health::Health::Starting;
+        member.checked(now, passed, check);
+        let is_healthy = member.health.is_healthy();
+        if is_healthy == was_healthy {
+            return group.rtt.is_none() && old_rtt != member.rtt;
+        }
+        if is_healthy && !first {
+            member.up_since = now;
+        }
+        let address = member.address;
+        let change = if is_healthy { Change::Up(address) } else { Change::Down(address) };
+        self.outputs.push_back(notice(service, group, change));
+        true
+    }
+
+    fn failing(&mut self, now: Instant, server: ServerId, errors_in_a_row: u32) -> bool {
+        let Some(place) = self.roster.get(server).map(|member| member.place) else { return false };
+        let (service, group) = place.of(&self.fleet);
+        let Some(rules) = &service.ejection else { return false };
+        let (out, all) = self.roster.ejected_of(place.service);
+        let Some(member) = self.roster.get_mut(server) else { return false };
+        if errors_in_a_row < rules.errors || member.ejected.is_out() || !may_eject(rules, out, all)
+        {
+            return false;
+        }
+        member.ejected.eject(now, rules);
+        member.check_now(now);
+        let time = member.ejected.until().map_or(Duration::ZERO, |until| until.since(now));
+        self.outputs.push_back(notice(service, group, Change::Ejected(member.address, time)));
+        true
+    }
+
+    fn expire_ejections(&mut self, now: Instant) -> bool {
+        let returned = self.roster.expire_ejections(now);
+        for (place, address) in &returned {
+            let (service, group) = place.of(&self.fleet);
+            self.outputs.push_back(notice(service, group, Change::Returned(*address)));
+        }
+        !returned.is_empty()
+    }
+
+    /// Moves groups behind the others or back; says whether any moved.
+    fn settle_standing(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for (s, service) in self.fleet.services.iter().enumerate() {
+            for (g, group) in service.groups.iter().enumerate() {
+                let healthy = self.roster.healthy_share(s, g);
+                let well = healthy >= service.failover_threshold;
+                let key = (service.name.clone(), group.name.clone());
+                let standing = self.standing.entry(key).or_default();
+                let Some(change) = standing.settle(now, well) else { continue };
+                self.outputs.push_back(notice(service, group, change));
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    fn order_checks(&mut self, now: Instant) {
+        for (server, member) in self.roster.due_checks(now) {
+            let (service, _) = member.place.of(&self.fleet);
+            let Some(check) = service.health.clone() else { continue };
+            self.outputs.push_back(Output::Check { server, address: member.address, check });
+        }
+    }
+
+    fn publish(&mut self, now: Instant) {
+        self.settle_standing(now);
+        let services = self.fleet.services.iter().enumerate();
+        let status: Vec<Vec<GroupStatus>> = services
+            .map(|(s, service)| {
+                let groups = service.groups.iter().enumerate();
+                groups.map(|(g, group)| self.status(now, (s, service), (g, group))).collect()
+            })
+            .collect();
         self.generation += 1;
+        let plan = planner::plan(now, self.generation, &self.fleet, &mut self.ledger, &status);
+        self.outputs.push_back(Output::Publish(Arc::new(plan)));
+        self.next_step = self.next_slow_start_step(now);
+    }
+
+    fn status(
+        &self,
+        now: Instant,
+        (s, service): (usize, &Service),
+        (g, group): (usize, &Group),
+    ) -> GroupStatus {
+        let key = (service.name.clone(), group.name.clone());
+        let shares = self.roster.shares(now, s, g, planner::slow_start(service));
+        GroupStatus {
+            distance: self.distance(s, g, group),
+            yields: self.standing.get(&key).is_some_and(|standing| standing.yields),
+            shares,
+        }
+    }
+
+    /// The round-trip time of the file, zero in the edge's own region, else what checks measured;
+    /// a group that has not been reached yet counts as farther than any.
+    fn distance(&self, service: usize, group_index: usize, group: &Group) -> Duration {
+        let own = (group.region == self.fleet.edge.region).then_some(Duration::ZERO);
+        let measured = || self.roster.measured_rtt(service, group_index);
+        group.rtt.or(own).or_else(measured).unwrap_or(Duration::MAX)
+    }
+
+    fn next_slow_start_step(&self, now: Instant) -> Instant {
+        let services = self.fleet.services.iter().enumerate();
+        let steps = services.filter_map(|(s, service)| {
+            let span = planner::slow_start(service);
+            self.roster.is_starting(now, s, span).then(|| now + span / SLOW_START_STEPS)
+        });
+        steps.min().unwrap_or(Instant::NEVER)
     }
 }
+
+impl Standing {
+    /// Yields at once; comes back after [`RETURN_HOLD`] without interruption.
+    fn settle(&mut self, now: Instant, well: bool) -> Option<Change> {
+        if !well {
+            self.well_since = None;
+            let news = !self.yields;
+            self.yields = true;
+            return news.then_some(Change::Yields);
+        }
+        if !self.yields {
+            return None;
+        }
+        let since = *self.well_since.get_or_insert(now);
+        (now.since(since) >= RETURN_HOLD).then(|| {
+            *self = Self::default();
+            Change::Recovered
+        })
+    }
+}
+
+fn notice(service: &Service, group: &Group, change: Change) -> Output {
+    let (service, group) = (service.name.clone(), group.name.clone());
+    Output::Notice(Notice { service, group, change })
+}
+
+fn group_keys(fleet: &Fleet) -> Vec<(String, String)> {
+    let services = fleet.services.iter();
+    services
+        .flat_map(|service| service.groups.iter().map(move |group| (service, group)))
+        .map(|(service, group)| (service.name.clone(), group.name.clone()))
+        .collect()
+}
+
+impl Place {
+    /// The service and the group of this place.
+    fn of<'a>(&self, fleet: &'a Fleet) -> (&'a Service, &'a Group) {
+        let service = &fleet.services[self.service];
+        (service, &service.groups[self.group])
+    }
+}
+
+/// A slow start moves on in twenty steps: fine enough that none is a jump of load.
+const SLOW_START_STEPS: u64 = 20;

@@ -2,7 +2,7 @@
 //!
 //! A [`Fleet`] is plain data that has been checked: indices are in range, names are unique,
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
-//! vouches for that by [`Fleet::check`].
+//! vouches for that.
 
 use alloc::{
     string::{String, ToString},

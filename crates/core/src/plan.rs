@@ -336,6 +336,15 @@ impl GroupPlan {
         self.servers.iter().filter_map(of_server).min()
     }
 
+    /// Whether the group as a whole could take a request at `now`, as far as rate and requests in
+    /// flight go; for display and tests, a decision reserves what it finds.
+    #[must_use]
+    pub fn has_room_at(&self, now: Instant) -> bool {
+        let rate = self.limits.rate.as_ref();
+        self.state.in_flight() < self.limits.in_flight
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= now)
+    }
+
     /// What is counted of the group.
     #[must_use]
     pub fn state(&self) -> &Arc<GroupState> {

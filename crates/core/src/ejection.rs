@@ -1,0 +1,99 @@
+//! Passive ejection: real requests fail, the server is taken out for a while.
+//!
+//! ```text
+//! In --errors in a row--> Out until now + time * 2^n --time over--> In, on trial
+//! ```
+//! `n` counts ejections that follow each other closely. Back in, the server's count of errors in a
+//! row still stands, so that one more failure takes it out again and one success clears it.
+
+use crate::{
+    fleet::Ejection,
+    time::{Duration, Instant},
+};
+
+/// Where a server stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ejected {
+    until: Option<Instant>,
+    /// When it last came back, and after how many ejections in a row.
+    returned_at: Instant,
+    in_a_row: u32,
+}
+
+impl Ejected {
+    /// Whether the server is out.
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// When the server may come back; none while it is in.
+    #[must_use]
+    pub fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Takes the server out.
+    pub fn eject(&mut self, now: Instant, rules: &Ejection) {
+        let quiet = now.since(self.returned_at) > rules.time_max;
+        let before = if quiet { 0 } else { self.in_a_row };
+        self.in_a_row = before + 1;
+        let time = rules.time * (1u64 << before.min(DOUBLINGS_MAX));
+        self.until = Some(now + time.min(rules.time_max));
+    }
+
+    /// Lets the server back in when its time is over; says whether it came back just now.
+    pub fn expire(&mut self, now: Instant) -> bool {
+        let over = self.until.is_some_and(|until| until <= now);
+        if over {
+            self.until = None;
+            self.returned_at = now;
+        }
+        over
+    }
+}
+
+/// Whether one more of `servers` may be out when `out` are already.
+#[must_use]
+pub fn may_eject(rules: &Ejection, out: usize, servers: usize) -> bool {
+    (out as u64 + 1) * 1_000_000 <= servers as u64 * u64::from(rules.share_max.as_ppm())
+}
+
+/// The longest ejection in a row multiplies the first by 1024, far over any sensible maximum.
+const DOUBLINGS_MAX: u32 = 10;
+
+/// How long a group must have stayed at or above its failover threshold to come first again:
+/// several checks at the usual interval, so that a server that flaps does not move the traffic
+/// of a region to and fro.
+pub(crate) const RETURN_HOLD: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ejection_in_a_row_lasts_twice_as_long_up_to_the_longest() {
+        let rules = Ejection::default();
+        let mut ejected = Ejected::default();
+        let mut now = Instant::ZERO + Duration::from_secs(100);
+        let mut lengths = alloc::vec::Vec::new();
+        for _ in 0..7 {
+            ejected.eject(now, &rules);
+            let until = ejected.until().unwrap();
+            lengths.push(until.since(now).as_secs_f64() as u64);
+            assert!(!ejected.expire(now) && ejected.expire(until));
+            now = until;
+        }
+        assert_eq!(lengths, [1, 2, 4, 8, 16, 30, 30]);
+        ejected.eject(now + Duration::from_secs(31), &rules);
+        let until = ejected.until().unwrap();
+        assert_eq!(until.since(now), Duration::from_secs(32));
+    }
+
+    #[test]
+    fn no_more_than_the_largest_share_is_out() {
+        let rules = Ejection::default();
+        assert!(may_eject(&rules, 2, 6) && !may_eject(&rules, 3, 6));
+        assert!(!may_eject(&rules, 0, 1));
+    }
+}

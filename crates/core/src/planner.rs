@@ -1,0 +1,130 @@
+//! From what is configured and how the servers do to a [`Plan`]. Pure: no state of its own.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+use crate::{
+    budget::Allowance,
+    fleet::{Capacity, Fleet, Group, Server, Service},
+    ledger::Ledger,
+    plan::{GroupPlan, Limits, Plan, ServerPlan, ServicePlan},
+    policy::Chooser,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// How one group does: what the planner needs to know besides the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupStatus {
+    /// Round-trip time from this edge.
+    pub distance: Duration,
+    /// Too few healthy servers: others come first.
+    pub yields: bool,
+    /// Per server, as in the file: the part of its weight it is given; zero keeps it out.
+    pub shares: Vec<Ratio>,
+}
+
+/// Makes the plan. `status` has an entry for each group of each service, as in the file.
+pub(crate) fn plan(
+    now: Instant,
+    generation: u64,
+    fleet: &Arc<Fleet>,
+    ledger: &mut Ledger,
+    status: &[Vec<GroupStatus>],
+) -> Plan {
+    let services = fleet.services.iter().zip(status);
+    let services: Box<[ServicePlan]> =
+        services.map(|(service, status)| service_plan(service, ledger, status)).collect();
+    services.iter().flat_map(|service| &service.groups).for_each(|group| group.change_budgets(now));
+    Plan { generation, fleet: fleet.clone(), services }
+}
+
+impl GroupPlan {
+    fn change_budgets(&self, now: Instant) {
+        if let Some(allowance) = &self.limits.rate {
+            self.state.budget.change(now, allowance);
+        }
+        for server in &self.servers {
+            if let Some(allowance) = &server.limits.rate {
+                server.state.budget.change(now, allowance);
+            }
+        }
+    }
+}
+
+fn service_plan(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> ServicePlan {
+    let groups = service.groups.iter().zip(status).enumerate();
+    let mut groups: Vec<GroupPlan> = groups
+        .filter_map(|(index, (group, status))| group_plan(service, index, group, status, ledger))
+        .collect();
+    groups.sort_by_key(|group| (group.yields, group.distance, group.index));
+    ServicePlan {
+        groups: groups.into(),
+        overflow: service.overflow,
+        when_full: service.when_full,
+        retry: service.retry,
+        state: ledger.service(&service.name),
+    }
+}
+
+/// None where the group has no server that can be given requests.
+fn group_plan(
+    service: &Service,
+    index: usize,
+    group: &Group,
+    status: &GroupStatus,
+    ledger: &mut Ledger,
+) -> Option<GroupPlan> {
+    if group.scaler == Ratio::ZERO {
+        return None;
+    }
+    let in_use = group.servers.iter().zip(&status.shares).enumerate();
+    let servers: Box<[ServerPlan]> = in_use
+        .filter(|(_, (server, share))| server.weight > 0 && **share > Ratio::ZERO)
+        .map(|(index, (server, share))| {
+            let state = ledger.server(&service.name, &group.name, server.address);
+            let limits = limits(&server.capacity, group.scaler, Ratio::ONE);
+            ServerPlan { index: index as u16, weight: weight(server, *share), limits, state }
+        })
+        .collect();
+    if servers.is_empty() {
+        return None;
+    }
+    let configured = group.servers.iter().filter(|server| server.weight > 0).count();
+    let healthy = Ratio::part(servers.len() as u64, configured as u64);
+    Some(GroupPlan {
+        index: index as u16,
+        distance: status.distance,
+        yields: status.yields,
+        limits: limits(&group.capacity, group.scaler, healthy),
+        chooser: Chooser::build(service.policy, &servers),
+        policy: service.policy,
+        state: ledger.group(&service.name, &group.name),
+        servers,
+    })
+}
+
+/// What a capacity allows, scaled, for a group of which this part is healthy. At least one request
+/// in flight remains. Utilization is a mean over servers, so it does not shrink with health.
+fn limits(capacity: &Capacity, scaler: Ratio, healthy: Ratio) -> Limits {
+    let part = scaler * healthy;
+    let in_flight = |places: u32| part.of(u64::from(places)).max(1) as u32;
+    Limits {
+        rate: capacity.max_rate.map(|rate| Allowance::new(rate.share(part), capacity.burst)),
+        in_flight: capacity.max_in_flight.map_or(u32::MAX, in_flight),
+        utilization: capacity.max_utilization.map(|target| target * scaler),
+    }
+}
+
+/// The part of its weight that a server is given now, at least one hundredth.
+fn weight(server: &Server, share: Ratio) -> u32 {
+    (share.of(u64::from(server.weight * WEIGHT_SCALE)) as u32).max(1)
+}
+
+/// Weights in a plan are hundredths of those in the file, to have room below 1 for slow starts.
+const WEIGHT_SCALE: u32 = 100;
+
+/// How long servers of a service start slowly. Policies that hash do not: each change of weight
+/// would move keys.
+pub(crate) fn slow_start(service: &Service) -> Duration {
+    if service.policy.hashes() { Duration::ZERO } else { service.slow_start }
+}

@@ -1,0 +1,246 @@
+//! Every server with what its checks and its errors say of it, by its number.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::net::SocketAddr;
+
+use crate::{
+    ejection::Ejected,
+    fleet::{Fleet, HealthCheck},
+    health::Health,
+    ledger::{Ledger, ServerId},
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// All servers of the fleet.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    members: BTreeMap<ServerId, Member>,
+}
+
+/// One server.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub place: Place,
+    pub address: SocketAddr,
+    pub health: Health,
+    pub ejected: Ejected,
+    /// Round-trip time as the checks measured it, moved only by changes worth a new plan.
+    pub rtt: Option<Duration>,
+    /// When it last became healthy; the origin for servers that were there from the start.
+    pub up_since: Instant,
+    checks: Checks,
+    /// Whether its weight lets it take part at all.
+    takes_part: bool,
+}
+
+/// Where a server stands in the file, as indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub service: usize,
+    pub group: usize,
+    pub server: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checks {
+    Off,
+    DueAt(Instant),
+    UnderWay,
+}
+
+impl Member {
+    /// Whether it may be given requests.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.health.is_healthy() && !self.ejected.is_out()
+    }
+
+    /// Takes the result of a check in.
+    pub(crate) fn checked(&mut self, now: Instant, passed: Option<Duration>, check: &HealthCheck) {
+        self.health = self.health.after(passed.is_some(), check);
+        self.checks = Checks::DueAt(now + self.health.interval(check));
+        if let Some(rtt) = passed
+            && self.rtt.is_none_or(|old| is_news(old, rtt))
+        {
+            self.rtt = Some(rtt);
+        }
+    }
+
+    /// Brings the next check forward.
+    pub(crate) fn check_now(&mut self, now: Instant) {
+        if let Checks::DueAt(_) = self.checks {
+            self.checks = Checks::DueAt(now);
+        }
+    }
+
+    /// The part of its weight it is given: grows with time since it came up, from a tenth.
+    fn share(&self, now: Instant, slow_start: Duration) -> Ratio {
+        if !self.is_healthy() {
+            return Ratio::ZERO;
+        }
+        if !self.is_starting(now, slow_start) {
+            return Ratio::ONE;
+        }
+        let up = now.since(self.up_since);
+        Ratio::part(up.as_nanos(), slow_start.as_nanos()).max(SLOW_START_MIN)
+    }
+
+    fn is_starting(&self, now: Instant, slow_start: Duration) -> bool {
+        self.up_since > Instant::ZERO && now.since(self.up_since) < slow_start
+    }
+}
+
+impl Roster {
+    /// Takes the servers of a fleet in, keeps what is known of those that were there, forgets the
+    /// others.
+    pub(crate) fn enlist(&mut self, now: Instant, fleet: &Fleet, ledger: &mut Ledger) {
+        let mut known = core::mem::take(&mut self.members);
+        let is_first = known.is_empty();
+        for (place, address) in places(fleet) {
+            let service = &fleet.services[place.service];
+            let group = &service.groups[place.group];
+            let id = ledger.server(&service.name, &group.name, address).id();
+            let up_since = if is_first { Instant::ZERO } else { now };
+            let mut member =
+                known.remove(&id).unwrap_or_else(|| Member::new(place, address, up_since));
+            member.place = place;
+            member.takes_part = group.servers[place.server].weight > 0;
+            member.checks = match (&service.health, member.checks) {
+                (None, _) => Checks::Off,
+                (Some(_), Checks::Off) => Checks::DueAt(now),
+                (Some(_), ordered) => ordered,
+            };
+            if service.health.is_none() {
+                member.health = Health::Starting;
+            }
+            self.members.insert(id, member);
+        }
+    }
+
+    pub(crate) fn get(&self, server: ServerId) -> Option<&Member> {
+        self.members.get(&server)
+    }
+
+    pub(crate) fn get_mut(&mut self, server: ServerId) -> Option<&mut Member> {
+        self.members.get_mut(&server)
+    }
+
+    /// How many servers of a service are out by ejection, and how many there are.
+    pub(crate) fn ejected_of(&self, service: usize) -> (usize, usize) {
+        let members = || self.members.values().filter(move |m| m.place.service == service);
+        (members().filter(|m| m.ejected.is_out()).count(), members().count())
+    }
+
+    /// Lets servers back in whose time is over; gives those.
+    pub(crate) fn expire_ejections(&mut self, now: Instant) -> Vec<(Place, SocketAddr)> {
+        let members = self.members.values_mut();
+        let back = members.filter_map(|m| m.ejected.expire(now).then_some((m.place, m.address)));
+        back.collect()
+    }
+
+    /// The healthy share of the servers of a group that take part.
+    pub(crate) fn healthy_share(&self, service: usize, group: usize) -> Ratio {
+        let members = || self.group(service, group).filter(|member| member.takes_part);
+        let healthy = members().filter(|member| member.is_healthy()).count();
+        Ratio::part(healthy as u64, members().count() as u64)
+    }
+
+    /// The part of its weight each server of a group is given, in the order of the file.
+    pub(crate) fn shares(
+        &self,
+        now: Instant,
+        service: usize,
+        group: usize,
+        slow_start: Duration,
+    ) -> Vec<Ratio> {
+        let mut members: Vec<&Member> = self.group(service, group).collect();
+        members.sort_by_key(|member| member.place.server);
+        members.iter().map(|member| member.share(now, slow_start)).collect()
+    }
+
+    /// Whether a healthy server of the service has less than its weight yet.
+    pub(crate) fn is_starting(&self, now: Instant, service: usize, slow_start: Duration) -> bool {
+        let mut members = self.members.values().filter(|m| m.place.service == service);
+        members.any(|member| member.is_healthy() && member.is_starting(now, slow_start))
+    }
+
+    /// The shortest measured round-trip time of a group.
+    pub(crate) fn measured_rtt(&self, service: usize, group: usize) -> Option<Duration> {
+        self.group(service, group).filter_map(|member| member.rtt).min()
+    }
+
+    /// The servers to check now; each counts as being checked from here on.
+    pub(crate) fn due_checks(&mut self, now: Instant) -> Vec<(ServerId, Member)> {
+        let due = |checks| matches!(checks, Checks::DueAt(at) if at <= now);
+        let members = self.members.iter_mut().filter(|(_, member)| due(member.checks));
+        let ordered = members.map(|(id, member)| {
+            member.checks = Checks::UnderWay;
+            (*id, member.clone())
+        });
+        ordered.collect()
+    }
+
+    /// The next check or return.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let deadline = |member: &Member| {
+            let check = match member.checks {
+                Checks::DueAt(at) => at,
+                Checks::Off | Checks::UnderWay => Instant::NEVER,
+            };
+            check.min(member.ejected.until().unwrap_or(Instant::NEVER))
+        };
+        self.members.values().map(deadline).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Panics where members and fleet differ.
+    pub(crate) fn check_invariants(&self, fleet: &Fleet) {
+        assert_eq!(self.members.len(), places(fleet).count(), "a member for each server");
+        for member in self.members.values() {
+            let service = &fleet.services[member.place.service];
+            let server = &service.groups[member.place.group].servers[member.place.server];
+            assert_eq!(server.address, member.address);
+            assert_eq!(service.health.is_some(), member.checks != Checks::Off);
+        }
+    }
+
+    fn group(&self, service: usize, group: usize) -> impl Iterator<Item = &Member> {
+        let here = move |place: &Place| place.service == service && place.group == group;
+        self.members.values().filter(move |member| here(&member.place))
+    }
+}
+
+impl Member {
+    fn new(place: Place, address: SocketAddr, up_since: Instant) -> Self {
+        Self {
+            place,
+            address,
+            health: Health::default(),
+            ejected: Ejected::default(),
+            rtt: None,
+            up_since,
+            checks: Checks::Off,
+            takes_part: true,
+        }
+    }
+}
+
+fn places(fleet: &Fleet) -> impl Iterator<Item = (Place, SocketAddr)> {
+    let services = fleet.services.iter().enumerate();
+    services.flat_map(|(s, service)| {
+        let groups = service.groups.iter().enumerate();
+        groups.flat_map(move |(g, group)| {
+            let servers = group.servers.iter().enumerate();
+            servers
+                .map(move |(n, server)| (Place { service: s, group: g, server: n }, server.address))
+        })
+    })
+}
+
+/// Whether a round-trip time differs by more than noise: a fifth and a millisecond.
+fn is_news(old: Duration, new: Duration) -> bool {
+    let gap = old.max(new).saturating_sub(old.min(new));
+    gap > Duration::from_millis(1) && gap > old / 5
+}
+
+/// The least part of its weight a healthy server is given.
+const SLOW_START_MIN: Ratio = Ratio::percent(10);

@@ -1,0 +1,231 @@
+//! Stories of a fleet: servers go down and come back, files change, and nothing that is counted
+//! is lost.
+
+use loadline_core::{
+    controller::{Controller, Input},
+    fleet::{Capacity, PolicyKind, Service, WhenFull},
+    ledger::ServerId,
+    permit::Permit,
+    plan::{Ask, Decision, Plan, Refusal},
+    time::{Duration, Instant},
+    units::{Rate, Ratio},
+};
+
+use crate::fleets::{after, check, drain, fleet, group, started};
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn ask(now: Instant) -> Ask<'static> {
+    Ask { now, key: 0, draw: now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15), tried: &[] }
+}
+
+fn send(plan: &Plan, now: Instant) -> Permit {
+    match plan.services[0].pick(&ask(now)) {
+        Decision::Send(permit) => permit,
+        other => panic!("not sent: {other:?}"),
+    }
+}
+
+/// How many of `count` requests at `now`, none of which ends, are sent to each group.
+fn share(plan: &Plan, now: Instant, count: usize) -> Vec<usize> {
+    let mut given = vec![0; 3];
+    let mut permits = Vec::new();
+    for _ in 0..count {
+        if let Decision::Send(permit) = plan.services[0].pick(&ask(now)) {
+            given[permit.place().0] += 1;
+            permits.push(permit);
+        }
+    }
+    given
+}
+
+fn checked(server: ServerId, passed: bool) -> Input {
+    Input::Checked { server, passed: passed.then(|| Duration::from_millis(1)) }
+}
+
+fn in_flight(limit: u32) -> Capacity {
+    Capacity { max_in_flight: Some(limit), ..Capacity::default() }
+}
+
+#[test]
+fn the_nearest_group_is_filled_first_and_only_the_excess_goes_on() {
+    let groups = vec![
+        group("far", 90, 3, in_flight(10)),
+        group("near", 0, 3, in_flight(10)),
+        group("middle", 30, 3, in_flight(10)),
+    ];
+    let service = Service { groups, when_full: WhenFull::Shed, ..Service::named("web") };
+    let (_, plan) = started(service);
+    assert_eq!(share(&plan, at(1), 10), [0, 10, 0]);
+    assert_eq!(share(&plan, at(1), 14), [0, 10, 4]);
+    assert_eq!(share(&plan, at(1), 99), [10, 10, 10]);
+}
+
+#[test]
+fn a_server_that_goes_down_takes_its_part_of_the_budget_with_it() {
+    let capacity = Capacity { max_rate: Some(Rate::per_sec(300)), ..Capacity::default() };
+    let groups = vec![group("near", 0, 3, capacity), group("far", 30, 3, Capacity::default())];
+    let service = Service {
+        groups,
+        health: Some(check()),
+        failover_threshold: Ratio::ZERO,
+        ..Service::named("web")
+    };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let outputs = drain(&mut controller);
+    let plan = outputs.plan.unwrap();
+    assert_eq!(share(&plan, at(1), 60), [30, 30, 0], "a burst is a tenth of a second");
+    let plan = after(&mut controller, plan, at(10), checked(outputs.checks[0].0, false));
+    assert_eq!(share(&plan, at(5_000), 60), [20, 40, 0]);
+}
+
+#[test]
+fn a_group_below_its_threshold_comes_last_and_returns_without_flapping() {
+    let groups =
+        vec![group("near", 0, 4, Capacity::default()), group("far", 30, 4, Capacity::default())];
+    let service = Service { groups, health: Some(check()), ..Service::named("web") };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let outputs = drain(&mut controller);
+    let (mut plan, near) = (outputs.plan.unwrap(), &outputs.checks[..4]);
+    for (server, _) in &near[..2] {
+        plan = after(&mut controller, plan, at(10), checked(*server, false));
+    }
+    assert_eq!(share(&plan, at(11), 8), [0, 8, 0], "half of near is down, 70 % are asked for");
+    for passed_at in [20, 30] {
+        for (server, _) in &near[..2] {
+            plan = after(&mut controller, plan, at(passed_at), checked(*server, true));
+        }
+    }
+    assert_eq!(share(&plan, at(31), 8), [0, 8, 0], "well again, but not for long");
+    plan = after(&mut controller, plan, at(4_000), Input::Tick);
+    assert_eq!(share(&plan, at(4_001), 8), [8, 0, 0]);
+}
+
+#[test]
+fn three_errors_in_a_row_eject_a_server_for_a_second() {
+    let service =
+        Service { groups: vec![group("near", 0, 4, Capacity::default())], ..Service::named("web") };
+    let (mut controller, mut plan) = started(service);
+    let victim = send(&plan, at(1)).server();
+    plan =
+        after(&mut controller, plan, at(2), Input::Failing { server: victim, errors_in_a_row: 2 });
+    assert_eq!(plan.services[0].groups[0].servers.len(), 4, "two are not enough");
+    plan =
+        after(&mut controller, plan, at(3), Input::Failing { server: victim, errors_in_a_row: 3 });
+    assert_eq!(plan.services[0].groups[0].servers.len(), 3);
+    assert_eq!(controller.next_deadline(), at(1_003));
+    plan = after(&mut controller, plan, at(1_003), Input::Tick);
+    assert_eq!(plan.services[0].groups[0].servers.len(), 4);
+}
+
+#[test]
+fn when_every_server_is_down_requests_are_refused_by_name() {
+    let groups = vec![group("near", 0, 1, Capacity::default())];
+    let service = Service { groups, health: Some(check()), ..Service::named("web") };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let outputs = drain(&mut controller);
+    let down = checked(outputs.checks[0].0, false);
+    let plan = after(&mut controller, outputs.plan.unwrap(), at(1), down);
+    let refused = plan.services[0].pick(&ask(at(2)));
+    assert!(matches!(refused, Decision::Refuse(Refusal::NoServer)), "{refused:?}");
+}
+
+#[test]
+fn a_reload_keeps_counts_budgets_averages_and_positions() {
+    let capacity = Capacity {
+        max_rate: Some(Rate::per_sec(100)),
+        burst: Some(5),
+        max_in_flight: Some(4),
+        ..Capacity::default()
+    };
+    let service = Service {
+        groups: vec![group("near", 0, 3, capacity)],
+        policy: PolicyKind::RoundRobin,
+        when_full: WhenFull::Shed,
+        ..Service::named("web")
+    };
+    let (mut controller, mut plan) = started(service.clone());
+    let first = send(&plan, at(1));
+    let held = [send(&plan, at(1)), send(&plan, at(1))];
+    first.answered(at(21));
+    let (first_server, latency) = (first.server(), first.address());
+    first.finish(at(21));
+    plan = after(&mut controller, plan, at(22), Input::Reload(fleet(service)));
+
+    let near = &plan.services[0].groups[0];
+    assert_eq!(near.state().in_flight(), 2);
+    let known = near.servers.iter().find(|server| server.state().address() == latency).unwrap();
+    assert_eq!(known.state().latency(), Duration::from_millis(20));
+    assert_eq!(known.state().id(), first_server);
+    assert_eq!(send(&plan, at(22)).server(), first_server, "the fourth turn is the first server's");
+    // Three of five were taken at 1 ms, two came back by 21 ms, one went just now.
+    assert_eq!(share(&plan, at(22), 9)[0], 2, "two places are left");
+    drop(held);
+}
+
+#[test]
+fn a_server_that_comes_up_starts_slowly() {
+    let service = Service {
+        groups: vec![group("near", 0, 2, Capacity::default())],
+        health: Some(check()),
+        slow_start: Duration::from_secs(10),
+        ..Service::named("web")
+    };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let outputs = drain(&mut controller);
+    let mut plan = outputs.plan.unwrap();
+    let (server, _) = outputs.checks[0];
+    for (millis, passed) in [(1, false), (10, true), (20, true)] {
+        plan = after(&mut controller, plan, at(millis), checked(server, passed));
+    }
+    let weight = |plan: &Plan| plan.services[0].groups[0].servers[0].weight;
+    let full = plan.services[0].groups[0].servers[1].weight;
+    assert_eq!(weight(&plan), full / 10);
+    plan = after(&mut controller, plan, at(5_020), Input::Tick);
+    assert_eq!(weight(&plan), full / 2);
+    plan = after(&mut controller, plan, at(10_020), Input::Tick);
+    assert_eq!(weight(&plan), full);
+}
+
+#[test]
+fn a_region_without_a_given_distance_is_ordered_by_what_checks_measure() {
+    let mut groups =
+        vec![group("a", 0, 1, Capacity::default()), group("b", 0, 1, Capacity::default())];
+    groups.iter_mut().for_each(|group| group.rtt = None);
+    let service = Service { groups, health: Some(check()), ..Service::named("web") };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let outputs = drain(&mut controller);
+    let mut plan = outputs.plan.unwrap();
+    for (n, rtt) in [(0, 80), (1, 20)] {
+        let passed = Some(Duration::from_millis(rtt));
+        let result = Input::Checked { server: outputs.checks[n].0, passed };
+        plan = after(&mut controller, plan, at(90), result);
+    }
+    let order: Vec<u16> = plan.services[0].groups.iter().map(|group| group.index).collect();
+    assert_eq!(order, [1, 0]);
+}
+
+#[test]
+fn a_drained_group_is_given_nothing() {
+    let mut near = group("near", 0, 2, Capacity::default());
+    near.scaler = Ratio::ZERO;
+    let groups = vec![near, group("far", 30, 2, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    assert_eq!(share(&plan, at(1), 5), [0, 5, 0]);
+}
+
+#[test]
+fn a_retry_goes_to_a_server_that_has_not_failed_it() {
+    let groups = vec![group("near", 0, 2, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let failed = send(&plan, at(1)).server();
+    for draw in 0..50u64 {
+        let tried = [failed];
+        let ask =
+            Ask { draw: draw.wrapping_mul(0x9e37_79b9_7f4a_7c15), tried: &tried, ..ask(at(2)) };
+        let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("one is left") };
+        assert_ne!(permit.server(), failed);
+    }
+}

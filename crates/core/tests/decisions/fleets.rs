@@ -1,0 +1,94 @@
+//! Fleets and plans for tests.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use loadline_core::{
+    controller::{Controller, Input, Output},
+    fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service},
+    plan::Plan,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// A fleet of one service "web", seen from region "near".
+pub(crate) fn fleet(service: Service) -> Fleet {
+    let edge = Edge {
+        region: "near".into(),
+        threads: 1,
+        access_log: None,
+        drain_timeout: Duration::from_secs(30),
+    };
+    Fleet { edge, listeners: vec![], services: vec![service] }
+}
+
+/// A group of servers in the region of its name.
+pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) -> Group {
+    let first_octet = name.as_bytes()[0];
+    let server = |n| Server {
+        address: SocketAddr::from(([127, first_octet, 0, n], 80)),
+        weight: 1,
+        capacity: Capacity::default(),
+        max_connections: u32::MAX,
+    };
+    Group {
+        name: name.into(),
+        region: name.into(),
+        rtt: Some(Duration::from_millis(rtt_ms)),
+        capacity,
+        scaler: Ratio::ONE,
+        servers: (0..servers).map(server).collect(),
+    }
+}
+
+/// A check every second, two passes up, two failures down.
+pub(crate) fn check() -> HealthCheck {
+    HealthCheck {
+        probe: Probe::Tcp,
+        interval: Duration::from_secs(1),
+        fast_interval: Duration::from_millis(100),
+        timeout: Duration::from_millis(500),
+        rise: 2,
+        fall: 2,
+        lenient: false,
+    }
+}
+
+/// What a controller put out since it was last asked.
+pub(crate) struct Outputs {
+    /// The newest plan, if any.
+    pub(crate) plan: Option<Arc<Plan>>,
+    /// Servers to check.
+    pub(crate) checks: Vec<(loadline_core::ledger::ServerId, SocketAddr)>,
+}
+
+/// Drains a controller.
+pub(crate) fn drain(controller: &mut Controller) -> Outputs {
+    let mut outputs = Outputs { plan: None, checks: vec![] };
+    while let Some(output) = controller.poll() {
+        match output {
+            Output::Publish(plan) => outputs.plan = Some(plan),
+            Output::Check { server, address, .. } => outputs.checks.push((server, address)),
+            Output::Notice(_) => {}
+        }
+    }
+    controller.check_invariants();
+    outputs
+}
+
+/// A controller for one service and its first plan.
+pub(crate) fn started(service: Service) -> (Controller, Arc<Plan>) {
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let plan = drain(&mut controller).plan.expect("the first output is a plan");
+    (controller, plan)
+}
+
+/// Hands an input in and gives the plan that is in force after it.
+pub(crate) fn after(
+    controller: &mut Controller,
+    plan: Arc<Plan>,
+    now: Instant,
+    input: Input,
+) -> Arc<Plan> {
+    controller.handle(now, input);
+    drain(controller).plan.unwrap_or(plan)
+}
