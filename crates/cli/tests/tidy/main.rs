@@ -1,0 +1,87 @@
+//! The house rules, checked on every Rust file of the repository.
+//!
+//! Clippy checks what it can (see `clippy.toml`); this checks the rest, and the limits exactly.
+//! Each rule in `rules` is fed something bad in its own tests, to see that it would be caught.
+
+mod blank;
+mod blocks;
+mod rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rules::{File, machine_paths, offences};
+
+#[test]
+fn every_rust_file_keeps_the_house_rules() {
+    let root = root();
+    let sources: Vec<PathBuf> =
+        ["crates", "bench"].iter().flat_map(|dir| files(&root.join(dir), "rs")).collect();
+    assert!(sources.len() > 10, "found only {sources:?}");
+    let mut found = Vec::new();
+    for source in &sources {
+        let text = fs::read_to_string(source).unwrap();
+        let path = source.strip_prefix(&root).unwrap().to_str().unwrap();
+        found.extend(offences(&File { path, text: &text }));
+    }
+    assert!(found.is_empty(), "{} offences:\n{}", found.len(), found.join("\n"));
+}
+
+/// Nobody finds an example that no page mentions.
+#[test]
+fn every_example_is_mentioned_in_a_document() {
+    let root = root();
+    let mut pages = files(&root.join("docs"), "md");
+    pages.extend(files(&root.join("examples"), "md"));
+    pages.push(root.join("README.md"));
+    let pages: String = pages.iter().filter_map(|page| fs::read_to_string(page).ok()).collect();
+    let unmentioned: Vec<PathBuf> = files(&root.join("examples"), "toml")
+        .into_iter()
+        .filter(|example| !pages.contains(example.file_name().unwrap().to_str().unwrap()))
+        .collect();
+    assert!(unmentioned.is_empty(), "in no page: {unmentioned:?}");
+}
+
+#[test]
+fn no_page_and_no_manifest_holds_a_path_of_one_machine() {
+    let root = root();
+    let texts = ["md", "toml"].iter().flat_map(|extension| files(&root, extension));
+    for path in texts {
+        let text = fs::read_to_string(&path).unwrap();
+        let found: Vec<String> = machine_paths(&text).collect();
+        assert!(found.is_empty(), "{}: {found:?}", path.display());
+    }
+}
+
+#[test]
+fn every_library_and_program_is_linted_by_the_workspace() {
+    for manifest in files(&root(), "toml") {
+        let text = fs::read_to_string(&manifest).unwrap();
+        let linted = text.contains("[lints]\nworkspace = true") || !text.contains("[package]");
+        assert!(linted, "{} does not take the workspace's lints", manifest.display());
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file under a directory with this extension; what is built or hidden is left out.
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(dir) else { return found };
+    for entry in entries.map(Result::unwrap) {
+        let path = entry.path();
+        let name = entry.file_name();
+        if name == "target" || name.to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|is| is == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
