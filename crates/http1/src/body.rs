@@ -178,7 +178,7 @@ impl BodyReader {
     /// The trailers, once the body is complete and if it had any.
     #[must_use]
     pub fn trailers(&self) -> Option<&Trailers> {
-        self.trailers.as_deref().filter(|_| self.is_finished())
+        self.trailers.as_deref().filter(|trailers| self.is_finished() && !trailers.is_empty())
     }
 }
 

@@ -27,6 +27,11 @@ impl Trailers {
         self.fields.get(&self.bytes, name)
     }
 
+    /// Whether the section is the final empty line alone.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     /// The value of the ORCA trailer `endpoint-load-metrics`.
     #[must_use]
     pub fn load_metrics(&self) -> Option<&[u8]> {

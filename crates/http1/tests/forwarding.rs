@@ -1,0 +1,235 @@
+//! Heads as they go on: what is left out, what is added, what stays byte for byte.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use loadline_http1::{
+    ClientLines, ForwardRules, Forwarded, Method, RequestHead, RequestOptions, ResponseHead,
+    ResponseOptions, Status, Version, write_request, write_response,
+};
+
+const NOTHING: ForwardRules = ForwardRules {
+    x_forwarded: false,
+    x_forwarded_host: false,
+    forwarded: false,
+    via: false,
+    trust_client: true,
+};
+
+fn lines(rules: ForwardRules) -> ClientLines {
+    ClientLines::new(rules, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), "http")
+}
+
+fn forward(request: &str, rules: ForwardRules, options: RequestOptions<'_>) -> String {
+    let mut head = RequestHead::default();
+    let status = head.parse(request.as_bytes());
+    assert_eq!(status, Ok(Status::Complete(request.len())), "{request:?}");
+    let mut out = Vec::new();
+    write_request(&mut out, request.as_bytes(), &head, &lines(rules), options);
+    String::from_utf8(out).expect("the request was text")
+}
+
+fn plain(request: &str) -> String {
+    forward(request, NOTHING, RequestOptions::default())
+}
+
+#[test]
+fn a_request_without_anything_special_stays_byte_for_byte() {
+    let request = "GET /a HTTP/1.1\r\nHost: b\r\nx-odd:  value \r\n\r\n";
+    assert_eq!(plain(request), request);
+}
+
+#[test]
+fn fields_that_end_at_this_hop_are_left_out() {
+    let vectors = [
+        ("Connection: keep-alive\r\n", ""),
+        ("Keep-Alive: timeout=5\r\n", ""),
+        ("Proxy-Connection: keep-alive\r\n", ""),
+        ("Proxy-Authorization: Basic eA==\r\n", ""),
+        ("Upgrade: websocket\r\nConnection: upgrade\r\n", ""),
+        ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A\r\n", ""),
+        (
+            "A: 1\r\nConnection: X-Hop, close\r\nB: 2\r\nx-hop: 3\r\nC: 4\r\n",
+            "A: 1\r\nB: 2\r\nC: 4\r\n",
+        ),
+        ("TE: trailers\r\n", "TE: trailers\r\n"),
+        ("TE: deflate, trailers;q=0.5\r\nA: 1\r\n", "A: 1\r\n"),
+        ("TE: gzip, trailers\r\nA: 1\r\n", "A: 1\r\nTE: trailers\r\n"),
+        ("Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\n"),
+    ];
+    for (fields, expected) in vectors {
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let out = format!("POST / HTTP/1.1\r\nHost: a\r\n{expected}\r\n");
+        assert_eq!(plain(&request), out, "{fields:?}");
+    }
+}
+
+#[test]
+fn connection_cannot_take_away_what_matters() {
+    for field in
+        ["Host: a\r\n", "Content-Length: 5\r\n", "X-Forwarded-For: b\r\n", "Via: 1.1 c\r\n"]
+    {
+        let name = field.split(':').next().unwrap();
+        let rest = if name == "Host" { "" } else { "Host: a\r\n" };
+        let request = format!("POST / HTTP/1.1\r\n{rest}{field}Connection: {name}\r\n\r\n");
+        let out = format!("POST / HTTP/1.1\r\n{rest}{field}\r\n");
+        assert_eq!(plain(&request), out, "{name}");
+    }
+}
+
+#[test]
+fn request_lines_become_origin_form_and_http_1_1() {
+    let vectors = [
+        ("GET http://b:1/c?d HTTP/1.1\r\nHost: a\r\n", "GET /c?d HTTP/1.1\r\nHost: b:1\r\n"),
+        ("GET http://b HTTP/1.1\r\nX: y\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHost: b\r\nX: y\r\n"),
+        ("GET http://b?c HTTP/1.1\r\nHost: a\r\n", "GET /?c HTTP/1.1\r\nHost: b\r\n"),
+        ("OPTIONS http://b HTTP/1.1\r\nHost: a\r\n", "OPTIONS * HTTP/1.1\r\nHost: b\r\n"),
+        ("GET / HTTP/1.0\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"),
+        ("GET / HTTP/1.0\r\nHost: a\r\nB: c\r\n", "GET / HTTP/1.1\r\nHost: a\r\nB: c\r\n"),
+        ("\r\nGET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHost: a\r\n"),
+    ];
+    for (request, expected) in vectors {
+        assert_eq!(plain(&format!("{request}\r\n")), format!("{expected}\r\n"));
+    }
+}
+
+#[test]
+fn framing_written_oddly_is_written_plainly() {
+    let vectors = [
+        ("Content-Length:\t007 \r\n", "Content-Length: 7\r\n"),
+        ("Transfer-Encoding:\tchunked\r\n", "Transfer-Encoding: chunked\r\n"),
+        ("Transfer-Encoding:  Chunked \r\n", "Transfer-Encoding: chunked\r\n"),
+    ];
+    for (odd, plain_line) in vectors {
+        let out = plain(&format!("POST / HTTP/1.1\r\nHost: a\r\n{odd}A: b\r\n\r\n"));
+        assert_eq!(
+            out,
+            format!("POST / HTTP/1.1\r\nHost: a\r\nA: b\r\n{plain_line}\r\n"),
+            "{odd:?}"
+        );
+    }
+}
+
+#[test]
+fn servers_are_told_about_the_client() {
+    let out = forward(
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ForwardRules { forwarded: true, ..ForwardRules::default() },
+        RequestOptions::default(),
+    );
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Host: a\r\n\
+        X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\n\
+        Forwarded: for=192.0.2.7;proto=http\r\nVia: 1.1 loadline\r\n\r\n";
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn what_the_client_says_is_extended_if_it_is_trusted() {
+    let request = "GET / HTTP/1.0\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nVia: 1.1 x\r\n\
+        X-Forwarded-For: 2.2.2.2\r\nForwarded: for=3\r\nX-Forwarded-Proto: https\r\n\
+        X-Forwarded-Host: b\r\n\r\n";
+    let rules = ForwardRules { forwarded: true, ..ForwardRules::default() };
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nVia: 1.1 x\r\n\
+        X-Forwarded-For: 2.2.2.2, 192.0.2.7\r\nForwarded: for=3, for=192.0.2.7;proto=http\r\n\
+        X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nVia: 1.0 loadline\r\n\r\n";
+    assert_eq!(forward(request, rules, RequestOptions::default()), expected);
+}
+
+#[test]
+fn what_the_client_says_is_replaced_if_it_is_not_trusted() {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=3\r\n\
+        X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n\r\n";
+    let rules = ForwardRules { trust_client: false, ..ForwardRules::default() };
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Host: a\r\n\
+        X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nVia: 1.1 loadline\r\n\r\n";
+    assert_eq!(forward(request, rules, RequestOptions::default()), expected);
+}
+
+#[test]
+fn an_address_mapped_into_ipv6_is_written_as_ipv4_and_ipv6_is_quoted() {
+    let rules = ForwardRules { forwarded: true, ..NOTHING };
+    for (address, written) in
+        [("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8::1", "\"[2001:db8::1]\"")]
+    {
+        let lines = ClientLines::new(rules, address.parse().unwrap(), "https");
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut head = RequestHead::default();
+        head.parse(request).unwrap();
+        let mut out = Vec::new();
+        write_request(&mut out, request, &head, &lines, RequestOptions::default());
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.ends_with(&format!("Forwarded: for={written};proto=https\r\n\r\n")), "{text}");
+    }
+}
+
+#[test]
+fn upgrade_expect_and_close_follow_the_options() {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let tunnel = RequestOptions { upgrade: true, ..RequestOptions::default() };
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
+    assert_eq!(forward(request, NOTHING, tunnel), expected);
+    let request = "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+    assert_eq!(plain(request), request, "Expect goes on to the server");
+    let closing = RequestOptions { drop_expect: true, close: true, ..RequestOptions::default() };
+    let expected = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nConnection: close\r\n\r\n";
+    assert_eq!(forward(request, NOTHING, closing), expected);
+}
+
+fn answer(response: &str, options: ResponseOptions<'_>) -> Option<String> {
+    let mut head = ResponseHead::default();
+    let status = head.parse(response.as_bytes(), Method::Get);
+    assert_eq!(status, Ok(Status::Complete(response.len())), "{response:?}");
+    let mut out = Vec::new();
+    match write_response(&mut out, response.as_bytes(), &head, options) {
+        Forwarded::Unchanged => {
+            assert!(out.is_empty());
+            None
+        }
+        Forwarded::Rewritten => Some(String::from_utf8(out).expect("the response was text")),
+    }
+}
+
+#[test]
+fn answers_that_need_no_change_are_not_copied() {
+    let options = ResponseOptions::default();
+    for fields in ["Content-Length: 1\r\n", "Content-Length: 1\r\nConnection: keep-alive\r\n"] {
+        assert_eq!(answer(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"), options), None, "{fields}");
+    }
+}
+
+#[test]
+fn answers_are_changed_where_they_must_be() {
+    let base = ResponseOptions::default();
+    let closing = ResponseOptions { keep_alive: false, ..base };
+    let old = ResponseOptions { client: Version::Http10, ..base };
+    let dechunk = ResponseOptions { dechunk: true, keep_alive: false, ..old };
+    let more = ResponseOptions { via: true, extra: b"X: y\r\n", ..base };
+    let vectors = [
+        ("1.1 200 OK\r\nConnection: close\r\nA: b\r\n", base, "1.1 200 OK\r\nA: b\r\n"),
+        ("1.1 200 OK\r\nKeep-Alive: timeout=5\r\n", base, "1.1 200 OK\r\n"),
+        ("1.1 200 OK\r\nConnection: X\r\nX: 1\r\nUpgrade: h2c\r\n", base, "1.1 200 OK\r\n"),
+        ("1.1 200 OK\r\nProxy-Authenticate: Basic\r\n", base, "1.1 200 OK\r\n"),
+        ("1.0 200 OK\r\nContent-Length: 1\r\n", base, "1.1 200 OK\r\nContent-Length: 1\r\n"),
+        ("1.1 200 OK\r\n", closing, "1.1 200 OK\r\nConnection: close\r\n"),
+        ("1.1 204 No\r\n", old, "1.1 204 No\r\nConnection: keep-alive\r\n"),
+        (
+            "1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\nB: c\r\n",
+            dechunk,
+            "1.1 200 OK\r\nB: c\r\nConnection: close\r\n",
+        ),
+        ("1.1 200 OK\r\nContent-Length: 02\r\n", base, "1.1 200 OK\r\nContent-Length: 2\r\n"),
+        ("1.1 204 No\r\nContent-Length: 5\r\n", base, "1.1 204 No\r\n"),
+        ("1.1 100 Continue\r\n", ResponseOptions { keep_alive: false, ..base }, ""),
+        ("1.1 304 Not\r\nContent-Length: 5\r\n", base, ""),
+        (
+            "1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+            base,
+            "1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",
+        ),
+        ("1.1 200 OK\r\nA: b\r\n", more, "1.1 200 OK\r\nA: b\r\nVia: 1.1 loadline\r\nX: y\r\n"),
+    ];
+    for (response, options, expected) in vectors {
+        let out = answer(&format!("HTTP/{response}\r\n"), options);
+        let expected = (!expected.is_empty()).then(|| format!("HTTP/{expected}\r\n"));
+        assert_eq!(out, expected, "{response:?}");
+    }
+}
