@@ -5,11 +5,15 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use divan::{Bencher, black_box, counter::BytesCount};
+use divan::{AllocProfiler, Bencher, black_box, counter::BytesCount};
 use loadline_http1::{
     BodyReader, ClientLines, ForwardRules, Framing, Method, RequestHead, RequestOptions,
     ResponseHead, ResponseOptions, Status, write_chunk, write_request, write_response,
 };
+
+/// Prints a line for whatever allocates: nothing here should.
+#[global_allocator]
+static ALLOCATOR: AllocProfiler = AllocProfiler::system();
 
 const SMALL: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8101\r\n\r\n";
 
