@@ -14,7 +14,7 @@ use crate::framing::Framing;
 use crate::head::{HeadLimits, Section, Stage, Status, Version};
 use crate::method::Method;
 use crate::scan::is_token;
-use crate::target::{Target, TargetForm, is_authority};
+use crate::target::{Target, TargetForm, is_authority, is_target_byte};
 
 /// A parsed request head. Before [`Status::Complete`] its accessors mean nothing.
 #[derive(Debug, Clone)]
@@ -109,9 +109,11 @@ impl RequestHead {
             return Err(ParseError::BadMethod);
         }
         let rest = &line[space + 1..];
-        let target = memchr::memchr(b' ', rest).ok_or(ParseError::BadRequestLine)?;
-        if target == 0 || memchr::memchr(b'\t', rest).is_some() {
-            return Err(ParseError::BadRequestLine);
+        let target = rest.iter().position(|&byte| !is_target_byte(byte)).unwrap_or(rest.len());
+        match rest.get(target) {
+            Some(b' ') if target > 0 => {}
+            None | Some(b' ' | b'\t') => return Err(ParseError::BadRequestLine),
+            Some(_) => return Err(ParseError::BadTarget),
         }
         self.version = Version::of(&rest[target + 1..])?;
         self.method_text = Span::new(start, start + space);

@@ -31,7 +31,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Takes `buf[start..end]` apart; control characters and spaces are already excluded.
+    /// Takes `buf[start..end]` apart, all of which are target bytes.
     ///
     /// # Errors
     /// If it is in none of the forms, or not in one that goes with `method`.
@@ -43,9 +43,6 @@ impl Target {
         method: Method,
     ) -> Result<Self, ParseError> {
         let text = &buf[start..end];
-        if !text.iter().all(|&byte| byte.is_ascii() && byte != b'#') {
-            return Err(ParseError::BadTarget);
-        }
         let whole = Span::new(start, end);
         match (method, text) {
             (Method::Connect, _) => {
@@ -91,6 +88,12 @@ impl Target {
             path: Span::new(host + length, end),
         })
     }
+}
+
+/// Whether `byte` may be part of a target: visible ASCII, and no fragment.
+#[inline]
+pub(crate) const fn is_target_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && byte != b'#'
 }
 
 /// Whether `text` is `host` or `host:port`: a name, an IPv4 address or an IPv6 address in
