@@ -1,2 +1,27 @@
 //! Test servers that compute, wait and answer.
+//!
+//! A [`Worker`] is an HTTP server whose capacity is known exactly, so that what a balancer makes
+//! of it can be judged: so many virtual cores with a fixed service time, one queue, or no limit
+//! and a fixed wait. It works on after its caller has gone, as real servers do.
 #![forbid(unsafe_code)]
+
+mod alarm;
+mod answer;
+mod burn;
+mod clock;
+mod config;
+mod connection;
+mod cores;
+mod lorem;
+mod mandelbrot;
+mod server;
+mod service;
+mod stats;
+mod utilization;
+mod worker;
+
+pub use config::{Config, ConfigError, Content, Pace};
+pub use cores::{Cores, Job, Load};
+pub use mandelbrot::Picture;
+pub use stats::Stats;
+pub use worker::{BindError, RunError, Worker};

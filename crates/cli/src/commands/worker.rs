@@ -1,11 +1,149 @@
 //! `loadline worker`: run a test server.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
+    process::ExitCode,
+};
 
-/// Run a test server
+use anyhow::Context as _;
+use loadline_core::{time::Duration, units::Bytes};
+use loadline_lab::{Config, Content, Pace, Worker};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Run a test server whose capacity is known
+///
+/// Its first line on the standard output is `listening on ADDRESS`. SIGTERM ends it: it accepts
+/// no more, answers what is under way (5 s at most) and exits with 0.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// What it answers
+    #[arg(value_enum)]
+    content: Kind,
+    /// Address to listen on; port 0 lets the system choose, `:9001` means every interface
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9001", value_parser = address)]
+    listen: SocketAddr,
+    /// Requests worked on at a time, the others queue [mandelbrot and --burn: 2, else no limit]
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroU32>,
+    /// Time a request takes [mandelbrot: 380ms, page: 300ms, json: 100ms, fixed: 0s]
+    #[arg(long, value_name = "TIME")]
+    service_time: Option<Duration>,
+    /// Spend the service time as processor time on real threads, drawing for every request
+    #[arg(long)]
+    burn: bool,
+    /// Distance to the caller: half before the queue, half after the core
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    delay: Duration,
+    /// Length of the answer of `fixed`
+    #[arg(long, value_name = "SIZE", default_value = "100B")]
+    size: Bytes,
+    /// Told in the header X-Served-By [REGION/PORT]
+    #[arg(long)]
+    name: Option<String>,
+    /// Region the server says it is in
+    #[arg(long, default_value = "local")]
+    region: String,
+    /// Answer /health-check as the tutorial's server does: a status line, then the end
+    #[arg(long)]
+    lenient_health: bool,
+    /// Tell how busy the cores are in the header endpoint-load-metrics (ORCA)
+    #[arg(long)]
+    report_utilization: bool,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// The Mandelbrot set as a PNG: 2 cores of 380 ms, 5.26 requests a second
+    Mandelbrot,
+    /// 50 kB of HTML after 300 ms
+    Page,
+    /// {"hello": "world"} after 100 ms
+    Json,
+    /// `--size` bytes at once
+    Fixed,
+}
+
+impl Args {
+    fn config(&self) -> Config {
+        let content = match self.content {
+            Kind::Mandelbrot => Content::Mandelbrot,
+            Kind::Page => Content::Page,
+            Kind::Json => Content::Json,
+            Kind::Fixed => Content::Fixed { size: self.size },
+        };
+        Config {
+            listen: self.listen,
+            content,
+            pace: self.pace(content.usual_pace()),
+            delay: self.delay,
+            name: self.name.clone(),
+            region: self.region.clone(),
+            lenient_health: self.lenient_health,
+            report_utilization: self.report_utilization,
+        }
+    }
+
+    /// The usual pace of the content, changed by what was asked for.
+    fn pace(&self, usual: Pace) -> Pace {
+        let usual_time = match usual {
+            Pace::Wait(time) => time,
+            Pace::Cores { service, .. } | Pace::Burn { service, .. } => service,
+        };
+        let service = self.service_time.unwrap_or(usual_time);
+        match self.cores.or(usual.cores()) {
+            cores if self.burn => Pace::Burn { cores: cores.unwrap_or(BURNING), service },
+            Some(cores) => Pace::Cores { cores, service },
+            None => Pace::Wait(service),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve(args.config()))
+}
+
+async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let worker = Worker::bind(config)?;
+    announce(worker.local_addr()).context("cannot say where the worker listens")?;
+    let told_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    worker.run(told_to_stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn announce(address: SocketAddr) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    writeln!(output, "listening on {address}")?;
+    output.flush()
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    match port {
+        Some(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
+        None => text.parse().map_err(|_| "write it like `127.0.0.1:9001` or `:9001`".to_owned()),
+    }
+}
+
+/// Threads that burn where nobody says how many.
+const BURNING: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline worker mandelbrot --listen :9001
+  loadline worker mandelbrot --cores 2 --service-time 38ms --region us-central1 --delay 30ms
+  loadline worker mandelbrot --burn --cores 4 --report-utilization
+  loadline worker fixed --size 100B --cores 4 --service-time 20ms
+  curl -s http://127.0.0.1:9001/ > mandelbrot.png
+
+Paths: / (work), /health-check and /status.php (at once, past the queue), /stats (counts, JSON).";

@@ -1,0 +1,190 @@
+//! Waking at an instant, not a millisecond after it.
+//!
+//! tokio's timer counts whole milliseconds and rounds up: 38 ms of service would measure as 39. A
+//! timerfd is a kernel timer of high resolution that wakes the runtime through the same epoll as
+//! the sockets. One serves every wait of a worker: a heap holds who waits for when, the timer is
+//! set to the earliest. That costs one or two system calls an alarm, and no thread.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    io,
+    os::fd::OwnedFd,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use loadline_core::time::Instant;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::{io::unix::AsyncFd, sync::oneshot};
+
+use crate::clock;
+
+/// All the waits of one worker.
+pub(crate) struct Alarms {
+    timer: AsyncFd<OwnedFd>,
+    waits: Mutex<Waits>,
+}
+
+struct Waits {
+    heap: BinaryHeap<Reverse<Wait>>,
+    /// What the timer is set to; [`Instant::NEVER`] if to nothing.
+    set_to: Instant,
+    /// Makes waits for one instant end in the order they began.
+    next: u64,
+}
+
+struct Wait {
+    at: Instant,
+    order: u64,
+    wake: oneshot::Sender<()>,
+}
+
+impl Alarms {
+    /// No waits yet, on the runtime of the caller.
+    ///
+    /// # Errors
+    /// The system's, where no descriptor is left.
+    pub(crate) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(deprecated, reason = "its successor is unsafe; an OwnedFd stays open as it asks")]
+        let timer = AsyncFd::new(timer)?;
+        let waits = Waits { heap: BinaryHeap::new(), set_to: Instant::NEVER, next: 0 };
+        Ok(Self { timer, waits: Mutex::new(waits) })
+    }
+
+    /// Returns at `at`, or as soon after as the machine allows; at once if that has passed.
+    /// Somebody has to [`drive`](Self::drive).
+    ///
+    /// # Errors
+    /// The system's, if the timer cannot be set.
+    pub(crate) async fn until(&self, at: Instant) -> io::Result<()> {
+        if at <= clock::now() {
+            return Ok(());
+        }
+        let ring = self.enter(at)?;
+        ring.await.map_err(|_| io::Error::other("the alarms are not driven any more"))
+    }
+
+    /// Ends each wait in its time, for ever.
+    ///
+    /// # Errors
+    /// The system's; none is expected of a timer that could be made.
+    pub(crate) async fn drive(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.timer.readable().await?;
+            // Setting the timer again forgets the expiry, so it need not be read.
+            ready.clear_ready();
+            let mut waits = self.waits();
+            waits.set_to = Instant::NEVER;
+            waits.wake_due(clock::now());
+            let next = waits.heap.peek().map(|Reverse(wait)| wait.at);
+            next.map_or(Ok(()), |at| self.set(&mut waits, at))?;
+        }
+    }
+
+    fn enter(&self, at: Instant) -> io::Result<oneshot::Receiver<()>> {
+        let (wake, ring) = oneshot::channel();
+        let mut waits = self.waits();
+        let order = waits.next;
+        waits.next += 1;
+        waits.heap.push(Reverse(Wait { at, order, wake }));
+        if at < waits.set_to {
+            self.set(&mut waits, at)?;
+        }
+        Ok(ring)
+    }
+
+    fn set(&self, waits: &mut Waits, at: Instant) -> io::Result<()> {
+        let value = Timespec {
+            tv_sec: (at.as_nanos() / NANOS_PER_SEC).cast_signed(),
+            tv_nsec: (at.as_nanos() % NANOS_PER_SEC).cast_signed(),
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        waits.set_to = at;
+        Ok(())
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waits {
+    fn wake_due(&mut self, now: Instant) {
+        while self.heap.peek().is_some_and(|Reverse(wait)| wait.at <= now) {
+            let Some(Reverse(wait)) = self.heap.pop() else { return };
+            // Who no longer listens has given up waiting.
+            let _ = wait.wake.send(());
+        }
+    }
+}
+
+impl Ord for Wait {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl PartialOrd for Wait {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Wait {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Wait {}
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn waits_end_in_the_order_of_their_instants_and_never_early() {
+        let alarms = Alarms::new().unwrap();
+        let begin = clock::now();
+        let ended = Mutex::new(Vec::new());
+        let wait = async |millis| {
+            let at = begin + Duration::from_millis(millis);
+            alarms.until(at).await.unwrap();
+            assert!(clock::now() >= at);
+            ended.lock().unwrap().push(millis);
+        };
+        let all = async { tokio::join!(wait(9), wait(3), wait(6), wait(0), wait(3)) };
+        tokio::select! {
+            _ = all => {}
+            failed = alarms.drive() => panic!("{failed:?}"),
+        }
+        assert_eq!(*ended.lock().unwrap(), [0, 3, 3, 6, 9]);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_was_given_up_disturbs_nobody() {
+        let alarms = Alarms::new().unwrap();
+        let begin = clock::now();
+        let story = async {
+            let given_up = alarms.enter(begin + Duration::from_millis(2)).unwrap();
+            drop(given_up);
+            alarms.until(begin + Duration::from_millis(5)).await.unwrap();
+        };
+        tokio::select! {
+            () = story => {}
+            failed = alarms.drive() => panic!("{failed:?}"),
+        }
+        assert!(clock::now() >= begin + Duration::from_millis(5));
+        assert!(alarms.waits().heap.is_empty());
+    }
+}

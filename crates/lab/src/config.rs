@@ -1,0 +1,195 @@
+//! What a worker is told to be.
+
+use std::{net::SocketAddr, num::NonZeroU32};
+
+use loadline_core::{time::Duration, units::Bytes};
+
+/// Everything about one worker.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen; port 0 lets the system choose one.
+    pub listen: SocketAddr,
+    /// What is answered.
+    pub content: Content,
+    /// How long that takes, and how many at a time.
+    pub pace: Pace,
+    /// Distance to the callers: half of it passes before a request comes to the queue, half after
+    /// it has been worked on. It occupies no core.
+    pub delay: Duration,
+    /// Told in the header `X-Served-By`; `region/port` where absent.
+    pub name: Option<String>,
+    /// The region the worker says it is in.
+    pub region: String,
+    /// Whether `/health-check` is answered as the tutorial's server does: HTTP/1.0, and the end
+    /// of the connection instead of the empty line after the head.
+    pub lenient_health: bool,
+    /// Whether answers carry `endpoint-load-metrics` with the utilization of the cores.
+    pub report_utilization: bool,
+}
+
+impl Config {
+    /// A worker with `content` at its usual pace, on a loopback port the system chooses.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            pace: content.usual_pace(),
+            content,
+            delay: Duration::ZERO,
+            name: None,
+            region: "local".to_owned(),
+            lenient_health: false,
+            report_utilization: false,
+        }
+    }
+
+    /// Whether such a worker can be.
+    ///
+    /// # Errors
+    /// What cannot be, and why.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for text in self.name.iter().chain([&self.region]) {
+            let visible = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+            if text.is_empty() || !text.bytes().all(visible) {
+                return Err(ConfigError::Name { text: text.clone() });
+            }
+        }
+        match self.content {
+            Content::Fixed { size } if size > LARGEST => return Err(ConfigError::Size { size }),
+            _ => {}
+        }
+        match self.pace.cores() {
+            Some(cores) if cores.get() > MOST_CORES => Err(ConfigError::Cores { cores }),
+            None if self.report_utilization => Err(ConfigError::NothingToReport),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a worker answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The Mandelbrot set as a PNG.
+    Mandelbrot,
+    /// 50 kB of HTML.
+    Page,
+    /// `{"hello": "world"}`.
+    Json,
+    /// So many bytes of text.
+    Fixed {
+        /// At most 1 GiB.
+        size: Bytes,
+    },
+}
+
+impl Content {
+    /// How the published server with this content behaves.
+    ///
+    /// The tutorial's machine has four virtual processors, that is two cores; it answers in
+    /// 380 ms and is full at 5 requests a second. Two cores of 380 ms give 5.26 a second.
+    #[must_use]
+    pub fn usual_pace(self) -> Pace {
+        let two = NonZeroU32::MIN.saturating_add(1);
+        match self {
+            Self::Mandelbrot => Pace::Cores { cores: two, service: Duration::from_millis(380) },
+            Self::Page => Pace::Wait(Duration::from_millis(300)),
+            Self::Json => Pace::Wait(Duration::from_millis(100)),
+            Self::Fixed { .. } => Pace::Wait(Duration::ZERO),
+        }
+    }
+}
+
+/// How long an answer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So long, for any number of requests side by side.
+    Wait(Duration),
+    /// Virtual cores: `service` on one of `cores`, behind those that came before. Nothing is
+    /// computed; the picture was drawn when the worker began.
+    Cores {
+        /// At most 65,536.
+        cores: NonZeroU32,
+        /// Time on a core.
+        service: Duration,
+    },
+    /// Threads that compute for every request.
+    Burn {
+        /// At most 65,536.
+        cores: NonZeroU32,
+        /// Least processor time of a request.
+        service: Duration,
+    },
+}
+
+impl Pace {
+    /// How many requests are worked on at a time, if that is limited.
+    #[must_use]
+    pub fn cores(self) -> Option<NonZeroU32> {
+        match self {
+            Self::Wait(_) => None,
+            Self::Cores { cores, .. } | Self::Burn { cores, .. } => Some(cores),
+        }
+    }
+}
+
+/// A worker that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A name that cannot stand in a header.
+    #[error("`{text}` cannot be a name: use visible ASCII characters")]
+    Name {
+        /// The name given.
+        text: String,
+    },
+    /// An answer that would not fit memory.
+    #[error("an answer of {size} is too large: at most {LARGEST}")]
+    Size {
+        /// The size given.
+        size: Bytes,
+    },
+    /// More cores than any machine has.
+    #[error("{cores} cores are too many: at most {MOST_CORES}")]
+    Cores {
+        /// The number given.
+        cores: NonZeroU32,
+    },
+    /// A utilization without cores to be utilized.
+    #[error("there is no utilization to report without a number of cores")]
+    NothingToReport,
+}
+
+const LARGEST: Bytes = Bytes::new(1 << 30);
+const MOST_CORES: u32 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_workers_can_be() {
+        let fixed = Content::Fixed { size: Bytes::new(100) };
+        for content in [Content::Mandelbrot, Content::Page, Content::Json, fixed] {
+            assert_eq!(Config::new(content).check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_break_the_head_is_refused() {
+        for name in ["", "a\r\nSet-Cookie: b", "caf\u{e9}", "\0"] {
+            let config = Config { name: Some(name.to_owned()), ..Config::new(Content::Json) };
+            assert_eq!(config.check(), Err(ConfigError::Name { text: name.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn what_no_machine_can_do_is_refused() {
+        let size = Bytes::new((1 << 30) + 1);
+        let large = Config::new(Content::Fixed { size });
+        assert_eq!(large.check(), Err(ConfigError::Size { size }));
+        let pace = Pace::Cores { cores: NonZeroU32::MAX, service: Duration::ZERO };
+        let many = Config { pace, ..Config::new(Content::Mandelbrot) };
+        assert_eq!(many.check(), Err(ConfigError::Cores { cores: NonZeroU32::MAX }));
+        let reporting = Config { report_utilization: true, ..Config::new(Content::Page) };
+        assert_eq!(reporting.check(), Err(ConfigError::NothingToReport));
+    }
+}

@@ -1,0 +1,69 @@
+//! What all connections of a worker share.
+
+use loadline_http1::Method;
+
+use crate::{
+    answer::{After, Answer},
+    config::{Config, Content},
+    service::Service,
+    stats::{Counters, Stats},
+};
+
+/// The work, the answers and the counts.
+pub(crate) struct Server {
+    pub(crate) service: Service,
+    pub(crate) counters: Counters,
+    pub(crate) lenient_health: bool,
+    served_by: String,
+    region: String,
+    content: Content,
+    /// What is answered to every request for work, but for the utilization.
+    answer: Answer,
+    report_utilization: bool,
+}
+
+impl Server {
+    /// A server as `config` wants it, listening on `port`, that drew `picture` when it began.
+    pub(crate) fn new(config: Config, service: Service, port: u16, picture: Vec<u8>) -> Self {
+        let served_by = config.name.unwrap_or_else(|| format!("{}/{port}", config.region));
+        Self {
+            service,
+            counters: Counters::default(),
+            lenient_health: config.lenient_health,
+            served_by,
+            region: config.region,
+            content: config.content,
+            answer: Answer::content(config.content, picture),
+            report_utilization: config.report_utilization,
+        }
+    }
+
+    /// The answer to a request for work, with what was drawn for it.
+    pub(crate) fn work_done(&self, picture: Option<Vec<u8>>) -> Answer {
+        let mut answer = match (picture, self.content) {
+            (Some(picture), Content::Mandelbrot) => Answer::content(Content::Mandelbrot, picture),
+            _ => self.answer.clone(),
+        };
+        if self.report_utilization {
+            answer.utilization = self.service.utilization();
+        }
+        answer
+    }
+
+    /// Head and body of an answer, as they go out.
+    pub(crate) fn wire<'a>(
+        &self,
+        answer: &'a Answer,
+        method: Method,
+        after: After,
+    ) -> (String, &'a [u8]) {
+        let body: &[u8] = if method == Method::Head { &[] } else { &answer.body };
+        (answer.head(&self.served_by, after), body)
+    }
+
+    /// All counts at this moment.
+    pub(crate) fn stats(&self) -> Stats {
+        let load = self.service.load(self.counters.open());
+        self.counters.stats(&self.served_by, &self.region, load)
+    }
+}

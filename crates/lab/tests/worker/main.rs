@@ -1,0 +1,6 @@
+//! A worker seen from outside, over loopback.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+mod client;
+mod http;
+mod timing;
