@@ -1,2 +1,93 @@
-//! Configuration: one TOML file, parsed into a Fleet, with errors that point into the file.
+//! Configuration: one TOML file, parsed into a [`Fleet`], with errors that point into the file.
+//!
+//! ```text
+//! text --read--> file types --assemble--> Fleet
+//!                    |
+//!                    +--schema--> JSON Schema --reference--> docs/configuration.md
+//! ```
+//! The file types are not the fleet: they know keys and ranges, `assemble` knows what keys mean
+//! together, and the rest of loadline sees neither.
 #![forbid(unsafe_code)]
+
+mod assemble;
+mod describe;
+mod error;
+mod file;
+mod place;
+mod read;
+mod reference;
+mod resolve;
+mod schema;
+mod shorthand;
+mod suggest;
+mod value;
+
+use std::{fs, path::Path, sync::Arc};
+
+use loadline_core::fleet::Fleet;
+use miette::NamedSource;
+
+pub use describe::{counts, describe};
+pub use error::{ConfigError, ConfigErrors};
+pub use reference::reference;
+pub use resolve::{LocalOnly, Resolve, SystemResolver};
+pub use schema::schema;
+pub use shorthand::{ShorthandError, shorthand};
+
+/// A configuration that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub fleet: Fleet,
+    /// What in it works but is hardly meant, in the order of the file.
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Reads the file at `path` and resolves host names with the resolver of the machine.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file; or why it cannot be read.
+pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
+    let name = path.display().to_string();
+    let unreadable = |message: String, help: &str| {
+        ConfigErrors::new(&name, vec![ConfigError::unplaced(message, help.to_owned())])
+    };
+    let bytes = fs::read(path).map_err(|error| {
+        unreadable(format!("cannot read `{name}`: {error}"), "name a file that can be read")
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        unreadable(format!("line {line} of `{name}` is not UTF-8"), "save the file as UTF-8")
+    })?;
+    parse(&name, &text)
+}
+
+/// Reads `text`, which errors call `name`, and resolves host names with the resolver of the
+/// machine.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
+    parse_with(name, text, &SystemResolver)
+}
+
+/// As [`parse`], with another resolver of host names.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file.
+pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, ConfigErrors> {
+    let mut problems = error::Problems::default();
+    let fleet = read::read(text, &mut problems)
+        .map(|file| assemble::assemble(&file, resolver, &mut problems));
+    let failed = problems.failed();
+    let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
+    let found = problems.placed(&source);
+    match fleet {
+        Some(fleet) if !failed => Ok(Loaded { fleet, warnings: found }),
+        _ => {
+            let errors = found.into_iter().filter(|found| !found.is_warning()).collect();
+            Err(ConfigErrors::new(name, errors))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Listeners: an address each, and the service behind it.
+
+use std::net::SocketAddr;
+
+use loadline_core::fleet::{ClientTimeouts, Forwarded, HeadLimits, Listener, Protocol, Service};
+
+use super::set;
+use crate::{
+    error::Problems,
+    file::{self, File},
+    place::{At, Named},
+    suggest,
+};
+
+/// The listeners of the file. Warns about services that none of them names.
+pub(super) fn listeners(
+    file: &At<File>,
+    services: &[Service],
+    problems: &mut Problems,
+) -> Vec<Listener> {
+    let given = file.value.listener.at();
+    let place = file.value.listener.place_or(&(0..0));
+    let none = given.is_none_or(|list| list.value.is_empty());
+    if none && !problems.is_damaged(&place) {
+        let help = "add one: [[listener]] bind = \":8080\", service = \"web\"".to_owned();
+        let message = "no listener: nothing can come in".to_owned();
+        problems.absent(&file.span, &place, message, help);
+    }
+    let mut listeners: Vec<Listener> = Vec::new();
+    for entry in given.into_iter().flat_map(|list| &list.value) {
+        let listener = listener(entry, file, services, problems);
+        check_bind(entry, &listener, &listeners, problems);
+        listeners.push(listener);
+    }
+    warn_unused(file, services, &listeners, problems);
+    listeners
+}
+
+fn listener(
+    entry: &At<file::Listener>,
+    file: &At<File>,
+    services: &[Service],
+    problems: &mut Problems,
+) -> Listener {
+    let given = &entry.value;
+    if !given.bind.given() {
+        let help = "add where to listen: bind = \":8080\"".to_owned();
+        problems.absent(&entry.span, &entry.span, "a listener without `bind`".to_owned(), help);
+    }
+    let mut listener = Listener {
+        bind: given.bind.get().map_or(NOWHERE, |bind| bind.0.0),
+        protocol: Protocol::Http,
+        service: service_index(entry, file, services, problems),
+        max_connections: MAX_CONNECTIONS,
+        timeouts: timeouts(given.timeouts.get()),
+        limits: limits(given.limits.get()),
+        forwarded: Forwarded::XForwarded,
+    };
+    set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
+    set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
+    set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
+    listener
+}
+
+fn service_index(
+    entry: &At<file::Listener>,
+    file: &At<File>,
+    services: &[Service],
+    problems: &mut Problems,
+) -> usize {
+    let Some(wanted) = entry.value.service.at() else {
+        let message = "a listener without `service`".to_owned();
+        let help = "add where its traffic goes: service = \"web\"".to_owned();
+        problems.absent(&entry.span, &entry.span, message, help);
+        return 0;
+    };
+    let name = &wanted.value.0.0;
+    if let Some(index) = services.iter().position(|service| service.name == *name) {
+        return index;
+    }
+    let table_is_damaged =
+        file.value.service.at().is_some_and(|table| problems.is_damaged(&table.span));
+    if !services.is_empty() && !table_is_damaged && !problems.is_damaged(&file.span) {
+        let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+        let message = format!("there is no service `{name}`");
+        problems.error(&wanted.span, message, "this service", suggest::known(name, &names));
+    }
+    0
+}
+
+fn timeouts(given: Option<&file::ClientTimeouts>) -> ClientTimeouts {
+    let mut timeouts = ClientTimeouts::default();
+    if let Some(given) = given {
+        set(&given.head, |time| &time.0.0, &mut timeouts.head);
+        set(&given.idle, |time| &time.0.0, &mut timeouts.idle);
+        set(&given.keep_alive, |time| &time.0.0, &mut timeouts.keep_alive);
+    }
+    timeouts
+}
+
+fn limits(given: Option<&file::HeadLimits>) -> HeadLimits {
+    let mut limits = HeadLimits::default();
+    if let Some(given) = given {
+        set(&given.size, |size| &size.0.0, &mut limits.size);
+        set(&given.fields, |fields| &fields.0, &mut limits.fields);
+    }
+    limits
+}
+
+fn check_bind(
+    entry: &At<file::Listener>,
+    listener: &Listener,
+    before: &[Listener],
+    problems: &mut Problems,
+) {
+    let Some(bind) = entry.value.bind.at() else { return };
+    // Port 0 asks the kernel for a free port, each time another one.
+    let taken = before.iter().any(|other| other.bind == listener.bind);
+    if taken && listener.bind.port() != 0 {
+        let message = format!("`{}` is bound by a listener above", listener.bind);
+        let help = "give each listener its own address or port".to_owned();
+        problems.error(&bind.span, message, "the same address", help);
+    }
+}
+
+fn warn_unused(
+    file: &At<File>,
+    services: &[Service],
+    listeners: &[Listener],
+    problems: &mut Problems,
+) {
+    let used = |index: usize| listeners.iter().any(|listener| listener.service == index);
+    let names = file.value.service.get().into_iter().flat_map(Named::iter);
+    for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used(*index)) {
+        let message = format!("no listener names the service `{}`", services[index].name);
+        let help = format!("let a listener say service = \"{}\"", name.value);
+        problems.warning(&name.span, message, "never used", help);
+    }
+}
+
+/// Stands in for an address that is missing; the fleet is thrown away.
+const NOWHERE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// With two sockets an exchange this fits the usual hard limit of open files many times, and
+/// bounds the memory of buffers to a few hundred MiB.
+const MAX_CONNECTIONS: u32 = 10_000;

@@ -1,0 +1,135 @@
+//! A fleet in words: what will happen to a request, for whoever wrote the file.
+
+use loadline_core::{
+    fleet::{Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull},
+    time::Duration,
+    units::Ratio,
+};
+
+/// A few lines for each listener and service: the groups in the order in which they are filled,
+/// with distance and capacity.
+#[must_use]
+pub fn describe(fleet: &Fleet) -> String {
+    let mut lines = Vec::new();
+    for listener in &fleet.listeners {
+        let service = fleet.services.get(listener.service).map_or("?", |it| it.name.as_str());
+        lines.push(format!("{} takes traffic for {service}", listener.bind));
+    }
+    for service in &fleet.services {
+        lines.push(String::new());
+        lines.extend(describe_service(service, &fleet.edge.region));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// How much there is: "1 listener, 2 services, 3 groups, 9 servers".
+#[must_use]
+pub fn counts(fleet: &Fleet) -> String {
+    let groups = || fleet.services.iter().flat_map(|service| &service.groups);
+    let servers = groups().map(|group| group.servers.len()).sum();
+    [
+        plural(fleet.listeners.len(), "listener"),
+        plural(fleet.services.len(), "service"),
+        plural(groups().count(), "group"),
+        plural(servers, "server"),
+    ]
+    .join(", ")
+}
+
+fn describe_service(service: &Service, here: &str) -> Vec<String> {
+    let mut lines = vec![format!("{}, seen from {here}:", service.name)];
+    let mut groups: Vec<&Group> = service.groups.iter().collect();
+    groups.sort_by_key(|group| group.rtt.unwrap_or(Duration::MAX));
+    let width = groups.iter().map(|group| group.name.len()).max().unwrap_or(0);
+    for (index, group) in groups.iter().enumerate() {
+        let rank = index + 1;
+        lines.push(format!("  {rank}. {:width$}  {}", group.name, describe_group(group)));
+    }
+    let overflow = match service.overflow {
+        Overflow::Capacity => "when its capacity is reached",
+        Overflow::Soonest => "when the wait there exceeds the extra distance",
+    };
+    if groups.len() > 1 {
+        lines.push(format!("  a request goes on to the next group {overflow},"));
+        let threshold = service.failover_threshold;
+        lines.push(format!("  and when less than {threshold} of a group's servers are healthy"));
+    }
+    lines.push(format!("  when all are full: {}", when_full(service.when_full)));
+    lines.push(format!("  in a group: {}", service.policy.name()));
+    lines.push(format!("  health: {}", health(service.health.as_ref())));
+    lines
+}
+
+fn describe_group(group: &Group) -> String {
+    let distance = match group.rtt {
+        Some(Duration::ZERO) => "here".to_owned(),
+        Some(rtt) => format!("{rtt} away"),
+        None => "distance measured by health checks".to_owned(),
+    };
+    let servers = plural(group.servers.len(), "server");
+    let per_server = per_server(group);
+    let capacity = match (limits(&group.capacity).as_slice(), per_server.as_str()) {
+        ([], "") => "no limit".to_owned(),
+        ([], per_server) => per_server.to_owned(),
+        (limits, "") => limits.join(", "),
+        (limits, per_server) => format!("{}, {per_server}", limits.join(", ")),
+    };
+    let scaler = match group.scaler {
+        Ratio::ONE => String::new(),
+        Ratio::ZERO => ", drained".to_owned(),
+        scaler => format!(", of which {scaler} is used"),
+    };
+    format!("{distance}, {servers}, {capacity}{scaler}")
+}
+
+fn limits(capacity: &Capacity) -> Vec<String> {
+    let rate = capacity.max_rate.map(|rate| format!("{rate}"));
+    let in_flight = capacity.max_in_flight.map(|most| format!("{most} in flight"));
+    let utilization = capacity.max_utilization.map(|share| format!("{share} utilized"));
+    [rate, in_flight, utilization].into_iter().flatten().collect()
+}
+
+/// The limits of each server where they are all the same, or that they differ.
+fn per_server(group: &Group) -> String {
+    let Some(first) = group.servers.first().map(|server| server.capacity) else {
+        return String::new();
+    };
+    if group.servers.iter().any(|server| server.capacity != first) {
+        return "limits that differ by server".to_owned();
+    }
+    match limits(&first).as_slice() {
+        [] => String::new(),
+        limits => format!("{} per server", limits.join(", ")),
+    }
+}
+
+fn when_full(rule: WhenFull) -> String {
+    match rule {
+        WhenFull::Spread => "over capacity, in proportion to it".to_owned(),
+        WhenFull::Shed => "503 with Retry-After".to_owned(),
+        WhenFull::Queue { timeout, length, then } => {
+            let then = match then {
+                Then::Shed => "503",
+                Then::Spread => "over capacity",
+            };
+            format!("wait up to {timeout}, {length} at a time, then {then}")
+        }
+    }
+}
+
+fn health(check: Option<&HealthCheck>) -> String {
+    let Some(check) = check else {
+        return "not checked, every server counts as healthy".to_owned();
+    };
+    let probe = match &check.probe {
+        Probe::Tcp => "a connection".to_owned(),
+        Probe::Http { path, .. } => format!("GET {path}"),
+    };
+    let HealthCheck { interval, timeout, rise, fall, .. } = check;
+    format!("{probe} every {interval} within {timeout}, up after {rise}, down after {fall}")
+}
+
+/// "1 server", "2 servers".
+fn plural(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

@@ -1,0 +1,341 @@
+//! The file as it is written: every key, its meaning, its range, its default.
+//!
+//! These types are what the JSON Schema and `docs/configuration.md` are made of, so the first
+//! paragraph of each comment is written for whoever writes the file. They know nothing of what
+//! keys mean together; `assemble` does. Every key may be absent here, so that one error does not
+//! hide the next.
+
+use loadline_core::fleet::{Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, WhenFull};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::{At, Key, Named},
+    value::{
+        address::{Bind, Place},
+        either::{TableOrFalse, TextOr, True},
+        label::{HeaderName, Host, LogPlace, Name, UrlPath},
+        number::{Scaler, Whole},
+        quantity::{AnyRate, PERCENT, PositiveRate, Share, Size, Time, TimeOrOff},
+        text::Text,
+        word::Word,
+    },
+};
+
+/// A configuration of loadline.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(title = "loadline", extend("required" = ["listener", "service"]))]
+pub(crate) struct File {
+    /// The process that takes traffic.
+    pub(crate) edge: Key<Edge>,
+    /// The places servers are in, and how far they are from each other.
+    pub(crate) regions: Key<Named<Region>>,
+    /// Where traffic comes in. At least one.
+    pub(crate) listener: Key<Vec<At<Listener>>>,
+    /// Where traffic goes, by name. At least one.
+    pub(crate) service: Key<Named<Service>>,
+}
+
+/// The process that takes traffic.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Edge {
+    /// The region this process is in. Needed where groups are in more than one region; the
+    /// region of all groups otherwise, `local` where they name none.
+    pub(crate) region: Key<Text<Name>>,
+    /// Worker threads, each with its own listeners and server connections; 0 is one per core.
+    #[schemars(extend("default" = 0))]
+    pub(crate) threads: Key<Whole<0, 1024>>,
+    /// Where access log lines go: `stdout` or the path of a file, which is appended to. None
+    /// are written where absent.
+    pub(crate) access_log: Key<Text<LogPlace>>,
+    /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
+    #[schemars(extend("default" = "30s"))]
+    pub(crate) drain_timeout: Key<TimeOrOff>,
+}
+
+/// A place servers are in.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Region {
+    /// Round-trip times to other regions, by name. Either of two regions may give it. Health
+    /// checks measure what the file does not say.
+    #[schemars(extend("examples" = [{ "europe-west3": "110ms" }]))]
+    pub(crate) rtt: Key<Named<TimeOrOff>>,
+}
+
+/// An address that takes traffic for one service.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["bind", "service"]))]
+pub(crate) struct Listener {
+    /// The address to bind. A port alone, `:8080`, is every IPv4 address of the machine.
+    pub(crate) bind: Key<Text<Bind>>,
+    /// What is spoken there.
+    #[schemars(extend("default" = "http"))]
+    pub(crate) protocol: Key<Text<Word<Protocol>>>,
+    /// The name of the service that gets the traffic.
+    pub(crate) service: Key<Text<Name>>,
+    /// Client connections at a time; further ones wait in the kernel's backlog.
+    #[schemars(extend("default" = 10000))]
+    pub(crate) max_connections: Key<Whole<1, 1_000_000>>,
+    /// How long clients may take.
+    pub(crate) timeouts: Key<ClientTimeouts>,
+    /// How large a head may be, of requests and of answers.
+    pub(crate) limits: Key<HeadLimits>,
+    /// Which headers tell the server about the client.
+    #[schemars(extend("default" = "x-forwarded"))]
+    pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
+}
+
+/// How long clients may take; 0s switches a limit off.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct ClientTimeouts {
+    /// From the first byte of a head, or from the accept, to its last byte.
+    #[schemars(extend("default" = "10s"))]
+    pub(crate) head: Key<TimeOrOff>,
+    /// Without a byte in either direction while a message is under way.
+    #[schemars(extend("default" = "60s"))]
+    pub(crate) idle: Key<TimeOrOff>,
+    /// Between two requests of a kept connection.
+    #[schemars(extend("default" = "60s"))]
+    pub(crate) keep_alive: Key<TimeOrOff>,
+}
+
+/// How large a head may be, of requests and of answers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct HeadLimits {
+    /// The whole head.
+    #[schemars(extend("default" = "16KiB"))]
+    pub(crate) size: Key<HeadSize>,
+    /// Header fields.
+    #[schemars(extend("default" = 100))]
+    pub(crate) fields: Key<Whole<1, 1000>>,
+}
+
+/// From 256 B, which fits a request line and a Host, to 1 MiB.
+type HeadSize = Size<256, { 1 << 20 }>;
+
+/// What clients reach: groups of servers, a policy, health checks and overload rules.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["group"]))]
+pub(crate) struct Service {
+    /// How a server is chosen inside a group.
+    #[schemars(extend("default" = "least-requests"))]
+    pub(crate) policy: Key<Text<Word<PolicyKind>>>,
+    /// What the policies `maglev` and `bounded-hash` hash.
+    #[schemars(extend("default" = "client-address"))]
+    pub(crate) hash: Key<TextOr<Word<HashKey>, HashHeader>>,
+    /// When a request leaves the near group. `soonest` needs `max_rate` or `max_in_flight` on a
+    /// group or on its servers.
+    #[schemars(extend("default" = "capacity"))]
+    pub(crate) overflow: Key<Text<Word<Overflow>>>,
+    /// What happens when every group is full: a word, or a table for a queue.
+    #[schemars(extend("default" = { "queue": "1s", "length": 200, "then": "shed" }))]
+    pub(crate) when_full: Key<TextOr<Word<WhenFull>, Queue>>,
+    /// Healthy share of a group's servers below which it yields to the next group.
+    #[schemars(extend("default" = "70%"))]
+    pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
+    /// Time over which a server that came up gets its full weight; 0s switches it off.
+    #[schemars(extend("default" = "0s"))]
+    pub(crate) slow_start: Key<TimeOrOff>,
+    /// Active checks. Every server counts as healthy where absent.
+    pub(crate) health: Key<Health>,
+    /// Passive ejection: errors of real requests take a server out for a while; `false`
+    /// switches it off.
+    pub(crate) ejection: Key<TableOrFalse<Ejection>>,
+    /// When a failed request may be sent again, to another server.
+    pub(crate) retry: Key<Retry>,
+    /// How long servers may take.
+    pub(crate) timeouts: Key<ServerTimeouts>,
+    /// The groups of servers. At least one.
+    pub(crate) group: Key<Vec<At<Group>>>,
+}
+
+/// A header to hash.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["header"]))]
+pub(crate) struct HashHeader {
+    /// The header whose value is hashed; the client's address where a request has none.
+    pub(crate) header: Key<Text<HeaderName>>,
+}
+
+/// A bounded queue for requests that find every group full.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["queue"]))]
+pub(crate) struct Queue {
+    /// The longest wait of one request.
+    pub(crate) queue: Key<Time>,
+    /// The most requests that wait at a time.
+    #[schemars(extend("default" = 200))]
+    pub(crate) length: Key<Whole<1, 1_000_000>>,
+    /// What happens to those that do not fit or waited too long.
+    #[schemars(extend("default" = "shed"))]
+    pub(crate) then: Key<Text<Word<Then>>>,
+}
+
+/// Active checks: either `http` or `tcp`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("oneOf" = [{ "required": ["http"] }, { "required": ["tcp"] }]))]
+pub(crate) struct Health {
+    /// A GET of this path has to be answered with 2xx or 3xx.
+    pub(crate) http: Key<Text<UrlPath>>,
+    /// A connection has to open.
+    pub(crate) tcp: Key<True>,
+    /// The Host header of the check; the server's address where absent. Only with `http`.
+    pub(crate) host: Key<Text<Host>>,
+    /// Time from one check of a server to the next.
+    #[schemars(extend("default" = "1s"))]
+    pub(crate) interval: Key<Time>,
+    /// The same while the server's state is changing, at most `interval`. A quarter of
+    /// `interval` where absent.
+    #[schemars(extend("default" = "250ms"))]
+    pub(crate) fast_interval: Key<Time>,
+    /// How long a check may take.
+    #[schemars(extend("default" = "500ms"))]
+    pub(crate) timeout: Key<Time>,
+    /// Successes in a row that bring a server up.
+    #[schemars(extend("default" = 2))]
+    pub(crate) rise: Key<Whole<1, 100>>,
+    /// Failures in a row that bring a server down.
+    #[schemars(extend("default" = 3))]
+    pub(crate) fall: Key<Whole<1, 100>>,
+    /// Accept a status line followed by the end of the stream, without headers. Only with
+    /// `http`.
+    #[schemars(extend("default" = false))]
+    pub(crate) lenient: Key<bool>,
+}
+
+/// Passive ejection.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Ejection {
+    /// Errors in a row that eject a server.
+    #[schemars(extend("default" = 3))]
+    pub(crate) errors: Key<Whole<1, 1000>>,
+    /// The first time out; doubled with each ejection in a row, up to `time_max`.
+    #[schemars(extend("default" = "1s"))]
+    pub(crate) time: Key<Time>,
+    /// The longest time out, at least `time`.
+    #[schemars(extend("default" = "30s"))]
+    pub(crate) time_max: Key<Time>,
+    /// The largest share of a service's servers that may be out by ejection.
+    #[schemars(extend("default" = "50%"))]
+    pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
+}
+
+/// When a failed request may be sent again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Retry {
+    /// Further attempts for one request; 0 switches retries off.
+    #[schemars(extend("default" = 2))]
+    pub(crate) attempts: Key<Whole<0, 3>>,
+    /// Retries as a share of requests.
+    #[schemars(extend("default" = "20%"))]
+    pub(crate) budget: Key<Share<0, { 100 * PERCENT }>>,
+    /// Retries that are always allowed, so that a quiet service can retry too.
+    #[schemars(extend("default" = "10/s"))]
+    pub(crate) min_rate: Key<AnyRate>,
+}
+
+/// How long servers may take; 0s switches a limit off.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct ServerTimeouts {
+    /// To open a connection; cannot be switched off.
+    #[schemars(extend("default" = "3s"))]
+    pub(crate) connect: Key<Time>,
+    /// From the sent request to the head of the answer.
+    #[schemars(extend("default" = "60s"))]
+    pub(crate) head: Key<TimeOrOff>,
+    /// Without a byte while a message is under way.
+    #[schemars(extend("default" = "60s"))]
+    pub(crate) idle: Key<TimeOrOff>,
+    /// A kept connection without use.
+    #[schemars(extend("default" = "30s"))]
+    pub(crate) keep_alive: Key<TimeOrOff>,
+}
+
+/// The servers of one service in one region.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["servers"]))]
+pub(crate) struct Group {
+    /// Where the group is; the region of the edge where absent.
+    pub(crate) region: Key<Text<Name>>,
+    /// A name that is unique in the service; the name of the region where absent.
+    pub(crate) name: Key<Text<Name>>,
+    /// Round-trip time from this edge to the group; the distance of its region where absent.
+    pub(crate) rtt: Key<TimeOrOff>,
+    /// Requests per second for the group as a whole. Not limited where absent.
+    pub(crate) max_rate: Key<PositiveRate>,
+    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
+    /// least 1, where absent.
+    pub(crate) burst: Key<Burst>,
+    /// Requests in flight at a time for the group as a whole. Not limited where absent.
+    pub(crate) max_in_flight: Key<InFlight>,
+    /// Mean utilization of the group as its servers report it (ORCA `endpoint-load-metrics`).
+    /// Not limited where absent.
+    pub(crate) max_utilization: Key<Utilization>,
+    /// The part of the capacity in use: 0 drains the group.
+    #[schemars(extend("default" = 1.0))]
+    pub(crate) scaler: Key<Scaler>,
+    /// Limits of each server that does not set its own.
+    pub(crate) per_server: Key<PerServer>,
+    /// The servers: addresses, or tables that say more. At least one.
+    pub(crate) servers: Key<Vec<At<TextOr<Place, Server>>>>,
+}
+
+/// Limits of each server of a group.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct PerServer {
+    /// Requests per second. Not limited where absent.
+    pub(crate) max_rate: Key<PositiveRate>,
+    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
+    /// least 1, where absent.
+    pub(crate) burst: Key<Burst>,
+    /// Requests in flight at a time. Not limited where absent.
+    pub(crate) max_in_flight: Key<InFlight>,
+    /// Utilization as the server reports it. Not limited where absent.
+    pub(crate) max_utilization: Key<Utilization>,
+    /// Connections at a time, over all workers.
+    #[schemars(extend("default" = 1024))]
+    pub(crate) max_connections: Key<Connections>,
+}
+
+/// A server that says more than its address.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["address"]))]
+pub(crate) struct Server {
+    /// Where it listens. A host name is resolved once, when the file is loaded.
+    pub(crate) address: Key<Text<Place>>,
+    /// Its share of the group's traffic, relative to the other servers; 0 drains it.
+    #[schemars(extend("default" = 1))]
+    pub(crate) weight: Key<Whole<0, 1000>>,
+    /// Requests per second; `per_server.max_rate` of the group where absent.
+    pub(crate) max_rate: Key<PositiveRate>,
+    /// Requests that may come at once on top of an even `max_rate`; `per_server.burst` where
+    /// absent.
+    pub(crate) burst: Key<Burst>,
+    /// Requests in flight at a time; `per_server.max_in_flight` where absent.
+    pub(crate) max_in_flight: Key<InFlight>,
+    /// Utilization as the server reports it; `per_server.max_utilization` where absent.
+    pub(crate) max_utilization: Key<Utilization>,
+    /// Connections at a time, over all workers; `per_server.max_connections` where absent.
+    pub(crate) max_connections: Key<Connections>,
+}
+
+type Burst = Whole<1, 1_000_000>;
+type InFlight = Whole<1, { u32::MAX }>;
+type Utilization = Share<PERCENT, { 100 * PERCENT }>;
+type Connections = Whole<1, 1_000_000>;

@@ -1,0 +1,171 @@
+//! Values that know where in the file they stand.
+//!
+//! A file type is read with [`At`] round whatever an error may have to point at, [`Key`] for a key
+//! that may be absent, and [`Named`] for a table whose keys the user chose.
+
+use std::{borrow::Cow, fmt, marker::PhantomData, ops::Range};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_spanned::Spanned;
+
+/// Bytes of the file, from the first to one past the last.
+pub(crate) type Span = Range<usize>;
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct At<T> {
+    /// What stands there.
+    pub(crate) value: T,
+    /// Where it stands.
+    pub(crate) span: Span,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<T>::deserialize(deserializer)?;
+        let span = spanned.span();
+        Ok(Self { value: spanned.into_inner(), span })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A key of the file that may be absent.
+#[derive(Clone, Debug)]
+pub(crate) struct Key<T>(Option<At<T>>);
+
+impl<T> Key<T> {
+    /// The value and its place, where the file has the key.
+    pub(crate) fn at(&self) -> Option<&At<T>> {
+        self.0.as_ref()
+    }
+
+    /// The value, where the file has the key.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.as_ref().map(|at| &at.value)
+    }
+
+    /// Whether the file has the key.
+    pub(crate) fn given(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The place of the value, or of the table where the key is absent.
+    pub(crate) fn place_or(&self, table: &Span) -> Span {
+        self.0.as_ref().map_or_else(|| table.clone(), |at| at.span.clone())
+    }
+}
+
+impl<T> Default for Key<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Key<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        At::deserialize(deserializer).map(|at| Self(Some(at)))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Key<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+/// A table whose keys are names the user chose, in the order of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Named<T>(Vec<(At<String>, At<T>)>);
+
+impl<T> Named<T> {
+    /// Each name with what it names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(At<String>, At<T>)> {
+        self.0.iter()
+    }
+}
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NamedVisitor(PhantomData))
+    }
+}
+
+struct NamedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+    type Value = Named<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry::<At<String>, At<T>>()? {
+            entries.push(entry);
+        }
+        // The TOML reader hands tables over in the order of the alphabet.
+        entries.sort_by_key(|(name, _)| name.span.start);
+        Ok(Named(entries))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("NamedTableOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": { "pattern": NAME_PATTERN },
+            "additionalProperties": generator.subschema_for::<T>(),
+        })
+    }
+}
+
+/// What a name may be made of: it appears in log lines and in labels of metrics.
+pub(crate) const NAME_PATTERN: &str = "^[A-Za-z0-9._-]+$";

@@ -1,0 +1,137 @@
+//! From text to the types of the file, collecting every error on the way.
+//!
+//! serde stops at its first error. So whatever it could not read is noted, cut out of the tree,
+//! and the rest is read again, until all that is left can be read. The table that lost something
+//! is marked as damaged: what it lacks afterwards is not an error of its own.
+
+use serde::Deserialize;
+use serde_spanned::Spanned;
+use toml::de::{DeArray, DeTable, DeValue, Error, ValueDeserializer};
+
+use crate::{
+    error::Problems,
+    file::File,
+    place::{At, Span},
+    suggest::known,
+    value::text::Complaint,
+};
+
+/// Reads what can be read; everything else is in `problems`. None where the text is not TOML.
+pub(crate) fn read(text: &str, problems: &mut Problems) -> Option<At<File>> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let start = |error: &&Error| error.span().map_or(0, |span| span.start);
+    // Only the first error in the text is told: the others mostly follow from it.
+    if let Some(error) = errors.iter().min_by_key(start) {
+        note_syntax(text, error, problems);
+        return None;
+    }
+    let span = root.span();
+    let mut root = Spanned::new(span.clone(), DeValue::Table(root.into_inner()));
+    for _ in 0..ERRORS_MAX {
+        let error = match At::deserialize(ValueDeserializer::from(root.clone())) {
+            Ok(file) => return Some(file),
+            Err(error) => error,
+        };
+        let place = error.span().unwrap_or_else(|| span.clone());
+        let complaint = complaint(error.message(), text.get(place.clone()).unwrap_or_default());
+        problems.error(&place, complaint.message, "this", complaint.help);
+        problems.damage(cut(&mut root, &place)?);
+    }
+    None
+}
+
+/// Takes the entry or element whose key or value is at `place` out of the tree, and says out of
+/// which table or list. None where nothing is there.
+fn cut(node: &mut Spanned<DeValue<'_>>, place: &Span) -> Option<Span> {
+    let span = node.span();
+    match node.get_mut() {
+        DeValue::Table(table) => {
+            let hit = |(key, value): &(&Spanned<_>, &Spanned<_>)| {
+                key.span() == *place || value.span() == *place
+            };
+            if let Some(key) = table.iter().find(hit).map(|(key, _)| key.clone()) {
+                table.remove(&key);
+                return Some(span);
+            }
+            table.iter_mut().find_map(|(_, value)| cut(value, place))
+        }
+        DeValue::Array(array) => {
+            if array.iter().any(|element| element.span() == *place) {
+                let kept = std::mem::replace(array, DeArray::new()).into_iter();
+                *array = kept.filter(|element| element.span() != *place).collect::<DeArray<'_>>();
+                return Some(span);
+            }
+            array.iter_mut().find_map(|element| cut(element, place))
+        }
+        _ => None,
+    }
+}
+
+/// What serde's message about `value` says, in our words.
+fn complaint(message: &str, value: &str) -> Complaint {
+    if let Some(complaint) = Complaint::from_carried(message) {
+        return complaint;
+    }
+    if message.contains("$__toml_private_datetime") {
+        return Complaint::new("a date makes no sense here", "no key of the file is a date");
+    }
+    if let Some(unknown) = message.strip_prefix("unknown field ") {
+        let mut names = unknown.split('`').skip(1).step_by(2);
+        let typed = names.next().unwrap_or_default();
+        let names: Vec<&str> = names.collect();
+        return Complaint::new(format!("unknown key `{typed}`"), known(typed, &names));
+    }
+    if let Some((found, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    {
+        let found = match found {
+            // The TOML reader hands a date over as a table.
+            "map" if value.starts_with(|c: char| c.is_ascii_digit()) => "a date",
+            "map" => "a table",
+            "sequence" => "a list",
+            other => other,
+        };
+        let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
+        return Complaint::new(format!("{found} cannot stand here"), format!("write {expected}"));
+    }
+    Complaint::new(
+        message,
+        "see `loadline schema` or docs/configuration.md for what may stand here",
+    )
+}
+
+/// Notes an error of the TOML reader.
+fn note_syntax(text: &str, error: &Error, problems: &mut Problems) {
+    let span = error.span().unwrap_or(0..0);
+    let before = text.get(..span.start).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let (message, expected) = match error.message().split_once(", expected ") {
+        Some((message, expected)) => (message, Some(expected)),
+        None => (error.message(), None),
+    };
+    let help = syntax_help(message, expected, line);
+    problems.error(&span, format!("not TOML: {message}"), "here", help);
+}
+
+fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
+    let value = line.split_once('=').map_or("", |(_, value)| value);
+    let value = value.split(['#', ',']).next().unwrap_or_default().trim();
+    let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric() || "/:.-".contains(c));
+    if message.contains("duplicate") {
+        return "keep one of the two".to_owned();
+    }
+    if bare && (message.starts_with("invalid") || message.contains("must be quoted")) {
+        return format!("text and quantities stand in quotes: \"{value}\"");
+    }
+    if message.contains("inline table") || message.contains("key-value pairs") {
+        return "`,` or `}` would be right here: a `{` before it is not closed".to_owned();
+    }
+    match expected {
+        Some(expected) => format!("{expected} would be right here"),
+        None => "a line is `key = value`, `[table]` or `[[list]]`".to_owned(),
+    }
+}
+
+/// More errors than anyone reads in one go; it bounds the work for a hostile file.
+const ERRORS_MAX: usize = 50;

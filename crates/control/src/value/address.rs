@@ -1,0 +1,139 @@
+//! Addresses to bind and addresses of servers.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use schemars::{Schema, json_schema};
+
+use super::text::{Complaint, Textual};
+
+/// An address to bind; a port alone binds all addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bind(pub(crate) SocketAddr);
+
+impl Textual for Bind {
+    fn expected() -> String {
+        "an address like \"0.0.0.0:8080\" or \":8080\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let all = |port: &str| Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?)));
+        let address = match text.strip_prefix(':') {
+            Some(port) => all(port),
+            None => text.parse().ok(),
+        };
+        address.map(Self).ok_or_else(|| {
+            let help = "write an IP address and a port, \"127.0.0.1:8080\", or \":8080\" for all \
+                        addresses";
+            Complaint::new(format!("`{text}` is not an address to bind"), help)
+        })
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an IP address with a port, or `:port`",
+            "pattern": "^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\])?:[0-9]{1,5}$",
+            "examples": [":8080", "127.0.0.1:8080", "[::]:8080"],
+        })
+    }
+}
+
+/// Where a server is: an address, or a name that is resolved when the file is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An IP address and a port.
+    Address(SocketAddr),
+    /// A host name and a port.
+    Name(String, u16),
+}
+
+impl Textual for Place {
+    fn expected() -> String {
+        "an address like \"10.0.0.1:80\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let wrong =
+            |help: String| Complaint::new(format!("`{text}` is not the address of a server"), help);
+        if let Some((_, rest)) = text.split_once("://") {
+            let address = rest.split('/').next().unwrap_or_default();
+            return Err(wrong(format!("write host and port alone: \"{address}\"")));
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Self::checked(Self::Address(address), address.port()).map_err(wrong);
+        }
+        if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+            return Err(wrong(format!("add the port: \"{}\"", SocketAddr::from((ip, 80)))));
+        }
+        let Some((host, port)) = text.rsplit_once(':') else {
+            let host = if is_host(text) { text } else { "10.0.0.1" };
+            return Err(wrong(format!("add the port: \"{host}:80\"")));
+        };
+        let Ok(port) = port.parse::<u16>() else {
+            return Err(wrong("a port is a number from 1 to 65535".to_owned()));
+        };
+        if !is_host(host) {
+            return Err(wrong("write \"10.0.0.1:80\", \"[::1]:80\" or \"name:80\"".to_owned()));
+        }
+        Self::checked(Self::Name(host.to_owned(), port), port).map_err(wrong)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an address or host name with a port",
+            "pattern": "^([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}$",
+            "examples": ["10.0.0.1:80", "[2001:db8::1]:80", "web-1.internal:80"],
+        })
+    }
+}
+
+impl Place {
+    fn checked(self, port: u16) -> Result<Self, String> {
+        if port == 0 { Err("a port is a number from 1 to 65535".to_owned()) } else { Ok(self) }
+    }
+}
+
+/// Whether `text` can be a host name. What looks like an IPv4 address that is none cannot: nobody
+/// wants it asked of a name server.
+fn is_host(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let last = text.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let numeric = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    !text.is_empty() && text.len() <= HOST_LENGTH_MAX && text.bytes().all(fits) && !numeric
+}
+
+/// RFC 1035, section 2.3.4, less the root label and a length byte.
+const HOST_LENGTH_MAX: usize = 253;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_an_address_or_a_name_with_a_port() {
+        let address = Place::read("10.0.0.1:80").unwrap();
+        assert_eq!(address, Place::Address("10.0.0.1:80".parse().unwrap()));
+        assert_eq!(Place::read("web:80").unwrap(), Place::Name("web".to_owned(), 80));
+        assert!(Place::read("[::1]:80").is_ok());
+    }
+
+    #[test]
+    fn a_wrong_address_says_the_right_one() {
+        let help = |text: &str| Place::read(text).unwrap_err().help;
+        assert_eq!(help("http://10.0.0.1:80/x"), "write host and port alone: \"10.0.0.1:80\"");
+        assert_eq!(help("10.0.0.1"), "add the port: \"10.0.0.1:80\"");
+        assert_eq!(help("::1"), "add the port: \"[::1]:80\"");
+        assert_eq!(help("web"), "add the port: \"web:80\"");
+        assert!(help("web:0").contains("from 1 to 65535"));
+        assert!(help("10.0.0.999:80").contains("[::1]:80"));
+    }
+
+    #[test]
+    fn a_port_alone_binds_every_address() {
+        assert_eq!(Bind::read(":8080").unwrap().0, "0.0.0.0:8080".parse().unwrap());
+        for wrong in ["8080", "localhost:8080", ":", ":99999", "10.0.0.1"] {
+            assert!(Bind::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

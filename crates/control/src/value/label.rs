@@ -1,0 +1,146 @@
+//! Free text with rules: names, paths, hosts and header names.
+
+use schemars::{Schema, json_schema};
+
+use super::text::{Complaint, Textual};
+use crate::place::NAME_PATTERN;
+
+/// Whether `text` may name a service, a group or a region.
+pub(crate) fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !text.is_empty() && text.chars().all(fits)
+}
+
+/// What a name may be, for a help text.
+pub(crate) const NAME_RULE: &str = "names are made of letters, digits, `.`, `_` and `-`";
+
+/// The name of a region, a service or a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Name(pub(crate) String);
+
+impl Textual for Name {
+    fn expected() -> String {
+        "a name in quotes".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let wrong = || Complaint::new(format!("`{text}` is not a name"), NAME_RULE);
+        is_name(text).then(|| Self(text.to_owned())).ok_or_else(wrong)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a name", "pattern": NAME_PATTERN })
+    }
+}
+
+/// Path and query of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct UrlPath(pub(crate) String);
+
+impl Textual for UrlPath {
+    fn expected() -> String {
+        "a path like \"/health-check\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if text.starts_with('/') && visible {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write a path that begins with a slash and holds no spaces: \"/health-check\"";
+        Err(Complaint::new(format!("`{text}` is not a path"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a path",
+            "pattern": "^/[!-\"$-~]*$",
+            "examples": ["/health-check"],
+        })
+    }
+}
+
+/// The value of a Host header.
+#[derive(Clone, Debug)]
+pub(crate) struct Host(pub(crate) String);
+
+impl Textual for Host {
+    fn expected() -> String {
+        "a host name like \"www.example.com\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+        if !text.is_empty() && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write a host name, with a port if need be: \"www.example.com:8080\"";
+        Err(Complaint::new(format!("`{text}` is not a host"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a host",
+            "pattern": "^[A-Za-z0-9.\\-_:\\[\\]]+$",
+            "examples": ["www.example.com"],
+        })
+    }
+}
+
+/// The name of a header field.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderName(pub(crate) String);
+
+impl Textual for HeaderName {
+    fn expected() -> String {
+        "a header name like \"X-User\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        // The tokens of RFC 9110, section 5.6.2.
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if !text.is_empty() && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write the name alone, without a colon or spaces: \"X-User\"";
+        Err(Complaint::new(format!("`{text}` is not a header name"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a header name",
+            "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
+            "examples": ["X-User"],
+        })
+    }
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug)]
+pub(crate) struct LogPlace(pub(crate) String);
+
+impl Textual for LogPlace {
+    fn expected() -> String {
+        "\"stdout\" or the path of a file".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.is_empty() || text.contains('\0') {
+            let help = "write \"stdout\" or the path of a file, or leave the key out";
+            return Err(Complaint::new("an empty path names no file", help));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "`stdout` or a path",
+            "minLength": 1,
+            "examples": ["stdout", "/var/log/loadline/access.log"],
+        })
+    }
+}

@@ -1,0 +1,12 @@
+//! What may stand to the right of an equals sign: one type for each kind of value.
+//!
+//! Each type reads the file, says what would have been right, and describes itself in the JSON
+//! Schema, so that range, message and schema are stated in one place.
+
+pub(crate) mod address;
+pub(crate) mod either;
+pub(crate) mod label;
+pub(crate) mod number;
+pub(crate) mod quantity;
+pub(crate) mod text;
+pub(crate) mod word;

@@ -1,0 +1,172 @@
+//! Quantities with a unit and a range: `Within<Ratio, 10_000, 1_000_000>` is a share from 1 % to
+//! 100 %.
+
+use loadline_core::{
+    time::Duration,
+    units::{Bytes, Rate, Ratio, UnitError},
+};
+use schemars::{Schema, json_schema};
+
+use super::text::{Complaint, Text, Textual};
+
+/// A time of which zero switches something off.
+pub(crate) type TimeOrOff = Text<Within<Duration, 0, { u64::MAX }>>;
+/// A time above zero.
+pub(crate) type Time = Text<Within<Duration, 1, { u64::MAX }>>;
+/// A rate above zero.
+pub(crate) type PositiveRate = Text<Within<Rate, 1, { u64::MAX }>>;
+/// A rate, which may be zero.
+pub(crate) type AnyRate = Text<Within<Rate, 0, { u64::MAX }>>;
+/// A share from `MIN` to `MAX` parts per million.
+pub(crate) type Share<const MIN: u64, const MAX: u64> = Text<Within<Ratio, MIN, MAX>>;
+/// A size from `MIN` to `MAX` bytes.
+pub(crate) type Size<const MIN: u64, const MAX: u64> = Text<Within<Bytes, MIN, MAX>>;
+
+/// One hundredth, in parts per million.
+pub(crate) const PERCENT: u64 = 10_000;
+
+/// A kind of quantity, with an integer inside.
+pub(crate) trait Quantity:
+    Copy + std::fmt::Display + std::str::FromStr<Err = UnitError>
+{
+    /// With an article.
+    const WHAT: &'static str;
+    /// A regular expression for all of its texts.
+    const PATTERN: &'static str;
+    /// Texts as one would write them.
+    const EXAMPLES: &'static [&'static str];
+
+    fn of(integer: u64) -> Self;
+    fn integer(self) -> u64;
+}
+
+/// A quantity from `MIN` to `MAX`, both counted in the integer inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Within<Q, const MIN: u64, const MAX: u64>(pub(crate) Q);
+
+impl<Q: Quantity, const MIN: u64, const MAX: u64> Within<Q, MIN, MAX> {
+    /// "a share from 1% to 100%".
+    fn described() -> String {
+        let (what, low, high) = (Q::WHAT, Q::of(MIN), Q::of(MAX));
+        match (MIN, MAX) {
+            (0, u64::MAX) => what.to_owned(),
+            (1, u64::MAX) => format!("{what} above zero"),
+            (_, u64::MAX) => format!("{what} of at least {low}"),
+            _ => format!("{what} from {low} to {high}"),
+        }
+    }
+
+    fn examples() -> Vec<&'static str> {
+        let fits = |text: &&&str| {
+            let value = text.parse::<Q>().map(Q::integer);
+            value.is_ok_and(|integer| (MIN..=MAX).contains(&integer))
+        };
+        Q::EXAMPLES.iter().filter(fits).copied().collect()
+    }
+}
+
+impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX> {
+    fn expected() -> String {
+        let example = Self::examples().first().copied().unwrap_or_default();
+        format!("{}, in quotes: \"{example}\"", Self::described())
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let quantity: Q = text.parse().map_err(|error: UnitError| {
+            let message = format!("`{text}` is not {}", Q::WHAT);
+            Complaint::new(message, format!("write it with its unit, like {}", error.example()))
+        })?;
+        if !(MIN..=MAX).contains(&quantity.integer()) {
+            let message = format!("`{text}` is out of range");
+            return Err(Complaint::new(message, format!("write {}", Self::described())));
+        }
+        Ok(Self(quantity))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": Self::described(),
+            "pattern": Q::PATTERN,
+            "examples": Self::examples(),
+        })
+    }
+}
+
+impl Quantity for Duration {
+    const WHAT: &'static str = "a duration";
+    const PATTERN: &'static str = "^([0-9]+(ns|us|ms|s|m|h|d))+$";
+    const EXAMPLES: &'static [&'static str] = &["500ms", "10s", "1m30s"];
+
+    fn of(integer: u64) -> Self {
+        Self::from_nanos(integer)
+    }
+
+    fn integer(self) -> u64 {
+        self.as_nanos()
+    }
+}
+
+impl Quantity for Rate {
+    const WHAT: &'static str = "a rate";
+    const PATTERN: &'static str = "^[0-9]+(\\.[0-9]{1,3})?/(s|m|min|h)$";
+    const EXAMPLES: &'static [&'static str] = &["100/s", "0.5/s", "30/m"];
+
+    fn of(integer: u64) -> Self {
+        Self::milli_per_sec(integer)
+    }
+
+    fn integer(self) -> u64 {
+        self.as_milli_per_sec()
+    }
+}
+
+impl Quantity for Ratio {
+    const WHAT: &'static str = "a share";
+    const PATTERN: &'static str = "^[0-9]+(\\.[0-9]{1,3})?%$";
+    const EXAMPLES: &'static [&'static str] = &["80%", "12.5%"];
+
+    fn of(integer: u64) -> Self {
+        Self::ppm(u32::try_from(integer).unwrap_or(u32::MAX))
+    }
+
+    fn integer(self) -> u64 {
+        u64::from(self.as_ppm())
+    }
+}
+
+impl Quantity for Bytes {
+    const WHAT: &'static str = "a size";
+    const PATTERN: &'static str = "^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)$";
+    const EXAMPLES: &'static [&'static str] = &["16KiB", "50kB", "512B"];
+
+    fn of(integer: u64) -> Self {
+        Self::new(integer)
+    }
+
+    fn integer(self) -> u64 {
+        self.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Percent = Within<Ratio, PERCENT, { 100 * PERCENT }>;
+
+    #[test]
+    fn a_quantity_out_of_its_range_says_the_range() {
+        assert_eq!(Percent::read("1%").unwrap().0, Ratio::percent(1));
+        let complaint = Percent::read("300%").unwrap_err();
+        assert_eq!(complaint.message, "`300%` is out of range");
+        assert_eq!(complaint.help, "write a share from 1% to 100%");
+    }
+
+    #[test]
+    fn a_rate_that_rounds_to_nothing_is_out_of_range() {
+        type Positive = Within<Rate, 1, { u64::MAX }>;
+        assert!(Positive::read("1/h").unwrap_err().help.contains("above zero"));
+        assert_eq!(Positive::expected(), "a rate above zero, in quotes: \"100/s\"");
+    }
+}

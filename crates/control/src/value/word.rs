@@ -1,0 +1,142 @@
+//! Words: a value that is one of a few, each with its meaning.
+
+use loadline_core::fleet::{Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, WhenFull};
+use schemars::{Schema, json_schema};
+
+use super::text::{Complaint, Textual};
+use crate::suggest::known;
+
+/// A value that is written as one of a few words.
+pub(crate) trait Words: Sized {
+    /// What the words name, with an article.
+    const WHAT: &'static str;
+
+    /// Each word, what it stands for, and what it means.
+    fn words() -> Vec<(&'static str, Self, &'static str)>;
+}
+
+/// One of the words of `T`.
+#[derive(Clone, Debug)]
+pub(crate) struct Word<T>(pub(crate) T);
+
+impl<T: Words> Textual for Word<T> {
+    fn expected() -> String {
+        let words: Vec<String> =
+            T::words().into_iter().map(|(word, ..)| format!("\"{word}\"")).collect();
+        format!("{}: {}", T::WHAT, words.join(", "))
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let mut words = T::words();
+        let names: Vec<&str> = words.iter().map(|(word, ..)| *word).collect();
+        match names.iter().position(|word| *word == text) {
+            Some(index) => Ok(Self(words.swap_remove(index).1)),
+            None => {
+                let message = format!("`{text}` is not {}", T::WHAT);
+                Err(Complaint::new(message, known(text, &names)))
+            }
+        }
+    }
+
+    fn schema() -> Schema {
+        let options: Vec<_> = T::words()
+            .into_iter()
+            .map(|(word, _, meaning)| json_schema!({ "const": word, "description": meaning }))
+            .collect();
+        json_schema!({ "type": "string", "title": T::WHAT, "oneOf": options })
+    }
+}
+
+impl Words for PolicyKind {
+    const WHAT: &'static str = "a policy";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        Self::ALL.into_iter().map(|policy| (policy.name(), policy, meaning(policy))).collect()
+    }
+}
+
+fn meaning(policy: PolicyKind) -> &'static str {
+    match policy {
+        PolicyKind::RoundRobin => "Smooth weighted round robin.",
+        PolicyKind::Random => "Weighted random.",
+        PolicyKind::LeastRequests => "Fewest requests in flight per weight.",
+        PolicyKind::PowerOfTwo => "The less loaded of two drawn at random.",
+        PolicyKind::PeakEwma => {
+            "The cheaper of two drawn at random, by peak-sensitive latency times requests in flight."
+        }
+        PolicyKind::LowestLatency => "The server with the lowest measured latency.",
+        PolicyKind::LatencyWeighted => {
+            "At random, with weights in inverse proportion to measured latency."
+        }
+        PolicyKind::Maglev => "Maglev hashing of what `hash` names.",
+        PolicyKind::BoundedHash => "Consistent hashing with bounded load of what `hash` names.",
+    }
+}
+
+impl Words for HashKey {
+    const WHAT: &'static str = "a hash key";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("client-address", Self::ClientAddress, "The client's IP address."),
+            ("path", Self::Path, "Path and query."),
+        ]
+    }
+}
+
+impl Words for Overflow {
+    const WHAT: &'static str = "a rule of overflow";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("capacity", Self::Capacity, "Over the group's budget."),
+            (
+                "soonest",
+                Self::Soonest,
+                "When the expected wait near exceeds the extra round trip far.",
+            ),
+        ]
+    }
+}
+
+impl Words for WhenFull {
+    const WHAT: &'static str = "a rule for full groups";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("spread", Self::Spread, "Send over capacity, in proportion to it."),
+            ("shed", Self::Shed, "Answer 503 with Retry-After at once."),
+        ]
+    }
+}
+
+impl Words for Then {
+    const WHAT: &'static str = "a rule for what the queue cannot take";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("shed", Self::Shed, "Answer 503 with Retry-After."),
+            ("spread", Self::Spread, "Send over capacity, in proportion to it."),
+        ]
+    }
+}
+
+impl Words for Protocol {
+    const WHAT: &'static str = "a protocol";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("http", Self::Http, "HTTP/1.0 and HTTP/1.1 in clear.")]
+    }
+}
+
+impl Words for Forwarded {
+    const WHAT: &'static str = "a way to tell the client's address";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("x-forwarded", Self::XForwarded, "`X-Forwarded-For`, `-Proto` and `-Host`."),
+            ("rfc7239", Self::Rfc7239, "The `Forwarded` header of RFC 7239."),
+            ("off", Self::Off, "Nothing; what comes in passes through."),
+        ]
+    }
+}

@@ -1,0 +1,313 @@
+//! One slip each in a right file: the error stands where the slip is and says what would be
+//! right, and nothing else is blamed.
+
+use std::{fs, path::Path};
+
+use loadline_control::{ConfigError, LocalOnly, load, parse_with};
+
+const RIGHT: &str = r#"[edge]
+region = "near"
+threads = 2
+
+[regions.far]
+rtt = { near = "30ms" }
+
+[[listener]]
+bind = ":8080"
+service = "web"
+
+[service.web]
+policy = "least-requests"
+
+[[service.web.group]]
+region = "near"
+max_rate = "100/s"
+servers = ["10.0.0.1:80"]
+
+[[service.web.group]]
+region = "far"
+servers = ["10.1.0.1:80"]
+"#;
+
+/// What is replaced, by what, the line and column of the error, and words it has to have.
+type Case = (&'static str, &'static str, (usize, usize), &'static [&'static str]);
+
+/// Checks every case and shows all that differ at once.
+fn check(cases: &[Case]) {
+    let wrong: Vec<String> = cases.iter().filter_map(|case| check_one(case).err()).collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn check_one((right, slip, place, words): &Case) -> Result<(), String> {
+    let text = RIGHT.replacen(right, slip, 1);
+    assert_ne!(text, RIGHT, "{right} is in the file");
+    let Err(errors) = parse_with("slip.toml", &text, &LocalOnly) else {
+        return Err(format!("{slip}: accepted"));
+    };
+    let [error] = errors.errors() else { return Err(format!("{slip}: {:?}", errors.errors())) };
+    let said = format!("{error}; {}", error.help_text());
+    let found = (error.line(), error.column());
+    let missing = words.iter().find(|word| !said.contains(**word));
+    if found == *place && missing.is_none() {
+        return Ok(());
+    }
+    Err(format!("{slip}: at {found:?}, without {missing:?}: {said}"))
+}
+
+#[test]
+fn the_file_is_right_before_the_slip() {
+    let loaded = parse_with("right.toml", RIGHT, &LocalOnly).unwrap();
+    assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn a_broken_line_is_found() {
+    check(&[
+        ("\"near\"\nthreads", "near\nthreads", (2, 10), &["not TOML", "quotes", "\"near\""]),
+        ("\"100/s\"", "100/s", (17, 12), &["not TOML", "\"100/s\""]),
+        ("[edge]", "[edge", (1, 6), &["not TOML", "]"]),
+        ("threads = 2", "threads", (3, 8), &["not TOML", "="]),
+        ("threads = 2", "threads =", (3, 10), &["not TOML"]),
+        ("threads = 2", "region = \"far\"", (3, 1), &["duplicate key", "keep one"]),
+        ("[service.web]", "[edge]\n[service.web]", (12, 2), &["duplicate key"]),
+        ("\"30ms\" }", "\"30ms\"", (8, 1), &["not TOML", "}", "not closed"]),
+    ]);
+}
+
+#[test]
+fn an_unknown_key_is_told_the_nearest() {
+    check(&[
+        ("threads", "threds", (3, 1), &["unknown key `threds`", "did you mean `threads`?"]),
+        ("[edge]\n", "[edge]\nname = 1\n", (2, 1), &["unknown key `name`", "`access_log`"]),
+        ("policy", "polcy", (13, 1), &["did you mean `policy`?"]),
+        ("servers = [\"10.0", "server = [\"10.0", (18, 1), &["did you mean `servers`?"]),
+        ("bind", "listen", (9, 1), &["unknown key `listen`", "`bind`"]),
+        ("rtt", "rt", (6, 1), &["did you mean `rtt`?"]),
+        (
+            "\"10.0.0.1:80\"",
+            "{ address = \"10.0.0.1:80\", wieght = 2 }",
+            (18, 39),
+            &["did you mean `weight`?"],
+        ),
+        (
+            "[service.web]\n",
+            "[service.web]\nhealth = { http = \"/\", raise = 1 }\n",
+            (13, 24),
+            &["did you mean `rise`?"],
+        ),
+        ("[edge]", "[egde]", (1, 2), &["unknown key `egde`", "did you mean `edge`?"]),
+    ]);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_the_right_one() {
+    check(&[
+        ("\"100/s\"", "100", (17, 12), &["integer `100`", "a rate", "\"100/s\""]),
+        ("\"100/s\"", "\"100\"", (17, 12), &["`100` is not a rate", "unit", "`100/s`"]),
+        ("\"100/s\"", "\"100ms\"", (17, 12), &["`100ms` is not a rate"]),
+        ("\"100/s\"", "\"0/s\"", (17, 12), &["out of range", "above zero"]),
+        ("\"30ms\"", "\"30\"", (6, 16), &["`30` is not a duration", "`500ms`"]),
+        ("\"30ms\"", "0.03", (6, 16), &["a duration", "in quotes"]),
+        ("threads = 2", "threads = \"2\"", (3, 11), &["string \"2\"", "a whole number"]),
+        ("threads = 2", "threads = -2", (3, 11), &["`-2` is out of range", "from 0 to 1024"]),
+        ("threads = 2", "threads = 2.5", (3, 11), &["a whole number"]),
+        ("threads = 2", "threads = 2026-01-01", (3, 11), &["a date", "a whole number"]),
+        ("[[listener]]", "[listener]", (8, 1), &["a table cannot stand here", "[[name]]"]),
+        ("[\"10.0.0.1:80\"]", "\"10.0.0.1:80\"", (18, 11), &["string", "a list"]),
+        ("\"near\"\nthreads", "[]\nthreads", (2, 10), &["a list", "a name"]),
+        ("\"least-requests\"", "\"least-request\"", (13, 10), &["did you mean `least-requests`?"]),
+        ("\"least-requests\"", "\"fastest\"", (13, 10), &["not a policy", "`round-robin`"]),
+        ("\":8080\"", "\"8080\"", (9, 8), &["not an address to bind", "\":8080\""]),
+        ("\":8080\"", "\"localhost:8080\"", (9, 8), &["127.0.0.1:8080"]),
+        ("\"10.0.0.1:80\"", "\"10.0.0.1\"", (18, 12), &["add the port", "10.0.0.1:80"]),
+        ("\"10.0.0.1:80\"", "\"http://10.0.0.1:80\"", (18, 12), &["host and port alone"]),
+        ("\"10.0.0.1:80\"", "\"10.0.0.1:0\"", (18, 12), &["from 1 to 65535"]),
+        ("\"10.0.0.1:80\"", "\"nowhere.invalid:80\"", (18, 12), &["cannot be resolved"]),
+        ("service = \"web\"", "service = \"a b\"", (10, 11), &["not a name", "letters"]),
+    ]);
+}
+
+#[test]
+fn a_service_key_out_of_range_is_told_the_range() {
+    check(&[
+        ("policy", "slow_start = \"5\"\npolicy", (13, 14), &["not a duration"]),
+        ("policy", "failover_threshold = \"101%\"\npolicy", (13, 22), &["from 0% to 100%"]),
+        ("policy", "failover_threshold = 0.7\npolicy", (13, 22), &["a share", "\"80%\""]),
+        ("policy", "retry = { attempts = 9 }\npolicy", (13, 22), &["from 0 to 3"]),
+        ("policy", "timeouts = { connect = \"0s\" }\npolicy", (13, 24), &["above zero"]),
+        ("policy", "ejection = true\npolicy", (13, 12), &["`true`", "false"]),
+        ("policy", "ejection = { errors = 0 }\npolicy", (13, 23), &["from 1 to 1000"]),
+        (
+            "policy",
+            "ejection = { time = \"60s\" }\npolicy",
+            (13, 21),
+            &["`time_max` (30s) is below `time` (1m)", "time_max = \"1m\""],
+        ),
+        ("policy", "when_full = \"queue\"\npolicy", (13, 13), &["not a rule", "`spread`"]),
+        ("policy", "when_full = { length = 5 }\npolicy", (13, 13), &["without `queue`"]),
+        ("policy", "when_full = { queue = \"0s\" }\npolicy", (13, 23), &["above zero"]),
+        ("policy", "when_full = 5\npolicy", (13, 13), &["integer `5`", "\"spread\"", "a table"]),
+        ("policy", "hash = { header = \"X User\" }\npolicy", (13, 19), &["not a header name"]),
+        ("policy", "hash = {}\npolicy", (13, 8), &["without `header`"]),
+        ("policy", "hash = \"cookie\"\npolicy", (13, 8), &["not a hash key", "`path`"]),
+        ("policy", "health = { rise = 2 }\npolicy", (13, 10), &["asks nothing", "tcp = true"]),
+        ("policy", "health = { http = \"x\" }\npolicy", (13, 19), &["not a path", "slash"]),
+        (
+            "policy",
+            "health = { http = \"/\", tcp = true }\npolicy",
+            (13, 30),
+            &["either `http` or `tcp`"],
+        ),
+        ("policy", "health = { tcp = false }\npolicy", (13, 18), &["`false` says nothing"]),
+        (
+            "policy",
+            "health = { tcp = true, interval = \"1s\", fast_interval = \"2s\" }\npolicy",
+            (13, 57),
+            &["longer than `interval` (1s)"],
+        ),
+        ("policy", "health = { tcp = true, timeout = \"0s\" }\npolicy", (13, 34), &["above zero"]),
+    ]);
+}
+
+#[test]
+fn a_limit_out_of_range_is_told_the_range() {
+    check(&[
+        ("max_rate = \"100/s\"", "scaler = 0.05", (17, 10), &["0.05", "0.1 to 1"]),
+        ("max_rate = \"100/s\"", "scaler = 1.5", (17, 10), &["1.5", "0 to drain"]),
+        ("max_rate = \"100/s\"", "scaler = \"50%\"", (17, 10), &["number from 0.1 to 1"]),
+        ("max_rate = \"100/s\"", "scaler = nan", (17, 10), &["0.1 to 1"]),
+        ("max_rate = \"100/s\"", "max_utilization = \"300%\"", (17, 19), &["from 1% to 100%"]),
+        ("max_rate = \"100/s\"", "max_utilization = \"0%\"", (17, 19), &["from 1% to 100%"]),
+        ("max_rate = \"100/s\"", "max_in_flight = 0", (17, 17), &["at least 1"]),
+        ("max_rate = \"100/s\"", "max_in_flight = 99999999999", (17, 17), &["at least 1"]),
+        ("service = \"web\"", "service = \"web\"\nmax_connections = 0", (11, 19), &["from 1"]),
+        (
+            "service = \"web\"",
+            "service = \"web\"\nlimits = { size = \"100B\" }",
+            (11, 19),
+            &["from 256B to 1MiB"],
+        ),
+        (
+            "service = \"web\"",
+            "service = \"web\"\nlimits = { size = \"16K\" }",
+            (11, 19),
+            &["not a size", "`16KiB`"],
+        ),
+        (
+            "\"10.0.0.1:80\"",
+            "{ address = \"10.0.0.1:80\", weight = 1001 }",
+            (18, 48),
+            &["from 0 to 1000"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_does_not_fit_together_is_found() {
+    check(&[
+        ("service = \"web\"", "service = \"wbe\"", (10, 11), &["no service `wbe`", "`web`?"]),
+        ("service = \"web\"\n", "", (8, 1), &["without `service`"]),
+        ("bind = \":8080\"\n", "", (8, 1), &["without `bind`", ":8080"]),
+        (
+            "[service.web]",
+            "[[listener]]\nbind = \"0.0.0.0:8080\"\nservice = \"web\"\n[service.web]",
+            (13, 8),
+            &["`0.0.0.0:8080` is bound by a listener above"],
+        ),
+        ("[\"10.0.0.1:80\"]", "[]", (18, 11), &["no servers", "at least one"]),
+        ("servers = [\"10.0.0.1:80\"]\n", "", (15, 1), &["no servers"]),
+        (
+            "\"10.0.0.1:80\"",
+            "\"10.0.0.1:80\", { address = \"10.0.0.1:80\" }",
+            (18, 27),
+            &["`10.0.0.1:80` is in this group twice", "weight"],
+        ),
+        ("\"10.0.0.1:80\"", "{ weight = 2 }", (18, 12), &["without `address`"]),
+        (
+            "region = \"far\"",
+            "region = \"near\"",
+            (21, 10),
+            &["second group named `near`", "name ="],
+        ),
+        ("region = \"far\"", "region = \"fra\"", (21, 10), &["unknown region `fra`", "`far`?"]),
+        (
+            "region = \"near\"\nthreads",
+            "threads",
+            (20, 10),
+            &["in `near` and in `far`", "[edge] region = \"near\""],
+        ),
+        ("rtt = { near = \"30ms\" }\n", "", (20, 10), &["no distance from `near` to `far`", "rtt"]),
+        ("{ near", "{ other", (21, 10), &["no distance from `near` to `far`"]),
+        (
+            "[[listener]]",
+            "[regions.near]\nrtt = { far = \"40ms\" }\n[[listener]]",
+            (9, 15),
+            &["30ms apart elsewhere", "once"],
+        ),
+        (
+            "[service.web]",
+            "[service.\"a b\"]\n[[service.\"a b\".group]]\nservers = [\"10.0.0.9:1\"]\n[service.web]",
+            (12, 10),
+            &["`a b` is not a name", "letters"],
+        ),
+        ("near\"\nthreads", "naer\"\nthreads", (2, 10), &["unknown region `naer`", "`near`?"]),
+        (
+            "[service.web]",
+            "[service.idle]\n[service.web]",
+            (12, 10),
+            &["has no group", "service.idle.group"],
+        ),
+    ]);
+}
+
+#[test]
+fn soonest_needs_a_group_that_says_what_it_can_take() {
+    let soonest = RIGHT.replace("policy =", "overflow = \"soonest\"\npolicy =");
+    assert!(parse_with("rate.toml", &soonest, &LocalOnly).is_ok());
+    let without = soonest.replace("max_rate = \"100/s\"\n", "");
+    let errors = parse_with("soonest.toml", &without, &LocalOnly).unwrap_err();
+    let [error] = errors.errors() else { panic!("one error: {errors:?}") };
+    assert_eq!((error.line(), error.column()), (13, 12));
+    assert!(error.message().contains("needs `max_in_flight` or `max_rate`"));
+}
+
+#[test]
+fn an_empty_file_lacks_a_listener_and_a_service() {
+    let errors = parse_with("empty.toml", "", &LocalOnly).unwrap_err();
+    let said: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("no service") && said[1].contains("no listener"), "{said:?}");
+}
+
+#[test]
+fn every_error_of_a_file_is_reported_at_once() {
+    let text = RIGHT
+        .replace("threads", "threds")
+        .replace("\"web\"", "\"wbe\"")
+        .replace("\"100/s\"", "100")
+        .replace("10.1.0.1:80", "10.1.0.1");
+    let errors = parse_with("many.toml", &text, &LocalOnly).unwrap_err();
+    let lines: Vec<usize> = errors.errors().iter().map(ConfigError::line).collect();
+    assert_eq!(lines, [3, 10, 17, 22]);
+    assert_eq!(errors.to_string(), "many.toml: 4 errors in the configuration");
+}
+
+#[test]
+fn a_hostile_file_of_thousands_of_errors_is_given_up_early() {
+    let text =
+        "[edge]\n".to_owned() + &(0..5000).map(|n| format!("k{n} = 1\n")).collect::<String>();
+    let errors = parse_with("hostile.toml", &text, &LocalOnly).unwrap_err();
+    assert_eq!(errors.errors().len(), 50);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_why() {
+    let errors = load(Path::new("/nowhere/loadline.toml")).unwrap_err();
+    assert!(errors.errors()[0].message().contains("cannot read `/nowhere/loadline.toml`"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latin1.toml");
+    fs::write(&path, b"[edge]\nregion = \"Z\xfcrich\"\n").unwrap();
+    let errors = load(&path).unwrap_err();
+    assert!(errors.errors()[0].message().contains("line 2"), "{errors:?}");
+}

@@ -1,0 +1,34 @@
+//! The reference in `docs/` is the one the types make.
+
+use std::fs;
+
+use loadline_control::reference;
+
+use crate::repository;
+
+#[test]
+fn the_reference_in_docs_is_up_to_date() {
+    let page = fs::read_to_string(repository("docs/configuration.md")).unwrap_or_default();
+    assert!(
+        page == reference(),
+        "run: cargo run -p loadline -- schema --markdown > docs/configuration.md"
+    );
+}
+
+#[test]
+fn the_reference_has_a_section_for_each_table() {
+    let page = reference();
+    for heading in [
+        "## `edge`",
+        "## `[regions.NAME]`",
+        "## `[[listener]]`",
+        "## `service.NAME.when_full` as a table",
+        "## `service.NAME.ejection` as a table",
+        "## `[[service.NAME.group]]`",
+        "## `service.NAME.group.servers`, each as a table",
+    ] {
+        assert!(page.contains(&format!("{heading}\n")), "{heading}");
+    }
+    assert!(page.contains("| `bind` |"));
+    assert!(page.contains("| a whole number from 1 to 1000 | `100` |"));
+}
