@@ -1,3 +1,59 @@
-//! The benchmark: loadline beside HAProxy and nginx, driven as processes.
+//! The benchmark: loadline beside HAProxy and nginx, all of them driven as processes.
+//!
+//! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
+//! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
+//! request), `overflow` (between two regions), `pick` (a single decision).
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
-fn main() {}
+mod backend;
+mod cost;
+mod open_loop;
+mod overflow;
+mod peers;
+mod pick;
+mod process;
+mod run;
+mod stats;
+mod steal;
+mod verdict;
+mod wrk;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// loadline beside HAProxy and nginx
+#[derive(Debug, Parser)]
+#[command(name = "loadline-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    /// Serve as the target of the proxies: 100 B at `/s`, 50 kB at `/m`
+    Backend {
+        /// Ports of loopback
+        #[arg(required = true)]
+        ports: Vec<u16>,
+    },
+}
+
+/// 0: done, and every verdict is good. 1: a verdict is not. 2: something went wrong on the way.
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Backend { ports } => backend::serve(&ports).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("loadline-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The server behind the proxies: as little work as a server can do, so that the proxy is what
+//! gives out first.
+//!
+//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`. It
+//! knows GET without a body, one request per read and no pipelining, which is what proxies send it.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context as _, Result};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
+
+/// Serves on every given port of loopback until the process is ended.
+pub(crate) fn serve(ports: &[u16]) -> Result<()> {
+    Backend::bind(ports)?.run()
+}
+
+struct Backend {
+    epoll: OwnedFd,
+    listeners: Vec<TcpListener>,
+    /// The token of a connection is its place here, behind those of the listeners.
+    connections: Vec<Option<Connection>>,
+    vacant: Vec<usize>,
+    answers: [Box<[u8]>; 2],
+}
+
+struct Connection {
+    stream: TcpStream,
+    head: Vec<u8>,
+    answer: usize,
+    sent: Option<usize>,
+}
+
+impl Backend {
+    fn bind(ports: &[u16]) -> Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).context("create an epoll")?;
+        let mut listeners = Vec::new();
+        for (token, port) in ports.iter().enumerate() {
+            let listener = listen(*port).with_context(|| format!("listen on port {port}"))?;
+            watch(&epoll, &listener, token, EventFlags::IN)?;
+            listeners.push(listener);
+        }
+        let answers = [answer(100), answer(50_000)];
+        Ok(Self { epoll, listeners, connections: Vec::new(), vacant: Vec::new(), answers })
+    }
+
+    fn run(mut self) -> Result<()> {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        loop {
+            let (ready, _) = match epoll::wait(&self.epoll, &mut events, None) {
+                Err(Errno::INTR) => continue,
+                waited => waited.context("wait for events")?,
+            };
+            for event in ready.iter() {
+                self.handle(event.data.u64() as usize)?;
+            }
+        }
+    }
+
+    fn handle(&mut self, token: usize) -> io::Result<()> {
+        let Some(place) = token.checked_sub(self.listeners.len()) else {
+            return self.accept(token);
+        };
+        let Some(Some(connection)) = self.connections.get_mut(place) else { return Ok(()) };
+        if connection.advance(&self.answers).is_err() {
+            self.connections[place] = None;
+            self.vacant.push(place);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: usize) -> io::Result<()> {
+        loop {
+            let stream = match self.listeners[listener].accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let place = self.vacant.pop().unwrap_or(self.connections.len());
+            let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            watch(&self.epoll, &stream, place + self.listeners.len(), interest)?;
+            let connection = Connection { stream, head: Vec::new(), answer: 0, sent: None };
+            if place == self.connections.len() {
+                self.connections.push(None);
+            }
+            self.connections[place] = Some(connection);
+        }
+    }
+}
+
+impl Connection {
+    /// Reads and writes until one of the two would block; an error ends the connection.
+    fn advance(&mut self, answers: &[Box<[u8]>; 2]) -> io::Result<()> {
+        let outcome = loop {
+            if let Some(sent) = self.sent {
+                match self.stream.write(&answers[self.answer][sent..]) {
+                    Ok(more) => self.note_sent(sent + more, answers),
+                    Err(error) => break error,
+                }
+            } else if let Err(error) = self.read() {
+                break error;
+            }
+        };
+        if outcome.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(outcome) }
+    }
+
+    fn note_sent(&mut self, sent: usize, answers: &[Box<[u8]>; 2]) {
+        self.sent = (sent < answers[self.answer].len()).then_some(sent);
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut buffer = [0; READ];
+        let length = self.stream.read(&mut buffer)?;
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.head.extend_from_slice(&buffer[..length]);
+        if self.head.ends_with(b"\r\n\r\n") {
+            self.answer = usize::from(self.head.starts_with(b"GET /m"));
+            self.head.clear();
+            self.sent = Some(0);
+        }
+        Ok(())
+    }
+}
+
+/// The backlog of the standard library's listeners, 128, is short for a thousand connections.
+fn listen(port: u16) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    socket.listen(4096)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn watch(epoll: &OwnedFd, source: impl AsFd, token: usize, flags: EventFlags) -> io::Result<()> {
+    epoll::add(epoll, source, EventData::new_u64(token as u64), flags)?;
+    Ok(())
+}
+
+fn answer(length: usize) -> Box<[u8]> {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Sat, 21 Nov 2026 01:00:00 GMT\r\n\
+         Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
+    );
+    [head.into_bytes(), vec![b'x'; length]].concat().into_boxed_slice()
+}
+
+const EVENTS: usize = 512;
+/// A request of 11 headers is 700 B.
+const READ: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// The thread that serves lasts as long as the test process.
+    fn start() -> u16 {
+        let backend = Backend::bind(&[0]).unwrap();
+        let port = backend.listeners[0].local_addr().unwrap().port();
+        thread::spawn(move || backend.run());
+        port
+    }
+
+    fn ask(stream: &mut TcpStream, path: &str) -> usize {
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+        let expected = answer(if path == "/m" { 50_000 } else { 100 });
+        let mut got = vec![0; expected.len()];
+        stream.read_exact(&mut got).unwrap();
+        assert!(got.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        got.iter().filter(|byte| **byte == b'x').count()
+    }
+
+    #[test]
+    fn one_connection_gets_both_answers_in_turn() {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, start())).unwrap();
+        let text = "text/plain".matches('x').count();
+        for (path, length) in [("/s", 100), ("/m", 50_000), ("/s", 100)] {
+            assert_eq!(ask(&mut stream, path), length + text);
+        }
+    }
+}

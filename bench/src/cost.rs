@@ -1,0 +1,286 @@
+//! What a request costs: CPU time per request of loadline beside HAProxy and nginx.
+//!
+//! Every proxy runs from the start to the end, alone on its core; wrk and the servers share the
+//! other. A round measures each of them in turn, and every second round in reverse, so that a
+//! machine that drifts does so for all. Medians of rounds are printed; what is judged is the median
+//! of the ratios within rounds, against the peer that is cheaper by its median.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use crate::peers::{Kind, Proxy, Workshop};
+use crate::process::{Process, free_ports};
+use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
+use crate::stats::Summary;
+use crate::verdict::{Target, Verdict};
+use crate::wrk::{Load, Outcome};
+
+/// One kind of traffic.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    load: Load,
+    /// For the ratio to the better peer.
+    target: Target,
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, connections, path, headers, target| Case {
+        name,
+        load: Load { connections, path, headers },
+        target,
+    };
+    vec![
+        case("small keep-alive", 64, "/s", &[], Target::AtMost(0.75)),
+        case("11 headers", 64, "/s", &BROWSER, Target::AtMost(0.90)),
+        case("50 kB", 64, "/m", &[], Target::AtMost(0.70)),
+        case("1000 connections", 1000, "/s", &[], Target::AtMost(0.70)),
+        case("connection per request", 64, "/s", &["Connection: close"], Target::Wish(1.0)),
+    ]
+}
+
+/// Measures every given case for every given proxy.
+pub(crate) fn measure(
+    cases: &[Case],
+    kinds: &[Kind],
+    workshop: &Workshop,
+    effort: Effort,
+) -> Result<Section> {
+    let servers: [u16; 4] = free_ports()?;
+    let _backend = start_backend(&servers, &workshop.directory)?;
+    let mut proxies = Vec::new();
+    for &kind in kinds {
+        let [port] = free_ports()?;
+        let config = workshop.plain_config(kind, port, &servers);
+        proxies.push(workshop.start(kind, port, &config, PROXY_CORE)?);
+    }
+    let mut section = Section::new("cost");
+    for case in cases {
+        let rows = rounds(case, &proxies, effort)?;
+        println!("\n{}", table(case, &rows, effort));
+        if let Some(verdict) = judge(case, &rows) {
+            section.judge(verdict);
+        }
+        section.record(case.name, rows.iter().map(Row::to_json).collect());
+    }
+    Ok(section)
+}
+
+/// The samples of one proxy in one case, in the order of the rounds.
+struct Row {
+    kind: Kind,
+    samples: Vec<Sample>,
+}
+
+/// One proxy in one round.
+struct Sample {
+    outcome: Outcome,
+    /// CPU time per request in microseconds.
+    cost: f64,
+    /// The part of it in user space.
+    user: f64,
+}
+
+fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
+    let program = env::current_exe().context("find this program")?;
+    let mut command = vec![program.display().to_string(), "backend".to_owned()];
+    command.extend(ports.iter().map(u16::to_string));
+    let mut backend = Process::start(LOAD_CORE, &command, &directory.join("backend.log"))?;
+    for port in ports {
+        backend.wait_for(*port)?;
+    }
+    Ok(backend)
+}
+
+fn rounds(case: &Case, proxies: &[Proxy], effort: Effort) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> =
+        proxies.iter().map(|proxy| Row { kind: proxy.kind, samples: Vec::new() }).collect();
+    for proxy in proxies {
+        sample(case, proxy, WARM_UP_SECONDS)?;
+    }
+    for round in 0..effort.rounds {
+        let mut order: Vec<usize> = (0..proxies.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for place in order {
+            rows[place].samples.push(sample(case, &proxies[place], effort.seconds)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn sample(case: &Case, proxy: &Proxy, seconds: u64) -> Result<Sample> {
+    let before = proxy.process.cpu_time()?;
+    let outcome = case.load.run(LOAD_CORE, proxy.port, seconds)?;
+    let spent = proxy.process.cpu_time()?.since(before);
+    let cost = micros(spent.total) / outcome.requests as f64;
+    Ok(Sample { outcome, cost, user: cost * spent.user_share() })
+}
+
+impl Row {
+    fn summary(&self, figure: impl Fn(&Sample) -> f64) -> Summary {
+        Summary::of(self.samples.iter().map(figure))
+    }
+
+    fn cost(&self) -> Summary {
+        self.summary(|sample| sample.cost)
+    }
+
+    fn errors(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.outcome.errors).sum()
+    }
+
+    /// The ratio of the costs in each round.
+    fn ratio_to(&self, other: &Self) -> Summary {
+        let pairs = self.samples.iter().zip(&other.samples);
+        Summary::of(pairs.map(|(mine, theirs)| mine.cost / theirs.cost))
+    }
+
+    fn to_json(&self) -> Value {
+        let samples: Vec<Value> = self
+            .samples
+            .iter()
+            .map(|sample| {
+                json!({
+                    "cpu_us_per_request": sample.cost,
+                    "user_us_per_request": sample.user,
+                    "requests": sample.outcome.requests,
+                    "requests_per_second": sample.outcome.rate,
+                    "p50_us": micros(sample.outcome.p50),
+                    "p99_us": micros(sample.outcome.p99),
+                    "errors": sample.outcome.errors,
+                })
+            })
+            .collect();
+        json!({ "proxy": self.kind.name(), "rounds": samples })
+    }
+}
+
+/// Judges loadline against the better peer; nothing where one of the two is missing.
+fn judge(case: &Case, rows: &[Row]) -> Option<Verdict> {
+    let ours = rows.iter().find(|row| row.kind == Kind::Loadline)?;
+    let better = rows
+        .iter()
+        .filter(|row| row.kind != Kind::Loadline)
+        .min_by(|a, b| a.cost().median.total_cmp(&b.cost().median))?;
+    let ratio = ours.ratio_to(better);
+    println!(
+        "ratio to {}: {:.2} ({:.2}..{:.2})",
+        better.kind.name(),
+        ratio.median,
+        ratio.min,
+        ratio.max
+    );
+    let errors: Vec<String> = rows
+        .iter()
+        .filter(|row| row.errors() > 0)
+        .map(|row| format!("{} errors with {}", row.errors(), row.kind.name()))
+        .collect();
+    let flaw = (!errors.is_empty()).then(|| errors.join(", "));
+    Some(Verdict::new(case.name, ratio.median, case.target).flaw(flaw))
+}
+
+fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
+    let Load { connections, path, .. } = case.load;
+    let Effort { rounds, seconds } = effort;
+    let mut text = format!(
+        "{}: GET {path}, {connections} connections, {rounds} rounds of {seconds} s\n\
+         {:10}{:>15}{:>15}{:>9}{:>12}{:>9}{:>9}{:>8}",
+        case.name,
+        "",
+        "CPU us/request",
+        "min..max",
+        "user",
+        "requests/s",
+        "p50 us",
+        "p99 us",
+        "errors"
+    );
+    for row in rows {
+        let cost = row.cost();
+        let middle = |figure: fn(&Sample) -> f64| row.summary(figure).median;
+        text += &format!(
+            "\n{:10}{:>15.1}{:>15}{:>9.1}{:>12.0}{:>9.0}{:>9.0}{:>8}",
+            row.kind.name(),
+            cost.median,
+            format!("{:.1}..{:.1}", cost.min, cost.max),
+            middle(|sample| sample.user),
+            middle(|sample| sample.outcome.rate),
+            middle(|sample| micros(sample.outcome.p50)),
+            middle(|sample| micros(sample.outcome.p99)),
+            row.errors(),
+        );
+    }
+    text
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// Fills the pools of server connections and the caches.
+const WARM_UP_SECONDS: u64 = 1;
+
+/// With `Host` the 11 headers and 700 B that a browser sends.
+const BROWSER: [&str; 10] = [
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
+     Chrome/126.0.0.0 Safari/537.36",
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+    "Accept-Language: en-US,en;q=0.9",
+    "Accept-Encoding: gzip, deflate, br",
+    "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; _ga=GA1.2.1234567890.1234567890; \
+     _gid=GA1.2.0987654321.0987654321; csrf=fedcba9876543210fedcba9876543210; consent=all; tz=60",
+    "Referer: https://www.example.com/some/page.html",
+    "Cache-Control: max-age=0",
+    "Sec-Fetch-Mode: navigate",
+    "Sec-Fetch-Site: same-origin",
+    "X-Request-Id: 4f3c1c2a-aaaa-bbbb-cccc-1234567890ab",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: Kind, costs: &[f64]) -> Row {
+        let sample = |cost: &f64| Sample { outcome: Outcome::default(), cost: *cost, user: 1.0 };
+        Row { kind, samples: costs.iter().map(sample).collect() }
+    }
+
+    #[test]
+    fn the_ratio_is_taken_within_rounds_to_the_cheaper_peer() {
+        // The machine halves its speed in the last round: the medians alone would say 0.6.
+        let rows = [
+            row(Kind::Loadline, &[6.0, 6.0, 12.0]),
+            row(Kind::HaProxy, &[99.0, 99.0, 99.0]),
+            row(Kind::Nginx, &[8.0, 12.0, 24.0]),
+        ];
+        let verdict = judge(&cases()[0], &rows).unwrap();
+        assert_eq!(verdict.to_string(), "PASS small keep-alive 0.50 (<= 0.75)");
+    }
+
+    #[test]
+    fn an_error_with_anyone_fails_the_case() {
+        let mut rows = [row(Kind::Loadline, &[1.0]), row(Kind::HaProxy, &[9.0])];
+        rows[1].samples[0].outcome.errors = 3;
+        let verdict = judge(&cases()[0], &rows).unwrap();
+        assert!(verdict.to_string().ends_with(": 3 errors with haproxy"), "{verdict}");
+        assert!(verdict.failed());
+    }
+
+    #[test]
+    fn without_loadline_nothing_is_judged() {
+        assert!(judge(&cases()[0], &[row(Kind::HaProxy, &[9.0])]).is_none());
+    }
+
+    #[test]
+    fn the_browser_sends_11_headers_and_700_bytes() {
+        let head: usize = BROWSER.iter().map(|header| header.len() + 2).sum();
+        let line = "GET /s HTTP/1.1\r\nHost: 127.0.0.1:18100\r\n\r\n".len();
+        assert!((690..=710).contains(&(head + line)), "{}", head + line);
+    }
+}

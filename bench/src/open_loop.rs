@@ -1,0 +1,246 @@
+//! An open-loop client: every request has a planned instant, and its response time counts from
+//! there, whether or not the client or the proxy was late.
+//!
+//! It is not `loadline bench`, so that the product is not measured by itself. A thread of its own
+//! keeps the plan, because the timers of tokio are a millisecond coarse. Connections are kept and
+//! the last one returned goes out first. A kept connection that turns out closed before the first
+//! byte of the answer is replaced once by a new one, as browsers do.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, LocalSet};
+
+/// What became of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// From the planned instant to the last byte, or to the failure.
+    pub(crate) response_time: Duration,
+    /// How late the client itself was.
+    pub(crate) lag: Duration,
+    /// Who served it (`X-Served-By`), or what went wrong.
+    pub(crate) result: Result<String, String>,
+}
+
+/// The instants of `count` Poisson arrivals, from the start; the same for the same seed.
+pub(crate) fn poisson(rate: f64, count: usize, seed: u64) -> Vec<Duration> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut at = 0.0;
+    let mut arrival = || {
+        at -= (1.0 - random.random::<f64>()).ln() / rate;
+        Duration::from_secs_f64(at)
+    };
+    (0..count).map(|_| arrival()).collect()
+}
+
+/// Sends a request at each planned instant to a port of loopback, and waits for all answers.
+pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("build a runtime")?;
+    let (due, planned) = mpsc::unbounded_channel();
+    let plan = plan.to_vec();
+    let pacer = thread::spawn(move || pace(&plan, &due));
+    let answers = LocalSet::new().block_on(&runtime, answer_all(port, planned));
+    pacer.join().ok().context("the thread that keeps the plan panicked")?;
+    answers
+}
+
+fn pace(plan: &[Duration], due: &mpsc::UnboundedSender<Instant>) {
+    let start = Instant::now() + Duration::from_millis(10);
+    for offset in plan {
+        let instant = start + *offset;
+        thread::sleep(instant.saturating_duration_since(Instant::now()));
+        if due.send(instant).is_err() {
+            return;
+        }
+    }
+}
+
+async fn answer_all(
+    port: u16,
+    mut planned: mpsc::UnboundedReceiver<Instant>,
+) -> Result<Vec<Answer>> {
+    let pool = Rc::new(Pool { port, idle: RefCell::default() });
+    let mut tasks = JoinSet::new();
+    while let Some(instant) = planned.recv().await {
+        tasks.spawn_local(answer(Rc::clone(&pool), instant));
+    }
+    let mut answers = Vec::new();
+    while let Some(answer) = tasks.join_next().await {
+        answers.push(answer.context("a request panicked")?);
+    }
+    Ok(answers)
+}
+
+async fn answer(pool: Rc<Pool>, planned: Instant) -> Answer {
+    let lag = planned.elapsed();
+    let result = match tokio::time::timeout(TIMEOUT, pool.exchange()).await {
+        Ok(result) => result.map_err(|failure| failure.0),
+        Err(_) => Err(format!("no answer in {TIMEOUT:?}")),
+    };
+    Answer { response_time: planned.elapsed(), lag, result }
+}
+
+struct Pool {
+    port: u16,
+    idle: RefCell<Vec<TcpStream>>,
+}
+
+/// Why there is no answer, and whether not a byte of one came.
+struct Failure(String, bool);
+
+impl Pool {
+    async fn exchange(&self) -> Result<String, Failure> {
+        let kept = self.idle.borrow_mut().pop();
+        if let Some(stream) = kept {
+            match self.exchange_on(stream).await {
+                Err(Failure(_, true)) => {}
+                outcome => return outcome,
+            }
+        }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let stream = TcpStream::connect(address).await.map_err(early("connect"))?;
+        stream.set_nodelay(true).map_err(early("set nodelay"))?;
+        self.exchange_on(stream).await
+    }
+
+    async fn exchange_on(&self, mut stream: TcpStream) -> Result<String, Failure> {
+        stream.write_all(REQUEST).await.map_err(early("send"))?;
+        let mut received = Vec::with_capacity(1024);
+        loop {
+            let early = received.is_empty();
+            let length = stream
+                .read_buf(&mut received)
+                .await
+                .map_err(|error| Failure(format!("receive: {error}"), early))?;
+            if length == 0 {
+                return Err(Failure("closed before the answer was complete".to_owned(), early));
+            }
+            let Some(head) = Head::parse(&received) else { continue };
+            let head = head.map_err(|what| Failure(what, false))?;
+            if received.len() >= head.total {
+                if !head.closes {
+                    self.idle.borrow_mut().push(stream);
+                }
+                return Ok(head.served_by);
+            }
+        }
+    }
+}
+
+fn early(doing: &str) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure(format!("{doing}: {error}"), true)
+}
+
+/// What the client must know of the head of an answer.
+#[derive(Debug, PartialEq)]
+struct Head {
+    /// Bytes of head and body together.
+    total: usize,
+    closes: bool,
+    served_by: String,
+}
+
+impl Head {
+    /// Nothing while the head is incomplete; a description of an answer that is not a success.
+    fn parse(received: &[u8]) -> Option<Result<Self, String>> {
+        let end = received.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let text = String::from_utf8_lossy(&received[..end]);
+        let mut lines = text.split("\r\n");
+        let status = lines.next().unwrap_or_default();
+        if status.split(' ').nth(1) != Some("200") {
+            return Some(Err(status.to_owned()));
+        }
+        let mut head = Self { total: end + 4, closes: false, served_by: String::new() };
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            let value = value.trim();
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => match value.parse::<usize>() {
+                    Ok(length) => head.total = end + 4 + length,
+                    Err(error) => return Some(Err(format!("content-length {value}: {error}"))),
+                },
+                "connection" => head.closes = value.eq_ignore_ascii_case("close"),
+                "x-served-by" => value.clone_into(&mut head.served_by),
+                _ => {}
+            }
+        }
+        Some(Ok(head))
+    }
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n";
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn arrivals_come_at_the_rate_and_twice_the_same() {
+        let plan = poisson(200.0, 20_000, 7);
+        let seconds = plan.last().unwrap().as_secs_f64();
+        assert!((95.0..105.0).contains(&seconds), "20,000 at 200/s took {seconds} s");
+        assert!(plan.is_sorted());
+        assert_eq!(plan, poisson(200.0, 20_000, 7));
+        assert_ne!(plan, poisson(200.0, 20_000, 8));
+    }
+
+    #[test]
+    fn a_head_is_read_when_it_is_complete() {
+        let head = b"HTTP/1.1 200 OK\r\nX-Served-By: far/1\r\ncontent-length: 3\r\n\r\n";
+        assert_eq!(Head::parse(&head[..head.len() - 1]), None);
+        let expected = Head { total: head.len() + 3, closes: false, served_by: "far/1".to_owned() };
+        assert_eq!(Head::parse(head), Some(Ok(expected)));
+        let refused = b"HTTP/1.1 503 Service Unavailable\r\n\r\n";
+        let status = "HTTP/1.1 503 Service Unavailable".to_owned();
+        assert_eq!(Head::parse(refused), Some(Err(status)));
+    }
+
+    /// A server that answers the first request of each connection and closes on the second.
+    fn fickle_server() -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; REQUEST.len()];
+                stream.read_exact(&mut request).unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+                stream.read_exact(&mut request).ok();
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn a_kept_connection_that_closes_is_replaced_once() {
+        let plan = [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(100)];
+        let answers = run(fickle_server(), &plan).unwrap();
+        let failed: Vec<_> = answers.iter().filter(|answer| answer.result.is_err()).collect();
+        assert!(failed.is_empty(), "{failed:?}");
+        assert_eq!(answers.len(), 3);
+    }
+
+    #[test]
+    fn nobody_listening_is_a_failure_and_not_a_hang() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let answers = run(port, &[Duration::ZERO]).unwrap();
+        assert!(answers[0].result.as_ref().unwrap_err().starts_with("connect"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The whole run: which parts, how long, and what is left of it: verdicts and raw figures.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Map, Value, json};
+
+use crate::cost::{self, Case};
+use crate::peers::{Kind, Workshop};
+use crate::verdict::Verdict;
+use crate::{overflow, pick, process, steal};
+
+/// The proxy has a core of its own; everything else shares the other.
+pub(crate) const PROXY_CORE: usize = 0;
+pub(crate) const LOAD_CORE: usize = 1;
+
+/// Compare loadline with HAProxy and nginx
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Three rounds of each instead of seven
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of each, whatever `--quick` says
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Length of a round
+    #[arg(long, default_value_t = 1, value_name = "SECONDS")]
+    seconds: u64,
+    /// Only the parts whose name contains this: a case, `overflow` or `pick`; repeat for more
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Leave loadline out: the figures of the peers alone, nothing judged
+    #[arg(long)]
+    peers_only: bool,
+    /// The binary to measure [default: `loadline` beside this program]
+    #[arg(long, value_name = "PATH")]
+    loadline: Option<PathBuf>,
+    /// Write every raw figure there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) rounds: usize,
+    /// Of a round.
+    pub(crate) seconds: u64,
+}
+
+/// A part of the benchmark: what was judged and what was measured.
+#[derive(Debug)]
+pub(crate) struct Section {
+    name: &'static str,
+    verdicts: Vec<Verdict>,
+    figures: Map<String, Value>,
+}
+
+impl Section {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, verdicts: Vec::new(), figures: Map::new() }
+    }
+
+    /// Prints the verdict and keeps it.
+    pub(crate) fn judge(&mut self, verdict: Verdict) {
+        println!("{verdict}");
+        self.verdicts.push(verdict);
+    }
+
+    pub(crate) fn record(&mut self, name: &str, figures: Vec<Value>) {
+        self.figures.insert(name.to_owned(), Value::Array(figures));
+    }
+}
+
+/// Runs it; says whether every verdict is good.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    ensure!(cores > LOAD_CORE, "needs two cores: one for the proxy, one for the load");
+    process::raise_descriptor_limit()?;
+    let scratch = tempfile::tempdir().context("make a directory for configurations")?;
+    let workshop =
+        Workshop { directory: scratch.path().to_owned(), loadline: find_loadline(args)? };
+    let kinds: &[Kind] = if args.peers_only {
+        &[Kind::HaProxy, Kind::Nginx]
+    } else {
+        &[Kind::Loadline, Kind::HaProxy, Kind::Nginx]
+    };
+    let versions: Vec<String> = kinds.iter().map(|kind| kind.version(&workshop)).collect();
+    println!("{}", versions.join("\n"));
+    let clock = steal::Clock::start();
+    let sections = measure(args, kinds, &workshop)?;
+    let stolen = clock.percent();
+    println!("\nThe machine's host took {stolen:.1} % of its time meanwhile.");
+    if let Some(path) = &args.json {
+        let record = record(&sections, &versions, stolen);
+        fs::write(path, format!("{record:#}\n"))
+            .with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(conclude(&sections))
+}
+
+fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Section>> {
+    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|o| name.contains(o));
+    let rounds = args.rounds.unwrap_or(if args.quick { 3 } else { 7 });
+    ensure!(rounds > 0 && args.seconds > 0, "a round and a second at least");
+    let effort = Effort { rounds, seconds: args.seconds };
+    let cases: Vec<Case> = cost::cases().into_iter().filter(|case| wanted(case.name)).collect();
+    let mut sections = Vec::new();
+    if !cases.is_empty() {
+        sections.push(cost::measure(&cases, kinds, workshop, effort)?);
+    }
+    if wanted(overflow::NAME) {
+        sections.push(overflow::measure(kinds, workshop, effort)?);
+    }
+    if wanted(pick::NAME) && !args.peers_only {
+        sections.push(pick::measure()?);
+    }
+    if sections.is_empty() {
+        bail!("nothing is called {:?}", args.only);
+    }
+    Ok(sections)
+}
+
+fn find_loadline(args: &Args) -> Result<PathBuf> {
+    if let Some(path) = &args.loadline {
+        return Ok(path.clone());
+    }
+    let this = std::env::current_exe().context("find this program")?;
+    Ok(this.with_file_name("loadline"))
+}
+
+fn record(sections: &[Section], versions: &[String], stolen: f64) -> Value {
+    let figures: Map<String, Value> = sections
+        .iter()
+        .map(|section| (section.name.to_owned(), Value::Object(section.figures.clone())))
+        .collect();
+    let verdicts = sections.iter().flat_map(|section| &section.verdicts);
+    json!({
+        "versions": versions,
+        "steal_percent": stolen,
+        "verdicts": verdicts.map(Verdict::to_json).collect::<Vec<_>>(),
+        "figures": figures,
+    })
+}
+
+fn conclude(sections: &[Section]) -> bool {
+    let verdicts: Vec<&Verdict> = sections.iter().flat_map(|section| &section.verdicts).collect();
+    let failed = verdicts.iter().filter(|verdict| verdict.failed()).count();
+    println!("{failed} of {} verdicts failed.", verdicts.len());
+    failed == 0
+}

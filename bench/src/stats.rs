@@ -1,0 +1,49 @@
+//! The few statistics a benchmark of rounds needs: a median and the spread around it.
+
+/// A middle and its spread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    /// The least.
+    pub(crate) min: f64,
+    /// The middle; of an even number of values, the mean of the two in the middle.
+    pub(crate) median: f64,
+    /// The greatest.
+    pub(crate) max: f64,
+}
+
+impl Summary {
+    /// Of no values, not a number: no comparison with a target holds then.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
+            return Self { min: f64::NAN, median: f64::NAN, max: f64::NAN };
+        };
+        let middle = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        };
+        Self { min, median, max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_and_the_spread_holds_everything() {
+        let odd = Summary::of([3.0, 1.0, 2.0]);
+        assert_eq!(odd, Summary { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(Summary::of([4.0, 1.0]).median, 2.5);
+    }
+
+    #[test]
+    fn nothing_measured_reaches_no_target() {
+        let nothing = Summary::of([]);
+        assert!(nothing.median.is_nan());
+        assert_ne!(nothing.median.partial_cmp(&1.0), Some(std::cmp::Ordering::Less));
+    }
+}

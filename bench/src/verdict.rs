@@ -1,0 +1,132 @@
+//! One line for each thing that is judged: `PASS name measured (target)`.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// What was measured against what was wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    name: String,
+    measured: f64,
+    unit: &'static str,
+    target: Target,
+    /// Makes the verdict fail whatever was measured: the measurement itself went wrong.
+    flaw: Option<String>,
+}
+
+/// What a figure is held against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    AtMost(f64),
+    AtLeast(f64),
+    /// What would be good, without a judgement.
+    Wish(f64),
+}
+
+impl Verdict {
+    pub(crate) fn new(name: impl Into<String>, measured: f64, target: Target) -> Self {
+        Self { name: name.into(), measured, unit: "", target, flaw: None }
+    }
+
+    pub(crate) fn unit(mut self, unit: &'static str) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Fails the verdict for a measurement that went wrong, if it did.
+    pub(crate) fn flaw(mut self, flaw: Option<String>) -> Self {
+        self.flaw = flaw;
+        self
+    }
+
+    /// A figure that is not a number reaches no target.
+    pub(crate) fn failed(&self) -> bool {
+        let reached = match self.target {
+            Target::AtMost(limit) => self.measured <= limit,
+            Target::AtLeast(limit) => self.measured >= limit,
+            Target::Wish(_) => true,
+        };
+        !reached || self.flaw.is_some()
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "measured": self.measured,
+            "unit": self.unit,
+            "target": self.target.to_string(),
+            "failed": self.failed(),
+            "flaw": self.flaw,
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.target {
+            _ if self.failed() => "FAIL",
+            Target::Wish(_) => "INFO",
+            _ => "PASS",
+        };
+        let (name, target, unit) = (&self.name, self.target, self.unit);
+        write!(f, "{word} {name} {}{unit} ({target}{unit})", Figure(self.measured))?;
+        self.flaw.as_ref().map_or(Ok(()), |flaw| write!(f, ": {flaw}"))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(limit) => write!(f, "<= {}", Figure(*limit)),
+            Self::AtLeast(limit) => write!(f, ">= {}", Figure(*limit)),
+            Self::Wish(limit) => write!(f, "good is <= {}", Figure(*limit)),
+        }
+    }
+}
+
+/// A number with as many decimals as its size deserves.
+struct Figure(f64);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        let decimals = if value == value.trunc() && value.abs() >= 2.0 || value == 0.0 {
+            0
+        } else if value.abs() < 10.0 {
+            2
+        } else {
+            1
+        };
+        write!(f, "{value:.decimals$}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_one_line_with_what_was_measured_and_wanted() {
+        let line = |measured, target| Verdict::new("small", measured, target).to_string();
+        assert_eq!(line(0.66, Target::AtMost(0.75)), "PASS small 0.66 (<= 0.75)");
+        assert_eq!(line(0.76, Target::AtMost(0.75)), "FAIL small 0.76 (<= 0.75)");
+        assert_eq!(line(8.0, Target::AtLeast(9.0)), "FAIL small 8 (>= 9)");
+        assert_eq!(line(1.2, Target::Wish(1.0)), "INFO small 1.20 (good is <= 1.00)");
+        let average = Verdict::new("average", 54.71, Target::AtMost(54.0)).unit(" ms");
+        assert_eq!(average.to_string(), "FAIL average 54.7 ms (<= 54 ms)");
+    }
+
+    #[test]
+    fn a_flaw_fails_even_what_is_only_reported() {
+        let flawed = Verdict::new("a", 0.5, Target::Wish(1.0)).flaw(Some("3 errors".to_owned()));
+        assert_eq!(flawed.to_string(), "FAIL a 0.50 (good is <= 1.00): 3 errors");
+        assert!(!Verdict::new("a", 2.0, Target::Wish(1.0)).failed());
+    }
+
+    #[test]
+    fn what_is_not_a_number_fails() {
+        assert!(Verdict::new("a", f64::NAN, Target::AtMost(1.0)).failed());
+        assert!(Verdict::new("a", f64::NAN, Target::AtLeast(1.0)).failed());
+    }
+}
