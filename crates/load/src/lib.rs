@@ -1,2 +1,37 @@
 //! The load generator: planned instants, outcome classes, three latencies.
+//!
+//! A [`LoadPlan`] says what to send and when; [`run`] sends it and answers with a
+//! [`LoadRecord`](loadline_core::record::LoadRecord). Three rules make the figures trustworthy:
+//!
+//! - every request is stamped with the instant it was *planned* for, and its response time counts
+//!   from there, so that a stalled server cannot hide behind a generator that waited for it;
+//! - the generator's own lateness is a third latency beside response and service time;
+//! - a request ends in exactly one outcome class, and the classes sum to what was planned.
+//!
+//! Response = lag + service: planned instant --lag--> send --service--> end of the answer. The
+//! send is the first thing a request does on the network: its first byte on a kept connection, or
+//! the opening of a new one, so that a server slow to accept is never taken for a slow generator.
 #![forbid(unsafe_code)]
+
+mod client;
+mod clock;
+mod closed;
+mod limits;
+mod open;
+mod outcome;
+mod pace;
+mod plan;
+mod request;
+mod run;
+mod schedule;
+mod summary;
+mod tally;
+mod target;
+
+pub use limits::raise_descriptor_limit;
+pub use outcome::Outcome;
+pub use plan::{LoadPlan, Pattern, PlanError, Until};
+pub use run::{LoadError, Progress, measure, run, runtime};
+pub use schedule::Schedule;
+pub use summary::{Bar, Measurement};
+pub use target::Target;

@@ -1,0 +1,56 @@
+//! The open loop: requests go at their planned instants, whatever the answers do.
+//!
+//! Nothing here waits for a server: a request that is due gets a task of its own, and a kept
+//! connection if one is free. So a server that stalls meets the requests that independent users
+//! would have sent meanwhile, and their response times show it (no coordinated omission).
+
+use std::{io, rc::Rc};
+
+use crate::{
+    client::{Client, Pool},
+    clock::{self, Timer},
+    outcome::Outcome,
+    pace::Pace,
+    schedule::Schedule,
+    tally::{Tally, Ticket},
+};
+
+/// Sends the requests of `schedule` and returns when the last of them has ended.
+///
+/// # Errors
+/// The system's error where it gives no timer.
+pub(crate) async fn drive(
+    client: Rc<Client>,
+    tally: Rc<Tally>,
+    schedule: Schedule,
+    max_in_flight: Option<u32>,
+) -> io::Result<()> {
+    let start = tally.start();
+    let limit = max_in_flight.map_or(u64::MAX, u64::from);
+    let pool = Rc::new(Pool::default());
+    let mut timer = Timer::new()?;
+    let mut pace = Pace::default();
+    for offset in schedule {
+        let due = start + offset;
+        timer.until(pace.release(due, clock::now())).await?;
+        let full = tally.in_flight() >= limit;
+        let ticket = tally.plan(due);
+        if full {
+            ticket.end(clock::now(), Err(Outcome::Dropped));
+        } else {
+            tokio::task::spawn_local(send(Rc::clone(&client), Rc::clone(&pool), ticket));
+        }
+    }
+    tally.wait_idle().await;
+    Ok(())
+}
+
+async fn send(client: Rc<Client>, pool: Rc<Pool>, mut ticket: Ticket) {
+    ticket.send(clock::now());
+    let mut connection = pool.take();
+    let result = client.fetch(&mut connection).await;
+    ticket.end(clock::now(), result);
+    if let Some(connection) = connection {
+        pool.put(connection);
+    }
+}

@@ -1,0 +1,195 @@
+//! What a run should do: where to, how many, when, and with which request.
+
+use loadline_core::{
+    record::{Arrivals, LoadModel},
+    time::Duration,
+    units::Rate,
+};
+use loadline_http1::BuildError;
+
+use crate::target::Target;
+
+/// A load run, planned. Made by [`LoadPlan::closed`] or [`LoadPlan::open`] with the defaults of
+/// every other field, which can be set afterwards.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// Where requests go.
+    pub target: Target,
+    /// When they go.
+    pub pattern: Pattern,
+    /// How long one request may take from its send to the end of its answer; 30 s, as siege has
+    /// it (httperf waits for ever). Counted by the millisecond.
+    pub timeout: Duration,
+    /// Whether a connection is used again after an answer; yes.
+    pub keepalive: bool,
+    /// The method; GET.
+    pub method: String,
+    /// Further fields of the request. `Host`, `User-Agent` and `Accept` replace loadline's own.
+    pub headers: Vec<(String, String)>,
+    /// The body of each request; none.
+    pub body: Vec<u8>,
+    /// Answers are counted by the value of this response field; none.
+    pub count_by: Option<String>,
+}
+
+/// When requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// So many users, each sending its next request after the answer to the last.
+    Closed {
+        /// Users at a time, at least one.
+        users: u32,
+        /// When each user stops; requests are counted per user.
+        until: Until,
+    },
+    /// Requests at planned instants, whatever the answers do.
+    Open {
+        /// Mean rate, above zero.
+        rate: Rate,
+        /// How the instants lie.
+        arrivals: Arrivals,
+        /// Which of the plans with random arrivals; the same seed gives the same plan.
+        seed: u64,
+        /// When the plan ends; requests are counted in all.
+        until: Until,
+        /// A request that is due while so many are under way is dropped, and counted so.
+        max_in_flight: Option<u32>,
+    },
+}
+
+/// Where a plan ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// After so many requests, at least one.
+    Requests(u64),
+    /// Before this time has passed; requests under way then may still finish.
+    Elapsed(Duration),
+}
+
+/// Why a plan cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The URL cannot be used.
+    #[error("`{url}` cannot be loaded: {why}")]
+    Url {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A number that must be above zero is zero.
+    #[error("{what} must be above zero")]
+    Zero {
+        /// Which number.
+        what: &'static str,
+    },
+    /// The request cannot be written.
+    #[error("the request cannot be sent")]
+    Request(#[from] BuildError),
+    /// A method whose answer is no answer.
+    #[error("CONNECT opens a tunnel, which is not a request to measure")]
+    Connect,
+    /// A field that loadline writes itself.
+    #[error("the header `{name}` cannot be set: {instead}")]
+    Reserved {
+        /// The field.
+        name: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+}
+
+impl LoadPlan {
+    /// `users` at a time against `url`, each until `until`.
+    ///
+    /// # Errors
+    /// [`PlanError::Url`] where the URL cannot be used.
+    pub fn closed(url: &str, users: u32, until: Until) -> Result<Self, PlanError> {
+        Ok(Self::new(url.parse()?, Pattern::Closed { users, until }))
+    }
+
+    /// Requests to `url` at even distances until `until`, without a limit in flight.
+    ///
+    /// # Errors
+    /// [`PlanError::Url`] where the URL cannot be used.
+    pub fn open(url: &str, rate: Rate, until: Until) -> Result<Self, PlanError> {
+        let arrivals = Arrivals::Constant;
+        let pattern = Pattern::Open { rate, arrivals, seed: 0, until, max_in_flight: None };
+        Ok(Self::new(url.parse()?, pattern))
+    }
+
+    /// The plan to send GET requests to `target` in this pattern.
+    #[must_use]
+    pub fn new(target: Target, pattern: Pattern) -> Self {
+        Self {
+            target,
+            pattern,
+            timeout: DEFAULT_TIMEOUT,
+            keepalive: true,
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            count_by: None,
+        }
+    }
+
+    /// The pattern as it stands in a record.
+    #[must_use]
+    pub const fn model(&self) -> LoadModel {
+        match self.pattern {
+            Pattern::Closed { users, .. } => LoadModel::Closed { users },
+            Pattern::Open { rate, arrivals, .. } => LoadModel::Open { rate, arrivals },
+        }
+    }
+
+    /// Whether every number is in its range.
+    ///
+    /// # Errors
+    /// [`PlanError::Zero`] naming the first that is not.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let (size, until, limit) = match self.pattern {
+            Pattern::Closed { users, until } => (("the number of users", users == 0), until, None),
+            Pattern::Open { rate, until, max_in_flight, .. } => {
+                (("the rate", rate == Rate::default()), until, max_in_flight)
+            }
+        };
+        let end = match until {
+            Until::Requests(requests) => ("the number of requests", requests == 0),
+            Until::Elapsed(span) => ("the duration", span == Duration::ZERO),
+        };
+        let timeout = ("the timeout", self.timeout < Duration::from_millis(1));
+        let limit = ("the limit in flight", limit == Some(0));
+        match [size, end, timeout, limit].into_iter().find(|(_, zero)| *zero) {
+            Some((what, _)) => Err(PlanError::Zero { what }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What siege waits, whose users will compare.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_out_of_range_is_named() {
+        let one = Until::Requests(1);
+        let closed = |users, until| LoadPlan::closed("localhost", users, until).unwrap();
+        assert_eq!(closed(1, one).check(), Ok(()));
+        let open = LoadPlan::open("localhost", Rate::default(), one).unwrap();
+        let mut hurried = closed(1, one);
+        hurried.timeout = Duration::from_micros(999);
+        for (plan, what) in [
+            (closed(0, one), "users"),
+            (closed(1, Until::Requests(0)), "requests"),
+            (closed(1, Until::Elapsed(Duration::ZERO)), "duration"),
+            (open, "rate"),
+            (hurried, "timeout"),
+        ] {
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

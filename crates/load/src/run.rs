@@ -1,0 +1,184 @@
+//! A run from its plan to its record.
+
+use std::{future::Future, io, net::SocketAddr, pin::pin, rc::Rc};
+
+use loadline_core::{
+    record::{LoadRecord, Outcomes},
+    time::{Duration, Instant},
+    units::Rate,
+};
+use tokio::{
+    net::TcpStream,
+    task::LocalSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use crate::{
+    client::Client,
+    clock, closed, open,
+    plan::{LoadPlan, Pattern, PlanError, Until},
+    request::Request,
+    schedule::Schedule,
+    summary::Measurement,
+    tally::Tally,
+    target::Target,
+};
+
+/// Why a run could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The host's name has no address.
+    #[error("no address for the host `{host}`")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The system gave no runtime or no timer.
+    #[error("the system gives no {what}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// How much of the plan is behind, 0 to 1.
+    pub fraction: f64,
+    /// Requests that were due so far.
+    pub planned: u64,
+    /// Of them, those under way.
+    pub in_flight: u64,
+    /// What became of the others.
+    pub outcomes: Outcomes,
+    /// Successful answers per second since the last progress.
+    pub rate: Rate,
+    /// Median response time since the last progress.
+    pub p50: Duration,
+    /// 99th percentile of it.
+    pub p99: Duration,
+}
+
+/// Runs `plan` to its end on the runtime of the caller, telling `progress` twice a second.
+///
+/// # Errors
+/// [`LoadError`] where the run could not begin. Requests that fail are no error: they are counted.
+pub async fn run(plan: &LoadPlan, progress: impl Fn(&Progress)) -> Result<LoadRecord, LoadError> {
+    let measured = measure(plan, progress, std::future::pending()).await?;
+    Ok(measured.record)
+}
+
+/// As [`run`], and ends the run when `cancel` does: what is under way then is cut off.
+///
+/// For the figures to be exact the caller's runtime should have nothing else to do; [`runtime`]
+/// makes one.
+///
+/// # Errors
+/// As [`run`].
+pub async fn measure(
+    plan: &LoadPlan,
+    progress: impl Fn(&Progress),
+    cancel: impl Future<Output = ()>,
+) -> Result<Measurement, LoadError> {
+    plan.check()?;
+    let request = Request::of(plan)?;
+    let address = resolve(&plan.target, plan.timeout).await?;
+    let tally = Tally::new(clock::now());
+    let client = Rc::new(Client::new(plan, request, address, Rc::clone(&tally)));
+    let tasks = LocalSet::new();
+    let driven = tasks.run_until(async {
+        let mut done = pin!(drive(plan, client, Rc::clone(&tally)));
+        let mut cancel = pin!(cancel);
+        let mut ticks = interval(PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        ticks.tick().await;
+        loop {
+            tokio::select! {
+                result = &mut done => break result.map(|()| false),
+                () = &mut cancel => break Ok(true),
+                _ = ticks.tick() => progress(&state(plan, &tally)),
+            }
+        }
+    });
+    let interrupted = driven.await.map_err(|source| LoadError::System { what: "timer", source })?;
+    // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
+    drop(tasks);
+    Ok(tally.measurement(plan, interrupted))
+}
+
+/// A runtime on the caller's thread for [`run`] and [`measure`].
+///
+/// # Errors
+/// [`LoadError::System`] where no descriptor is left.
+pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all();
+    builder.build().map_err(|source| LoadError::System { what: "event loop", source })
+}
+
+async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
+    match plan.pattern {
+        Pattern::Closed { users, until } => {
+            closed::drive(client, tally, users, until).await;
+            Ok(())
+        }
+        Pattern::Open { rate, arrivals, seed, until, max_in_flight } => {
+            let schedule = Schedule::new(rate, arrivals, seed, until);
+            open::drive(client, tally, schedule, max_in_flight).await
+        }
+    }
+}
+
+fn state(plan: &LoadPlan, tally: &Tally) -> Progress {
+    let now = clock::now();
+    let planned = tally.planned() as f64;
+    let fraction = match plan.pattern {
+        Pattern::Closed { users, until: Until::Requests(each) } => {
+            (planned - tally.in_flight() as f64) / (f64::from(users) * each as f64)
+        }
+        Pattern::Open { until: Until::Requests(all), .. } => planned / all as f64,
+        Pattern::Closed { until: Until::Elapsed(span), .. }
+        | Pattern::Open { until: Until::Elapsed(span), .. } => elapsed_share(tally, now, span),
+    };
+    tally.progress(now, fraction)
+}
+
+fn elapsed_share(tally: &Tally, now: Instant, span: Duration) -> f64 {
+    now.since(tally.start()).as_secs_f64() / span.as_secs_f64()
+}
+
+/// The one address a run goes to. Names like `localhost` have several, and the server often
+/// listens on one of them only: the first that takes a connection is used, or else the first.
+async fn resolve(target: &Target, patience: Duration) -> Result<SocketAddr, LoadError> {
+    let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
+    let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
+    let addresses: Vec<_> = found.collect();
+    let Some(first) = addresses.first() else {
+        return Err(failed(io::ErrorKind::NotFound.into()));
+    };
+    if addresses.len() > 1 {
+        let patience = patience.min(PROBE_PATIENCE).to_std();
+        for address in &addresses {
+            if let Ok(Ok(_)) = timeout(patience, TcpStream::connect(address)).await {
+                return Ok(*address);
+            }
+        }
+    }
+    Ok(*first)
+}
+
+/// Often enough to look alive, seldom enough to read.
+const PROGRESS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// An address that does not answer in this time is not the one the server is reached at.
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);

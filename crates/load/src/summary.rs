@@ -1,0 +1,193 @@
+//! Times gathered into histograms, and what is printed of them.
+//!
+//! Count, shortest, mean and longest are exact; percentiles come from an HdrHistogram with three
+//! significant digits, so they are at most 0.1 % off, and never outside shortest and longest.
+
+use hdrhistogram::Histogram;
+use loadline_core::{
+    record::{Latency, LoadRecord},
+    time::Duration,
+};
+use serde::Serialize;
+
+/// A run as it was measured: the record, and what a page shows beside it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measurement {
+    /// The record.
+    #[serde(flatten)]
+    pub record: LoadRecord,
+    /// Kept connections found closed when a request was written to them, before a byte of an
+    /// answer came. Each such request was sent once more on a new connection and is counted in
+    /// `outcomes` by what became of it there.
+    pub stale: u64,
+    /// Whether the run was ended before its plan was. `planned` holds the requests that were due.
+    pub interrupted: bool,
+    /// How the response times of successful requests are spread, shortest first.
+    pub bars: Vec<Bar>,
+}
+
+/// A range of response times and how many fell into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// Every time in the bar is at most this.
+    pub up_to: Duration,
+    /// How many.
+    pub count: u64,
+}
+
+/// Times of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    histogram: Histogram<u64>,
+    shortest: Duration,
+    longest: Duration,
+    total_nanos: u128,
+}
+
+impl Times {
+    /// None yet, with so many significant digits, 1 to 3.
+    pub(crate) fn new(digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST.as_nanos(), digits)
+            .expect("the bounds and digits are constants within the histogram's range");
+        Self { histogram, shortest: Duration::MAX, longest: Duration::ZERO, total_nanos: 0 }
+    }
+
+    pub(crate) fn record(&mut self, time: Duration) {
+        self.histogram.saturating_record(time.as_nanos());
+        self.shortest = self.shortest.min(time);
+        self.longest = self.longest.max(time);
+        self.total_nanos += u128::from(time.as_nanos());
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn reset(&mut self) {
+        self.histogram.reset();
+        self.shortest = Duration::MAX;
+        self.longest = Duration::ZERO;
+        self.total_nanos = 0;
+    }
+
+    /// The time that this share of them (0 to 1) does not exceed; zero where there is none.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        if self.histogram.is_empty() {
+            return Duration::ZERO;
+        }
+        let time = Duration::from_nanos(self.histogram.value_at_quantile(share));
+        time.clamp(self.shortest, self.longest)
+    }
+
+    pub(crate) fn latency(&self) -> Latency {
+        let count = self.histogram.len();
+        if count == 0 {
+            return Latency::default();
+        }
+        let mean = self.total_nanos / u128::from(count);
+        Latency {
+            count,
+            min: self.shortest,
+            mean: Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)),
+            stddev: Duration::from_nanos(self.histogram.stdev() as u64),
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
+            p95: self.quantile(0.95),
+            p99: self.quantile(0.99),
+            p999: self.quantile(0.999),
+            max: self.longest,
+        }
+    }
+
+    /// The spread in [`BARS`] bars whose widths grow by the same factor; their counts sum to all.
+    pub(crate) fn bars(&self) -> Vec<Bar> {
+        if self.histogram.is_empty() {
+            return Vec::new();
+        }
+        let ratio = self.longest.as_nanos() as f64 / self.shortest.as_nanos().max(1) as f64;
+        let mut bars: Vec<_> = (1..=BARS)
+            .map(|i| self.shortest.scale(ratio.powf(f64::from(i) / f64::from(BARS))))
+            .map(|up_to| Bar { up_to, count: 0 })
+            .collect();
+        let last = bars.len() - 1;
+        bars[last].up_to = self.longest;
+        for bucket in self.histogram.iter_recorded() {
+            let time = Duration::from_nanos(bucket.value_iterated_to());
+            let bar = bars.partition_point(|bar| bar.up_to < time).min(last);
+            bars[bar].count += bucket.count_since_last_iteration();
+        }
+        bars.dedup_by(|next, bar| next.up_to == bar.up_to && merge(bar, *next));
+        bars
+    }
+}
+
+/// Adds `next` to `bar`; always true, for the sake of `dedup_by`.
+const fn merge(bar: &mut Bar, next: Bar) -> bool {
+    bar.count += next.count;
+    true
+}
+
+/// Longer times count as this one in the percentiles.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// As many lines as leave room for the rest of the page on a terminal of 24 lines.
+const BARS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nothing_recorded_is_all_zero() {
+        assert_eq!(Times::new(3).latency(), Latency::default());
+        assert!(Times::new(3).bars().is_empty());
+    }
+
+    #[test]
+    fn percentiles_of_a_known_series_are_right() {
+        let mut times = Times::new(3);
+        for ms in 1..=1_000 {
+            times.record(Duration::from_millis(ms));
+        }
+        let latency = times.latency();
+        assert_eq!(latency.count, 1_000);
+        assert_eq!(latency.min, Duration::from_millis(1));
+        assert_eq!(latency.mean, Duration::from_micros(500_500));
+        assert_eq!(latency.max, Duration::from_secs(1));
+        for (measured, right) in [
+            (latency.p50, 500.0),
+            (latency.p90, 900.0),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+        ] {
+            let error = measured.as_millis_f64() / right - 1.0;
+            assert!(error.abs() < 0.001, "{measured} for {right} ms");
+        }
+    }
+
+    #[test]
+    fn times_all_alike_are_one_bar() {
+        let mut times = Times::new(3);
+        for _ in 0..7 {
+            times.record(Duration::from_millis(5));
+        }
+        assert_eq!(times.bars(), [Bar { up_to: Duration::from_millis(5), count: 7 }]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_is_in_one_bar_and_the_figures_are_in_order(
+            nanos in prop::collection::vec(0u64..8_000_000_000_000, 1..200)
+        ) {
+            let mut times = Times::new(3);
+            for time in &nanos {
+                times.record(Duration::from_nanos(*time));
+            }
+            let bars = times.bars();
+            prop_assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), nanos.len() as u64);
+            prop_assert!(bars.is_sorted_by_key(|bar| bar.up_to));
+            let l = times.latency();
+            let order = [l.min, l.p50, l.p90, l.p95, l.p99, l.p999, l.max];
+            prop_assert!(order.is_sorted(), "{:?}", order);
+            prop_assert!(l.min <= l.mean && l.mean <= l.max);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Where requests go: an `http://` URL, taken apart.
+
+use std::{fmt, str::FromStr};
+
+use crate::plan::PlanError;
+
+/// A URL of the scheme `http`: host, port, path with its query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Target {
+    /// The name or address to connect to, without the brackets of an IPv6 address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port to connect to.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the request line asks for: path and query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The value of the Host field: the port is left out where it is 80.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == HTTP_PORT { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl FromStr for Target {
+    type Err = PlanError;
+
+    /// Reads `http://host:port/path?query`; the scheme may be left out, a fragment is ignored.
+    ///
+    /// # Errors
+    /// [`PlanError::Url`] with what is wrong with it.
+    fn from_str(url: &str) -> Result<Self, PlanError> {
+        let wrong = |why| PlanError::Url { url: url.to_owned(), why };
+        let rest = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+                return Err(wrong(NO_HTTPS));
+            }
+            Some(_) => return Err(wrong("only http:// is spoken here")),
+            None => url,
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(wrong("give credentials as a header: -H 'Authorization: ...'"));
+        }
+        if !tail.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(wrong("white space and letters beyond ASCII must be percent-encoded"));
+        }
+        let (host, port) = split_authority(authority).map_err(wrong)?;
+        let path = if tail.starts_with('/') { tail.to_owned() } else { format!("/{tail}") };
+        Ok(Self { host: host.to_owned(), port, path })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Host and port of `host`, `host:port`, `[address]` or `[address]:port`.
+fn split_authority(authority: &str) -> Result<(&str, u16), &'static str> {
+    let (host, port) = if let Some(inner) = authority.strip_prefix('[') {
+        let (host, rest) = inner.split_once(']').ok_or("the bracket is not closed")?;
+        let address = host.parse::<std::net::Ipv6Addr>();
+        address.map_err(|_| "only an IPv6 address stands in brackets")?;
+        let port = if rest.is_empty() { None } else { rest.strip_prefix(':').or(Some("")) };
+        (host, port)
+    } else {
+        match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }
+    };
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    if host.is_empty() || !host.bytes().all(named) {
+        return Err("it needs a host, like http://127.0.0.1:8080/");
+    }
+    match port.map(str::parse) {
+        None => Ok((host, HTTP_PORT)),
+        Some(Ok(port)) if port != 0 => Ok((host, port)),
+        Some(_) => Err("the port is a number from 1 to 65535; IPv6 addresses stand in brackets"),
+    }
+}
+
+const HTTP_PORT: u16 = 80;
+
+const NO_HTTPS: &str =
+    "TLS is not spoken yet; measure the plain port, or put a TLS proxy before it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(url: &str) -> Target {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn a_url_is_read_with_and_without_its_scheme() {
+        for url in
+            ["http://localhost:8080/a?b=c#d", "localhost:8080/a?b=c", "HTTP://localhost:8080/a?b=c"]
+        {
+            let target = read(url);
+            assert_eq!(
+                (target.host(), target.port(), target.path()),
+                ("localhost", 8080, "/a?b=c")
+            );
+            assert_eq!(target.to_string(), "http://localhost:8080/a?b=c");
+        }
+        assert_eq!(read("example.org").to_string(), "http://example.org/");
+        assert_eq!(read("example.org?x=1").path(), "/?x=1");
+        assert_eq!(read("http://[::1]:81").authority(), "[::1]:81");
+        assert_eq!(read("[::1]").host(), "::1");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_said() {
+        for (url, why) in [
+            ("https://a/", "TLS"),
+            ("ftp://a/", "only http://"),
+            ("", "needs a host"),
+            (":8080", "needs a host"),
+            ("http:///x", "needs a host"),
+            ("a:0", "1 to 65535"),
+            ("a:x", "1 to 65535"),
+            ("::1", "needs a host"),
+            ("fe80::1", "brackets"),
+            ("[::1", "not closed"),
+            ("[::1]8", "1 to 65535"),
+            ("[host]", "IPv6"),
+            ("me:pw@a/", "Authorization"),
+            ("a/b c", "percent-encoded"),
+            ("a/ü", "percent-encoded"),
+            ("a b/", "needs a host"),
+        ] {
+            let error = url.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(why), "{url}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_is_read_is_read_again(url: String) {
+            if let Ok(target) = url.parse::<Target>() {
+                prop_assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+            }
+        }
+    }
+}
