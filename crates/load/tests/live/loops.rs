@@ -1,0 +1,162 @@
+//! The two loops: how many requests, and when.
+
+use std::{
+    io::Write as _,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use loadline_core::{
+    record::{Arrivals, Outcomes},
+    time::Duration,
+    units::Rate,
+};
+use loadline_load::{LoadPlan, Pattern, Schedule, Until};
+
+use crate::{
+    assert_accounts, run,
+    server::{Server, read_request, wait_closed},
+};
+
+const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+#[test]
+fn four_users_with_twenty_requests_each_send_eighty() {
+    let server = Server::answering(EMPTY);
+    let mut plan = LoadPlan::closed(&server.url(), 4, Until::Requests(20)).unwrap();
+    assert_eq!(run(&plan).record.outcomes, Outcomes { ok: 80, ..Outcomes::default() });
+    assert_eq!(server.connections(), 4);
+    plan.keepalive = false;
+    assert_eq!(run(&plan).record.outcomes.ok, 80);
+    assert_eq!(server.connections(), 84);
+}
+
+#[test]
+fn a_closed_loop_ends_with_its_duration_and_its_last_answer() {
+    let server = Server::start(|_, mut stream| {
+        while read_request(&mut stream) {
+            std::thread::sleep(std::time::Duration::from_millis(40));
+            if stream.write_all(EMPTY).is_err() {
+                break;
+            }
+        }
+    });
+    let span = Duration::from_millis(100);
+    let plan = LoadPlan::closed(&server.url(), 2, Until::Elapsed(span)).unwrap();
+    let record = run(&plan).record;
+    assert_eq!(record.outcomes.ok, record.planned);
+    assert!((2..=6).contains(&record.planned), "planned {}", record.planned);
+    assert!(record.elapsed >= span, "the requests under way at the end were waited for");
+}
+
+#[test]
+fn a_port_that_refuses_does_not_keep_a_closed_loop_from_ending() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let until = Until::Elapsed(Duration::from_millis(50));
+    let record = run(&LoadPlan::closed(&closed.to_string(), 3, until).unwrap()).record;
+    assert_eq!(record.outcomes.connect_refused, record.planned);
+    assert!(record.planned >= 3);
+}
+
+#[test]
+fn an_open_loop_sends_at_the_planned_instants() {
+    let arrivals = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&arrivals);
+    let server = Server::start(move |_, mut stream| {
+        while read_request(&mut stream) {
+            noted.lock().unwrap().push(Instant::now());
+            if stream.write_all(EMPTY).is_err() {
+                break;
+            }
+        }
+    });
+    let (rate, until) = (Rate::per_sec(200), Until::Requests(60));
+    let mut plan = LoadPlan::open(&server.url(), rate, until).unwrap();
+    let Pattern::Open { arrivals: kind, seed, .. } = &mut plan.pattern else { unreachable!() };
+    (*kind, *seed) = (Arrivals::Poisson, 11);
+    let before = Instant::now();
+    let record = run(&plan).record;
+    let arrivals = arrivals.lock().unwrap();
+    let planned = Schedule::new(rate, Arrivals::Poisson, 11, until);
+    for (arrival, offset) in arrivals.iter().zip(planned) {
+        assert!(arrival.duration_since(before) >= offset.to_std(), "sent before its instant");
+    }
+    assert_eq!((arrivals.len(), record.outcomes.ok), (60, 60));
+    // A timer of whole milliseconds, rounded up, would have a median lag of half of one.
+    assert!(record.lag.p50 < Duration::from_micros(400), "median lag {}", record.lag.p50);
+}
+
+/// The coordinated-omission test: one request stalls the server for 300 ms. Those planned for that
+/// time are sent all the same, and their response times show the wait.
+#[test]
+fn a_stalled_server_does_not_slow_the_schedule_nor_hide_behind_it() {
+    let turn = Arc::new(Mutex::new(0));
+    let server = Server::start(move |_, mut stream| {
+        while read_request(&mut stream) {
+            let mut served = turn.lock().unwrap();
+            *served += 1;
+            if *served == 20 {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+            drop(served);
+            if stream.write_all(EMPTY).is_err() {
+                break;
+            }
+        }
+    });
+    let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), Until::Requests(60)).unwrap();
+    let record = run(&plan).record;
+    assert_eq!(record.outcomes.ok, 60);
+    assert!(record.response.max >= Duration::from_millis(300), "{}", record.response.max);
+    // Thirty requests were planned into the stall; they waited 300, 290, ... 10 ms.
+    assert!(record.response.p90 >= Duration::from_millis(150), "p90 {}", record.response.p90);
+    assert!(record.lag.p95 < Duration::from_millis(100), "lag p95 {}", record.lag.p95);
+    assert!(record.elapsed < Duration::from_millis(900), "elapsed {}", record.elapsed);
+}
+
+#[test]
+fn a_generator_at_its_limit_shows_it_in_the_lag() {
+    let server = Server::answering(EMPTY);
+    let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), Until::Requests(70)).unwrap();
+    // The progress callback runs on the generator's own thread: this one holds it up for 100 ms.
+    let held = AtomicU64::new(0);
+    let hold = |_: &_| {
+        held.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let record =
+        loadline_load::runtime().unwrap().block_on(loadline_load::run(&plan, hold)).unwrap();
+    assert_accounts(&record);
+    assert_eq!(held.load(Ordering::Relaxed), 1);
+    assert!(record.lag.max >= Duration::from_millis(80), "lag max {}", record.lag.max);
+    assert!(record.response.max >= record.lag.max);
+    assert!(record.service.max < record.response.max);
+}
+
+#[test]
+fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
+    let server = Server::start(|_, mut stream| wait_closed(&mut stream));
+    let until = Until::Elapsed(Duration::from_secs(60));
+    let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), until).unwrap();
+    let soon = async { tokio::time::sleep(std::time::Duration::from_millis(120)).await };
+    let measured = loadline_load::runtime()
+        .unwrap()
+        .block_on(loadline_load::measure(&plan, |_| (), soon))
+        .unwrap();
+    let record = measured.record;
+    assert_accounts(&record);
+    assert!(measured.interrupted);
+    assert_eq!(record.outcomes.cut_off, record.planned);
+    assert!((1..=40).contains(&record.planned), "planned {}", record.planned);
+}
+
+#[test]
+fn an_open_loop_uses_few_connections_again_and_again() {
+    let server = Server::answering(EMPTY);
+    let plan = LoadPlan::open(&server.url(), Rate::per_sec(500), Until::Requests(100)).unwrap();
+    assert_eq!(run(&plan).record.outcomes.ok, 100);
+    assert!(server.connections() < 50, "{} connections", server.connections());
+}

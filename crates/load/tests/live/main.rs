@@ -1,0 +1,39 @@
+//! The generator against real sockets on the loopback: every way a request can end, both loops.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod loops;
+mod outcomes;
+mod server;
+
+use loadline_core::{record::LoadRecord, time::Duration};
+use loadline_load::{LoadPlan, Measurement, Until};
+
+/// One user who sends `requests` to `url`, with a short patience.
+fn one_user(url: &str, requests: u64) -> LoadPlan {
+    let mut plan = LoadPlan::closed(url, 1, Until::Requests(requests)).unwrap();
+    plan.timeout = Duration::from_secs(5);
+    plan
+}
+
+/// Runs the plan to its end.
+fn run(plan: &LoadPlan) -> Measurement {
+    let never = std::future::pending();
+    let measured = loadline_load::runtime()
+        .unwrap()
+        .block_on(loadline_load::measure(plan, |_| (), never))
+        .unwrap();
+    assert_accounts(&measured.record);
+    measured
+}
+
+/// What holds for every record, whatever happened.
+fn assert_accounts(record: &LoadRecord) {
+    let outcomes = record.outcomes;
+    assert_eq!(outcomes.total(), record.planned, "{outcomes:?}");
+    assert_eq!(record.response.count, outcomes.ok);
+    assert_eq!(record.service.count, outcomes.ok);
+    assert_eq!(record.lag.count, record.planned - outcomes.dropped);
+    let answered = outcomes.ok + outcomes.client_error + outcomes.server_error;
+    assert_eq!(record.statuses.values().sum::<u64>(), answered);
+}

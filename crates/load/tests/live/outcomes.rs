@@ -1,0 +1,195 @@
+//! Every class of outcome, provoked.
+
+use std::{
+    io::Write as _,
+    net::{SocketAddr, TcpListener, TcpStream},
+};
+
+use loadline_core::{record::Outcomes, time::Duration, units::Rate};
+use loadline_load::{LoadPlan, Pattern, Until};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::{
+    one_user, run,
+    server::{Server, read_request, wait_closed},
+};
+
+fn outcomes(server: &Server, requests: u64) -> Outcomes {
+    run(&one_user(&server.url(), requests)).record.outcomes
+}
+
+#[test]
+fn answers_are_classed_by_status_and_counted_by_header() {
+    const ANSWERS: [&str; 4] = [
+        "HTTP/1.1 200 OK\r\nServed-By: a\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 304 Not Modified\r\nServed-By: b\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nServed-By: a\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+    ];
+    let server = Server::start(|_, mut stream| {
+        for answer in ANSWERS {
+            read_request(&mut stream);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        wait_closed(&mut stream);
+    });
+    let mut plan = one_user(&server.url(), 4);
+    plan.count_by = Some("served-by".to_owned());
+    let record = run(&plan).record;
+    let expected = Outcomes { ok: 2, client_error: 1, server_error: 1, ..Outcomes::default() };
+    assert_eq!(record.outcomes, expected);
+    assert_eq!(Vec::from_iter(record.statuses), [(200, 1), (304, 1), (404, 1), (503, 1)]);
+    let by_header = record.by_header;
+    assert_eq!((by_header["a"], by_header["b"], by_header["(absent)"]), (2, 1, 1));
+    assert_eq!(record.bytes_read, ANSWERS.concat().len() as u64);
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn every_framing_of_a_body_is_read_to_its_end() {
+    for (answer, bytes) in [
+        (&b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"[..], 60),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 52),
+    ] {
+        let server = Server::answering(answer);
+        let record = run(&one_user(&server.url(), 3)).record;
+        assert_eq!((record.outcomes.ok, record.bytes_read), (3, 3 * bytes));
+        assert_eq!(server.connections(), 1, "the connection was kept");
+    }
+    let closing = Server::start(|_, mut stream| {
+        read_request(&mut stream);
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil I close").unwrap();
+    });
+    assert_eq!(outcomes(&closing, 3).ok, 3);
+    assert_eq!(closing.connections(), 3);
+}
+
+#[test]
+fn an_answer_to_head_has_no_body() {
+    let server = Server::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
+    let mut plan = one_user(&server.url(), 2);
+    plan.method = "HEAD".to_owned();
+    assert_eq!(run(&plan).record.outcomes.ok, 2);
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn a_closed_port_refuses() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let record = run(&one_user(&closed.to_string(), 3)).record;
+    assert_eq!(record.outcomes, Outcomes { connect_refused: 3, ..Outcomes::default() });
+}
+
+#[test]
+fn a_full_backlog_is_a_connect_timeout() {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let patience = std::time::Duration::from_millis(300);
+    let mut waiting = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, patience) {
+        waiting.push(stream);
+        assert!(waiting.len() < 100, "the backlog does not fill");
+    }
+    let mut plan = one_user(&address.to_string(), 2);
+    plan.timeout = Duration::from_millis(100);
+    let record = run(&plan).record;
+    assert_eq!(record.outcomes, Outcomes { connect_timeout: 2, ..Outcomes::default() });
+}
+
+#[test]
+fn a_server_that_hangs_is_a_timeout_before_and_within_the_answer() {
+    for beginning in [&b""[..], b"HTTP/1.1 2", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"]
+    {
+        let server = Server::start(move |_, mut stream| {
+            read_request(&mut stream);
+            stream.write_all(beginning).unwrap();
+            wait_closed(&mut stream);
+        });
+        let mut plan = one_user(&server.url(), 2);
+        plan.timeout = Duration::from_millis(100);
+        let record = run(&plan).record;
+        assert_eq!(record.outcomes, Outcomes { timeout: 2, ..Outcomes::default() });
+        assert_eq!(server.connections(), 2, "a connection with half an answer is not used again");
+    }
+}
+
+#[test]
+fn a_connection_that_ends_early_is_a_reset() {
+    for beginning in [&b""[..], b"HTTP/1.1 2", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"]
+    {
+        for reset in [false, true] {
+            let server = Server::start(move |_, mut stream| {
+                read_request(&mut stream);
+                stream.write_all(beginning).unwrap();
+                if reset {
+                    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+                }
+            });
+            let expected = Outcomes { reset: 2, ..Outcomes::default() };
+            assert_eq!(outcomes(&server, 2), expected, "{beginning:?}, reset {reset}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_http_is_a_bad_answer() {
+    for answer in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    ] {
+        let expected = Outcomes { bad_answer: 2, ..Outcomes::default() };
+        assert_eq!(outcomes(&Server::answering(answer), 2), expected);
+    }
+}
+
+#[test]
+fn a_head_without_end_is_a_bad_answer() {
+    let server = Server::start(|_, mut stream| {
+        read_request(&mut stream);
+        let line = [b'x'; 1024];
+        let endless = stream.write_all(b"HTTP/1.1 200 OK\r\nA: ");
+        while endless.is_ok() && stream.write_all(&line).is_ok() {}
+    });
+    assert_eq!(outcomes(&server, 1).bad_answer, 1);
+}
+
+#[test]
+fn beyond_the_limit_in_flight_requests_are_dropped() {
+    let server = Server::start(|_, mut stream| wait_closed(&mut stream));
+    let until = Until::Requests(10);
+    let mut plan = LoadPlan::open(&server.url(), Rate::per_sec(1_000), until).unwrap();
+    plan.timeout = Duration::from_secs(1);
+    let Pattern::Open { max_in_flight, .. } = &mut plan.pattern else { unreachable!() };
+    *max_in_flight = Some(3);
+    let record = run(&plan).record;
+    let expected = Outcomes { timeout: 3, dropped: 7, ..Outcomes::default() };
+    assert_eq!(record.outcomes, expected);
+}
+
+#[test]
+fn a_kept_connection_closed_under_a_request_is_stale_and_the_request_counts_once() {
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let server = Server::start(|_, mut stream| {
+        read_request(&mut stream);
+        stream.write_all(ANSWER).unwrap();
+        // The next request is read and never answered.
+        read_request(&mut stream);
+    });
+    let measured = run(&one_user(&server.url(), 3));
+    assert_eq!(measured.record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
+    assert_eq!(measured.stale, 2);
+    assert_eq!(server.connections(), 3);
+}
+
+#[test]
+fn a_new_connection_closed_under_a_request_is_not_tried_again() {
+    let server = Server::start(|_, mut stream| {
+        read_request(&mut stream);
+    });
+    let measured = run(&one_user(&server.url(), 2));
+    assert_eq!((measured.record.outcomes.reset, measured.stale), (2, 0));
+    assert_eq!(server.connections(), 2);
+}
