@@ -189,23 +189,14 @@ fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
     let Load { connections, path, .. } = case.load;
     let Effort { rounds, seconds } = effort;
     let mut text = format!(
-        "{}: GET {path}, {connections} connections, {rounds} rounds of {seconds} s\n\
-         {:10}{:>15}{:>15}{:>9}{:>12}{:>9}{:>9}{:>8}",
-        case.name,
-        "",
-        "CPU us/request",
-        "min..max",
-        "user",
-        "requests/s",
-        "p50 us",
-        "p99 us",
-        "errors"
+        "{}: GET {path}, {connections} connections, {rounds} rounds of {seconds} s\n{COLUMNS}",
+        case.name
     );
     for row in rows {
         let cost = row.cost();
         let middle = |figure: fn(&Sample) -> f64| row.summary(figure).median;
         text += &format!(
-            "\n{:10}{:>15.1}{:>15}{:>9.1}{:>12.0}{:>9.0}{:>9.0}{:>8}",
+            "\n{:9}{:>15.1}{:>15}{:>9.1}{:>12.0}{:>9.0}{:>9.0}{:>8}",
             row.kind.name(),
             cost.median,
             format!("{:.1}..{:.1}", cost.min, cost.max),
@@ -223,6 +214,9 @@ fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
+const COLUMNS: &str = "          \
+    CPU us/request       min..max     user  requests/s   p50 us   p99 us  errors";
+
 /// Fills the pools of server connections and the caches.
 const WARM_UP_SECONDS: u64 = 1;
 
@@ -233,8 +227,9 @@ const BROWSER: [&str; 10] = [
     "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
     "Accept-Language: en-US,en;q=0.9",
     "Accept-Encoding: gzip, deflate, br",
-    "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; _ga=GA1.2.1234567890.1234567890; \
-     _gid=GA1.2.0987654321.0987654321; csrf=fedcba9876543210fedcba9876543210; consent=all; tz=60",
+    "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; \
+     _ga=GA1.2.1234567890.1234567890; _gid=GA1.2.0987654321.0987654321; \
+     csrf=fedcba9876543210fedcba9876543210; consent=all; tz=60",
     "Referer: https://www.example.com/some/page.html",
     "Cache-Control: max-age=0",
     "Sec-Fetch-Mode: navigate",

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use crate::process::Process;
+use crate::process::{self, Process};
 
 /// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,13 +125,17 @@ servers = [{servers}]
     )
 }
 
+/// It closes idle server connections when descriptors are a quarter used, so it gets the most that
+/// the machine allows; one that it cannot have makes it exit.
 fn plain_haproxy(port: u16, servers: &[u16]) -> String {
+    let descriptors = process::descriptor_limit();
+    let connections = (descriptors.saturating_sub(200) / 2).min(9000);
     let servers = list(servers, "\n    ", |server| {
         format!("server s{server} 127.0.0.1:{server} pool-max-conn 2000")
     });
     format!(
         r"global
-    maxconn 2000
+    maxconn {connections}
     nbthread 1
 defaults
     mode http

@@ -130,6 +130,11 @@ pub(crate) fn raise_descriptor_limit() -> Result<()> {
     rustix::process::setrlimit(Resource::Nofile, raised).context("raise the descriptor limit")
 }
 
+/// How many descriptors a child may open.
+pub(crate) fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Ports on loopback that nobody listens on, below the range from which connections get theirs:
 /// a connection of the load would take one of those before its server does.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
