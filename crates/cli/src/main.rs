@@ -28,7 +28,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return commands::report_usage(&error),
+    };
+    start_log();
+    let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
@@ -37,6 +42,16 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
     };
     outcome.unwrap_or_else(|error| commands::report_error(&error))
+}
+
+/// Notices for people go to the standard error; `RUST_LOG` sets how much.
+fn start_log() {
+    let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_max_level(level.unwrap_or(tracing::Level::INFO))
+        .init();
 }
 
 const AFTER_HELP: &str = "\

@@ -10,7 +10,6 @@ pub(crate) mod serve;
 pub(crate) mod worker;
 
 /// Wrong usage or configuration.
-#[expect(dead_code, reason = "used by the commands as they arrive")]
 pub(crate) const EXIT_USAGE: u8 = 1;
 /// Something failed while running.
 pub(crate) const EXIT_FAILED: u8 = 2;
@@ -23,4 +22,11 @@ pub(crate) const EXIT_VERDICT: u8 = 3;
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("loadline: {error:#}");
     ExitCode::from(EXIT_FAILED)
+}
+
+/// Prints what clap has to say: help and version are no failure, anything else is wrong usage.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    // Where nobody listens any more there is nobody to tell.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 })
 }
