@@ -15,10 +15,11 @@ use core::net::SocketAddr;
 use crate::{
     ejection::{RETURN_HOLD, may_eject},
     fleet::{Fleet, Group, HealthCheck, Service},
+    health::Health,
     ledger::{Ledger, ServerId},
     plan::Plan,
     planner::{self, GroupStatus},
-    roster::{Place, Roster},
+    roster::{Member, Place, Roster},
     time::{Duration, Instant},
 };
 
@@ -176,7 +177,7 @@ impl Controller {
     /// server that is not known.
     #[must_use]
     pub fn is_healthy(&self, server: ServerId) -> Option<bool> {
-        self.roster.get(server).map(|member| member.is_healthy())
+        self.roster.get(server).map(Member::is_healthy)
     }
 
     /// Panics where the state contradicts itself; for tests, after every step.
@@ -203,7 +204,7 @@ impl Controller {
         let (service, group) = member.place.of(&self.fleet);
         let Some(check) = &service.health else { return false };
         let (was_healthy, old_rtt) = (member.health.is_healthy(), member.rtt);
-        let first = member.health == crate::health::Health::Starting;
+        let first = member.health == Health::Starting;
         member.checked(now, passed, check);
         let is_healthy = member.health.is_healthy();
         if is_healthy == was_healthy {
