@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use crate::peers::{Kind, Proxy, Workshop};
+use crate::peers::{Buffers, Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
 use crate::stats::Summary;
@@ -24,15 +24,19 @@ use crate::wrk::{Load, Outcome};
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     load: Load,
+    buffers: Buffers,
     /// For the ratio to the better peer.
     target: Target,
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, connections, path, headers, target| Case {
-        name,
-        load: Load { connections, path, headers },
-        target,
+    let case = |name, connections, path, headers, target| {
+        let load = Load { connections, path, headers };
+        Case { name, load, buffers: Buffers::Usual, target }
+    };
+    let large = Case {
+        buffers: Buffers::Large,
+        ..case("50 kB, peers with 64 kB buffers", 64, "/m", &[], Target::Wish(1.0))
     };
     vec![
         case("small keep-alive", 64, "/s", &[], Target::AtMost(0.75)),
@@ -40,6 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case("50 kB", 64, "/m", &[], Target::AtMost(0.70)),
         case("1000 connections", 1000, "/s", &[], Target::AtMost(0.70)),
         case("connection per request", 64, "/s", &["Connection: close"], Target::Wish(1.0)),
+        large,
     ]
 }
 
@@ -52,20 +57,21 @@ pub(crate) fn measure(
 ) -> Result<Section> {
     let servers: [u16; 4] = free_ports()?;
     let _backend = start_backend(&servers, &workshop.directory)?;
-    let mut proxies = Vec::new();
-    for &kind in kinds {
-        let [port] = free_ports()?;
-        let config = workshop.plain_config(kind, port, &servers);
-        proxies.push(workshop.start(kind, port, &config, PROXY_CORE)?);
-    }
     let mut section = Section::new("cost");
-    for case in cases {
-        let rows = rounds(case, &proxies, effort)?;
-        println!("\n{}", table(case, &rows, effort));
-        if let Some(verdict) = judge(case, &rows) {
-            section.judge(verdict);
+    for buffers in [Buffers::Usual, Buffers::Large] {
+        let cases: Vec<&Case> = cases.iter().filter(|case| case.buffers == buffers).collect();
+        if cases.is_empty() {
+            continue;
         }
-        section.record(case.name, rows.iter().map(Row::to_json).collect());
+        let proxies = start_proxies(kinds, workshop, &servers, buffers)?;
+        for case in cases {
+            let rows = rounds(case, &proxies, effort)?;
+            println!("\n{}", table(case, &rows, effort));
+            if let Some(verdict) = judge(case, &rows) {
+                section.judge(verdict);
+            }
+            section.record(case.name, rows.iter().map(Row::to_json).collect());
+        }
     }
     Ok(section)
 }
@@ -94,6 +100,21 @@ fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
         backend.wait_for(*port)?;
     }
     Ok(backend)
+}
+
+fn start_proxies(
+    kinds: &[Kind],
+    workshop: &Workshop,
+    servers: &[u16],
+    buffers: Buffers,
+) -> Result<Vec<Proxy>> {
+    let mut proxies = Vec::new();
+    for &kind in kinds {
+        let [port] = free_ports()?;
+        let config = workshop.plain_config(kind, port, servers, buffers);
+        proxies.push(workshop.start(kind, port, &config, PROXY_CORE)?);
+    }
+    Ok(proxies)
 }
 
 fn rounds(case: &Case, proxies: &[Proxy], effort: Effort) -> Result<Vec<Row>> {

@@ -24,6 +24,15 @@ pub(crate) struct Proxy {
     pub(crate) process: Process,
 }
 
+/// How much of an answer a peer reads at a time. loadline decides that by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Buffers {
+    /// As the peer has it unless told: 16 kB in HAProxy, 4 kB in nginx.
+    Usual,
+    /// 64 kB for every connection that carries something, which the memory must allow.
+    Large,
+}
+
 /// Where configurations and logs are written, and which binary is measured.
 #[derive(Debug)]
 pub(crate) struct Workshop {
@@ -81,11 +90,17 @@ impl Workshop {
 
     /// A round robin over servers on loopback, keeping connections on both sides: what each proxy
     /// does best.
-    pub(crate) fn plain_config(&self, kind: Kind, port: u16, servers: &[u16]) -> String {
+    pub(crate) fn plain_config(
+        &self,
+        kind: Kind,
+        port: u16,
+        servers: &[u16],
+        buffers: Buffers,
+    ) -> String {
         match kind {
             Kind::Loadline => plain_loadline(port, servers),
-            Kind::HaProxy => plain_haproxy(port, servers),
-            Kind::Nginx => plain_nginx(port, servers, &self.directory),
+            Kind::HaProxy => plain_haproxy(port, servers, buffers),
+            Kind::Nginx => plain_nginx(port, servers, buffers, &self.directory),
         }
     }
 }
@@ -127,7 +142,11 @@ servers = [{servers}]
 
 /// It closes idle server connections when descriptors are a quarter used, so it gets the most that
 /// the machine allows; one that it cannot have makes it exit.
-fn plain_haproxy(port: u16, servers: &[u16]) -> String {
+fn plain_haproxy(port: u16, servers: &[u16], buffers: Buffers) -> String {
+    let tuning = match buffers {
+        Buffers::Usual => "",
+        Buffers::Large => "tune.bufsize 65536",
+    };
     let descriptors = process::descriptor_limit();
     let connections = (descriptors.saturating_sub(200) / 2).min(9000);
     let servers = list(servers, "\n    ", |server| {
@@ -137,6 +156,7 @@ fn plain_haproxy(port: u16, servers: &[u16]) -> String {
         r"global
     maxconn {connections}
     nbthread 1
+    {tuning}
 defaults
     mode http
     timeout connect 5s
@@ -155,7 +175,13 @@ backend b
     )
 }
 
-fn plain_nginx(port: u16, servers: &[u16], directory: &Path) -> String {
+fn plain_nginx(port: u16, servers: &[u16], buffers: Buffers, directory: &Path) -> String {
+    let tuning = match buffers {
+        Buffers::Usual => "",
+        Buffers::Large => {
+            "proxy_buffer_size 64k; proxy_buffers 4 64k; proxy_busy_buffers_size 128k;"
+        }
+    };
     let servers = list(servers, " ", |server| format!("server 127.0.0.1:{server};"));
     let dir = directory.display();
     format!(
@@ -181,6 +207,7 @@ http {{
             proxy_set_header Connection "";
             proxy_set_header X-Forwarded-For $remote_addr;
             proxy_max_temp_file_size 0;
+            {tuning}
         }}
     }}
 }}
