@@ -13,7 +13,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use loadline_core::time::Instant;
+use loadline_core::time::{Duration, Instant};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -78,12 +78,26 @@ impl Alarms {
             let mut ready = self.timer.readable().await?;
             // Setting the timer again forgets the expiry, so it need not be read.
             ready.clear_ready();
-            let mut waits = self.waits();
-            waits.set_to = Instant::NEVER;
-            waits.wake_due(clock::now());
-            let next = waits.heap.peek().map(|Reverse(wait)| wait.at);
-            next.map_or(Ok(()), |at| self.set(&mut waits, at))?;
+            while self.end_due()? {
+                tokio::task::yield_now().await;
+            }
         }
+    }
+
+    /// Ends what is due and sets the timer for the rest; true if the next is too close for that.
+    fn end_due(&self) -> io::Result<bool> {
+        let mut waits = self.waits();
+        let now = clock::now();
+        waits.wake_due(now);
+        let next = waits.heap.peek().map(|Reverse(wait)| wait.at);
+        if next.is_some_and(|at| at <= now + LEAD) {
+            // Nobody need set the timer while the driver is awake.
+            waits.set_to = Instant::ZERO;
+            return Ok(true);
+        }
+        waits.set_to = Instant::NEVER;
+        next.map_or(Ok(()), |at| self.set(&mut waits, at))?;
+        Ok(false)
     }
 
     fn enter(&self, at: Instant) -> io::Result<oneshot::Receiver<()>> {
@@ -99,9 +113,11 @@ impl Alarms {
     }
 
     fn set(&self, waits: &mut Waits, at: Instant) -> io::Result<()> {
+        // Zero would take the timer back instead of letting it expire at once.
+        let wake = at.as_nanos().saturating_sub(LEAD.as_nanos()).max(1);
         let value = Timespec {
-            tv_sec: (at.as_nanos() / NANOS_PER_SEC).cast_signed(),
-            tv_nsec: (at.as_nanos() % NANOS_PER_SEC).cast_signed(),
+            tv_sec: (wake / NANOS_PER_SEC).cast_signed(),
+            tv_nsec: (wake % NANOS_PER_SEC).cast_signed(),
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
@@ -144,12 +160,14 @@ impl PartialEq for Wait {
 
 impl Eq for Wait {}
 
+/// How long before an instant the timer wakes the driver, which then looks at the clock without
+/// sleeping: an idle machine takes at least this long to wake up.
+const LEAD: Duration = Duration::from_micros(50);
+
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::time::Duration;
-
     use super::*;
 
     #[tokio::test]

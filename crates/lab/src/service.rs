@@ -1,6 +1,16 @@
 //! The work behind an answer: how long it takes and where it waits.
 //!
-//! The distance to the caller is part of it: half before the queue, half after the core. On
+//! | pace | what is done for a request | what limits |
+//! |---|---|---|
+//! | `Wait` | nothing, for a time | nothing |
+//! | `Cores` | nothing, until its virtual core is done | N / service time |
+//! | `Burn` | the picture is drawn, and computed on | N threads and the machine |
+//!
+//! Virtual cores serve the picture that was drawn when the worker began. Drawing it takes 2.5 ms
+//! of processor time: a dozen workers that drew at 200 requests a second would take half a core
+//! from the proxy and the load generator beside them, and the measurement would be of that.
+//!
+//! The distance to the caller is part of the work: half before the queue, half after the core. On
 //! virtual cores the whole way of a request is known when it comes, so it needs one alarm.
 
 use std::{

@@ -102,8 +102,13 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = args.config();
+    if let Err(error) = config.check() {
+        super::report_error(&error.into());
+        return Ok(ExitCode::from(super::EXIT_USAGE));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve(args.config()))
+    runtime.block_on(serve(config))
 }
 
 async fn serve(config: Config) -> anyhow::Result<ExitCode> {
