@@ -1,2 +1,32 @@
-//! Records drawn: text, JSON, SVG and one self-contained HTML page.
+//! Records drawn: text tables, verdict lines, JSON, SVG plots, one self-contained HTML page.
+//!
+//! ```text
+//! LoadRecord --> Table ---> terminal, page
+//!            --> Picture -> page, .svg file
+//!            --> Verdict -> terminal, page, exit status
+//!            --> Report --> JSON
+//! ```
+//! Everything here is a pure function of its arguments: no file is read or written, no clock is
+//! asked, so the same records give the same bytes.
 #![forbid(unsafe_code)]
+
+mod figures;
+mod page;
+mod plot;
+mod report;
+mod table;
+mod verdict;
+
+pub use figures::{millis, percent};
+pub use page::{Block, Page, Section};
+pub use plot::{
+    PlotError, Tone,
+    curves::{Curve, Mark, response_against_rate},
+    pairs::{Pair, Pairs, compare},
+    picture::Picture,
+    share::{Share, share_against_rate},
+    timeline::{Slice, Timeline, over_time},
+};
+pub use report::{Report, ReportError, Run};
+pub use table::{Align, Cell, Column, Table};
+pub use verdict::Verdict;

@@ -1,0 +1,222 @@
+//! A pair of axes on a canvas, and what can be drawn between them.
+//!
+//! The y axis has no line: its grid and numbers say enough, and its unit stands above it, level,
+//! where it can be read.
+
+use plotters::{
+    backend::SVGBackend,
+    coord::{cartesian::Cartesian2d, types::RangedCoordf64},
+    drawing::DrawingArea,
+    element::{Circle, DashedPathElement, PathElement, Polygon, Rectangle, Text},
+    style::{
+        Color, FontStyle, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle,
+        text_anchor::{HPos, Pos, VPos},
+    },
+};
+
+use super::{DrawError, GRID, INK, Tone, picture::Canvas, ticks};
+
+/// A plot area with its coordinates.
+pub(crate) struct Panel<'c, 's> {
+    canvas: &'c Canvas<'s>,
+    area: DrawingArea<SVGBackend<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
+    frame: Frame,
+    x_end: f64,
+    y_end: f64,
+}
+
+/// Where the plot area lies on the canvas, in pixels.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame {
+    pub(crate) left: i32,
+    pub(crate) right: i32,
+    pub(crate) top: i32,
+    pub(crate) bottom: i32,
+}
+
+/// What an axis says.
+pub(crate) struct Axis<'a> {
+    /// The quantity and its unit.
+    pub(crate) title: &'a str,
+    /// Where numbers stand.
+    pub(crate) ticks: Vec<f64>,
+    /// Where the axis ends.
+    pub(crate) end: f64,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy)]
+pub(crate) enum Stroke {
+    /// The main thing.
+    Thick,
+    /// What goes with it.
+    Thin,
+    /// Limits and bounds.
+    Dashed,
+}
+
+/// Text to draw: where it stands relative to its point.
+#[derive(Clone, Copy)]
+pub(crate) struct Label {
+    pub(crate) color: RGBColor,
+    pub(crate) bold: bool,
+    pub(crate) anchor: (HPos, VPos),
+    /// Pixels right and down from the point.
+    pub(crate) shift: (i32, i32),
+}
+
+impl<'a> Axis<'a> {
+    /// From zero to the first round number at or above `top`.
+    pub(crate) fn to(title: &'a str, top: f64, wanted: usize) -> Self {
+        let ticks = ticks::ticks(top, wanted);
+        let end = ticks.last().copied().unwrap_or(1.0);
+        Self { title, ticks, end }
+    }
+}
+
+impl Label {
+    pub(crate) fn new(color: RGBColor, h: HPos, v: VPos) -> Self {
+        Self { color, bold: false, anchor: (h, v), shift: (0, 0) }
+    }
+
+    pub(crate) fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+
+    pub(crate) fn shifted(self, right: i32, down: i32) -> Self {
+        Self { shift: (right, down), ..self }
+    }
+}
+
+impl<'c, 's> Panel<'c, 's> {
+    /// Draws the axes and gives the area between them; `x` without a title has no numbers either.
+    pub(crate) fn new(
+        canvas: &'c Canvas<'s>,
+        frame: Frame,
+        x: &Axis<'_>,
+        y: &Axis<'_>,
+    ) -> Result<Self, DrawError> {
+        let pixels = (frame.left..frame.right, frame.bottom..frame.top);
+        let coordinates = Cartesian2d::new(0.0..x.end, 0.0..y.end, pixels);
+        let area = canvas.root.apply_coord_spec(coordinates);
+        let panel = Self { canvas, area, frame, x_end: x.end, y_end: y.end };
+        panel.draw_y(y)?;
+        panel.draw_x(x)?;
+        Ok(panel)
+    }
+
+    pub(crate) fn x_end(&self) -> f64 {
+        self.x_end
+    }
+
+    pub(crate) fn y_end(&self) -> f64 {
+        self.y_end
+    }
+
+    pub(crate) fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    /// The pixel of a point.
+    pub(crate) fn pixel(&self, point: (f64, f64)) -> (i32, i32) {
+        self.area.map_coordinate(&point)
+    }
+
+    pub(crate) fn line(
+        &self,
+        points: &[(f64, f64)],
+        tone: Tone,
+        stroke: Stroke,
+    ) -> Result<(), DrawError> {
+        let style = |width| ShapeStyle::from(tone.color()).stroke_width(width);
+        let path = points.to_vec();
+        match stroke {
+            Stroke::Thick => self.area.draw(&PathElement::new(path, style(3))),
+            Stroke::Thin => self.area.draw(&PathElement::new(path, style(1))),
+            Stroke::Dashed => self.area.draw(&DashedPathElement::new(path, 5, 4, style(1))),
+        }
+    }
+
+    pub(crate) fn dots(&self, points: &[(f64, f64)], tone: Tone) -> Result<(), DrawError> {
+        let style = tone.color().filled();
+        points.iter().try_for_each(|point| self.area.draw(&Circle::new(*point, 4, style)))
+    }
+
+    /// Fills between two lines over the same x.
+    pub(crate) fn band(
+        &self,
+        lower: &[(f64, f64)],
+        upper: &[(f64, f64)],
+        tone: Tone,
+    ) -> Result<(), DrawError> {
+        let outline: Vec<_> = lower.iter().chain(upper.iter().rev()).copied().collect();
+        self.area.draw(&Polygon::new(outline, pale(tone)))
+    }
+
+    /// A bar standing on the x axis.
+    pub(crate) fn bar(&self, from: f64, to: f64, height: f64, tone: Tone) -> Result<(), DrawError> {
+        let corners = [(from, 0.0), (to, height)];
+        self.area.draw(&Rectangle::new(corners, tone.color().filled()))
+    }
+
+    pub(crate) fn label(
+        &self,
+        point: (f64, f64),
+        text: &str,
+        label: Label,
+    ) -> Result<(), DrawError> {
+        self.label_at(self.pixel(point), text, label)
+    }
+
+    pub(crate) fn label_at(
+        &self,
+        (x, y): (i32, i32),
+        text: &str,
+        label: Label,
+    ) -> Result<(), DrawError> {
+        let place = (x + label.shift.0, y + label.shift.1);
+        let style = if label.bold { FontStyle::Bold } else { FontStyle::Normal };
+        // The SVG backend divides by 1.24: it takes sizes for the height of a line.
+        let size = f64::from(self.canvas.letter) * 1.24;
+        let style = TextStyle::from((FONTS, size, style).into_font())
+            .color(&label.color)
+            .pos(Pos::new(label.anchor.0, label.anchor.1));
+        self.canvas.root.draw(&Text::new(text.to_owned(), place, style))
+    }
+
+    fn draw_y(&self, axis: &Axis<'_>) -> Result<(), DrawError> {
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0);
+        for &tick in &axis.ticks {
+            let ends = vec![(0.0, tick), (self.x_end, tick)];
+            self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
+            self.label((0.0, tick), &ticks::label(tick), number)?;
+        }
+        let above = (TITLE_LEFT, self.frame.top - self.canvas.letter);
+        self.label_at(above, axis.title, Label::new(INK, HPos::Left, VPos::Bottom))
+    }
+
+    fn draw_x(&self, axis: &Axis<'_>) -> Result<(), DrawError> {
+        let base = vec![(0.0, 0.0), (self.x_end, 0.0)];
+        self.area.draw(&PathElement::new(base, ShapeStyle::from(INK).stroke_width(1)))?;
+        if axis.title.is_empty() {
+            return Ok(());
+        }
+        let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8);
+        for &tick in axis.ticks.iter() {
+            self.label((tick, 0.0), &ticks::label(tick), number)?;
+        }
+        let middle = f64::midpoint(0.0, self.x_end);
+        let below = number.shifted(0, 10 + 2 * self.canvas.letter - 6);
+        self.label((middle, 0.0), axis.title, below)
+    }
+}
+
+/// The tone as a wash behind lines and letters.
+fn pale(tone: Tone) -> RGBAColor {
+    tone.color().mix(0.18)
+}
+
+/// System fonts, so that nothing is loaded.
+const FONTS: &str = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif";
+/// Where the titles of y axes begin.
+const TITLE_LEFT: i32 = 4;
