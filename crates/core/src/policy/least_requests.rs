@@ -1,26 +1,101 @@
 //! Least requests: the server with the fewest requests in flight for its weight.
 //!
 //! Chooses the open server with the least `(in_flight + 1) / weight`; among equals the first from
-//! a random place on, so that an idle group is not all sent to its first server. Looks at every
-//! server unless it meets an idle one of the largest weight.
+//! a random place on. It looks at every server: that is what keeps the longest queue of a group
+//! as short as one edge can keep it.
 //!
 //! When all are full nobody is chosen. Not for many edges in front of few servers: each sees only
-//! its own requests, and all pick the same idle server at the same moment; use power of two.
+//! its own requests, and all pick the same idle server at the same moment; use power of two. Not
+//! where servers fail fast: one that refuses at once looks idle, unless ejection takes it out.
+//!
+//! Source: HAProxy's `leastconn` and nginx's `least_conn`, here with requests, not connections.
 
-use crate::{plan::ServerPlan, policy::start_at};
+use alloc::{boxed::Box, vec::Vec};
 
-pub(super) fn choose(
-    servers: &[ServerPlan],
-    draw: u64,
-    open: impl Fn(&ServerPlan) -> bool,
-) -> Option<&ServerPlan> {
-    let (before, after) = servers.split_at(start_at(draw, servers.len()));
-    let candidates = after.iter().chain(before).filter(|server| open(server));
-    candidates.reduce(|best, server| if is_less_loaded(server, best) { server } else { best })
+use crate::{plan::ServerPlan, policy::least::least};
+
+/// The weights in the form the comparison needs.
+#[derive(Debug)]
+pub(crate) struct LeastRequests {
+    /// `scale / weight`, so that loads are compared by multiplying. Exact where the least common
+    /// multiple of the weights is below [`SCALE_MAX`].
+    costs: Box<[u32]>,
 }
 
-/// Compares `(in_flight + 1) / weight` without dividing.
-pub(super) fn is_less_loaded(left: &ServerPlan, right: &ServerPlan) -> bool {
-    let load = |server: &ServerPlan| u64::from(server.state.in_flight()) + 1;
-    load(left) * u64::from(right.weight) < load(right) * u64::from(left.weight)
+impl LeastRequests {
+    pub(super) fn new(servers: &[ServerPlan]) -> Self {
+        let weights: Vec<u64> = servers.iter().map(|server| u64::from(server.weight)).collect();
+        let scale = common_multiple(&weights).unwrap_or(SCALE_MAX);
+        Self { costs: weights.iter().map(|weight| (scale / weight).max(1) as u32).collect() }
+    }
+
+    pub(super) fn choose<'a>(
+        &self,
+        servers: &'a [ServerPlan],
+        draw: u64,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        let costs = &self.costs[..servers.len()];
+        least(servers, draw, open, |at, server| {
+            (u64::from(server.state.in_flight()) + 1) * u64::from(costs[at])
+        })
+    }
+}
+
+/// The least common multiple; none where it is not below [`SCALE_MAX`].
+fn common_multiple(weights: &[u64]) -> Option<u64> {
+    weights.iter().try_fold(1, |multiple, weight| {
+        let next = multiple / gcd(multiple, *weight) * weight;
+        (next < SCALE_MAX).then_some(next)
+    })
+}
+
+/// The greatest common divisor.
+pub(super) fn gcd(left: u64, right: u64) -> u64 {
+    if right == 0 { left } else { gcd(right, left % right) }
+}
+
+/// Costs stay below 2^63 for any count of requests in flight.
+const SCALE_MAX: u64 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::testing::{draws, everyone, load_with, servers};
+
+    #[test]
+    fn the_least_loaded_for_its_weight_is_chosen() {
+        let servers = servers(&[1, 2, 3]);
+        let policy = LeastRequests::new(&servers);
+        for (in_flight, expected) in
+            [([0, 2, 3], 0), ([1, 1, 3], 1), ([1, 2, 2], 2), ([0, 0, 0], 2)]
+        {
+            load_with(&servers, &in_flight);
+            let chosen = draws().take(50).map(|draw| policy.choose(&servers, draw, everyone));
+            assert!(chosen.flatten().all(|s| s.index == expected), "{in_flight:?}");
+        }
+    }
+
+    /// Weights 97 to 105 have no small common multiple: loads are then right to one in 2^24.
+    #[test]
+    fn requests_that_stay_are_shared_in_proportion_to_weights() {
+        for weights in [[100, 200, 300, 100], [97, 101, 103, 105], [99_991, 7, 50_000, 1]] {
+            let servers = servers(&weights);
+            let policy = LeastRequests::new(&servers);
+            let total: u32 = weights.iter().sum();
+            for draw in draws().take(2_000) {
+                let server = policy.choose(&servers, draw, everyone).unwrap();
+                let next = server.state.in_flight() + 1;
+                server.state.in_flight.store(next, core::sync::atomic::Ordering::Relaxed);
+            }
+            for server in &servers {
+                let share = 2_000.0 * f64::from(server.weight) / f64::from(total);
+                let in_flight = f64::from(server.state.in_flight());
+                assert!(
+                    libm::fabs(in_flight - share) <= 2.0,
+                    "{weights:?}: {in_flight} of {share}"
+                );
+            }
+        }
+    }
 }

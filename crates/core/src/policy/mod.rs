@@ -1,26 +1,72 @@
 //! How a server is chosen inside a group: one file each, one closed list.
 //!
-//! A policy has two functions: `build` makes what it needs to know (a schedule, a table) when a
+//! A policy has two functions: `new` makes what it needs to know (a schedule, a table) when a
 //! plan is made; `choose` picks among the servers that are open, for one request, without
 //! allocating, locking or reading a clock. `None` means no server is open.
+//!
+//! | policy | looks at | for |
+//! |---|---|---|
+//! | [`round_robin`] | whose turn it is | equal servers, equal requests |
+//! | [`random`] | nothing | many edges, no state |
+//! | [`least_requests`] | all loads | one edge, requests of unequal cost |
+//! | [`power_of_two`] | two loads | many edges, requests of unequal cost |
+//! | [`peak_ewma`] | two loads and latencies | servers that slow down now and then |
+//! | [`lowest_latency`] | all latencies | few requests, servers at unequal distance |
+//! | [`latency_weighted`] | all latencies | servers of lastingly unequal speed |
+//! | [`maglev`] | a key | caches in the servers |
+//! | [`bounded_hash`] | a key and loads | the same, with keys of unequal heat |
 
 use crate::{
     fleet::PolicyKind,
     plan::{Ask, GroupPlan, ServerPlan},
 };
 
+mod bounded_hash;
+mod draw;
+mod latency_weighted;
+mod least;
 mod least_requests;
+mod lowest_latency;
+mod maglev;
+mod peak_ewma;
+mod power_of_two;
+mod random;
+mod round_robin;
+#[cfg(test)]
+mod testing;
 
 /// A policy with what it has built for the servers of one group.
 #[derive(Debug)]
 pub(crate) enum Chooser {
-    LeastRequests,
+    RoundRobin(round_robin::RoundRobin),
+    Random(random::Random),
+    LeastRequests(least_requests::LeastRequests),
+    PowerOfTwo(power_of_two::PowerOfTwo),
+    PeakEwma(peak_ewma::PeakEwma),
+    LowestLatency,
+    LatencyWeighted(latency_weighted::LatencyWeighted),
+    Maglev(maglev::Maglev),
+    BoundedHash(bounded_hash::BoundedHash),
 }
 
 impl Chooser {
-    /// Prepares a policy for these servers.
-    pub(crate) fn build(_kind: PolicyKind, _servers: &[ServerPlan]) -> Self {
-        Self::LeastRequests
+    /// Prepares a policy for these servers, of which there is at least one.
+    pub(crate) fn build(kind: PolicyKind, servers: &[ServerPlan]) -> Self {
+        match kind {
+            PolicyKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::new(servers)),
+            PolicyKind::Random => Self::Random(random::Random::new(servers)),
+            PolicyKind::LeastRequests => {
+                Self::LeastRequests(least_requests::LeastRequests::new(servers))
+            }
+            PolicyKind::PowerOfTwo => Self::PowerOfTwo(power_of_two::PowerOfTwo::new(servers)),
+            PolicyKind::PeakEwma => Self::PeakEwma(peak_ewma::PeakEwma::new(servers)),
+            PolicyKind::LowestLatency => Self::LowestLatency,
+            PolicyKind::LatencyWeighted => {
+                Self::LatencyWeighted(latency_weighted::LatencyWeighted::new(servers))
+            }
+            PolicyKind::Maglev => Self::Maglev(maglev::Maglev::new(servers)),
+            PolicyKind::BoundedHash => Self::BoundedHash(bounded_hash::BoundedHash::new(servers)),
+        }
     }
 
     /// Chooses among the servers for which `open` holds.
@@ -30,13 +76,28 @@ impl Chooser {
         ask: &Ask<'_>,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
+        let servers = &group.servers;
+        // The limits on utilization have used the draw: among the requests they let in it is no
+        // longer uniform.
+        let draw = draw::again(ask.draw);
         match self {
-            Self::LeastRequests => least_requests::choose(&group.servers, ask.draw, open),
+            Self::RoundRobin(policy) => policy.choose(servers, &group.state.turn, open),
+            Self::Random(policy) => policy.choose(servers, draw, open),
+            Self::LeastRequests(policy) => policy.choose(servers, draw, open),
+            Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
+            Self::PeakEwma(policy) => policy.choose(servers, draw, open),
+            Self::LowestLatency => lowest_latency::choose(servers, draw, open),
+            Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
+            Self::Maglev(policy) => policy.choose(servers, ask.key, open),
+            Self::BoundedHash(policy) => {
+                policy.choose(servers, group.state.in_flight(), ask.key, draw, open)
+            }
         }
     }
 }
 
-/// A place among `len` servers, evenly drawn; zero where there are none.
-fn start_at(draw: u64, len: usize) -> usize {
-    ((u128::from(draw) * len as u128) >> 64) as usize
+/// Requests in flight per weight, with the one that is to be placed. Equal fractions give equal
+/// numbers, because division is rounded correctly.
+fn load(server: &ServerPlan) -> f64 {
+    (f64::from(server.state.in_flight()) + 1.0) / f64::from(server.weight)
 }
