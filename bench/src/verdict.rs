@@ -19,7 +19,6 @@ pub(crate) struct Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtMost(f64),
-    AtLeast(f64),
     /// What would be good, without a judgement.
     Wish(f64),
 }
@@ -44,7 +43,6 @@ impl Verdict {
     pub(crate) fn failed(&self) -> bool {
         let reached = match self.target {
             Target::AtMost(limit) => self.measured <= limit,
-            Target::AtLeast(limit) => self.measured >= limit,
             Target::Wish(_) => true,
         };
         !reached || self.flaw.is_some()
@@ -79,7 +77,6 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost(limit) => write!(f, "<= {}", Figure(*limit)),
-            Self::AtLeast(limit) => write!(f, ">= {}", Figure(*limit)),
             Self::Wish(limit) => write!(f, "good is <= {}", Figure(*limit)),
         }
     }
@@ -111,7 +108,7 @@ mod tests {
         let line = |measured, target| Verdict::new("small", measured, target).to_string();
         assert_eq!(line(0.66, Target::AtMost(0.75)), "PASS small 0.66 (<= 0.75)");
         assert_eq!(line(0.76, Target::AtMost(0.75)), "FAIL small 0.76 (<= 0.75)");
-        assert_eq!(line(8.0, Target::AtLeast(9.0)), "FAIL small 8 (>= 9)");
+        assert_eq!(line(8.0, Target::AtMost(0.0)), "FAIL small 8 (<= 0)");
         assert_eq!(line(1.2, Target::Wish(1.0)), "INFO small 1.20 (good is <= 1.00)");
         let average = Verdict::new("average", 54.71, Target::AtMost(54.0)).unit(" ms");
         assert_eq!(average.to_string(), "FAIL average 54.7 ms (<= 54 ms)");
@@ -127,6 +124,5 @@ mod tests {
     #[test]
     fn what_is_not_a_number_fails() {
         assert!(Verdict::new("a", f64::NAN, Target::AtMost(1.0)).failed());
-        assert!(Verdict::new("a", f64::NAN, Target::AtLeast(1.0)).failed());
     }
 }
