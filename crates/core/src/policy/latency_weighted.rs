@@ -128,7 +128,7 @@ mod tests {
     fn a_change_of_latency_counts_after_ten_milliseconds() {
         let servers = servers(&[1, 1]);
         let policy = LatencyWeighted::new(&servers);
-        let mut at = |now| counts(2, |draw| policy.choose(&servers, now, draw, everyone));
+        let at = |now| counts(2, |draw| policy.choose(&servers, now, draw, everyone));
         assert_shares(&at(NOW), &[1.0, 1.0]);
         answer_after(&servers, &[10, 90]);
         assert_shares(&at(NOW + Duration::from_millis(9)), &[1.0, 1.0]);

@@ -8,6 +8,8 @@
 //! Among equals it is the first from a random place on, so that an idle group is not all sent to
 //! its first server.
 
+use core::hint::select_unpredictable;
+
 use crate::{plan::ServerPlan, policy::draw::part};
 
 /// The open server of the least cost, where `cost` is below 2^63.
@@ -56,7 +58,9 @@ fn least_of(
 ) -> (u64, usize) {
     (offset..).zip(servers).fold(best, |best, (at, server)| {
         let cost = cost(at, server);
-        if cost < best.0 { (cost, at) } else { best }
+        let less = cost < best.0;
+        let cost = select_unpredictable(less, cost, best.0);
+        (cost, select_unpredictable(less, at, best.1))
     })
 }
 

@@ -1,0 +1,286 @@
+//! Every policy through the front door: a controller, its plan, and picks.
+
+use std::{cmp::Reverse, collections::BinaryHeap, iter, net::Ipv4Addr, sync::Arc};
+
+use loadline_core::{
+    controller::{Controller, Input, Output},
+    fleet::{Capacity, Edge, Fleet, Group, PolicyKind, Server, Service, WhenFull},
+    ledger::ServerId,
+    permit::Permit,
+    plan::{Ask, Decision, Plan, Refusal},
+    time::{Duration, Instant},
+    units::Ratio,
+};
+use proptest::prelude::*;
+
+/// One service with one group, of which the policy and the servers matter.
+struct TestEdge {
+    controller: Controller,
+    plan: Arc<Plan>,
+    now: Instant,
+    draws: u64,
+}
+
+impl TestEdge {
+    fn new(service: Service) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut controller = Controller::new(now, fleet(service));
+        let plan = latest_plan(&mut controller);
+        Self { controller, plan, now, draws: 0 }
+    }
+
+    fn reload(&mut self, service: Service) {
+        self.controller.handle(self.now, Input::Reload(fleet(service)));
+        self.plan = latest_plan(&mut self.controller);
+    }
+
+    /// Decides a request with a random key that has failed at `tried` already.
+    fn pick(&mut self, tried: &[ServerId]) -> Decision {
+        let ask = Ask { now: self.now, key: self.draw(), draw: self.draw(), tried };
+        self.plan.services[0].pick(&ask)
+    }
+
+    fn permit(&mut self) -> Permit {
+        match self.pick(&[]) {
+            Decision::Send(permit) => permit,
+            other => panic!("a server is open, yet {other:?}"),
+        }
+    }
+
+    /// Random numbers, the same in every run: SplitMix64.
+    fn draw(&mut self) -> u64 {
+        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Sends requests a millisecond apart to servers of these latencies, in milliseconds, and gives
+    /// the part of them that each server was given.
+    fn shares(&mut self, latencies: &[u64], requests: usize) -> Vec<f64> {
+        let mut given = vec![0.0; latencies.len()];
+        let mut in_flight: Vec<Option<Permit>> = Vec::new();
+        let mut ends = BinaryHeap::new();
+        for n in 0..requests {
+            self.now = self.now + Duration::from_millis(1);
+            while let Some(Reverse((end, n))) = ends.pop() {
+                if end > self.now {
+                    ends.push(Reverse((end, n)));
+                    break;
+                }
+                let permit: Permit = Option::take(&mut in_flight[n]).expect("it ends once");
+                permit.answered(end);
+                permit.finish(end);
+            }
+            let permit = self.permit();
+            let server = permit.place().1;
+            given[server] += 1.0 / requests as f64;
+            ends.push(Reverse((self.now + Duration::from_millis(latencies[server]), n)));
+            in_flight.push(Some(permit));
+        }
+        given
+    }
+}
+
+fn latest_plan(controller: &mut Controller) -> Arc<Plan> {
+    let outputs = iter::from_fn(|| controller.poll());
+    let plans = outputs.filter_map(|output| match output {
+        Output::Publish(plan) => Some(plan),
+        _ => None,
+    });
+    plans.last().expect("a new configuration is followed by a plan")
+}
+
+fn fleet(service: Service) -> Fleet {
+    let edge = Edge {
+        region: "near".into(),
+        threads: 1,
+        access_log: None,
+        drain_timeout: Duration::from_secs(1),
+    };
+    Fleet { edge, listeners: vec![], services: vec![service] }
+}
+
+/// A service that refuses when it is full, with a server for each weight and limit in flight.
+fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
+    let servers = servers.iter().zip(1..).map(|((weight, max_in_flight), n)| Server {
+        address: (Ipv4Addr::new(10, 0, 0, n), 80).into(),
+        weight: *weight,
+        capacity: Capacity { max_in_flight: *max_in_flight, ..Capacity::default() },
+        max_connections: 1_000,
+    });
+    let group = Group {
+        name: "near".into(),
+        region: "near".into(),
+        rtt: None,
+        capacity: Capacity::default(),
+        scaler: Ratio::ONE,
+        servers: servers.collect(),
+    };
+    Service { policy, when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") }
+}
+
+/// What may happen to an edge.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A request comes that has failed at these servers.
+    Pick { tried: Vec<usize> },
+    /// One of those in flight ends, answered after so many milliseconds.
+    End { which: usize, millis: u64 },
+    /// The same configuration is loaded again.
+    Reload,
+}
+
+fn step(servers: usize) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::vec(0..servers, 0..3).prop_map(|tried| Step::Pick { tried }),
+        3 => (any::<usize>(), 1u64..300).prop_map(|(which, millis)| Step::End { which, millis }),
+        1 => Just(Step::Reload),
+    ]
+}
+
+fn case() -> impl Strategy<Value = (Vec<(u32, u32)>, Vec<Step>)> {
+    prop::collection::vec((1u32..6, 1u32..4), 1..8).prop_flat_map(|servers| {
+        let steps = prop::collection::vec(step(servers.len()), 1..80);
+        (Just(servers), steps)
+    })
+}
+
+proptest! {
+    /// Whatever happens, a request goes to a server with room that has not failed it, and is
+    /// refused only where there is none.
+    #[test]
+    fn a_server_is_chosen_if_and_only_if_one_is_open((servers, steps) in case()) {
+        for policy in PolicyKind::ALL {
+            let limits: Vec<_> = servers.iter().map(|(weight, max)| (*weight, Some(*max))).collect();
+            let mut edge = TestEdge::new(service(policy, &limits));
+            let mut held: Vec<Permit> = Vec::new();
+            for step in &steps {
+                edge.now = edge.now + Duration::from_millis(5);
+                match step {
+                    Step::Reload => edge.reload(service(policy, &limits)),
+                    Step::End { which, millis } if !held.is_empty() => {
+                        let permit = held.swap_remove(which % held.len());
+                        permit.answered(permit.since() + Duration::from_millis(*millis));
+                        permit.finish(edge.now);
+                    }
+                    Step::End { .. } => {}
+                    Step::Pick { tried } => {
+                        let is_open = |at: usize| {
+                            let used = held.iter().filter(|permit| permit.place().1 == at).count();
+                            used < servers[at].1 as usize && !tried.contains(&at)
+                        };
+                        let open: Vec<usize> = (0..servers.len()).filter(|at| is_open(*at)).collect();
+                        let states = &edge.plan.services[0].groups[0].servers;
+                        let tried: Vec<_> = tried.iter().map(|at| states[*at].state().id()).collect();
+                        match edge.pick(&tried) {
+                            Decision::Send(permit) => {
+                                prop_assert!(open.contains(&permit.place().1), "{policy:?}");
+                                held.push(permit);
+                            }
+                            other => prop_assert!(open.is_empty(), "{policy:?}: {other:?}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// With requests that stay a while, what every policy gives is in proportion to weights; those
+/// that look at loads are exact to the few requests in flight, those that draw to chance.
+#[test]
+fn weights_are_followed_under_load() {
+    let weights = [(1, None), (2, None), (3, None), (4, None)];
+    for policy in PolicyKind::ALL.into_iter().filter(|p| *p != PolicyKind::LowestLatency) {
+        let given = TestEdge::new(service(policy, &weights)).shares(&[200; 4], 20_000);
+        for (share, expected) in given.iter().zip([0.1, 0.2, 0.3, 0.4]) {
+            assert!((share - expected).abs() < 0.015, "{policy:?}: {given:?}");
+        }
+    }
+}
+
+/// Three servers answer after 10 ms, the fourth after 100 ms.
+#[test]
+fn a_slow_server_is_given_what_each_policy_says() {
+    let servers = [(1, None); 4];
+    let share_of_slow =
+        |policy| TestEdge::new(service(policy, &servers)).shares(&[10, 10, 10, 100], 20_000)[3];
+    let cases = [
+        (PolicyKind::RoundRobin, 0.2499..0.2501),
+        (PolicyKind::Random, 0.23..0.27),
+        (PolicyKind::Maglev, 0.23..0.27),
+        // One of its requests ends where 10 of the others do, and one in flight is enough to be
+        // passed over while another server is idle.
+        (PolicyKind::LeastRequests, 0.01..0.05),
+        (PolicyKind::PowerOfTwo, 0.01..0.12),
+        (PolicyKind::PeakEwma, 0.0..0.02),
+        (PolicyKind::LowestLatency, 0.0..0.01),
+        // 1/100 of 3/10 + 1/100 is 3.2 %.
+        (PolicyKind::LatencyWeighted, 0.025..0.04),
+        (PolicyKind::BoundedHash, 0.01..0.1),
+    ];
+    for (policy, expected) in cases {
+        let share = share_of_slow(policy);
+        assert!(expected.contains(&share), "{policy:?}: {share}, expected {expected:?}");
+    }
+}
+
+#[test]
+fn a_reload_does_not_start_the_round_again() {
+    let servers = [(1, None); 5];
+    let mut edge = TestEdge::new(service(PolicyKind::RoundRobin, &servers));
+    let places: Vec<usize> = (0..15)
+        .map(|_| {
+            edge.reload(service(PolicyKind::RoundRobin, &servers));
+            edge.permit().place().1
+        })
+        .collect();
+    assert_eq!(places, [0, 1, 2, 3, 4].repeat(3));
+}
+
+/// A limit on utilization keeps requests out by their draw; those that it lets in must not all
+/// go to the same servers for that.
+#[test]
+fn what_utilization_keeps_out_does_not_decide_where_the_rest_goes() {
+    for policy in [PolicyKind::Random, PolicyKind::LatencyWeighted, PolicyKind::PowerOfTwo] {
+        let mut service = service(policy, &[(1, None); 10]);
+        service.groups[0].capacity.max_utilization = Some(Ratio::percent(20));
+        let mut edge = TestEdge::new(service);
+        edge.permit().report_utilization(edge.now, Ratio::percent(80));
+        let mut given = [0; 10];
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            match edge.pick(&[]) {
+                Decision::Send(permit) => given[permit.place().1] += 1,
+                Decision::Refuse(Refusal::Full) => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((14_500..15_500).contains(&refused), "{policy:?}: {refused} of 20000 are kept out");
+        assert!(given.iter().all(|n| (400..600).contains(n)), "{policy:?}: {given:?}");
+    }
+}
+
+/// Two edges that know the same servers agree on where a key goes, and so does a later plan in
+/// which another server is missing.
+#[test]
+fn a_key_has_the_same_home_on_every_edge_and_while_others_come_and_go() {
+    for policy in [PolicyKind::Maglev, PolicyKind::BoundedHash] {
+        let servers = [(1, None); 10];
+        let mut here = TestEdge::new(service(policy, &servers));
+        let mut reversed = service(policy, &servers);
+        reversed.groups[0].servers.reverse();
+        let mut there = TestEdge::new(reversed);
+        let before: Vec<_> = (0..2_000).map(|_| here.permit().address()).collect();
+        let elsewhere: Vec<_> = (0..2_000).map(|_| there.permit().address()).collect();
+        assert_eq!(before, elsewhere, "{policy:?}");
+        here.reload(service(policy, &servers[..9]));
+        here.draws = 0;
+        let after = (0..2_000).map(|_| here.permit().address());
+        let gone = (Ipv4Addr::new(10, 0, 0, 10), 80).into();
+        let moved = before.iter().zip(after).filter(|(old, new)| *old != new && **old != gone);
+        let moved = moved.count();
+        assert!(moved <= 20, "{policy:?}: {moved} of 1800 keys moved needlessly");
+    }
+}
