@@ -1,11 +1,112 @@
 //! `loadline demo`: the main job, shown.
 
-use std::process::ExitCode;
+mod judge;
+mod plan;
+mod process;
+mod progress;
+mod published;
+mod site;
+mod story;
+mod study;
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use loadline_report::{Block, Section, Verdict};
+use tokio::signal::unix::{SignalKind, signal};
+
+use plan::Plan;
+use progress::Progress;
+use study::Measured;
 
 /// Show the main job: two regions held at their capacity
+///
+/// Repeats the tutorial "Capacity management with load balancing" at ten times its speed, with
+/// workers, proxy and load generator as processes of this binary on the loopback: one server, one
+/// region, two regions, and the loss of one. Prints the published figures beside the measured
+/// ones, a verdict on each row, and writes a page with plots.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Where the page goes
+    #[arg(long, value_name = "FILE", default_value = "target/demo/report.html")]
+    report: PathBuf,
+    /// Where the records and verdicts go as JSON; not written where absent
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fewer requests and fewer rates: 20 s
+    #[arg(long)]
+    quick: bool,
 }
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let plan = if args.quick { Plan::quick() } else { Plan::full() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let measured = runtime.block_on(measure(&plan))?;
+    let verdicts = judge::all(&measured);
+    let sections = story::sections(&measured).context("cannot draw the report")?;
+    print(&sections, &verdicts).context("cannot print the result")?;
+    if let Some(file) = &args.json {
+        let runs = measured.runs();
+        let report = loadline_report::Report::new(story::TITLE, runs, verdicts.clone());
+        write(file, &report.to_json()?)?;
+    }
+    let pass = verdicts.iter().all(|verdict| verdict.pass);
+    let page = story::page(sections, verdicts);
+    write(&args.report, &page.html())?;
+    say(&format!("\nReport: {}\n", args.report.display()))?;
+    Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_VERDICT) })
+}
+
+/// Runs the study unless a signal ends it; either way no process it started is left.
+async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let progress = Progress::start(plan.steps());
+    let measured = tokio::select! {
+        measured = study::run(plan, &progress) => measured,
+        _ = interrupt.recv() => Err(anyhow::anyhow!("interrupted")),
+        _ = terminate.recv() => Err(anyhow::anyhow!("terminated")),
+    };
+    progress.finish();
+    measured
+}
+
+fn print(sections: &[Section], verdicts: &[Verdict]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    for section in sections {
+        writeln!(output, "\n{}\n", section.heading)?;
+        for block in &section.blocks {
+            if let Block::Table(table) = block {
+                writeln!(output, "{table}")?;
+            }
+        }
+    }
+    verdicts.iter().try_for_each(|verdict| writeln!(output, "{verdict}"))?;
+    output.flush()
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(text.as_bytes()).context("cannot print the result")
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline demo
+  loadline demo --quick --json demo.json
+
+Prints one line a verdict: PASS or FAIL, name, measured, (target).
+Exit codes: 0 every verdict is PASS, 2 failed while running, 3 a verdict is FAIL.";

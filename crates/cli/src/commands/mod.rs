@@ -14,7 +14,6 @@ pub(crate) const EXIT_USAGE: u8 = 1;
 /// Something failed while running.
 pub(crate) const EXIT_FAILED: u8 = 2;
 /// The command ran and a verdict it gave is FAIL.
-#[expect(dead_code, reason = "used by the commands as they arrive")]
 pub(crate) const EXIT_VERDICT: u8 = 3;
 
 /// Says what failed and why, and gives the exit code for it.

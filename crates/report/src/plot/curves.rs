@@ -89,7 +89,7 @@ fn name_curves(
 ) -> Result<(), DrawError> {
     let corner = panel.pixel((0.0, panel.y_end()));
     (0..).zip(curves).try_for_each(|(line, curve)| {
-        let down = (line + 1) * (canvas.letter + 6);
+        let down = 4 + (line + 1) * (canvas.letter + 6);
         let label = Label::new(curve.tone.color(), HPos::Left, VPos::Top).bold();
         panel.label_at(corner, &curve.series.name, label.shifted(4, down))
     })
@@ -124,7 +124,7 @@ fn ends(curve: &Curve, short: bool) -> Vec<End> {
     let Some((rate, latency)) = curve.series.points.last() else {
         return Vec::new();
     };
-    let end = |what: &str, span: loadline_core::time::Duration, bold| End {
+    let end = |what: &str, span: Duration, bold| End {
         tone: curve.tone,
         point: (rate.as_per_sec_f64(), span.as_millis_f64()),
         text: if short {
