@@ -7,8 +7,8 @@
 //!
 //! `pick full` is a service of which every group is at its `max_rate`, so that all ten are looked
 //! at, and `pick soonest` one with `overflow = "soonest"`. The lines `pick crowded/POLICY` have
-//! servers that take 16 requests each, of which the heavy ones are mostly full. `build POLICY MS ms` is
-//! the time of a plan for one group of 1000 servers.
+//! servers that take 16 requests each, of which the heavy ones are mostly full. `build POLICY MS
+//! ms` is the time of a plan for one group of 1000 servers.
 #![expect(unsafe_code, reason = "an allocator that counts is an unsafe impl of GlobalAlloc")]
 #![expect(clippy::print_stdout, reason = "the lines are the result")]
 
@@ -56,7 +56,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Loads the near group at random, then goes over to the policy: a reload keeps what is counted.
+    /// Loads the near group at random, then goes over to the policy: a reload keeps counts.
     fn new(service: Service) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let warm = Service { policy: PolicyKind::PeakEwma, ..service.clone() };

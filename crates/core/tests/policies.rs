@@ -152,39 +152,54 @@ proptest! {
     #[test]
     fn a_server_is_chosen_if_and_only_if_one_is_open((servers, steps) in case()) {
         for policy in PolicyKind::ALL {
-            let limits: Vec<_> = servers.iter().map(|(weight, max)| (*weight, Some(*max))).collect();
+            let limits = servers.iter().map(|(weight, max)| (*weight, Some(*max)));
+            let limits: Vec<_> = limits.collect();
             let mut edge = TestEdge::new(service(policy, &limits));
-            let mut held: Vec<Permit> = Vec::new();
+            let mut held = Vec::new();
             for step in &steps {
                 edge.now = edge.now + Duration::from_millis(5);
                 match step {
                     Step::Reload => edge.reload(service(policy, &limits)),
-                    Step::End { which, millis } if !held.is_empty() => {
-                        let permit = held.swap_remove(which % held.len());
-                        permit.answered(permit.since() + Duration::from_millis(*millis));
-                        permit.finish(edge.now);
-                    }
-                    Step::End { .. } => {}
-                    Step::Pick { tried } => {
-                        let is_open = |at: usize| {
-                            let used = held.iter().filter(|permit| permit.place().1 == at).count();
-                            used < servers[at].1 as usize && !tried.contains(&at)
-                        };
-                        let open: Vec<usize> = (0..servers.len()).filter(|at| is_open(*at)).collect();
-                        let states = &edge.plan.services[0].groups[0].servers;
-                        let tried: Vec<_> = tried.iter().map(|at| states[*at].state().id()).collect();
-                        match edge.pick(&tried) {
-                            Decision::Send(permit) => {
-                                prop_assert!(open.contains(&permit.place().1), "{policy:?}");
-                                held.push(permit);
-                            }
-                            other => prop_assert!(open.is_empty(), "{policy:?}: {other:?}"),
-                        }
-                    }
+                    Step::End { which, millis } => end(&mut held, *which, *millis),
+                    Step::Pick { tried } => pick_rightly(&mut edge, &mut held, &servers, tried)?,
                 }
             }
         }
     }
+}
+
+/// Ends one of the requests that are held, if any is.
+fn end(held: &mut Vec<Permit>, which: usize, millis: u64) {
+    if !held.is_empty() {
+        let permit = held.swap_remove(which % held.len());
+        let now = permit.since() + Duration::from_millis(millis);
+        permit.answered(now);
+        permit.finish(now);
+    }
+}
+
+/// Picks, and compares with what is known of the servers from the permits that are held.
+fn pick_rightly(
+    edge: &mut TestEdge,
+    held: &mut Vec<Permit>,
+    servers: &[(u32, u32)],
+    tried: &[usize],
+) -> Result<(), TestCaseError> {
+    let is_open = |at: &usize| {
+        let used = held.iter().filter(|permit| permit.place().1 == *at).count();
+        used < servers[*at].1 as usize && !tried.contains(at)
+    };
+    let open: Vec<usize> = (0..servers.len()).filter(is_open).collect();
+    let group = &edge.plan.services[0].groups[0];
+    let ids: Vec<ServerId> = tried.iter().map(|at| group.servers[*at].state().id()).collect();
+    match edge.pick(&ids) {
+        Decision::Send(permit) => {
+            prop_assert!(open.contains(&permit.place().1), "{:?} of {:?}", permit, open);
+            held.push(permit);
+        }
+        other => prop_assert!(open.is_empty(), "{:?} though {:?} are open", other, open),
+    }
+    Ok(())
 }
 
 /// With requests that stay a while, what every policy gives is in proportion to weights; those

@@ -124,7 +124,9 @@ mod tests {
     proptest! {
         /// The chance of each place, added up over all slots, is its share of the weights.
         #[test]
-        fn the_table_gives_every_place_its_share(weights in prop::collection::vec(1u32..100_000, 1..80)) {
+        fn the_table_gives_every_place_its_share(
+            weights in prop::collection::vec(1u32..100_000, 1..80),
+        ) {
             let table = ByWeight::new(&servers(&weights));
             let mut chances = vec![0.0; weights.len()];
             for (own, slot) in table.slots.iter().enumerate() {
