@@ -93,7 +93,7 @@ pub async fn measure(
     plan.check()?;
     let request = Request::of(plan)?;
     let address = resolve(&plan.target, plan.timeout).await?;
-    let tally = Tally::new(clock::now());
+    let tally = Tally::new();
     let client = Rc::new(Client::new(plan, request, address, Rc::clone(&tally)));
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
@@ -103,10 +103,12 @@ pub async fn measure(
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         ticks.tick().await;
         loop {
+            // In this order, so that all is set up when the plan begins.
             tokio::select! {
-                result = &mut done => break result.map(|()| false),
+                biased;
                 () = &mut cancel => break Ok(true),
                 _ = ticks.tick() => progress(&state(plan, &tally)),
+                result = &mut done => break result.map(|()| false),
             }
         }
     });
@@ -127,6 +129,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
 }
 
 async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
+    tally.begin(clock::now());
     match plan.pattern {
         Pattern::Closed { users, until } => {
             closed::drive(client, tally, users, until).await;

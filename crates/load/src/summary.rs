@@ -96,14 +96,17 @@ impl Times {
         }
     }
 
-    /// The spread in [`BARS`] bars whose widths grow by the same factor; their counts sum to all.
+    /// The spread in at most [`BARS`] bars whose bounds grow by the same factor, at least
+    /// [`FINEST`]; their counts sum to all.
     pub(crate) fn bars(&self) -> Vec<Bar> {
         if self.histogram.is_empty() {
             return Vec::new();
         }
         let ratio = self.longest.as_nanos() as f64 / self.shortest.as_nanos().max(1) as f64;
-        let mut bars: Vec<_> = (1..=BARS)
-            .map(|i| self.shortest.scale(ratio.powf(f64::from(i) / f64::from(BARS))))
+        let distinct = (ratio.ln() / FINEST.ln()).ceil().max(1.0);
+        let number = BARS.min(distinct as u32);
+        let mut bars: Vec<_> = (1..=number)
+            .map(|i| self.shortest.scale(ratio.powf(f64::from(i) / f64::from(number))))
             .map(|up_to| Bar { up_to, count: 0 })
             .collect();
         let last = bars.len() - 1;
@@ -113,15 +116,8 @@ impl Times {
             let bar = bars.partition_point(|bar| bar.up_to < time).min(last);
             bars[bar].count += bucket.count_since_last_iteration();
         }
-        bars.dedup_by(|next, bar| next.up_to == bar.up_to && merge(bar, *next));
         bars
     }
-}
-
-/// Adds `next` to `bar`; always true, for the sake of `dedup_by`.
-const fn merge(bar: &mut Bar, next: Bar) -> bool {
-    bar.count += next.count;
-    true
 }
 
 /// Longer times count as this one in the percentiles.
@@ -129,6 +125,9 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// As many lines as leave room for the rest of the page on a terminal of 24 lines.
 const BARS: u32 = 10;
+
+/// Bounds closer together than this print alike.
+const FINEST: f64 = 1.02;
 
 #[cfg(test)]
 mod tests {

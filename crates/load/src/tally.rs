@@ -70,10 +70,10 @@ pub(crate) struct Ticket {
 }
 
 impl Tally {
-    /// Books opened at `start`, the instant the plan counts from.
-    pub(crate) fn new(start: Instant) -> Rc<Self> {
+    /// Empty books of a plan that has not begun.
+    pub(crate) fn new() -> Rc<Self> {
         let books = Books {
-            start,
+            start: Instant::ZERO,
             planned: 0,
             in_flight: 0,
             outcomes: Outcomes::default(),
@@ -84,10 +84,18 @@ impl Tally {
             statuses: BTreeMap::new(),
             by_header: BTreeMap::new(),
             stale: 0,
-            latest: start,
-            recent: Recent { since: start, response: Times::new(RECENT_DIGITS) },
+            latest: Instant::ZERO,
+            recent: Recent { since: Instant::ZERO, response: Times::new(RECENT_DIGITS) },
         };
         Rc::new(Self { books: RefCell::new(books), idle: Notify::new() })
+    }
+
+    /// Begins: the plan counts from `start`.
+    pub(crate) fn begin(&self, start: Instant) {
+        let mut books = self.books.borrow_mut();
+        books.start = start;
+        books.latest = start;
+        books.recent.since = start;
     }
 
     /// The instant the plan counts from.
@@ -253,7 +261,7 @@ mod tests {
 
     #[test]
     fn response_counts_from_the_plan_and_service_from_the_send() {
-        let tally = Tally::new(ms(0));
+        let tally = Tally::new();
         let mut ticket = tally.plan(ms(10));
         ticket.send(ms(13));
         ticket.end(ms(20), answer(200));
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_request_that_timed_out_does_not_stretch_the_run() {
-        let tally = Tally::new(ms(0));
+        let tally = Tally::new();
         for planned in [0, 100] {
             let mut ticket = tally.plan(ms(planned));
             ticket.send(ms(planned));
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_ticket_nobody_settled_is_cut_off() {
-        let tally = Tally::new(ms(0));
+        let tally = Tally::new();
         let mut ticket = tally.plan(ms(0));
         ticket.send(ms(0));
         assert_eq!(tally.in_flight(), 1);
@@ -308,7 +316,7 @@ mod tests {
             fates in prop::collection::vec(any_fate(), 0..80),
             order in any::<prop::sample::Index>(),
         ) {
-            let tally = Tally::new(ms(0));
+            let tally = Tally::new();
             let mut open = Vec::new();
             for (i, (fate, sent)) in fates.iter().enumerate() {
                 let mut ticket = tally.plan(ms(i as u64));
