@@ -1,2 +1,50 @@
 //! The proxy engine: listeners, sessions, server connections, health probes.
-#![forbid(unsafe_code)]
+//!
+//! One thread per core, each with its own listeners, its own server connections and its own
+//! single-threaded runtime; they share the plan and the ledger of the core, and nothing else that
+//! is touched by every request. The HTTP/1 codec works on the socket itself.
+//!
+//! | from the client inwards | |
+//! |---|---|
+//! | [`engine`], `worker` | the threads |
+//! | `listener` | takes connections in |
+//! | `session` | one client connection: request after request |
+//! | `exchange`, `waiting` | one request: pick, queue, retry, record |
+//! | `attempt` | one request over one server connection |
+//! | `relay`, `tunnel` | bodies and upgraded connections |
+//! | `pool` | server connections |
+//! | `peer`, `socket`, `buffer`, `timer` | bytes and deadlines |
+//! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
+//! | [`tally`], `access_log` | what is told about it |
+//! | [`runtime`] | all of it, with the controller |
+
+// unsafe: two calls about listeners for which no library has a safe function (`kernel`).
+#![deny(unsafe_code)]
+
+mod access_log;
+mod attempt;
+mod buffer;
+pub mod clock;
+
+pub mod engine;
+mod exchange;
+mod grant;
+mod kernel;
+mod listener;
+mod peer;
+mod pool;
+mod queue;
+mod random;
+mod relay;
+mod request;
+mod route;
+pub mod runtime;
+mod session;
+pub mod shared;
+mod socket;
+pub mod tally;
+mod timer;
+mod tunnel;
+mod view;
+mod waiting;
+mod worker;

@@ -1,0 +1,401 @@
+//! One request over one connection to one server.
+//!
+//! The request's body and the answer are carried at the same time: a server may answer before the
+//! body is through. States: *sending* (the head and what of the body came with it), *asking*
+//! (until the head of the answer; the rest of the request's body goes up meanwhile), *delivering*
+//! (the answer's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
+//! the client has seen something, and nobody may try again.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use loadline_core::{ending::Ending, fleet::ServerTimeouts, orca::parse_orca, time::Instant};
+use loadline_http1::{
+    BodyReader, Forwarded, Framing, ParseError, ResponseHead, ResponseOptions, Status,
+    write_response,
+};
+
+use crate::{
+    buffer::Buffer,
+    exchange::{Exchange, Failure, Next},
+    grant::Grant,
+    peer::Gone,
+    pool::Connection,
+    relay::{Broken, Relay},
+    tunnel::tunnel,
+};
+
+/// One request over one connection.
+#[derive(Debug)]
+pub(crate) struct Attempt<'e, 'a> {
+    exchange: &'e mut Exchange<'a>,
+    connection: Connection,
+    timeouts: ServerTimeouts,
+    upload: Relay,
+    /// The kernel took some of the request.
+    sent: bool,
+    /// The server said something.
+    heard: bool,
+    /// The client has seen some of the answer; how its connection must go if that breaks off.
+    committed: Option<Next>,
+    /// Why the client's message was refused.
+    refused: Option<ParseError>,
+}
+
+/// How an attempt went well.
+struct Done {
+    ending: Ending,
+    next: Next,
+    /// The server's connection may carry another request.
+    reusable: bool,
+}
+
+impl<'e, 'a> Attempt<'e, 'a> {
+    /// An attempt over `connection`.
+    pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
+        let upload = Relay::new(exchange.request.body.clone());
+        let timeouts = exchange.route.settings().timeouts;
+        Self {
+            exchange,
+            connection,
+            timeouts,
+            upload,
+            sent: false,
+            heard: false,
+            committed: None,
+            refused: None,
+        }
+    }
+
+    /// Sends the request and passes the answer on.
+    pub(crate) async fn run(mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
+        match self.carry(grant).await {
+            Ok(Done { ending, next, reusable }) => {
+                if reusable {
+                    let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
+                    self.exchange.worker.pools.keep(grant.server(), self.connection, until);
+                }
+                Ok((ending, next))
+            }
+            Err(ending) => Err(self.failure(ending)),
+        }
+    }
+
+    fn failure(&self, ending: Ending) -> Failure {
+        let untouched =
+            self.upload.bytes == 0 && (!self.sent || self.exchange.request.is_repeatable());
+        Failure {
+            status: self.refused.map(ParseError::status),
+            repeatable: self.committed.is_none() && untouched,
+            stale: self.connection.reused && !self.heard && ending == Ending::ServerReset,
+            committed: self.committed,
+            ..Failure::new(ending)
+        }
+    }
+
+    async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
+        self.send().await?;
+        let entrance = self.exchange.entrance;
+        let mut head = entrance.take_response_head();
+        let buffer = self.ask(&mut head).await?;
+        let now = self.exchange.worker.shared.clock.now();
+        self.exchange.record.times.answered = Some(now);
+        grant.answered(now);
+        if self.exchange.route.desk().reads_load {
+            report(grant, now, head.load_metrics(buffer.filled()));
+        }
+        let done = if head.tunnels() {
+            self.tunnel(&head, buffer).await?
+        } else {
+            self.deliver(&head, buffer, (grant, now)).await?
+        };
+        entrance.give_response_head(head);
+        Ok(done)
+    }
+
+    /// Sends the head and what came with it; connects if need be.
+    async fn send(&mut self) -> Result<(), Ending> {
+        let Self { exchange, connection, sent, .. } = self;
+        let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
+        exchange.timer.arm(limit);
+        let mut text = &exchange.request.text[..];
+        let gone = poll_fn(|cx| {
+            while !text.is_empty() {
+                match connection.peer.socket.poll_write(cx, text) {
+                    Poll::Ready(Ok(count @ 1..)) => {
+                        *sent = true;
+                        text = &text[count..];
+                    }
+                    Poll::Ready(_) => return Poll::Ready(Err(Gone::Broken)),
+                    Poll::Pending if exchange.timer.has_expired() => {
+                        return Poll::Ready(Err(Gone::Expired));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        match (gone.await, self.sent || self.connection.reused) {
+            (Ok(()), _) => self.expect_answer(),
+            (Err(Gone::Expired), false) => Err(Ending::ConnectTimeout),
+            (Err(_), false) => Err(Ending::ConnectRefused),
+            (Err(Gone::Expired), true) => Err(Ending::ServerTimeout),
+            (Err(_), true) => Err(Ending::ServerReset),
+        }
+    }
+
+    fn expect_answer(&mut self) -> Result<(), Ending> {
+        // The answer cannot be there yet: trying to read it would be in vain.
+        self.connection.peer.socket.watch().map_err(|_| Ending::Internal)?;
+        self.arm();
+        if self.exchange.worker.shared.log.is_some() {
+            self.exchange.record.times.sent = Some(self.exchange.worker.shared.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Sets the deadline for whoever has to move next while the answer is awaited.
+    fn arm(&self) {
+        self.exchange.timer.arm(if self.upload.is_over() {
+            self.timeouts.head
+        } else if self.upload.waits_for_sink() {
+            self.timeouts.idle
+        } else {
+            self.exchange.entrance.timeouts.idle
+        });
+    }
+
+    /// Waits for the head of the answer and passes interim ones on: the bytes it begins.
+    async fn ask(&mut self, head: &mut ResponseHead) -> Result<Buffer, Ending> {
+        let method = self.exchange.request.method;
+        let mut interims = 0;
+        loop {
+            let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+            while !buffer.filled().is_empty() {
+                let parsed = head.parse(buffer.filled(), method);
+                match parsed.map_err(|_| Ending::ServerBad)? {
+                    Status::Partial => break,
+                    Status::Complete(_) if !head.is_interim() => return Ok(buffer),
+                    Status::Complete(length) => {
+                        interims += 1;
+                        if interims > INTERIMS_MAX {
+                            return Err(Ending::ServerBad);
+                        }
+                        self.pass_interim(head, &buffer).await?;
+                        buffer.consume(length);
+                    }
+                }
+            }
+            self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+        }
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Ending>> {
+        self.poll_upload(cx)?;
+        let buffers = &self.exchange.worker.buffers;
+        match self.connection.peer.poll_fill(cx, buffers) {
+            Poll::Ready(Ok(buffer)) => {
+                self.heard = true;
+                Poll::Ready(Ok(buffer))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Ending::ServerReset)),
+            Poll::Pending if self.exchange.timer.has_expired() => Poll::Ready(Err(self.late())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Who let the deadline pass while the answer was awaited.
+    fn late(&self) -> Ending {
+        let client_is_slow = !self.upload.is_over() && !self.upload.waits_for_sink();
+        if client_is_slow { Ending::ClientTimeout } else { Ending::ServerTimeout }
+    }
+
+    /// Moves the request's body up. A server that stops reading may still have an answer.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Ending> {
+        if self.upload.is_over() {
+            return Ok(());
+        }
+        let buffers = &self.exchange.worker.buffers;
+        let server = &mut self.connection.peer.socket;
+        match self.upload.poll(cx, buffers, self.exchange.client, server) {
+            Poll::Ready(Err(Broken::Source)) => return Err(Ending::ClientGone),
+            Poll::Ready(Err(Broken::Syntax(error))) => {
+                self.refused = Some(error);
+                return Err(Ending::ClientBad);
+            }
+            Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        if self.upload.has_moved() || self.upload.is_over() {
+            self.arm();
+        }
+        Ok(())
+    }
+
+    /// Passes an interim answer on (RFC 9110, 15.2), but not to a client that cannot know it.
+    async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Ending> {
+        if self.exchange.request.version.is_http10() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        let bytes = &buffer.filled()[..head.head_len()];
+        let interim = match write_response(&mut text, bytes, head, ResponseOptions::default()) {
+            Forwarded::Unchanged => bytes,
+            Forwarded::Rewritten => &text,
+        };
+        let sent = self.exchange.client.send(interim, self.exchange.timer).await;
+        self.exchange.record.bytes += interim.len() as u64;
+        self.arm();
+        sent.map_err(client_gone)
+    }
+
+    /// Passes the answer on.
+    async fn deliver(
+        &mut self,
+        head: &ResponseHead,
+        mut buffer: Buffer,
+        (grant, answered): (&Grant, Instant),
+    ) -> Result<Done, Ending> {
+        let until_close = head.framing() == Framing::UntilClose;
+        let dechunk =
+            self.exchange.request.version.is_http10() && head.framing() == Framing::Chunked;
+        let keep_alive = self.exchange.request.keep_alive
+            && self.upload.is_complete()
+            && !(until_close || dechunk || self.exchange.worker.is_draining());
+        let client = self.exchange.request.version;
+        let options = ResponseOptions { client, keep_alive, dechunk, ..ResponseOptions::default() };
+        let mut text = self.exchange.worker.buffers.take_text();
+        let forwarded = write_response(&mut text, buffer.filled(), head, options);
+        let mut body = BodyReader::new(head.framing());
+        self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;
+
+        self.committed = Some(if until_close || dechunk { Next::Reset } else { Next::Close });
+        self.exchange.record.status = head.status();
+        self.exchange.timer.arm(self.exchange.entrance.timeouts.idle);
+        if forwarded == Forwarded::Rewritten {
+            buffer.consume(head.head_len());
+            buffer = self.send_text(&text, buffer).await?;
+        }
+        self.exchange.worker.buffers.give_text(text);
+        let mut download = Relay::going_on(body, dechunk, Some(buffer));
+        let delivered = poll_fn(|cx| self.poll_delivery(cx, &mut download)).await;
+        self.exchange.record.bytes += download.bytes;
+        delivered?;
+        if self.exchange.route.desk().reads_load
+            && let Some(trailers) = download.body().trailers()
+        {
+            report(grant, answered, trailers.load_metrics());
+        }
+        let next = match (keep_alive, self.upload.is_complete()) {
+            (true, _) => Next::KeepAlive,
+            (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
+            (false, _) => Next::Linger,
+        };
+        let reusable =
+            head.keep_alive() && self.upload.is_complete() && self.connection.peer.rest.is_empty();
+        Ok(Done { ending: Ending::Complete, next, reusable })
+    }
+
+    /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
+    /// the connection is not used again.
+    fn take_early(
+        &mut self,
+        body: &mut BodyReader,
+        head: &ResponseHead,
+        buffer: &mut Buffer,
+        payload: Option<&mut Vec<u8>>,
+    ) -> Result<(), Ending> {
+        let length = head.head_len();
+        let early = &buffer.filled()[length..];
+        let dechunk = payload.is_some();
+        let progress = match payload {
+            Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
+            None => body.feed(early),
+        };
+        let consumed = progress.map_err(|_| Ending::ServerBad)?.consumed;
+        if consumed < early.len() {
+            self.connection.peer.rest = early[consumed..].to_vec();
+        }
+        buffer.truncate(if dechunk { length } else { length + consumed });
+        Ok(())
+    }
+
+    /// Sends a rewritten head, in one piece with the body if that is short.
+    async fn send_text(&mut self, text: &[u8], mut buffer: Buffer) -> Result<Buffer, Ending> {
+        let Exchange { client, timer, record, .. } = &mut *self.exchange;
+        let sent = client.send_both([text, buffer.filled()], timer).await;
+        let of_body = sent.map_err(client_gone)?;
+        record.bytes += (text.len() + of_body) as u64;
+        buffer.consume(of_body);
+        Ok(buffer)
+    }
+
+    fn poll_delivery(
+        &mut self,
+        cx: &mut Context<'_>,
+        download: &mut Relay,
+    ) -> Poll<Result<(), Ending>> {
+        let moved = self.upload.bytes;
+        self.poll_upload(cx)?;
+        let Exchange { worker, client, timer, entrance, .. } = &mut *self.exchange;
+        let server = &mut self.connection.peer;
+        match download.poll(cx, &worker.buffers, server, &mut client.socket) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(Broken::Source)) => return Poll::Ready(Err(Ending::ServerCut)),
+            Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Ending::ClientGone)),
+            Poll::Ready(Err(Broken::Syntax(_))) => return Poll::Ready(Err(Ending::ServerBad)),
+            Poll::Pending => {}
+        }
+        let for_client = download.waits_for_sink();
+        if download.has_moved() || self.upload.bytes > moved {
+            timer.arm(if for_client { entrance.timeouts.idle } else { self.timeouts.idle });
+        }
+        match (timer.has_expired(), for_client) {
+            (false, _) => Poll::Pending,
+            (true, true) => Poll::Ready(Err(Ending::ClientTimeout)),
+            (true, false) => Poll::Ready(Err(Ending::ServerStalled)),
+        }
+    }
+
+    /// Switches to the other protocol, if the client asked for one.
+    async fn tunnel(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Ending> {
+        if !self.exchange.request.upgrade {
+            return Err(Ending::ServerBad);
+        }
+        let mut text = Vec::new();
+        let forwarded =
+            write_response(&mut text, buffer.filled(), head, ResponseOptions::default());
+        if forwarded == Forwarded::Unchanged {
+            text.extend_from_slice(&buffer.filled()[..head.head_len()]);
+        }
+        buffer.consume(head.head_len());
+        self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+        self.committed = Some(Next::Close);
+        let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
+        record.status = head.status();
+        client.send(&text, timer).await.map_err(client_gone)?;
+        let bytes = tunnel(&worker.buffers, client, &mut self.connection.peer).await;
+        record.bytes += text.len() as u64 + bytes;
+        Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
+    }
+}
+
+/// Takes in a report of utilization. One that makes no sense is as good as none.
+fn report(grant: &Grant, now: Instant, metrics: Option<&[u8]>) {
+    let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());
+    if let Some(utilization) = text.and_then(parse_orca) {
+        grant.report_utilization(now, utilization);
+    }
+}
+
+const fn client_gone(gone: Gone) -> Ending {
+    match gone {
+        Gone::Closed | Gone::Broken => Ending::ClientGone,
+        Gone::Expired => Ending::ClientTimeout,
+    }
+}
+
+/// More interim answers than any server sends to one request.
+const INTERIMS_MAX: u32 = 32;

@@ -1,0 +1,323 @@
+//! One request: pick a server, send, answer, record; again with another server where that is safe.
+//!
+//! A request is sent again if the server cannot have acted on it (nothing of it was sent), or if
+//! acting twice is the same as acting once (an idempotent method, the body at hand) - and in
+//! either case only while nothing of an answer has reached the client, the service's attempts are
+//! not used up and its retry budget has something left.
+
+use std::{net::SocketAddr, rc::Rc};
+
+use loadline_core::{
+    ending::{Ending, Fault},
+    ledger::ServerId,
+    plan::{Ask, Decision, Refusal},
+    time::Instant,
+};
+use loadline_http1::{Answer, Method};
+
+use crate::{
+    access_log::{Line, Times},
+    attempt::Attempt,
+    grant::Grant,
+    peer::Peer,
+    pool::Connection,
+    request::Request,
+    route::Route,
+    timer::Timer,
+    view::{Entrance, View},
+    waiting,
+    worker::Worker,
+};
+
+/// One request on its way.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) entrance: &'a Entrance,
+    pub(crate) client: &'a mut Peer,
+    pub(crate) address: SocketAddr,
+    pub(crate) timer: &'a Timer,
+    pub(crate) request: Request,
+    pub(crate) route: Route,
+    pub(crate) record: Record,
+}
+
+/// What is told about the request when it has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// What the client was told, 0 for nothing yet.
+    pub(crate) status: u16,
+    /// Bytes sent to the client.
+    pub(crate) bytes: u64,
+    pub(crate) times: Times,
+    retries: u32,
+    overflowed: bool,
+    /// Index of the group, and the server.
+    server: Option<(usize, SocketAddr)>,
+    /// It has been counted.
+    counted: bool,
+}
+
+/// What becomes of the client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The next request may come.
+    KeepAlive,
+    /// It is closed.
+    Close,
+    /// It is closed after what the client is still sending has been read: a reset would take the
+    /// answer from it.
+    Linger,
+    /// It is reset, since an orderly close would make a broken answer look whole.
+    Reset,
+}
+
+/// Why an attempt, or the request as a whole, failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) ending: Ending,
+    /// What the client is told, if not what goes with the ending.
+    pub(crate) status: Option<u16>,
+    /// Whether sending the request again is safe.
+    pub(crate) repeatable: bool,
+    /// A kept connection had been closed meanwhile: nobody's fault.
+    pub(crate) stale: bool,
+    /// Part of an answer has reached the client, whose connection has to go like this.
+    pub(crate) committed: Option<Next>,
+    /// The server has all the connections it may have.
+    pub(crate) crowded: bool,
+}
+
+impl Failure {
+    /// A failure before anything was sent anywhere.
+    pub(crate) const fn new(ending: Ending) -> Self {
+        Self {
+            ending,
+            status: None,
+            repeatable: true,
+            stale: false,
+            committed: None,
+            crowded: false,
+        }
+    }
+
+    /// Refused by the plan.
+    pub(crate) const fn refused(refusal: Refusal) -> Self {
+        Self::new(match refusal {
+            Refusal::NoServer => Ending::NoServer,
+            Refusal::Full => Ending::Shed,
+            Refusal::QueueFull => Ending::QueueFull,
+        })
+    }
+}
+
+impl<'a> Exchange<'a> {
+    /// An exchange for a request that came in at `entrance` of `view`.
+    pub(crate) fn new(
+        (worker, view, entrance): (&'a Worker, &Rc<View>, &'a Entrance),
+        (client, address, timer): (&'a mut Peer, SocketAddr, &'a Timer),
+        request: Request,
+    ) -> Self {
+        let route = Route::new(view.clone(), entrance.service);
+        let times = Times { received: request.received, ..Times::default() };
+        let record = Record { times, ..Record::default() };
+        Self { worker, entrance, client, address, timer, request, route, record }
+    }
+
+    /// Answers the request.
+    pub(crate) async fn run(mut self) -> Next {
+        self.route.plan().count_request();
+        let (ending, next) = match self.serve().await {
+            Ok(served) => served,
+            Err(failure) => (failure.ending, self.answer(failure).await),
+        };
+        self.end(ending);
+        self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
+        next
+    }
+
+    /// Tries servers until one has answered, or until no further attempt is allowed.
+    async fn serve(&mut self) -> Result<(Ending, Next), Failure> {
+        let mut tried = Vec::new();
+        let mut now = self.request.received;
+        let mut last: Option<Failure> = None;
+        loop {
+            let grant = self.pick(now, &tried).await;
+            let grant = grant.map_err(|failure| last.unwrap_or(failure))?;
+            let failure = match self.attempt(&grant).await {
+                Ok((ending, next)) => {
+                    self.finish(ending, grant);
+                    return Ok((ending, next));
+                }
+                Err(failure) => failure,
+            };
+            tried.push(grant.server());
+            now = self.worker.shared.clock.now();
+            self.blame(failure, grant);
+            if !self.may_repeat(failure, now) || !self.route.renew(self.worker) {
+                return Err(failure);
+            }
+            last = Some(failure);
+        }
+    }
+
+    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Failure> {
+        let draw = self.worker.random.draw();
+        let ask = Ask { now, key: self.request.key, draw, tried };
+        let grant = match self.route.plan().pick(&ask) {
+            Decision::Send(permit) => self.route.grant(permit),
+            Decision::Queue(place) => waiting::wait(self, place, ask).await?,
+            Decision::Refuse(refusal) => waiting::refuse(&self.route, refusal, ask)?,
+        };
+        if self.record.times.picked.is_none() {
+            self.record.times.picked = Some(grant.since());
+        }
+        self.record.overflowed = grant.is_overflow();
+        self.record.server = Some((grant.place().0, grant.address()));
+        Ok(grant)
+    }
+
+    /// Sends the request over a kept connection; over a new one if there is none, or if it turns
+    /// out that the server had closed it.
+    async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
+        let server = grant.server();
+        if let Some(connection) = self.worker.pools.take(server) {
+            match Attempt::new(self, connection).run(grant).await {
+                Err(failure) if failure.stale && failure.repeatable => {}
+                done => return done,
+            }
+        }
+        let max = self.route.max_connections(grant);
+        let Some(slot) = self.worker.pools.slot(&self.worker.shared, server, max) else {
+            return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
+        };
+        match Connection::open(grant.address(), slot) {
+            Ok(connection) => Attempt::new(self, connection).run(grant).await,
+            Err(error) => Err(Failure::new(cannot_open(&error))),
+        }
+    }
+
+    fn finish(&mut self, ending: Ending, grant: Grant) {
+        let now = self.worker.shared.clock.now();
+        self.record.times.ended = now;
+        // How long a tunnel stays open says nothing about how long requests take.
+        if ending == Ending::Complete {
+            grant.finish(now);
+        }
+    }
+
+    /// Gives the permit back, and counts the failure against the server if it is the server's.
+    fn blame(&self, failure: Failure, grant: Grant) {
+        if failure.ending.fault() != Fault::Server || failure.stale {
+            return;
+        }
+        let server = grant.server();
+        let errors = grant.fail();
+        let rules = self.route.settings().ejection;
+        if rules.is_some_and(|rules| errors >= rules.errors) {
+            self.worker.shared.report_failing(server, errors);
+        }
+    }
+
+    fn may_repeat(&mut self, failure: Failure, now: Instant) -> bool {
+        if failure.crowded {
+            return true;
+        }
+        let may = failure.repeatable
+            && failure.ending.fault() != Fault::Client
+            && self.route.plan().may_retry(self.record.retries + 1, now);
+        self.record.retries += u32::from(may);
+        may
+    }
+
+    /// Tells the client of a failure, if it is not too late.
+    async fn answer(&mut self, failure: Failure) -> Next {
+        if let Some(next) = failure.committed {
+            return next;
+        }
+        let Some(status) = failure.status.or(failure.ending.status()) else { return Next::Close };
+        let again = failure.ending.fault() == Fault::Capacity || failure.ending == Ending::NoServer;
+        let close = !self.request.keep_alive
+            || !self.request.is_whole
+            || failure.ending.fault() == Fault::Client
+            || self.worker.is_draining();
+        let answer = Answer {
+            status,
+            retry_after: again.then_some(RETRY_AFTER),
+            close,
+            to_head: self.request.method == Method::Head,
+        };
+        let mut text = self.worker.buffers.take_text();
+        answer.write(&mut text);
+        self.timer.arm(self.entrance.timeouts.idle);
+        let sent = self.client.send(&text, self.timer).await;
+        if sent.is_ok() {
+            self.record.status = status;
+            self.record.bytes = text.len() as u64;
+        }
+        self.worker.buffers.give_text(text);
+        match (sent, close, self.request.is_whole) {
+            (Err(_), _, _) => Next::Close,
+            (Ok(()), false, _) => Next::KeepAlive,
+            (Ok(()), true, true) => Next::Close,
+            (Ok(()), true, false) => Next::Linger,
+        }
+    }
+
+    /// Counts the request and writes its line.
+    fn end(&mut self, ending: Ending) {
+        self.record.counted = true;
+        let record = &mut self.record;
+        if record.times.ended == Instant::ZERO {
+            record.times.ended = self.worker.shared.clock.now();
+        }
+        let cells = &self.route.desk().cells;
+        cells.end(ending, record.status);
+        cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
+        cells.retries.add(u64::from(record.retries));
+        cells.overflowed.add(u64::from(record.overflowed));
+        if let Some(log) = &self.worker.shared.log {
+            self.worker.log.add(log, &self.line(ending));
+        }
+    }
+
+    #[cold]
+    fn line(&self, ending: Ending) -> Line<'_> {
+        let asked = self.request.asked.as_deref();
+        let settings = self.route.settings();
+        let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
+        Line {
+            client: self.address,
+            method: asked.map_or("-", |asked| &asked.method),
+            target: asked.map_or("-", |asked| &asked.target),
+            status: self.record.status,
+            bytes: self.record.bytes,
+            service: &settings.name,
+            server: self.record.server.map(|(group, address)| (name(group), address)),
+            ending,
+            retries: self.record.retries,
+            times: self.record.times,
+        }
+    }
+}
+
+impl Drop for Exchange<'_> {
+    /// A request that is dropped on its way was cut at the end of a drain.
+    fn drop(&mut self) {
+        if !self.record.counted {
+            self.end(Ending::Drained);
+        }
+    }
+}
+
+/// Whose fault it is that not even an attempt to connect can be made.
+fn cannot_open(error: &std::io::Error) -> Ending {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED | Errno::NETUNREACH | Errno::HOSTUNREACH) => Ending::ConnectRefused,
+        _ => Ending::Internal,
+    }
+}
+
+/// Seconds: where everything is full, a second later much may have changed.
+const RETRY_AFTER: u32 = 1;

@@ -1,0 +1,195 @@
+//! Connections to servers: opened, kept for the next request, closed when unused.
+//!
+//! Each worker keeps its own, last in, first out: the warmest is used first and the excess of a
+//! peak ages away. A kept connection on which anything has happened - the server closed it, or
+//! sent what nobody asked for - is not used again; tokio knows that from the kernel's events, so
+//! that looking costs no system call.
+//!
+//! `max_connections` of a server holds over all workers and counts kept connections too. Where it
+//! is reached, requests go to another server as if this one had no capacity left.
+
+use std::{
+    cell::RefCell,
+    io,
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use loadline_core::{ledger::ServerId, time::Instant};
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
+};
+
+use crate::{peer::Peer, shared::Shared, socket::Socket};
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    /// Whether it has carried a request before.
+    pub(crate) reused: bool,
+    slot: Slot,
+}
+
+impl Connection {
+    /// Begins to connect. The connection may be written to at once: the write waits until it
+    /// stands, and fails if it cannot.
+    ///
+    /// # Errors
+    /// The kernel's, if not even the attempt can be made.
+    pub(crate) fn open(address: SocketAddr, slot: Slot) -> io::Result<Self> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let peer = Peer::new(Socket::raw(TcpStream::from(socket)));
+        Ok(Self { peer, reused: false, slot })
+    }
+}
+
+/// One open connection in the count of its server.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    open: Arc<AtomicU32>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The kept connections of one worker.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    /// By number of the server.
+    pools: RefCell<Vec<Option<Pool>>>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    kept: Vec<Kept>,
+    open: Arc<AtomicU32>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    peer: Peer,
+    slot: Slot,
+    until: Instant,
+}
+
+impl Pools {
+    /// No connections.
+    pub(crate) const fn new() -> Self {
+        Self { pools: RefCell::new(Vec::new()) }
+    }
+
+    /// A kept connection that is good for use, if there is one.
+    pub(crate) fn take(&self, server: ServerId) -> Option<Connection> {
+        let mut pools = self.pools.borrow_mut();
+        let pool = pools.get_mut(server.index())?.as_mut()?;
+        while let Some(Kept { mut peer, slot, .. }) = pool.kept.pop() {
+            if peer.socket.is_quiet() {
+                return Some(Connection { peer, reused: true, slot });
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection on which the next message may follow, until `until`.
+    pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
+        let Connection { peer, slot, .. } = connection;
+        let mut pools = self.pools.borrow_mut();
+        if let Some(Some(pool)) = pools.get_mut(server.index()) {
+            pool.kept.push(Kept { peer, slot, until });
+        }
+    }
+
+    /// The right to open one more connection; none if `max` are open.
+    pub(crate) fn slot(&self, shared: &Shared, server: ServerId, max: u32) -> Option<Slot> {
+        let mut pools = self.pools.borrow_mut();
+        if pools.len() <= server.index() {
+            pools.resize_with(server.index() + 1, || None);
+        }
+        let pool = pools[server.index()].get_or_insert_with(|| Pool {
+            kept: Vec::new(),
+            open: shared.open_connections(server),
+        });
+        let open = |count| (count < max).then_some(count + 1);
+        pool.open.fetch_update(Relaxed, Relaxed, open).ok()?;
+        Some(Slot { open: pool.open.clone() })
+    }
+
+    /// Closes what has been kept for too long or has been closed by its server.
+    pub(crate) fn sweep(&self, now: Instant) {
+        for pool in self.pools.borrow_mut().iter_mut().flatten() {
+            pool.kept.retain_mut(|kept| now < kept.until && kept.peer.socket.is_quiet());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, net::TcpListener};
+
+    use loadline_core::{ledger::Ledger, time::Duration};
+
+    use super::*;
+
+    fn server() -> (TcpListener, SocketAddr, ServerId) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let id = Ledger::default().server("web", "near", address).id();
+        (listener, address, id)
+    }
+
+    /// Pools that know a server, and a slot of it.
+    fn pools(id: ServerId) -> (Pools, Slot) {
+        let open = Arc::new(AtomicU32::new(1));
+        let slot = Slot { open: open.clone() };
+        let pools = Pools::new();
+        let mut known = pools.pools.borrow_mut();
+        known.resize_with(id.index() + 1, || None);
+        known[id.index()] = Some(Pool { kept: Vec::new(), open });
+        drop(known);
+        (pools, slot)
+    }
+
+    const LATER: Instant = Instant::NEVER;
+
+    #[test]
+    fn a_kept_connection_is_used_again_unless_it_is_too_old() {
+        let (listener, address, id) = server();
+        let (pools, slot) = pools(id);
+        let connection = Connection::open(address, slot).unwrap();
+        let _accepted = listener.accept().unwrap();
+        pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
+        let connection = pools.take(id).expect("kept");
+        assert!(connection.reused);
+        pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
+        pools.sweep(Instant::ZERO + Duration::from_secs(1));
+        assert!(pools.take(id).is_none());
+    }
+
+    #[test]
+    fn a_connection_on_which_something_happened_is_not_used_again() {
+        let (listener, address, id) = server();
+        let (pools, slot) = pools(id);
+        let open = slot.open.clone();
+        let connection = Connection::open(address, slot).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
+        pools.keep(id, connection, LATER);
+        assert!(pools.take(id).is_none());
+        assert_eq!(open.load(Relaxed), 0, "its slot is free");
+    }
+}

@@ -1,0 +1,122 @@
+//! A request as the exchange needs it: what to send, what is still to come, and what was asked.
+//!
+//! Everything is taken from the head at once, so that neither the head's table nor the client's
+//! bytes are kept while a server thinks.
+
+use std::net::SocketAddr;
+
+use loadline_core::{fleet::HashKey, time::Instant};
+use loadline_http1::{
+    BodyReader, ClientLines, Method, ParseError, RequestHead, RequestOptions, Version,
+    write_request,
+};
+
+use crate::{
+    buffer::Buffer,
+    random::hash,
+    view::{Desk, Entrance, View},
+    worker::Worker,
+};
+
+/// A request that is to be answered.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The head for the server, and the part of the body that came with the client's.
+    pub(crate) text: Vec<u8>,
+    /// The body beyond [`Request::text`].
+    pub(crate) body: BodyReader,
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    /// Whether the client wants to use the connection again.
+    pub(crate) keep_alive: bool,
+    /// Whether the client asks for another protocol.
+    pub(crate) upgrade: bool,
+    /// Whether [`Request::text`] is all of it, so that it can be sent again.
+    pub(crate) is_whole: bool,
+    /// What a consistent hash goes by.
+    pub(crate) key: u64,
+    /// When its head was complete.
+    pub(crate) received: Instant,
+    /// What the access log says of it.
+    pub(crate) asked: Option<Box<Asked>>,
+}
+
+/// Method and target as the client wrote them.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) target: String,
+}
+
+/// The client's side of a request that is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From<'a> {
+    pub(crate) address: SocketAddr,
+    pub(crate) lines: &'a ClientLines,
+}
+
+impl Request {
+    /// Takes a request whose head is complete out of `buffer`, which keeps what follows it.
+    ///
+    /// # Errors
+    /// If the part of the body that came with the head breaks a rule.
+    pub(crate) fn take(
+        worker: &Worker,
+        (view, entrance): (&View, &Entrance),
+        head: &RequestHead,
+        buffer: &mut Buffer,
+        from: From<'_>,
+    ) -> Result<Self, ParseError> {
+        let bytes = buffer.filled();
+        let upgrade = head.upgrade();
+        let mut text = worker.buffers.take_text();
+        let options = RequestOptions { upgrade, ..RequestOptions::default() };
+        write_request(&mut text, bytes, head, from.lines, options);
+        let mut body = BodyReader::new(head.framing());
+        let early = &bytes[head.head_len()..];
+        let early = &early[..body.feed(early)?.consumed];
+        text.extend_from_slice(early);
+        let request = Self {
+            is_whole: body.is_finished(),
+            text,
+            body,
+            method: head.method(),
+            version: head.version(),
+            keep_alive: head.keep_alive(),
+            upgrade,
+            key: key(&view.desks[entrance.service], head, bytes, from.address),
+            received: worker.shared.clock.now(),
+            asked: worker.shared.log.as_ref().map(|_| Asked::take(head, bytes)),
+        };
+        let used = head.head_len() + early.len();
+        buffer.consume(used);
+        Ok(request)
+    }
+
+    /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.is_whole && self.method.is_idempotent()
+    }
+}
+
+impl Asked {
+    #[cold]
+    fn take(head: &RequestHead, bytes: &[u8]) -> Box<Self> {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        Box::new(Self { method: text(head.method_text(bytes)), target: text(head.target(bytes)) })
+    }
+}
+
+/// The hash of what the service hashes; 0 where its policy does not.
+fn key(desk: &Desk, head: &RequestHead, bytes: &[u8], client: SocketAddr) -> u64 {
+    let of_client = || match client.ip().to_canonical() {
+        std::net::IpAddr::V4(address) => hash(&address.octets()),
+        std::net::IpAddr::V6(address) => hash(&address.octets()),
+    };
+    match &desk.hash {
+        None => 0,
+        Some(HashKey::ClientAddress) => of_client(),
+        Some(HashKey::Path) => hash(head.path(bytes)),
+        Some(HashKey::Header(name)) => head.fields().get(bytes, name).map_or_else(of_client, hash),
+    }
+}

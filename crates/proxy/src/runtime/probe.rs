@@ -1,0 +1,167 @@
+//! One active health check: a TCP connect, or a GET over it.
+//!
+//! A check uses a connection of its own and measures the round trip by its connect.
+
+use std::{net::SocketAddr, time::Instant};
+
+use loadline_core::{
+    fleet::{HealthCheck, Probe},
+    time::Duration,
+};
+use loadline_http1::{
+    BuildError, Framing, MessageBuilder, Method, ParseError, ResponseHead, Status, lenient_status,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+/// Why a check failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// Not finished in the time the check allows.
+    #[error("no answer in {0}")]
+    Timeout(Duration),
+    /// The connection could not be opened, or broke.
+    #[error("{0}")]
+    Connection(#[from] std::io::Error),
+    /// The path or the host of the check cannot be put into a request.
+    #[error("the check cannot be sent: {0}")]
+    Request(#[from] BuildError),
+    /// Not an HTTP answer.
+    #[error("not an HTTP answer: {0}")]
+    Answer(#[from] ParseError),
+    /// Closed before the head of the answer was whole.
+    #[error("closed before the answer was whole")]
+    Closed,
+    /// An answer, but not 2xx or 3xx.
+    #[error("answered {0}")]
+    Status(u16),
+}
+
+/// Checks a server; gives the round-trip time of the connect.
+///
+/// # Errors
+/// [`ProbeError`] where the server does not pass.
+pub async fn probe(address: SocketAddr, check: &HealthCheck) -> Result<Duration, ProbeError> {
+    let attempt = timeout(check.timeout.to_std(), attempt(address, check));
+    attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))
+}
+
+async fn attempt(address: SocketAddr, check: &HealthCheck) -> Result<Duration, ProbeError> {
+    let started = Instant::now();
+    let mut stream = TcpStream::connect(address).await?;
+    let round_trip = Duration::from_std(started.elapsed());
+    if let Probe::Http { path, host } = &check.probe {
+        let own = address.to_string();
+        stream.write_all(&request(path, host.as_deref().unwrap_or(&own))?).await?;
+        match status(&mut stream, check.lenient).await? {
+            200..=399 => {}
+            other => return Err(ProbeError::Status(other)),
+        }
+    }
+    Ok(round_trip)
+}
+
+fn request(path: &str, host: &str) -> Result<Vec<u8>, BuildError> {
+    let mut request = Vec::with_capacity(256);
+    MessageBuilder::request(&mut request, "GET", path, host)?
+        .field("User-Agent", "loadline-health")?
+        .field("Connection", "close")?
+        .finish(Framing::None);
+    Ok(request)
+}
+
+async fn status(stream: &mut TcpStream, lenient: bool) -> Result<u16, ProbeError> {
+    let mut head = ResponseHead::default();
+    let mut bytes = Vec::with_capacity(1024);
+    loop {
+        let read = stream.read_buf(&mut bytes).await?;
+        match head.parse(&bytes, Method::Get) {
+            Ok(Status::Complete(_)) => return Ok(head.status()),
+            Ok(Status::Partial) if read > 0 => {}
+            Ok(Status::Partial) | Err(_) if read == 0 && lenient => {
+                return lenient_status(&bytes).ok_or(ProbeError::Closed);
+            }
+            Ok(Status::Partial) => return Err(ProbeError::Closed),
+            Err(error) if !lenient => return Err(error.into()),
+            // A sloppy server's line ends do not parse; its status line decides at the end.
+            Err(_) if bytes.len() < ANSWER_MAX => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A lenient check reads no further than this.
+const ANSWER_MAX: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    fn check(probe: Probe, lenient: bool) -> HealthCheck {
+        HealthCheck {
+            probe,
+            interval: Duration::from_secs(1),
+            fast_interval: Duration::from_secs(1),
+            timeout: Duration::from_millis(300),
+            rise: 1,
+            fall: 1,
+            lenient,
+        }
+    }
+
+    fn http() -> Probe {
+        Probe::Http { path: "/health-check".into(), host: None }
+    }
+
+    /// A server that reads a request, answers these bytes and closes.
+    async fn answering(answer: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await.unwrap();
+            stream.write_all(answer).await.unwrap();
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_2xx_or_3xx_passes_and_anything_else_is_named() {
+        for status in ["200 OK", "302 Found"] {
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").leak();
+            let address = answering(answer.as_bytes()).await;
+            assert!(probe(address, &check(http(), false)).await.is_ok(), "{status}");
+        }
+        let address = answering(b"HTTP/1.1 503 Busy\r\n\r\n").await;
+        let failed = probe(address, &check(http(), false)).await.unwrap_err();
+        assert_eq!(failed.to_string(), "answered 503");
+        let address = answering(b"SSH-2.0-OpenSSH\r\n").await;
+        assert!(matches!(probe(address, &check(http(), false)).await, Err(ProbeError::Answer(_))));
+    }
+
+    #[tokio::test]
+    async fn the_tutorials_server_passes_only_where_the_check_is_lenient() {
+        const TUTORIAL: &[u8] = b"HTTP/1.0 200 OK\r\nServer: BaseHTTP/0.3 Python/2.7.13\r\n";
+        let address = answering(TUTORIAL).await;
+        assert!(matches!(probe(address, &check(http(), false)).await, Err(ProbeError::Closed)));
+        let address = answering(TUTORIAL).await;
+        assert!(probe(address, &check(http(), true)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_accepts_and_says_nothing_fails_in_time_but_passes_a_tcp_check() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let failed = probe(address, &check(http(), false)).await.unwrap_err();
+        assert_eq!(failed.to_string(), "no answer in 300ms");
+        assert!(probe(address, &check(Probe::Tcp, false)).await.is_ok());
+        drop(listener);
+        let refused = probe(address, &check(Probe::Tcp, false)).await;
+        assert!(matches!(refused, Err(ProbeError::Connection(_))));
+    }
+}

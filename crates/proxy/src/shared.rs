@@ -1,0 +1,140 @@
+//! What the workers share: the plan, the queues, and where counts and inputs go.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use arc_swap::{ArcSwap, cache::Cache};
+use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    access_log::Log,
+    clock::Clock,
+    engine::StartError,
+    queue::Queue,
+    tally::{Registry, Tallies},
+};
+
+/// The state that all workers of a process share.
+#[derive(Debug)]
+pub struct Shared {
+    plan: Arc<ArcSwap<Plan>>,
+    inputs: UnboundedSender<Input>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Registry,
+    pub(crate) log: Option<Log>,
+    queues: Mutex<BTreeMap<String, Arc<Queue>>>,
+    /// Open connections by server.
+    open: Mutex<Vec<Arc<AtomicU32>>>,
+    stage: AtomicU8,
+}
+
+/// A worker's own copy of the plan, renewed when it is looked at.
+pub(crate) type PlanCache = Cache<Arc<ArcSwap<Plan>>, Arc<Plan>>;
+
+/// How far the process is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// It takes traffic.
+    Serving,
+    /// It takes no more connections and lets requests end.
+    Draining,
+    /// It cuts what is left.
+    Stopped,
+}
+
+impl Shared {
+    /// The state for workers that begin with `plan`. Servers that fail requests are reported to
+    /// `inputs`. `clock` is the one by which the plan was made.
+    ///
+    /// # Errors
+    /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened.
+    pub fn new(
+        plan: Arc<Plan>,
+        inputs: UnboundedSender<Input>,
+        clock: Clock,
+    ) -> Result<Arc<Self>, StartError> {
+        let target = plan.fleet.edge.access_log.clone();
+        let log = target.as_ref().map(Log::open).transpose();
+        let log = log.map_err(|source| StartError::AccessLog { target, source })?;
+        Ok(Arc::new(Self {
+            plan: Arc::new(ArcSwap::new(plan)),
+            inputs,
+            clock,
+            registry: Registry::default(),
+            log,
+            queues: Mutex::default(),
+            open: Mutex::default(),
+            stage: AtomicU8::new(Stage::Serving as u8),
+        }))
+    }
+
+    /// Decides requests by `plan` from now on. Requests that wait are decided anew.
+    pub fn publish(&self, plan: Arc<Plan>) {
+        self.plan.store(plan);
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.values().for_each(|queue| queue.notify());
+    }
+
+    /// Stops accepting connections, and closes each one after the answer it is waiting for.
+    pub fn drain(&self) {
+        self.stage.fetch_max(Stage::Draining as u8, Relaxed);
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Tallies {
+        let log_lines_dropped = self.log.as_ref().map_or(0, Log::dropped);
+        Tallies { services: self.registry.sums(), log_lines_dropped }
+    }
+
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.plan.load_full()
+    }
+
+    pub(crate) fn plan_cache(&self) -> PlanCache {
+        Cache::new(self.plan.clone())
+    }
+
+    /// Cuts every connection that is left.
+    pub(crate) fn stop(&self) {
+        self.stage.store(Stage::Stopped as u8, Relaxed);
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Relaxed) {
+            0 => Stage::Serving,
+            1 => Stage::Draining,
+            _ => Stage::Stopped,
+        }
+    }
+
+    /// Tells the controller that a server failed so many requests in a row.
+    pub(crate) fn report_failing(&self, server: ServerId, errors_in_a_row: u32) {
+        // The controller is gone only when the process stops.
+        let _ = self.inputs.send(Input::Failing { server, errors_in_a_row });
+    }
+
+    /// The queue of a service, which outlives any plan.
+    pub(crate) fn queue(&self, service: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.entry(service.to_owned()).or_insert_with(|| Arc::new(Queue::new()));
+        queue.clone()
+    }
+
+    /// The count of open connections to a server, over all workers.
+    pub(crate) fn open_connections(&self, server: ServerId) -> Arc<AtomicU32> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() <= server.index() {
+            open.resize_with(server.index() + 1, Arc::default);
+        }
+        open[server.index()].clone()
+    }
+}

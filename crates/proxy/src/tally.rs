@@ -1,0 +1,172 @@
+//! Counters: how requests ended, by service.
+//!
+//! Each worker counts in cells of its own, which it alone writes: a relaxed load, an addition and
+//! a relaxed store, no locked instruction. Whoever wants the figures adds the workers up.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use loadline_core::ending::Ending;
+
+/// What has been counted so far, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// By name of the service, removed services included.
+    pub services: BTreeMap<String, ServiceTally>,
+    /// Access log lines that were given up because the writer did not keep up.
+    pub log_lines_dropped: u64,
+}
+
+impl Tallies {
+    /// How many requests of all services ended like this.
+    #[must_use]
+    pub fn count(&self, ending: Ending) -> u64 {
+        self.services.values().map(|tally| tally.count(ending)).sum()
+    }
+
+    /// How many requests have ended.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.services.values().map(ServiceTally::requests).sum()
+    }
+}
+
+/// What has been counted of one service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceTally {
+    /// Requests by how they ended, in the order of [`Ending::ALL`].
+    pub endings: [u64; ENDINGS],
+    /// Requests by the class of the status their client was told, 1xx (tunnels) to 5xx; those
+    /// that were told none are in no class.
+    pub statuses: [u64; 5],
+    /// Requests sent to a group other than the nearest.
+    pub overflowed: u64,
+    /// Further attempts after a failed one.
+    pub retries: u64,
+    /// Requests that waited for capacity.
+    pub queued: u64,
+    /// Time from the head of the request to the end of the answer, summed, in nanoseconds.
+    pub nanos: u64,
+}
+
+impl ServiceTally {
+    /// How many requests ended like this.
+    #[must_use]
+    pub fn count(&self, ending: Ending) -> u64 {
+        self.endings[ending as usize]
+    }
+
+    /// How many requests have ended.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.endings.iter().sum()
+    }
+}
+
+/// Counters of one service that one worker writes and anybody reads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Cells {
+    endings: [Count; ENDINGS],
+    statuses: [Count; 5],
+    pub(crate) overflowed: Count,
+    pub(crate) retries: Count,
+    pub(crate) queued: Count,
+    pub(crate) nanos: Count,
+}
+
+impl Cells {
+    /// Counts the end of a request. `status` is what the client was told, 0 for nothing.
+    pub(crate) fn end(&self, ending: Ending, status: u16) {
+        self.endings[ending as usize].add(1);
+        if let Some(class) = self.statuses.get(usize::from(status / 100).wrapping_sub(1)) {
+            class.add(1);
+        }
+    }
+
+    fn add_to(&self, tally: &mut ServiceTally) {
+        for (sum, count) in tally.endings.iter_mut().zip(&self.endings) {
+            *sum += count.get();
+        }
+        for (sum, count) in tally.statuses.iter_mut().zip(&self.statuses) {
+            *sum += count.get();
+        }
+        tally.overflowed += self.overflowed.get();
+        tally.retries += self.retries.get();
+        tally.queued += self.queued.get();
+        tally.nanos += self.nanos.get();
+    }
+}
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Adds `n`. Only the owning worker may.
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Every worker's cells.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    cells: Mutex<BTreeMap<String, Vec<Arc<Cells>>>>,
+}
+
+impl Registry {
+    /// New cells for `service`. A worker asks once for each service it comes to know.
+    pub(crate) fn enlist(&self, service: &str) -> Arc<Cells> {
+        let cells = Arc::new(Cells::default());
+        let mut registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.entry(service.to_owned()).or_default().push(cells.clone());
+        cells
+    }
+
+    /// The sums.
+    pub(crate) fn sums(&self) -> BTreeMap<String, ServiceTally> {
+        let registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = |cells: &Vec<Arc<Cells>>| {
+            let mut tally = ServiceTally::default();
+            cells.iter().for_each(|cells| cells.add_to(&mut tally));
+            tally
+        };
+        registered.iter().map(|(name, cells)| (name.clone(), sum(cells))).collect()
+    }
+}
+
+/// How many endings there are.
+const ENDINGS: usize = Ending::ALL.len();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sums_are_over_all_workers_and_by_service() {
+        let registry = Registry::default();
+        let (one, two) = (registry.enlist("web"), registry.enlist("web"));
+        let other = registry.enlist("api");
+        one.end(Ending::Complete, 200);
+        two.end(Ending::Complete, 404);
+        two.end(Ending::ClientGone, 0);
+        other.end(Ending::Shed, 503);
+
+        let tallies = Tallies { services: registry.sums(), log_lines_dropped: 0 };
+        let web = &tallies.services["web"];
+        assert_eq!(web.count(Ending::Complete), 2);
+        assert_eq!(web.statuses, [0, 1, 0, 1, 0]);
+        assert_eq!((web.requests(), tallies.requests()), (3, 4));
+        assert_eq!(tallies.count(Ending::Shed), 1);
+    }
+}

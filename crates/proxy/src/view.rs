@@ -1,0 +1,139 @@
+//! A worker's view of one plan: the plan, and what the worker needs beside it, looked up once.
+//!
+//! A request keeps its view from its head to its end, so that indices into the plan stay true
+//! whatever is published meanwhile.
+
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+
+use loadline_core::{
+    fleet::{ClientTimeouts, Forwarded, HashKey, Listener, Service},
+    plan::{Plan, ServicePlan},
+};
+use loadline_http1::{ForwardRules, HeadLimits, RequestHead, ResponseHead};
+
+use crate::{queue::Queue, tally::Cells};
+
+/// What one worker knows of one plan.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) plan: Arc<Plan>,
+    /// In the order of the services of the plan.
+    pub(crate) desks: Vec<Desk>,
+    /// In the order of the listeners of the plan.
+    entrances: Vec<Entrance>,
+}
+
+/// What goes with a service.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) queue: Arc<Queue>,
+    /// What is hashed, where the policy hashes.
+    pub(crate) hash: Option<HashKey>,
+    /// Whether answers are searched for reports of utilization.
+    pub(crate) reads_load: bool,
+}
+
+impl Desk {
+    /// The desk of `service`.
+    pub(crate) fn new(service: &Service, cells: Arc<Cells>, queue: Arc<Queue>) -> Self {
+        let hash = service.policy.hashes().then(|| service.hash.clone());
+        let reads_load = service.groups.iter().any(|group| {
+            group.capacity.max_utilization.is_some()
+                || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
+        });
+        Self { cells, queue, hash, reads_load }
+    }
+}
+
+/// What goes with a listener. Heads are kept for use by one message after another.
+#[derive(Debug)]
+#[expect(clippy::vec_box, reason = "a waiting task holds a pointer rather than the whole head")]
+pub(crate) struct Entrance {
+    bind: SocketAddr,
+    /// Index into the services of the plan.
+    pub(crate) service: usize,
+    pub(crate) timeouts: ClientTimeouts,
+    pub(crate) limits: HeadLimits,
+    pub(crate) rules: ForwardRules,
+    max_connections: u32,
+    requests: RefCell<Vec<Box<RequestHead>>>,
+    responses: RefCell<Vec<Box<ResponseHead>>>,
+}
+
+impl Entrance {
+    fn new(listener: &Listener) -> Self {
+        let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
+        Self {
+            bind: listener.bind,
+            service: listener.service,
+            timeouts: listener.timeouts,
+            limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
+            rules: rules(listener.forwarded),
+            max_connections: listener.max_connections,
+            requests: RefCell::default(),
+            responses: RefCell::default(),
+        }
+    }
+
+    /// The most client connections at a time.
+    pub(crate) fn max_connections(&self) -> u32 {
+        self.max_connections
+    }
+
+    pub(crate) fn take_request_head(&self) -> Box<RequestHead> {
+        let kept = self.requests.borrow_mut().pop();
+        kept.unwrap_or_else(|| Box::new(RequestHead::new(self.limits)))
+    }
+
+    pub(crate) fn give_request_head(&self, head: Box<RequestHead>) {
+        self.requests.borrow_mut().push(head);
+    }
+
+    pub(crate) fn take_response_head(&self) -> Box<ResponseHead> {
+        let kept = self.responses.borrow_mut().pop();
+        kept.unwrap_or_else(|| Box::new(ResponseHead::new(self.limits)))
+    }
+
+    pub(crate) fn give_response_head(&self, mut head: Box<ResponseHead>) {
+        head.reset();
+        self.responses.borrow_mut().push(head);
+    }
+}
+
+impl View {
+    /// The view of `plan` with these desks.
+    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>) -> Rc<Self> {
+        let entrances = plan.fleet.listeners.iter().map(Entrance::new).collect();
+        Rc::new(Self { plan, desks, entrances })
+    }
+
+    /// What goes with the listener at `index`, if it still is the one at `bind`.
+    pub(crate) fn entrance(&self, index: usize, bind: SocketAddr) -> Option<&Entrance> {
+        self.entrances.get(index).filter(|entrance| entrance.bind == bind)
+    }
+
+    /// How requests for a service are decided.
+    pub(crate) fn service(&self, index: usize) -> &ServicePlan {
+        &self.plan.services[index]
+    }
+
+    /// The longest head a listener takes, in bytes.
+    pub(crate) fn longest_head(&self) -> usize {
+        self.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
+    }
+}
+
+fn rules(forwarded: Forwarded) -> ForwardRules {
+    let (x_forwarded, rfc7239) = match forwarded {
+        Forwarded::XForwarded => (true, false),
+        Forwarded::Rfc7239 => (false, true),
+        Forwarded::Off => (false, false),
+    };
+    ForwardRules {
+        x_forwarded,
+        x_forwarded_host: x_forwarded,
+        forwarded: rfc7239,
+        ..ForwardRules::default()
+    }
+}
