@@ -52,10 +52,14 @@ impl PeakLatency {
         self.nanos.store(next, Relaxed);
     }
 
-    /// The value; zero before the first sample.
+    /// The value as it would be at `now` if answers had been immediate since the last; zero before
+    /// the first sample. A server that once stalled is given nothing while others are faster: it
+    /// must be forgiven with time alone, or it would never show that it has recovered.
     #[must_use]
-    pub fn get(&self) -> Duration {
-        Duration::from_nanos(self.nanos.load(Relaxed))
+    pub fn at(&self, now: Instant) -> Duration {
+        let value = self.nanos.load(Relaxed);
+        let idle = now.as_nanos().saturating_sub(self.at.load(Relaxed));
+        Duration::from_nanos((value - decayed(value, idle)).max(value.min(1)))
     }
 }
 
@@ -125,15 +129,24 @@ mod tests {
         let mut now = Instant::ZERO + MS(1);
         peak.record(now, MS(10));
         peak.record(now, MS(500));
-        assert_eq!(peak.get(), MS(500));
+        assert_eq!(peak.at(now), MS(500));
         now = now + Duration::from_secs(1);
         peak.record(now, MS(10));
-        assert!(peak.get() > MS(400), "{}", peak.get());
+        assert!(peak.at(now) > MS(400), "{}", peak.at(now));
         for _ in 0..100 {
             now = now + Duration::from_secs(1);
             peak.record(now, MS(10));
         }
-        assert!(peak.get() < MS(12), "{}", peak.get());
+        assert!(peak.at(now) < MS(12), "{}", peak.at(now));
+    }
+
+    #[test]
+    fn a_peak_that_is_never_followed_by_a_sample_is_forgiven_but_not_unknown() {
+        let peak = PeakLatency::default();
+        assert_eq!(peak.at(Instant::ZERO), Duration::ZERO);
+        peak.record(Instant::ZERO, Duration::from_secs(5));
+        assert!(peak.at(Instant::ZERO + Duration::from_secs(90)) < MS(600));
+        assert!(peak.at(Instant::NEVER) > Duration::ZERO);
     }
 
     #[test]

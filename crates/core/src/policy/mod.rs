@@ -85,7 +85,7 @@ impl Chooser {
             Self::Random(policy) => policy.choose(servers, draw, open),
             Self::LeastRequests(policy) => policy.choose(servers, draw, open),
             Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
-            Self::PeakEwma(policy) => policy.choose(servers, draw, open),
+            Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
             Self::LowestLatency => lowest_latency::choose(servers, draw, open),
             Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
             Self::Maglev(policy) => policy.choose(servers, ask.key, open),

@@ -5,7 +5,7 @@
 //! `cost = peak_latency * (in_flight + 1) / weight`
 //!
 //! The [peak latency](crate::average::PeakLatency) follows a slow answer at once and forgets it
-//! over ten seconds. A server that has not answered yet costs nothing while it is idle, so that it
+//! over ten seconds, asked or not. A server that has not answered yet costs nothing while it is idle, so that it
 //! is tried, and more than any other while its first answer is awaited, so that a new server which
 //! hangs is not given every second request; between two such servers the less loaded is chosen.
 //!
@@ -19,6 +19,7 @@
 use crate::{
     plan::ServerPlan,
     policy::{draw::ByWeight, load, power_of_two::cheaper_of_two},
+    time::Instant,
 };
 
 /// The weights as a table.
@@ -35,15 +36,15 @@ impl PeakEwma {
     pub(super) fn choose<'a>(
         &self,
         servers: &'a [ServerPlan],
-        draw: u64,
+        (now, draw): (Instant, u64),
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        cheaper_of_two(&self.by_weight, servers, draw, open, cost)
+        cheaper_of_two(&self.by_weight, servers, draw, open, |server| cost(server, now))
     }
 }
 
-fn cost(server: &ServerPlan) -> f64 {
-    let peak = server.state.peak.get().as_nanos();
+fn cost(server: &ServerPlan, now: Instant) -> f64 {
+    let peak = server.state.peak.at(now).as_nanos();
     match (peak, server.state.in_flight()) {
         (0, 0) => 0.0,
         (0, _) => PENALTY * load(server),
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
     use crate::{
         policy::testing::{counts, everyone, load_with, servers},
-        time::{Duration, Instant},
+        time::Duration,
     };
 
     /// Two servers, so that every draw compares both; gives who is chosen.
@@ -70,7 +71,8 @@ mod tests {
         }
         load_with(&servers, &in_flight);
         let policy = PeakEwma::new(&servers);
-        let counts = counts(2, |draw| policy.choose(&servers, draw, everyone));
+        let counts =
+            counts(2, |draw| policy.choose(&servers, (Instant::from_nanos(1), draw), everyone));
         assert!(counts.contains(&0.0), "{latencies:?} {in_flight:?}: {counts:?}");
         usize::from(counts[0] == 0.0)
     }

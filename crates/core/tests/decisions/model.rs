@@ -20,7 +20,7 @@ const BURST: u32 = 4;
 const PLACES: u32 = 6;
 const QUEUE: u32 = 5;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Op {
     Arrive(u64),
     Finish(usize),
@@ -85,7 +85,7 @@ impl World {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Arrive(draw) => self.arrive(draw),
-            Op::Finish(n) => self.end(n, |permit, now| permit.finish(now)),
+            Op::Finish(n) => self.end(n, Permit::finish),
             Op::Abandon(n) => self.end(n, |permit, _| drop(permit)),
             Op::Fail(n) => self.fail(n),
             Op::LeaveQueue => drop(self.places.pop()),
