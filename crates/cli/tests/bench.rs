@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Output},
 };
 
@@ -14,18 +14,19 @@ fn server() -> SocketAddr {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().map(Result::unwrap) {
-            std::thread::spawn(move || {
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                let mut out = stream;
-                for line in lines.map_while(Result::ok) {
-                    if line.is_empty() && out.write_all(ANSWER).is_err() {
-                        break;
-                    }
-                }
-            });
+            std::thread::spawn(move || answer_all(stream));
         }
     });
     address
+}
+
+fn answer_all(mut stream: TcpStream) {
+    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    for _end_of_head in lines.map_while(Result::ok).filter(String::is_empty) {
+        if stream.write_all(ANSWER).is_err() {
+            break;
+        }
+    }
 }
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-Served-By: a\r\nContent-Length: 10\r\n\r\n0123456789";

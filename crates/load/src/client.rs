@@ -68,8 +68,8 @@ impl Client {
         }
     }
 
-    /// Sends the request, on `kept` if there is one (and it was open a moment ago), and reads the answer. What is left in `kept`
-    /// can be used again.
+    /// Sends the request, on `kept` if there is one, and reads the answer. What is left in `kept`
+    /// can be used again; it should have been open a moment ago.
     pub(crate) async fn fetch(&self, kept: &mut Option<Connection>) -> Result<Answer, Outcome> {
         let deadline = Instant::now() + self.timeout;
         if let Some(mut connection) = kept.take() {
