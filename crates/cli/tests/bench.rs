@@ -1,4 +1,5 @@
 //! `loadline bench` as people call it: what it prints, and its exit codes.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
