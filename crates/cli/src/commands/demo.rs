@@ -80,13 +80,14 @@ async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
 fn print(sections: &[Section], verdicts: &[Verdict]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     for section in sections {
-        writeln!(output, "\n{}\n", section.heading)?;
+        writeln!(output, "\n{}", section.heading)?;
         for block in &section.blocks {
             if let Block::Table(table) = block {
-                writeln!(output, "{table}")?;
+                write!(output, "\n  {}:\n{table}", table.caption)?;
             }
         }
     }
+    writeln!(output)?;
     verdicts.iter().try_for_each(|verdict| writeln!(output, "{verdict}"))?;
     output.flush()
 }

@@ -3,7 +3,7 @@
 use loadline_core::{
     record::{Latency, LoadRecord},
     time::Duration,
-    units::{Count, Rate},
+    units::Rate,
 };
 use loadline_report::{Verdict, millis};
 
@@ -47,23 +47,28 @@ fn one_server_row(record: &LoadRecord, published: published::Run, first: Duratio
     verdict("one server", rate, mean, target, mean >= first * PILED_UP)
 }
 
-/// (b) A region is flat well below what it carries, and overloaded well above.
+/// (b) A region is flat below what it carries, and overloaded above.
 pub(crate) fn one_region(records: &[LoadRecord]) -> Vec<Verdict> {
-    let at = |per_sec| records.iter().find(|record| rate(record) == Rate::per_sec(per_sec));
-    let (Some(base), Some(full), Some(over)) = (at(50), at(100), at(200)) else {
+    let at_full = |record: &&LoadRecord| rate(record) == MAX_RATE;
+    let Some(full) = records.iter().find(at_full).map(|record| record.response.mean) else {
         return Vec::new();
     };
-    let flat = |record: &LoadRecord| at_most("one region", record, SERVICE_TIME);
-    let least = full.response.mean * OVERLOAD;
-    let target = format!("at least {OVERLOAD} times {} at 100/s", millis(full.response.mean));
-    let mean = over.response.mean;
-    vec![flat(base), flat(full), verdict("one region", rate(over), mean, target, mean >= least)]
+    let row = |record: &LoadRecord| match rate(record) {
+        rate if rate <= EASILY_CARRIED => at_most("one region", record, FLAT_TENTHS),
+        rate if rate <= BARELY_CARRIED => at_most("one region", record, BARELY_TENTHS),
+        rate => {
+            let mean = record.response.mean;
+            let target = format!("at least {OVERLOAD} times {} at 100/s", millis(full));
+            verdict("one region", rate, mean, target, mean >= full * OVERLOAD)
+        }
+    };
+    records.iter().map(row).collect()
 }
 
 /// (c) Every run at twice the rate is about as fast as the one at the rate of one region.
 pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<Verdict> {
     let base = once.response.mean;
-    let mut verdicts = vec![at_most("two regions", once, SERVICE_TIME)];
+    let mut verdicts = vec![at_most("two regions", once, FLAT_TENTHS)];
     for (index, run) in runs.iter().enumerate() {
         let Latency { mean, max, .. } = run.response;
         let name = format!("two regions, {}, run {}", rate(run), index + 1);
@@ -79,18 +84,19 @@ pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<Verdict
 }
 
 /// (c) No run gave the near region more than its rate allows in the time of the run, plus its
-/// burst: the rate over 100 ms.
+/// burst: the rate over 100 ms. Told of the run that came nearest to that.
 pub(crate) fn near_capacity(runs: &[LoadRecord]) -> Verdict {
-    let burst = MAX_RATE * Duration::from_millis(100);
-    let allowed = |run: &LoadRecord| (MAX_RATE * run.elapsed).get() + burst.get();
-    let over = runs.iter().filter(|run| answered(run, NEAR) > allowed(run)).count();
-    let most = runs.iter().map(|run| answered(run, NEAR)).max().unwrap_or_default();
-    Verdict::new(
-        "two regions, requests to the near region in a run",
-        format!("at most {most}"),
-        format!("{MAX_RATE} x time of the run + {}", burst.get()),
-        over == 0 && most > 0,
-    )
+    let burst = (MAX_RATE * Duration::from_millis(100)).get();
+    let given = |run: &LoadRecord| {
+        (answered(run, NEAR), (MAX_RATE * run.elapsed).get() + burst, run.elapsed)
+    };
+    let room = |(near, allowed, _): &(u64, u64, Duration)| i128::from(*allowed) - i128::from(*near);
+    let tightest = runs.iter().map(given).min_by_key(room);
+    let (near, allowed, elapsed) = tightest.unwrap_or_default();
+    let name = "two regions, 200/s, requests to the near region";
+    let seconds = elapsed.as_secs_f64();
+    let target = format!("at most {allowed}: {MAX_RATE} for {seconds:.2} s, and {burst} at once");
+    Verdict::new(name, near.to_string(), target, near <= allowed && near > 0)
 }
 
 /// (d) Nothing fails, nothing hangs, and the far region takes over.
@@ -109,12 +115,7 @@ pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<Verdict> {
             format!("under {}", millis(HANGS)),
             slowest < HANGS && planned > 0,
         ),
-        Verdict::new(
-            name("answered near at the end"),
-            Count::new(from_near).get().to_string(),
-            "0",
-            from_near == 0,
-        ),
+        Verdict::new(name("answered near at the end"), from_near.to_string(), "0", from_near == 0),
     ]
 }
 
@@ -127,10 +128,12 @@ pub(crate) fn accounted(measured: &Measured) -> Verdict {
     Verdict::new("requests accounted for", ended.to_string(), planned.to_string(), whole)
 }
 
-fn at_most(what: &str, record: &LoadRecord, service_time: Duration) -> Verdict {
+/// At most so many tenths of the service time, and no failure.
+fn at_most(what: &str, record: &LoadRecord, tenths: u64) -> Verdict {
     let mean = record.response.mean;
-    let pass = mean * 2 <= service_time * 3 && record.outcomes.failed() == 0;
-    let target = format!("at most 1.5 times {}, no failure", millis(service_time));
+    let pass = mean * 10 <= SERVICE_TIME * tenths && record.outcomes.failed() == 0;
+    let times = tenths as f64 / 10.0;
+    let target = format!("at most {times} times {}, no failure", millis(SERVICE_TIME));
     verdict(what, rate(record), mean, target, pass)
 }
 
@@ -144,6 +147,14 @@ const LARGEST_CARRIED: Rate = Rate::per_sec(52);
 const NEARLY: f64 = 0.15;
 /// Published: 29 and 48 times. In the quick demo the pile has less time to grow: 7 times.
 const PILED_UP: u64 = 5;
+/// Three servers carry 158 per second: this is 82 % of it.
+const EASILY_CARRIED: Rate = Rate::per_sec(130);
+/// And this 95 %, where a hiccup of the machine leaves a queue that is long in going.
+const BARELY_CARRIED: Rate = Rate::per_sec(150);
+/// What counts as flat, in tenths of the service time.
+const FLAT_TENTHS: u64 = 15;
+/// What is allowed at 95 %.
+const BARELY_TENTHS: u64 = 30;
 /// Published: 10 times.
 const OVERLOAD: u64 = 4;
 /// Longer than a retry takes, shorter than a client's patience.
@@ -205,10 +216,12 @@ pub(crate) mod tests {
     #[test]
     fn an_overload_that_is_none_fails() {
         let (base, full) = (record(50, 39.0, 41.0), record(100, 40.0, 60.0));
-        let overloaded = [base.clone(), full.clone(), record(200, 371.0, 710.0)];
-        assert_eq!(passes(&one_region(&overloaded)), [true; 3]);
-        let healthy = [base, full, record(200, 159.0, 300.0)];
-        assert_eq!(passes(&one_region(&healthy)), [true, true, false]);
+        let barely = record(150, 90.0, 200.0);
+        let overloaded = [base.clone(), full.clone(), barely, record(200, 371.0, 710.0)];
+        assert_eq!(passes(&one_region(&overloaded)), [true; 4]);
+        let early = record(130, 90.0, 200.0);
+        let healthy = [base, full, early, record(200, 159.0, 300.0)];
+        assert_eq!(passes(&one_region(&healthy)), [true, true, false, false]);
     }
 
     /// Three of the five published runs are not what the demo promises; the last two are.

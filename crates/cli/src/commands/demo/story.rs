@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use loadline_core::{
     record::{LoadRecord, Series},
     time::Duration,
-    units::Rate,
+    units::{Rate, Ratio},
 };
 use loadline_report::{
     Block, Cell, Curve, Mark, Page, Pair, Pairs, Picture, PlotError, Section, Share, Table, Tone,
@@ -50,7 +50,9 @@ pub(crate) fn page(sections: Vec<Section>, verdicts: Vec<Verdict>) -> Page {
 fn one_server(measured: &Measured) -> Section {
     let headings =
         ["rate", "average", "x 10", "published", "maximum", "failed", "published", "verdict"];
-    let mut table = Table::new("One server, 500 requests as published", &headings);
+    let requests = measured.one_server.first().map_or(0, |record| record.planned);
+    let caption = format!("One server, {requests} requests at each rate (published: 500)");
+    let mut table = Table::new(caption, &headings);
     let verdicts = judge::one_server(&measured.one_server);
     let rows = measured.one_server.iter().zip(published::ONE_SERVER).zip(&verdicts);
     for ((record, published), verdict) in rows {
@@ -68,7 +70,7 @@ fn one_server(measured: &Measured) -> Section {
     let text = format!(
         "A server has {CORES} cores that take {} for a request, so it carries {} per second. \
          Beyond that nothing makes it faster: requests wait, longer with every request.",
-        SERVICE_TIME,
+        millis(SERVICE_TIME),
         carried(1),
     );
     Section {
@@ -81,9 +83,7 @@ fn one_region(measured: &Measured) -> Result<Section, PlotError> {
     let headings = ["rate", "average", "x 10", "published", "maximum", "failed", "verdict"];
     let mut table = Table::new("One region of three servers", &headings);
     let verdicts = judge::one_region(&measured.one_region);
-    for record in &measured.one_region {
-        let name = format!("one region, {}, average", rate(record));
-        let verdict = verdicts.iter().find(|verdict| verdict.name == name);
+    for (record, verdict) in measured.one_region.iter().zip(&verdicts) {
         table.push([
             rate(record).to_string().into(),
             millis(record.response.mean).into(),
@@ -91,7 +91,7 @@ fn one_region(measured: &Measured) -> Result<Section, PlotError> {
             published_region(rate(record)).into(),
             millis(record.response.max).into(),
             record.outcomes.failed().to_string().into(),
-            verdict.map_or_else(|| Cell::from(""), |verdict| Cell::Pass(verdict.pass)),
+            Cell::Pass(verdict.pass),
         ]);
     }
     let text = format!(
@@ -118,10 +118,11 @@ fn one_region(measured: &Measured) -> Result<Section, PlotError> {
 
 fn two_regions(measured: &Measured) -> Result<Section, PlotError> {
     let text = format!(
-        "A second region stands {DISTANCE} away, and each is given at most {MAX_RATE}. The proxy \
+        "A second region stands {} away, and each is given at most {MAX_RATE}. The proxy \
          counts every request against that rate, so the first request over it is the first that \
          goes far: the excess and no more, from the first second of the first run. The published \
-         system measures rates over intervals and needed three runs to settle."
+         system measures rates over intervals and needed three runs to settle.",
+        millis(DISTANCE),
     );
     Ok(Section {
         heading: "(c) Two regions of three servers, 100/s each".into(),
@@ -144,9 +145,9 @@ fn double_table(measured: &Measured) -> Table {
     // The first verdict is on the one run, then each of the five has two.
     let (once, runs) = verdicts.split_first().map_or((false, &[][..]), |(v, rest)| (v.pass, rest));
     let runs = runs.chunks(2).map(|both| both.iter().all(|verdict| verdict.pass));
-    let names = (1..).map(|number| format!("200/s, run {number}"));
+    let names = (1..).map(|number| format!("run {number}"));
     let rows = measured.double.iter().zip(published::TWO_REGIONS_DOUBLE).zip(runs).zip(names);
-    table.push(double_row("100/s".into(), &measured.once, published::TWO_REGIONS_ONCE, once));
+    table.push(double_row("at 100/s".into(), &measured.once, published::TWO_REGIONS_ONCE, once));
     for (((record, published), pass), name) in rows {
         table.push(double_row(name, record, published, pass));
     }
@@ -189,8 +190,9 @@ fn curve_table(measured: &Measured) -> Table {
 
 fn failover(measured: &Measured) -> Result<Section, PlotError> {
     let text = "Under 100/s the three near servers are killed (SIGKILL). Requests that were on \
-                their way to them are sent again, to a server that is alive; the near group falls \
-                below its share of healthy servers and yields to the far one."
+                their way to them are sent again, to another server; three further attempts are \
+                allowed, as many as there are servers near. The near group falls below its \
+                share of healthy servers and yields to the far one."
         .to_owned();
     let timeline = measured.timeline();
     let title = "The near region is killed: response time and shares by tenths of a second";
@@ -256,7 +258,7 @@ fn shares(measured: &Measured) -> Result<Picture, PlotError> {
 
 fn far_share(record: &LoadRecord) -> String {
     let (near, far) = (answered(record, NEAR), answered(record, FAR));
-    percent(loadline_core::units::Ratio::part(far, near + far))
+    percent(Ratio::part(far, near + far))
 }
 
 fn published_region(rate: Rate) -> String {

@@ -1,0 +1,96 @@
+//! `loadline demo` as people run it: what it prints, writes and leaves behind.
+//!
+//! Figures that depend on how busy the machine is may fail here without failing the test: then
+//! the demo has to say so, by its lines and by its exit status.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+fn demo(name: &str) -> (Command, PathBuf, PathBuf) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (page, json) = (folder.join("report.html"), folder.join("report.json"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(["demo", "--quick", "--report"]).arg(&page).arg("--json").arg(&json);
+    (command, page, json)
+}
+
+#[test]
+fn the_demo_judges_every_part_and_leaves_a_page_and_no_process() {
+    let (mut command, page, json) = demo("demo-whole");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("PASS ") || line.starts_with("FAIL "))
+        .collect();
+    assert!(lines.len() >= 20, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let failed = lines.iter().any(|line| line.starts_with("FAIL "));
+    assert_eq!(output.status.code(), Some(if failed { 3 } else { 0 }), "{text}");
+
+    // These hold however slow the machine is.
+    let exact = [
+        "near region killed, failed 0 of ",
+        "requests accounted for ",
+        "requests to the near region ",
+    ];
+    for name in exact {
+        let line = lines.iter().find(|line| line.contains(name));
+        assert!(line.is_some_and(|line| line.starts_with("PASS ")), "{name}: {text}");
+    }
+
+    let html = fs::read_to_string(page).unwrap();
+    assert_eq!(html.matches("<svg").count(), 8, "four pictures in two widths");
+    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(report["verdicts"].as_array().unwrap().len(), lines.len());
+    assert_eq!(report["pass"], !failed);
+    for run in report["runs"].as_array().unwrap() {
+        let target = run["record"]["target"].as_str().unwrap();
+        assert!(!listens(target), "a process still listens at {target}");
+    }
+}
+
+#[test]
+fn an_interrupted_demo_ends_at_once_with_all_it_started() {
+    let (mut command, _, _) = demo("demo-interrupted");
+    let mut demo = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut notices = BufReader::new(demo.stderr.take().unwrap());
+    // The third step begins when workers and proxies of the second are under load.
+    for _ in 0..3 {
+        notices.read_line(&mut String::new()).unwrap();
+    }
+    let children = children(demo.id());
+    assert!(children.len() >= 10, "9 workers, 2 proxies, load: {children:?}");
+    let told = Command::new("kill").args(["-s", "INT", &demo.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let mut rest = String::new();
+    // The children hold this end too: it ends when the last of them has.
+    notices.read_to_string(&mut rest).unwrap();
+    assert_eq!(demo.wait().unwrap().code(), Some(2));
+    assert!(rest.contains("interrupted"), "{rest}");
+}
+
+fn listens(url: &str) -> bool {
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    address.parse::<SocketAddr>().is_ok_and(|address| TcpStream::connect(address).is_ok())
+}
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<String> {
+    let is_child = |status: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line.is_some_and(|id| id.trim() == parent.to_string())
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let statuses = processes.map(|process| process.path().join("status"));
+    statuses
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .filter(|text| is_child(text))
+        .collect()
+}
