@@ -51,7 +51,7 @@ const RECHECK: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, future::poll_fn, pin::pin, task::Poll};
+    use std::cell::RefCell;
 
     use super::*;
 
@@ -63,15 +63,7 @@ mod tests {
             order.borrow_mut().push(name);
         };
         let first = queue.head().await;
-        let (mut a, mut b) = (pin!(wait("a")), pin!(wait("b")));
-        poll_fn(|cx| {
-            assert!(a.as_mut().poll(cx).is_pending() && b.as_mut().poll(cx).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        drop(first);
-        b.await;
-        assert_eq!(*order.borrow(), ["a"], "b is not polled until a has left");
-        a.await;
+        tokio::join!(wait("a"), wait("b"), async { drop(first) });
+        assert_eq!(*order.borrow(), ["a", "b"]);
     }
 }

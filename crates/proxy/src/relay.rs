@@ -55,7 +55,7 @@ impl Relay {
     /// A relay of the rest of a body of which `buffer` has been accepted and must go first.
     pub(crate) fn going_on(body: BodyReader, plain: bool, buffer: Option<Buffer>) -> Self {
         let over = body.is_finished() && buffer.is_none();
-        Self { body, plain, buffer, moved: false, over, bytes: 0 }
+        Self { body, plain, buffer, moved: true, over, bytes: 0 }
     }
 
     /// Makes bytes that came before the stream go first.
