@@ -140,11 +140,7 @@ fn table(table: &Table) -> Markup {
                 }
                 tbody {
                     @for row in &table.rows {
-                        tr {
-                            @for (index, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-                                (data(index, column, cell))
-                            }
-                        }
+                        tr { (cells(&table.columns, row)) }
                     }
                 }
             }
@@ -157,6 +153,11 @@ fn heading(column: &Column) -> Markup {
         "" => html! { td {} },
         text => html! { th scope="col" class=(side(column)) { (text) } },
     }
+}
+
+fn cells(columns: &[Column], row: &[Cell]) -> Markup {
+    let cells = columns.iter().zip(row).enumerate();
+    html! { @for (index, (column, cell)) in cells { (data(index, column, cell)) } }
 }
 
 /// The first cell of a row is its heading.

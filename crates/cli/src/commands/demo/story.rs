@@ -147,7 +147,7 @@ fn double_table(measured: &Measured) -> Table {
     let runs = runs.chunks(2).map(|both| both.iter().all(|verdict| verdict.pass));
     let names = (1..).map(|number| format!("run {number}"));
     let rows = measured.double.iter().zip(published::TWO_REGIONS_DOUBLE).zip(runs).zip(names);
-    table.push(double_row("at 100/s".into(), &measured.once, published::TWO_REGIONS_ONCE, once));
+    table.push(double_row("100/s".into(), &measured.once, published::TWO_REGIONS_ONCE, once));
     for (((record, published), pass), name) in rows {
         table.push(double_row(name, record, published, pass));
     }
@@ -237,13 +237,14 @@ fn curve(name: &str, tone: Tone, records: &[LoadRecord]) -> Curve {
 
 fn five_runs(measured: &Measured) -> Result<Picture, PlotError> {
     let ms = |time: Duration| (time * SCALE).as_millis_f64();
+    let requests = measured.double.first().map_or(0, |record| record.planned);
     let pair = |(published, record): (published::Run, &LoadRecord)| Pair {
         published: published.average,
         measured: ms(record.response.mean),
     };
     let pairs = Pairs {
         quantity: "average response time, ms (measured x 10)".into(),
-        each: "run of 500 requests at double rate".into(),
+        each: format!("run of {requests} requests at 200/s"),
         pairs: published::TWO_REGIONS_DOUBLE.into_iter().zip(&measured.double).map(pair).collect(),
         limit: Some((1.5 * ms(measured.once.response.mean), "1.5 times that at 100/s:".into())),
     };
