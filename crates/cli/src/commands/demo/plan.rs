@@ -35,7 +35,7 @@ impl Load {
 }
 
 impl Plan {
-    /// As published, 500 requests a run; 75 s.
+    /// As published, 500 requests a run; 62 s.
     pub(crate) fn full() -> Self {
         let curve = [(50, 250), (100, 500), (120, 500), (130, 500), (150, 500), (200, 500)];
         Self {

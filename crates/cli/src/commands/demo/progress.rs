@@ -49,4 +49,4 @@ impl Progress {
     }
 }
 
-const TEMPLATE: &str = "{elapsed:>4} {bar:24} {pos}/{len}  {msg}";
+const TEMPLATE: &str = "{elapsed:>4} {bar:16} {pos}/{len}  {wide_msg}";
