@@ -68,7 +68,7 @@ impl fmt::Display for Verdict {
             _ => "PASS",
         };
         let (name, target, unit) = (&self.name, self.target, self.unit);
-        write!(f, "{word} {name} {}{unit} ({target}{unit})", Figure(self.measured))?;
+        write!(f, "{word} {name} {}{unit} ({target}{unit})", target.told_apart(self.measured))?;
         self.flaw.as_ref().map_or(Ok(()), |flaw| write!(f, ": {flaw}"))
     }
 }
@@ -99,6 +99,21 @@ impl fmt::Display for Figure {
     }
 }
 
+impl Target {
+    fn limit(self) -> f64 {
+        match self {
+            Self::AtMost(limit) | Self::Wish(limit) => limit,
+        }
+    }
+
+    /// The measured figure, exact enough to be told from the limit that it missed by a hair.
+    fn told_apart(self, measured: f64) -> String {
+        let short = Figure(measured).to_string();
+        let looks_reached = short.parse().is_ok_and(|shown: f64| shown <= self.limit());
+        if looks_reached && measured > self.limit() { format!("{measured:.4}") } else { short }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +125,7 @@ mod tests {
         assert_eq!(line(0.76, Target::AtMost(0.75)), "FAIL small 0.76 (<= 0.75)");
         assert_eq!(line(8.0, Target::AtMost(0.0)), "FAIL small 8 (<= 0)");
         assert_eq!(line(1.2, Target::Wish(1.0)), "INFO small 1.20 (good is <= 1.00)");
+        assert_eq!(line(0.7004, Target::AtMost(0.7)), "FAIL small 0.7004 (<= 0.70)");
         let average = Verdict::new("average", 54.71, Target::AtMost(54.0)).unit(" ms");
         assert_eq!(average.to_string(), "FAIL average 54.7 ms (<= 54 ms)");
     }
