@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Err(error) => return commands::report_usage(&error),
     };
     start_log();
+    // Each connection is a descriptor, and a shell's default is a thousand.
+    if let Err(error) = loadline_load::raise_descriptor_limit() {
+        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+    }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),

@@ -1,0 +1,10 @@
+//! The binary as people run it: workers, a proxy, real clients, signals and exit codes.
+//!
+//! Every process listens on a port of the loopback that the kernel chose, is waited for by the
+//! line it prints when it is ready, and is stopped by its id.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+mod clients;
+mod counts;
+mod operation;
+mod process;

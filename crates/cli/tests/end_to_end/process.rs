@@ -1,0 +1,123 @@
+//! Processes of the binary under test.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+/// A worker or a proxy that is ready; killed where a test fails before it was stopped.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: String,
+}
+
+/// How a process ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) log: String,
+}
+
+impl Process {
+    /// Starts `loadline` with these arguments and waits for its first address.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut command = loadline(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let Some(address) = first.trim_end().strip_prefix("listening on ") else {
+            let ended = end(child);
+            panic!("{args:?} did not start: {first}{}", ended.log);
+        };
+        Self { child, address: address.to_owned() }
+    }
+
+    /// A test server that answers at once with 100 bytes.
+    pub(crate) fn fixed() -> Self {
+        Self::start(&["worker", "fixed", "--listen", "127.0.0.1:0"])
+    }
+
+    /// A proxy in front of these servers.
+    pub(crate) fn proxy(servers: &[&Self]) -> Self {
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0"];
+        servers.iter().for_each(|server| args.extend(["--to", &server.address]));
+        Self::start(&args)
+    }
+
+    /// The URL of a path on it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let told = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(told.unwrap().success());
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) fn wait(mut self) -> Ended {
+        let child = std::mem::replace(&mut self.child, idle());
+        end(child)
+    }
+
+    /// Asks it to stop and waits for it.
+    pub(crate) fn terminate(self) -> Ended {
+        self.signal("TERM");
+        self.wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail where the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// How requests ended, by the name of the ending, as the proxy tells when it stops.
+    pub(crate) fn endings(&self) -> BTreeMap<String, u64> {
+        let line = self.log.lines().find(|line| line.contains("stopped")).unwrap();
+        let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
+        pairs.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect()
+    }
+}
+
+/// The binary under test with these arguments; plain text in its log.
+pub(crate) fn loadline(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(args).env("NO_COLOR", "1").env_remove("RUST_LOG");
+    command
+}
+
+/// Runs a client to its end.
+pub(crate) fn run(program: &str, args: &[&str]) -> Output {
+    let output = Command::new(program).args(args).output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}; `make test` installs it"))
+}
+
+/// A file of its own for a test, removed with the target directory.
+pub(crate) fn file(name: &str, text: &str) -> PathBuf {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Relaxed);
+    let name = format!("{}-{number}-{name}", std::process::id());
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn end(mut child: Child) -> Ended {
+    let mut log = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    Ended { code: child.wait().unwrap().code(), log }
+}
+
+/// A process that has ended, to stand where another was taken out.
+fn idle() -> Child {
+    Command::new("true").spawn().unwrap()
+}

@@ -1,0 +1,224 @@
+//! Capacity: limits hold, the excess overflows, waits or is shed, and each has its name.
+
+use std::{
+    io::Write as _,
+    net::TcpStream,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{Capacity, Fleet, HealthCheck, PolicyKind, Probe, Then, WhenFull},
+    time::Duration,
+    units::Ratio,
+};
+
+use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head, nobody, until_closed, wait_until};
+
+/// A server that answers only when it is let, and knows how many requests it held at most.
+struct Gate {
+    server: Scripted,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Mutex<bool>,
+    opened: Condvar,
+    held: AtomicUsize,
+    held_most: AtomicUsize,
+}
+
+impl Gate {
+    fn new() -> Self {
+        let state = Arc::new(State::default());
+        let inner = state.clone();
+        let server = Scripted::new(move |mut stream, _| {
+            while head(&mut stream).is_some() {
+                let held = inner.held.fetch_add(1, Relaxed) + 1;
+                inner.held_most.fetch_max(held, Relaxed);
+                let closed = |open: &mut bool| !*open;
+                drop(inner.opened.wait_while(inner.open.lock().unwrap(), closed).unwrap());
+                inner.held.fetch_sub(1, Relaxed);
+                stream.write_all(OK).unwrap();
+            }
+        });
+        Self { server, state }
+    }
+
+    fn open(&self) {
+        *self.state.open.lock().unwrap() = true;
+        self.state.opened.notify_all();
+    }
+
+    fn holds(&self, count: usize) {
+        wait_until(|| self.state.held.load(Relaxed) == count, "the server to hold requests");
+    }
+}
+
+fn limited(gate: &Gate, when_full: WhenFull) -> Fleet {
+    let mut fleet = fleet(&[gate.server.address]);
+    fleet.services[0].when_full = when_full;
+    fleet.services[0].groups[0].capacity =
+        Capacity { max_in_flight: Some(2), ..Capacity::default() };
+    fleet
+}
+
+fn queue(timeout: Duration, length: u32) -> WhenFull {
+    WhenFull::Queue { timeout, length, then: Then::Shed }
+}
+
+/// A GET under way on a thread of its own.
+fn asking(proxy: &Proxy) -> JoinHandle<String> {
+    let mut stream = proxy.connect();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    thread::spawn(move || until_closed(&mut stream))
+}
+
+#[test]
+fn what_does_not_fit_is_shed_with_a_time_to_come_back() {
+    let gate = Gate::new();
+    let proxy = Proxy::of(limited(&gate, WhenFull::Shed));
+    let held = [asking(&proxy), asking(&proxy)];
+    gate.holds(2);
+    let shed = proxy.get();
+    assert!(shed.starts_with("HTTP/1.1 503 ") && shed.contains("Retry-After: "), "{shed}");
+    proxy.expect(Ending::Shed, 1);
+    gate.open();
+    held.map(|answer| assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 ")));
+}
+
+#[test]
+fn what_waits_is_served_in_turn_and_never_more_than_the_limit_at_once() {
+    let gate = Gate::new();
+    let proxy = Proxy::of(limited(&gate, queue(Duration::from_secs(5), 100)));
+    let asking: Vec<_> = (0..20).map(|_| asking(&proxy)).collect();
+    gate.holds(2);
+    gate.open();
+    for answer in asking {
+        assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 "));
+    }
+    assert_eq!(gate.state.held_most.load(Relaxed), 2);
+    proxy.expect(Ending::Complete, 20);
+}
+
+#[test]
+fn the_queue_has_a_length_and_a_time() {
+    let gate = Gate::new();
+    let proxy = Proxy::of(limited(&gate, queue(SHORT, 1)));
+    let held = [asking(&proxy), asking(&proxy)];
+    gate.holds(2);
+    let rest: Vec<_> = (0..2).map(|_| asking(&proxy)).collect();
+    for answer in rest {
+        let answer = answer.join().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: "));
+    }
+    let tallies = proxy.runtime.tallies();
+    assert_eq!((tallies.count(Ending::QueueFull), tallies.count(Ending::QueueTimeout)), (1, 1));
+    gate.open();
+    held.map(|answer| assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 ")));
+}
+
+#[test]
+fn a_client_that_leaves_the_queue_makes_room() {
+    let gate = Gate::new();
+    let proxy = Proxy::of(limited(&gate, queue(Duration::from_secs(5), 1)));
+    let held = [asking(&proxy), asking(&proxy)];
+    gate.holds(2);
+    let mut leaving = TcpStream::connect(proxy.address).unwrap();
+    leaving.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    wait_until(|| proxy.get().starts_with("HTTP/1.1 503 "), "the queue to be full");
+    drop(leaving);
+    let left = || proxy.runtime.tallies().count(Ending::ClientGone) == 1;
+    wait_until(left, "the client to be missed");
+    let next = asking(&proxy);
+    gate.open();
+    assert!(next.join().unwrap().starts_with("HTTP/1.1 200 "));
+    held.map(|answer| assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 ")));
+}
+
+#[test]
+fn the_excess_goes_to_the_next_group_and_comes_back() {
+    let (near, far) = (Gate::new(), Scripted::answering(OK));
+    let mut fleet = limited(&near, WhenFull::Shed);
+    let mut next = fleet.services[0].groups[0].clone();
+    next.name = "far".into();
+    next.region = "far".into();
+    next.rtt = Some(Duration::from_millis(30));
+    next.servers[0].address = far.address;
+    fleet.services[0].groups.push(next);
+    let proxy = Proxy::of(fleet);
+    let held = [asking(&proxy), asking(&proxy)];
+    near.holds(2);
+    (0..5).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
+    assert_eq!(proxy.runtime.tallies().services["web"].overflowed, 5);
+    near.open();
+    held.map(|answer| assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 ")));
+    (0..5).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
+    assert_eq!(proxy.runtime.tallies().services["web"].overflowed, 5, "near again");
+}
+
+#[test]
+fn with_every_server_down_requests_are_refused_by_name() {
+    let mut fleet = fleet(&[nobody()]);
+    fleet.services[0].health = Some(HealthCheck {
+        probe: Probe::Tcp,
+        interval: Duration::from_secs(60),
+        fast_interval: Duration::from_secs(60),
+        timeout: SHORT,
+        rise: 1,
+        fall: 1,
+        lenient: false,
+    });
+    let proxy = Proxy::of(fleet);
+    let down = || {
+        proxy.get();
+        proxy.runtime.tallies().count(Ending::NoServer) > 0
+    };
+    wait_until(down, "the check to fail");
+    assert!(proxy.get().starts_with("HTTP/1.1 503 "));
+}
+
+#[test]
+fn a_group_over_its_utilization_keeps_its_excess_out() {
+    const LOADED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\
+        endpoint-load-metrics: TEXT cpu_utilization=2.0\r\n\r\nok";
+    let (near, far) = (Scripted::answering(LOADED), Scripted::answering(OK));
+    let mut fleet = fleet(&[near.address]);
+    let group = &mut fleet.services[0].groups[0];
+    group.capacity.max_utilization = Some(Ratio::percent(50));
+    let mut next = group.clone();
+    next.name = "far".into();
+    next.rtt = Some(Duration::from_millis(30));
+    next.servers[0].address = far.address;
+    fleet.services[0].groups.push(next);
+    let proxy = Proxy::of(fleet);
+    let overflowed = || {
+        proxy.get();
+        proxy.runtime.tallies().services["web"].overflowed > 5
+    };
+    wait_until(overflowed, "the report to be heeded");
+}
+
+#[test]
+fn the_same_key_goes_to_the_same_server() {
+    let servers: Vec<Scripted> = (0..5).map(|_| Scripted::answering(OK)).collect();
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let mut fleet = fleet(&addresses);
+    fleet.services[0].policy = PolicyKind::Maglev;
+    fleet.services[0].hash = loadline_core::fleet::HashKey::Path;
+    let proxy = Proxy::of(fleet);
+    (0..10).for_each(|_| assert!(proxy.get().ends_with("ok")));
+    let used = servers.iter().filter(|server| server.connections() > 0).count();
+    assert_eq!(used, 1);
+    for path in 0..40 {
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        assert!(proxy.ask(request.as_bytes()).ends_with("ok"));
+    }
+    let used = servers.iter().filter(|server| server.connections() > 0).count();
+    assert_eq!(used, 5, "other keys go elsewhere");
+}

@@ -1,0 +1,116 @@
+//! Clients that are slow, vanish or ask too much.
+
+use std::{io::Write as _, sync::mpsc::channel, thread};
+
+use loadline_core::{ending::Ending, fleet::ClientTimeouts, time::Duration, units::Bytes};
+
+use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head, until_closed, wait_until};
+
+fn hurried() -> (Scripted, Proxy) {
+    let server = Scripted::answering(OK);
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts = ClientTimeouts { head: SHORT, idle: SHORT, keep_alive: SHORT };
+    (server, Proxy::of(fleet))
+}
+
+#[test]
+fn half_a_head_and_silence_gives_408() {
+    let (server, proxy) = hurried();
+    let answer = proxy.ask(b"GET / HTTP/1.1\r\nHo");
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("Connection: close\r\n"), "{answer}");
+    proxy.expect(Ending::ClientTimeout, 1);
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn a_head_that_drips_does_not_restart_its_time() {
+    let (_server, proxy) = hurried();
+    let mut client = proxy.connect();
+    let mut dripping = client.try_clone().unwrap();
+    thread::spawn(move || {
+        for byte in b"GET / HTTP/1.1\r\nX-Slow: ".iter().chain([b'y'; 400].iter()) {
+            if dripping.write_all(&[*byte]).is_err() {
+                return;
+            }
+            thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+    });
+    assert!(until_closed(&mut client).starts_with("HTTP/1.1 408 "));
+    proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn a_client_that_says_nothing_is_closed_without_a_word() {
+    let (_server, proxy) = hurried();
+    assert_eq!(until_closed(&mut proxy.connect()), "");
+}
+
+#[test]
+fn a_client_that_vanishes_in_its_body_is_counted_and_its_server_let_go() {
+    let (ended, seen) = channel();
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+        ended.send(()).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    let begun = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this";
+    client.write_all(begun).unwrap();
+    wait_until(|| server.connections() == 1, "the server to be asked");
+    drop(client);
+    seen.recv_timeout(crate::support::PATIENCE).unwrap();
+    proxy.expect(Ending::ClientGone, 1);
+}
+
+#[test]
+fn a_client_that_stops_in_its_body_gives_408() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let answer = proxy.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this");
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn a_head_over_the_limits_gives_431() {
+    let server = Scripted::answering(OK);
+    let mut small = fleet(&[server.address]);
+    small.listeners[0].limits.size = Bytes::new(512);
+    small.listeners[0].limits.fields = 3;
+    let proxy = Proxy::of(small);
+    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(600));
+    assert!(proxy.ask(long.as_bytes()).starts_with("HTTP/1.1 431 "));
+    let many = "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n";
+    assert!(proxy.ask(many.as_bytes()).starts_with("HTTP/1.1 431 "));
+    proxy.expect(Ending::ClientBad, 2);
+}
+
+#[test]
+fn connections_over_the_limit_wait_until_one_is_free() {
+    let server = Scripted::answering(OK);
+    let mut small = fleet(&[server.address]);
+    small.listeners[0].max_connections = 2;
+    let proxy = Proxy::of(small);
+    let (first, second) = (proxy.connect(), proxy.connect());
+    let address = proxy.address;
+    for stream in [&first, &second] {
+        let mut stream = stream.try_clone().unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        head(&mut stream).unwrap();
+    }
+    let mut third = std::net::TcpStream::connect(address).unwrap();
+    third.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    third.set_read_timeout(Some(SHORT.to_std())).unwrap();
+    let early = std::io::Read::read(&mut third, &mut [0; 16]);
+    assert!(early.is_err(), "two are connected, the third waits");
+    drop(first);
+    third.set_read_timeout(Some(Duration::from_secs(5).to_std())).unwrap();
+    assert!(until_closed(&mut third).starts_with("HTTP/1.1 200 "));
+}

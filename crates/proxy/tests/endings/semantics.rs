@@ -1,0 +1,276 @@
+//! HTTP as it should be: bodies both ways, interim answers, upgrades, old versions, what is told
+//! about the client.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::Shutdown,
+    sync::mpsc::channel,
+};
+
+use loadline_core::{ending::Ending, fleet::Forwarded};
+
+use crate::support::{OK, Proxy, Scripted, exactly, fleet, head, until_closed};
+
+/// A server that answers with the head it was sent, as its body.
+fn mirror() -> Scripted {
+    Scripted::new(|mut stream, _| {
+        while let Some(seen) = head(&mut stream) {
+            let length = seen.len();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{seen}");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    })
+}
+
+#[test]
+fn the_server_is_told_about_the_client_and_nothing_that_was_for_the_proxy() {
+    let server = mirror();
+    let proxy = Proxy::to(&[server.address]);
+    let seen = proxy.ask(
+        b"GET /a?b HTTP/1.1\r\nHost: example.org\r\nConnection: close, X-Private\r\n\
+          X-Private: secret\r\nKeep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\n\
+          X-Forwarded-For: 192.0.2.7\r\nAccept: */*\r\n\r\n",
+    );
+    let body = seen.split_once("\r\n\r\n").unwrap().1.to_lowercase();
+    assert!(body.starts_with("get /a?b http/1.1\r\n"), "{body}");
+    for told in [
+        "host: example.org\r\n",
+        "accept: */*\r\n",
+        "x-forwarded-for: 192.0.2.7, 127.0.0.1\r\n",
+        "x-forwarded-proto: http\r\n",
+        "x-forwarded-host: example.org\r\n",
+        "via: 1.1 loadline\r\n",
+    ] {
+        assert!(body.contains(told), "{told} in {body}");
+    }
+    for kept in ["x-private", "keep-alive", "proxy-connection", "connection: close"] {
+        assert!(!body.contains(kept), "{kept} in {body}");
+    }
+}
+
+#[test]
+fn forwarded_headers_follow_the_listener() {
+    let server = mirror();
+    let mut standard = fleet(&[server.address]);
+    standard.listeners[0].forwarded = Forwarded::Rfc7239;
+    let seen = Proxy::of(standard).get().to_lowercase();
+    assert!(seen.contains("forwarded: for=127.0.0.1;proto=http"), "{seen}");
+    assert!(!seen.contains("x-forwarded"), "{seen}");
+    let mut none = fleet(&[server.address]);
+    none.listeners[0].forwarded = Forwarded::Off;
+    assert!(!Proxy::of(none).get().to_lowercase().contains("forwarded"));
+}
+
+#[test]
+fn bodies_stream_through_in_both_framings_and_trailers_arrive() {
+    let server = Scripted::new(|mut stream, _| {
+        let request = head(&mut stream).unwrap();
+        let body = if request.contains("chunked") {
+            exactly(&mut stream, b"5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n".len())
+        } else {
+            exactly(&mut stream, 5)
+        };
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        let chunk = format!("{:x}\r\n{body}\r\n0\r\nX-Load: 7\r\n\r\n", body.len());
+        stream.write_all(chunk.as_bytes()).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let chunked = proxy.ask(
+        b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+          5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n",
+    );
+    assert!(chunked.contains("X-Sum: 5\r\n"), "{chunked}");
+    assert!(chunked.ends_with("0\r\nX-Load: 7\r\n\r\n"), "{chunked}");
+    let sized = proxy
+        .ask(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello");
+    assert!(sized.contains("5\r\nhello\r\n0\r\n"), "{sized}");
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[test]
+fn a_large_answer_meets_a_slow_reader_and_arrives_whole() {
+    const SIZE: usize = 8 << 20;
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").unwrap();
+        let block = [b'z'; 64 << 10];
+        (0..SIZE / block.len()).for_each(|_| stream.write_all(&block).unwrap());
+        head(&mut stream);
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    head(&mut client).unwrap();
+    let mut received = 0;
+    let mut small = [0; 3_000];
+    loop {
+        match client.read(&mut small).unwrap() {
+            0 => break,
+            count => {
+                assert!(small[..count].iter().all(|byte| *byte == b'z'));
+                received += count;
+            }
+        }
+    }
+    assert_eq!(received, SIZE);
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_server_may_answer_before_the_body_is_through() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        let refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        stream.write_all(refusal).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        until_closed(&mut stream);
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nxx").unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 413 "));
+}
+
+#[test]
+fn continue_is_asked_of_the_server_and_its_word_passed_on() {
+    let server = Scripted::new(|mut stream, _| {
+        assert!(head(&mut stream).unwrap().to_lowercase().contains("expect: 100-continue"));
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+        assert_eq!(exactly(&mut stream, 5), "hello");
+        stream.write_all(OK).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    let asking = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+    client.write_all(asking).unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 100 "));
+    client.write_all(b"hello").unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn an_upgrade_becomes_a_tunnel_that_ends_with_either_side() {
+    let server = Scripted::new(|mut stream, _| {
+        let asked = head(&mut stream).unwrap().to_lowercase();
+        assert!(asked.contains("upgrade: websocket\r\n") && asked.contains("connection: upgrade"));
+        let yes = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+                    Connection: Upgrade\r\n\r\nhi";
+        stream.write_all(yes).unwrap();
+        let echo = exactly(&mut stream, 4);
+        stream.write_all(echo.as_bytes()).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    let ask = b"GET /chat HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    client.write_all(ask).unwrap();
+    let accepted = head(&mut client).unwrap();
+    assert!(accepted.starts_with("HTTP/1.1 101 ") && accepted.contains("Upgrade: websocket"));
+    assert_eq!(exactly(&mut client, 2), "hi");
+    client.write_all(b"ping").unwrap();
+    assert_eq!(until_closed(&mut client), "ping");
+    drop(client);
+    proxy.expect(Ending::Tunnel, 1);
+}
+
+#[test]
+fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_answer() {
+    let server = Scripted::answering_once(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    assert!(proxy.get().starts_with("HTTP/1.1 502 "));
+    proxy.expect(Ending::ServerBad, 1);
+}
+
+#[test]
+fn early_hints_are_passed_on() {
+    let server = Scripted::answering(
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    let answer = proxy.get();
+    assert!(answer.starts_with("HTTP/1.1 103 ") && answer.contains("HTTP/1.1 200 "), "{answer}");
+}
+
+#[test]
+fn an_old_server_may_end_its_answer_by_closing() {
+    let server = Scripted::answering_once(b"HTTP/1.0 200 OK\r\nServer: old\r\n\r\nto the end");
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let answer = until_closed(&mut client);
+    assert!(answer.ends_with("to the end"), "{answer}");
+    assert!(answer.contains("Connection: close\r\n"), "the client is told: {answer}");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn an_old_client_gets_no_chunks_and_no_interim_answers() {
+    let server = Scripted::answering(
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+          5\r\nhello\r\n0\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    let answer = proxy.ask(b"GET / HTTP/1.0\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 ") || answer.starts_with("HTTP/1.0 200 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    assert!(!answer.to_lowercase().contains("chunked"), "{answer}");
+}
+
+#[test]
+fn head_has_the_length_but_not_the_body() {
+    let server =
+        Scripted::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nX-Last: y\r\n\r\n");
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    for _ in 0..2 {
+        client.write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(head(&mut client).unwrap().contains("Content-Length: 1000\r\n"));
+    }
+    assert_eq!(server.connections(), 1);
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let server = mirror();
+    let proxy = Proxy::to(&[server.address]);
+    let mut requests = String::new();
+    for n in 0..20 {
+        requests += &format!("GET /{n} HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    let last = "GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answers = proxy.ask((requests + last).as_bytes());
+    let places: Vec<usize> =
+        (0..20).map(|n| answers.find(&format!("GET /{n} HTTP")).unwrap()).collect();
+    assert!(places.is_sorted());
+    assert!(answers.contains("GET /last"));
+    proxy.expect(Ending::Complete, 21);
+}
+
+#[test]
+fn a_head_in_single_bytes_is_a_head() {
+    let server = Scripted::answering(OK);
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.set_nodelay(true).unwrap();
+    for byte in b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" {
+        client.write_all(&[*byte]).unwrap();
+    }
+    assert!(until_closed(&mut client).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn connections_to_servers_are_kept_and_used_again() {
+    let (closed, ended) = channel();
+    let server = Scripted::new(move |mut stream, _| {
+        while head(&mut stream).is_some() {
+            stream.write_all(OK).unwrap();
+        }
+        let _ = closed.send(());
+    });
+    let proxy = Proxy::to(&[server.address]);
+    (0..10).for_each(|_| assert!(proxy.get().ends_with("ok")));
+    assert_eq!(server.connections(), 1);
+    assert!(ended.try_recv().is_err(), "and still open");
+}

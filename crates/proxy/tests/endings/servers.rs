@@ -1,0 +1,225 @@
+//! Servers that refuse, hang, reset, answer garbage, answer too much or close early.
+
+use std::{
+    io::Write as _,
+    net::{Shutdown, SocketAddr, TcpStream},
+    sync::mpsc::channel,
+    time::Duration as StdDuration,
+};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{Ejection, ServerTimeouts},
+    time::Duration,
+};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::support::{OK, Proxy, SHORT, Scripted, exactly, fleet, head, nobody, wait_until};
+
+const POST: &[u8] =
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+
+/// A proxy to one server that may take only a short time for anything.
+fn hurried(server: SocketAddr) -> Proxy {
+    let mut fleet = fleet(&[server]);
+    fleet.services[0].timeouts =
+        ServerTimeouts { connect: SHORT, head: SHORT, idle: SHORT, keep_alive: SHORT };
+    Proxy::of(fleet)
+}
+
+fn reset(stream: TcpStream) {
+    SockRef::from(&stream).set_linger(Some(StdDuration::ZERO)).unwrap();
+    drop(stream);
+}
+
+#[test]
+fn a_server_that_refuses_gives_502_and_another_takes_over() {
+    let proxy = Proxy::to(&[nobody()]);
+    assert!(proxy.get().starts_with("HTTP/1.1 502 "));
+    proxy.expect(Ending::ConnectRefused, 1);
+
+    let server = Scripted::answering(OK);
+    let proxy = Proxy::to(&[nobody(), server.address]);
+    for _ in 0..20 {
+        assert!(proxy.get().starts_with("HTTP/1.1 200 "));
+    }
+    proxy.expect(Ending::Complete, 20);
+}
+
+#[test]
+fn a_server_that_does_not_accept_gives_504() {
+    // A backlog that is full: the kernel drops what knocks.
+    let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    full.listen(0).unwrap();
+    let address = full.local_addr().unwrap().as_socket().unwrap();
+    let limit = StdDuration::from_millis(200);
+    let waiting: Vec<_> =
+        (0..16).map_while(|_| TcpStream::connect_timeout(&address, limit).ok()).collect();
+    assert!(waiting.len() < 16, "the backlog is never full");
+    let proxy = hurried(address);
+    assert!(proxy.get().starts_with("HTTP/1.1 504 "));
+    proxy.expect(Ending::ConnectTimeout, 1);
+}
+
+#[test]
+fn a_server_that_hangs_gives_504() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        head(&mut stream);
+    });
+    let proxy = hurried(server.address);
+    assert!(proxy.get().starts_with("HTTP/1.1 504 "));
+    proxy.expect(Ending::ServerTimeout, 1);
+}
+
+#[test]
+fn a_reset_is_repeated_elsewhere_only_if_that_is_safe() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[server.address]);
+    assert!(proxy.ask(POST).starts_with("HTTP/1.1 502 "), "a POST is not sent twice");
+    proxy.expect(Ending::ServerReset, 1);
+    assert_eq!(server.connections(), 1);
+
+    let healthy = Scripted::answering(OK);
+    let proxy = Proxy::to(&[server.address, healthy.address]);
+    for _ in 0..10 {
+        assert!(proxy.get().starts_with("HTTP/1.1 200 "), "a GET is");
+    }
+    proxy.expect(Ending::Complete, 10);
+}
+
+#[test]
+fn garbage_gives_502() {
+    for garbage in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n\r\n"[..],
+        b"HTTP/1.1 99 Low\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nBad name: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n folded\r\n\r\n",
+    ] {
+        let server = Scripted::answering_once(garbage);
+        let proxy = Proxy::to(&[server.address]);
+        let answer = proxy.get();
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{}: {answer}", garbage.escape_ascii());
+        proxy.expect(Ending::ServerBad, 1);
+    }
+}
+
+#[test]
+fn a_head_over_the_limit_gives_502() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        let field = format!("X: {}\r\n", "y".repeat(1_000));
+        let answer = format!("HTTP/1.1 200 OK\r\n{}\r\n", field.repeat(40));
+        // The proxy may close before it has read everything.
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let proxy = Proxy::to(&[server.address]);
+    assert!(proxy.get().starts_with("HTTP/1.1 502 "));
+    proxy.expect(Ending::ServerBad, 1);
+}
+
+#[test]
+fn what_a_server_sends_beyond_its_answer_reaches_no_client() {
+    let server = Scripted::answering(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nX: evil\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    for _ in 0..3 {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let answer = head(&mut client).unwrap();
+        assert!(!answer.contains("evil"));
+        assert_eq!(exactly(&mut client, 2), "ok");
+    }
+    assert_eq!(server.connections(), 3, "such a connection is not used again");
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_passed_off_as_whole() {
+    let server =
+        Scripted::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
+    let proxy = Proxy::to(&[server.address]);
+    let answer = proxy.get();
+    assert!(answer.contains("Content-Length: 100") || answer.is_empty(), "{answer}");
+    assert!(!answer.contains("502"), "it is too late to say anything");
+    proxy.expect(Ending::ServerCut, 1);
+
+    let server = Scripted::answering_once(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    assert!(!proxy.get().ends_with("0\r\n\r\n"));
+    proxy.expect(Ending::ServerCut, 1);
+}
+
+#[test]
+fn an_answer_that_pauses_too_long_is_cut() {
+    let (done, wait) = channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this").unwrap();
+        let _ = wait.lock().unwrap().recv();
+    });
+    let proxy = hurried(server.address);
+    assert!(proxy.get().ends_with("only this"));
+    proxy.expect(Ending::ServerStalled, 1);
+    drop(done);
+}
+
+#[test]
+fn a_bad_chunk_ends_the_answer() {
+    let server = Scripted::answering_once(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n\r\n0\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    assert!(!proxy.get().ends_with("0\r\n\r\n"));
+    let bad_or_cut = || {
+        let tallies = proxy.runtime.tallies();
+        tallies.count(Ending::ServerBad) + tallies.count(Ending::ServerCut) == 1
+    };
+    wait_until(bad_or_cut, "the request to end");
+}
+
+#[test]
+fn a_kept_connection_that_died_meanwhile_is_no_failure() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        stream.write_all(OK).unwrap();
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    for _ in 0..10 {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 200 "));
+        assert_eq!(exactly(&mut client, 2), "ok");
+    }
+    proxy.expect(Ending::Complete, 10);
+}
+
+#[test]
+fn a_server_that_keeps_failing_is_ejected_and_asked_no_more() {
+    let server = Scripted::answering_once(b"garbage\r\n\r\n");
+    let healthy = Scripted::answering(OK);
+    let mut fleet = fleet(&[server.address, healthy.address]);
+    let time = Duration::from_secs(60);
+    fleet.services[0].ejection = Some(Ejection { time, time_max: time, ..Ejection::default() });
+    let proxy = Proxy::of(fleet);
+    wait_until(
+        || {
+            proxy.get();
+            server.connections() >= 3
+        },
+        "three failures",
+    );
+    // The third failure ejects; what is decided on the old plan in the same moment may follow.
+    wait_until(|| (0..20).all(|_| proxy.get().starts_with("HTTP/1.1 200 ")), "the ejection");
+    assert!(server.connections() <= 5, "{} connections", server.connections());
+}
