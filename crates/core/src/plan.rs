@@ -151,6 +151,7 @@ impl ServicePlan {
         }
         let waiting = self.state.queued();
         let permit = match self.overflow {
+            _ if self.is_last_attempt(ask) => self.last_chance(ask),
             Overflow::Capacity if waiting > 0 => None,
             Overflow::Capacity => self.first_with_room(ask),
             Overflow::Soonest => {
@@ -229,7 +230,22 @@ impl ServicePlan {
     }
 
     fn first_with_room(&self, ask: &Ask<'_>) -> Option<Permit> {
-        self.groups.iter().enumerate().find_map(|(at, group)| group.admit(ask, at > 0))
+        let mut groups = self.groups.iter().enumerate();
+        groups.find_map(|(at, group)| group.admit(ask, at > 0))
+    }
+
+    /// For the last attempt of a request: a group where none has failed it comes before one where
+    /// one has. When a whole region dies its servers fail one after the other, and a request in
+    /// flight must not spend all its attempts there.
+    fn last_chance(&self, ask: &Ask<'_>) -> Option<Permit> {
+        let groups = || self.groups.iter().enumerate();
+        let fresh = groups().filter(|(_, group)| !group.has_failed(ask));
+        let mut order = fresh.chain(groups().filter(|(_, group)| group.has_failed(ask)));
+        order.find_map(|(at, group)| group.admit(ask, at > 0))
+    }
+
+    fn is_last_attempt(&self, ask: &Ask<'_>) -> bool {
+        !ask.tried.is_empty() && ask.tried.len() >= self.retry.attempts as usize
     }
 
     fn when_full(&self, ask: &Ask<'_>) -> Decision {
@@ -253,6 +269,11 @@ impl ServicePlan {
 }
 
 impl GroupPlan {
+    /// Whether a server of this group has failed the request.
+    fn has_failed(&self, ask: &Ask<'_>) -> bool {
+        self.servers.iter().any(|server| ask.tried.contains(&server.state.id()))
+    }
+
     /// Gives a permit if the group and one of its servers have room.
     pub(crate) fn admit(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
         if !self.has_rate(ask) || !reserve(&self.state.in_flight, self.limits.in_flight) {

@@ -229,3 +229,19 @@ fn a_retry_goes_to_a_server_that_has_not_failed_it() {
         assert_ne!(permit.server(), failed);
     }
 }
+
+#[test]
+fn the_last_attempt_is_made_in_a_group_that_has_not_failed_the_request() {
+    let groups =
+        vec![group("near", 0, 3, Capacity::default()), group("far", 30, 3, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let mut tried = Vec::new();
+    let mut groups = Vec::new();
+    for _ in 0..=2 {
+        let ask = Ask { tried: &tried, ..ask(at(1)) };
+        let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("there is room") };
+        groups.push(permit.place().0);
+        tried.push(permit.server());
+    }
+    assert_eq!(groups, [0, 0, 1]);
+}
