@@ -61,6 +61,9 @@ impl Process {
             }
             thread::sleep(Duration::from_millis(20));
         }
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} ended, and something else listens on port {port}: {status}", self.name);
+        }
         Ok(())
     }
 
@@ -136,10 +139,12 @@ pub(crate) fn descriptor_limit() -> u64 {
 }
 
 /// Ports on loopback that nobody listens on, below the range from which connections get theirs:
-/// a connection of the load would take one of those before its server does.
+/// a connection of the load would take one of those before its server does. Another benchmark at
+/// the same time looks elsewhere.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut free = [0; N];
-    let mut candidates = FIRST_PORT..LAST_PORT;
+    let offset = (std::process::id() % 100) as u16 * 100;
+    let mut candidates = FIRST_PORT + offset..LAST_PORT;
     for port in &mut free {
         *port = candidates
             .by_ref()
