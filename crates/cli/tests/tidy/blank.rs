@@ -5,7 +5,7 @@
 //! everything else is copied.
 
 /// Blanks comments and the contents of string and character literals.
-pub fn blank(source: &str) -> String {
+pub(crate) fn blank(source: &str) -> String {
     let mut lexer = Lexer { rest: source, out: String::with_capacity(source.len()) };
     while !lexer.rest.is_empty() {
         lexer.token();

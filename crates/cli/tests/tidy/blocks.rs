@@ -9,19 +9,19 @@
 
 /// One function as found in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Function {
+pub(crate) struct Function {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The line of its opening brace, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// Lines of code in its body.
-    pub length: usize,
+    pub(crate) length: usize,
     /// The deepest nesting of blocks in its body.
-    pub depth: usize,
+    pub(crate) depth: usize,
 }
 
 /// Every function with a body, innermost first. The source must have been blanked.
-pub fn functions(blanked: &str) -> Vec<Function> {
+pub(crate) fn functions(blanked: &str) -> Vec<Function> {
     let mut scan = Scan::default();
     for (at, c) in blanked.char_indices() {
         match c {

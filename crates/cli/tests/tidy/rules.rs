@@ -9,15 +9,15 @@ const NESTING: usize = 4;
 const WIDTH: usize = 100;
 
 /// One Rust source file.
-pub struct File<'a> {
+pub(crate) struct File<'a> {
     /// Its path from the root of the repository.
-    pub path: &'a str,
+    pub(crate) path: &'a str,
     /// Its text.
-    pub text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 /// Everything a file does that the house does not allow, one line each.
-pub fn offences(file: &File) -> Vec<String> {
+pub(crate) fn offences(file: &File) -> Vec<String> {
     let code = blank(file.text);
     let mut found = Vec::new();
     found.extend(wrong_name(file.path));
@@ -89,7 +89,7 @@ fn banned_words(code: &str) -> impl Iterator<Item = String> {
 }
 
 /// Paths that exist on one machine only.
-pub fn machine_paths(text: &str) -> impl Iterator<Item = String> {
+pub(crate) fn machine_paths(text: &str) -> impl Iterator<Item = String> {
     let roots = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
     roots
         .into_iter()
