@@ -102,10 +102,10 @@ fn kind(before: &str) -> Kind {
     if let Some(at) = words.iter().position(|word| *word == "fn") {
         return Kind::Function(words.get(at + 1).map_or_else(String::new, ToString::to_string));
     }
-    let is_item = |word: &&str| {
-        matches!(*word, "impl" | "trait" | "struct" | "enum" | "union" | "mod" | "use" | "extern")
+    let is_item = |word: &str| {
+        matches!(word, "impl" | "trait" | "struct" | "enum" | "union" | "mod" | "use" | "extern")
     };
-    if words.iter().any(|word| is_item(&word)) {
+    if words.iter().any(|word| is_item(word)) {
         return Kind::Item;
     }
     let innermost = after_open_paren(before);
