@@ -45,7 +45,8 @@ pub(crate) struct Attempt<'e, 'a> {
 }
 
 /// How an attempt went well.
-struct Done {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
     ending: Ending,
     next: Next,
     /// The server's connection may carry another request.
@@ -69,9 +70,14 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    /// Sends the request and passes the answer on.
-    pub(crate) async fn run(mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
-        match self.carry(grant).await {
+    /// Keeps the server's connection if it is good for another request, and says what a failure
+    /// means for the request.
+    pub(crate) fn conclude(
+        self,
+        carried: Result<Done, Ending>,
+        grant: &Grant,
+    ) -> Result<(Ending, Next), Failure> {
+        match carried {
             Ok(Done { ending, next, reusable }) => {
                 if reusable {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
@@ -95,7 +101,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
+    /// Sends the request and passes the answer on.
+    pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
         self.send().await?;
         let entrance = self.exchange.entrance;
         let mut head = entrance.take_response_head();
@@ -376,7 +383,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
         record.status = head.status();
         client.send(&text, timer).await.map_err(client_gone)?;
-        let bytes = tunnel(&worker.buffers, client, &mut self.connection.peer).await;
+        // In memory of its own: few requests become tunnels, and all would have room for it.
+        let tunnel = Box::pin(tunnel(&worker.buffers, client, &mut self.connection.peer));
+        let bytes = tunnel.await;
         record.bytes += text.len() as u64 + bytes;
         Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
     }

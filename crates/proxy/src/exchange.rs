@@ -125,7 +125,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Answers the request.
-    pub(crate) async fn run(mut self) -> Next {
+    pub(crate) async fn run(&mut self) -> Next {
         self.route.plan().count_request();
         let (ending, next) = match self.serve().await {
             Ok(served) => served,
@@ -166,7 +166,8 @@ impl<'a> Exchange<'a> {
         let ask = Ask { now, key: self.request.key, draw, tried };
         let grant = match self.route.plan().pick(&ask) {
             Decision::Send(permit) => self.route.grant(permit),
-            Decision::Queue(place) => waiting::wait(self, place, ask).await?,
+            // In memory of its own: few requests wait, and all would have room for it.
+            Decision::Queue(place) => Box::pin(waiting::wait(self, place, ask)).await?,
             Decision::Refuse(refusal) => waiting::refuse(&self.route, refusal, ask)?,
         };
         if self.record.times.picked.is_none() {
@@ -182,7 +183,9 @@ impl<'a> Exchange<'a> {
     async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
         let server = grant.server();
         if let Some(connection) = self.worker.pools.take(server) {
-            match Attempt::new(self, connection).run(grant).await {
+            let mut attempt = Attempt::new(self, connection);
+            let carried = attempt.carry(grant).await;
+            match attempt.conclude(carried, grant) {
                 Err(failure) if failure.stale && failure.repeatable => {}
                 done => return done,
             }
@@ -191,10 +194,11 @@ impl<'a> Exchange<'a> {
         let Some(slot) = self.worker.pools.slot(&self.worker.shared, server, max) else {
             return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
         };
-        match Connection::open(grant.address(), slot) {
-            Ok(connection) => Attempt::new(self, connection).run(grant).await,
-            Err(error) => Err(Failure::new(cannot_open(&error))),
-        }
+        let connection = Connection::open(grant.address(), slot);
+        let connection = connection.map_err(|error| Failure::new(cannot_open(&error)))?;
+        let mut attempt = Attempt::new(self, connection);
+        let carried = attempt.carry(grant).await;
+        attempt.conclude(carried, grant)
     }
 
     fn finish(&mut self, ending: Ending, grant: Grant) {

@@ -65,22 +65,25 @@ impl Session {
             timer.arm(entrance.timeouts.head);
             let lines = ClientLines::new(entrance.rules, address.ip(), "http");
             drop(view);
-            Self { worker, client, address, lines, timer, pass }.run().await;
+            let mut session = Self { worker, client, address, lines, timer, pass };
+            match session.run().await {
+                Next::Linger => session.linger().await,
+                Next::Reset => session.client.socket.reset(),
+                Next::KeepAlive | Next::Close => {}
+            }
         });
     }
 
-    async fn run(mut self) {
+    /// Answers requests until the connection is to be closed: how.
+    async fn run(&mut self) -> Next {
         loop {
             let next = match self.next_request().await {
                 Ok(Some((view, request))) => self.answer(&view, request).await,
-                Ok(None) => return,
+                Ok(None) => return Next::Close,
                 Err(refused) => self.refuse(refused).await,
             };
-            match next {
-                Next::KeepAlive => {}
-                Next::Close => return,
-                Next::Linger => return self.linger().await,
-                Next::Reset => return self.client.socket.reset(),
+            if next != Next::KeepAlive {
+                return next;
             }
         }
     }
@@ -153,7 +156,8 @@ impl Session {
             return Next::Close;
         };
         let at = (&**worker, view, entrance);
-        let next = Exchange::new(at, (client, *address, timer), request).run().await;
+        let mut exchange = Exchange::new(at, (client, *address, timer), request);
+        let next = exchange.run().await;
         timer.arm(entrance.timeouts.keep_alive);
         next
     }
@@ -195,7 +199,7 @@ impl Session {
 
     /// Closes the connection so that the client can read the last answer: what it is still
     /// sending is read and thrown away for a while.
-    async fn linger(mut self) {
+    async fn linger(&mut self) {
         self.client.socket.shut();
         self.timer.arm(LINGER);
         while let Ok(buffer) = self.client.fill(&self.worker.buffers, &self.timer).await {
