@@ -236,16 +236,17 @@ bind = "127.0.0.1:{port}"
 service = "web"
 
 [service.web]
+policy = "round-robin"
 overflow = "soonest"
 
 [[service.web.group]]
 region = "near"
-max_in_flight = {NEAR_PLACES}
+per_server = {{ max_in_flight = 2 }}
 servers = [{near}]
 
 [[service.web.group]]
 region = "far"
-max_in_flight = {FAR_PLACES}
+per_server = {{ max_in_flight = 3 }}
 servers = [{far}]
 "#,
         near = servers(near),
@@ -293,8 +294,9 @@ const SERVICE_TIME: &str = "38ms";
 const DISTANCE: &str = "30ms";
 /// The cores near: as many requests as can be worked on.
 const NEAR_PLACES: u32 = 6;
-/// The same far, and those that are on their way meanwhile: 6 x (38 + 30) / 38. With 6 both proxies
-/// would leave cores idle there, and be slower.
+/// The same far, and those that are on their way meanwhile: 6 x (38 + 30) / 38. With 6 HAProxy
+/// would leave cores idle there, and be slower. (loadline is told places by server: two cores near;
+/// far three, the two that work and one on its way.)
 const FAR_PLACES: u32 = 11;
 /// Between two runs against one proxy.
 const IDLE: Duration = Duration::from_secs(2);

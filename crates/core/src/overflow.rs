@@ -9,6 +9,10 @@
 //!
 //! `W > D * (1 - rho^4)`, with `D` the extra round trip to the nearest group with room.
 //!
+//! Where the far group has a wait of its own to expect, that is added to the right side: in flight
+//! there are requests that travel and requests that are served, and of its places the part
+//! `(held - distance) / held` are cores; what is in flight beyond those will wait.
+//!
 //! At light load this is `W > D`. Over capacity nobody waits for what cannot get shorter.
 //! For one queue the cost to all would be `W / (1 - rho)`; the fourth power is chosen by
 //! simulation (six places of 38 ms near, 30 ms to the far ones, Poisson arrivals, 200 runs of
@@ -31,8 +35,7 @@ impl ServicePlan {
         let mut freed_per_sec = 0.0;
         for (at, group) in self.groups.iter().enumerate() {
             let extra = group.distance.saturating_sub(nearest.distance);
-            let far = at > 0 && self.pays_to_wait(waiting, freed_per_sec, extra);
-            if far {
+            if at > 0 && self.pays_to_wait(waiting, freed_per_sec, extra, group) {
                 return None;
             }
             if at >= first_open
@@ -50,14 +53,22 @@ impl ServicePlan {
         matches!(self.when_full, WhenFull::Queue { .. })
     }
 
-    /// Whether waiting behind `waiting` others costs less than the `extra` distance.
-    fn pays_to_wait(&self, waiting: u32, freed_per_sec: f64, extra: Duration) -> bool {
+    /// Whether waiting behind `waiting` others costs less than the `extra` distance to `far` and
+    /// the wait there.
+    fn pays_to_wait(
+        &self,
+        waiting: u32,
+        freed_per_sec: f64,
+        extra: Duration,
+        far: &GroupPlan,
+    ) -> bool {
         if !self.may_queue() || freed_per_sec <= 0.0 {
             return false;
         }
         let load = self.state.arrivals.per_sec() / freed_per_sec;
         let wait = (f64::from(waiting) + 1.0) / freed_per_sec;
-        wait <= extra.as_secs_f64() * (1.0 - load * load * load * load)
+        let worth = extra.as_secs_f64() * (1.0 - load * load * load * load).max(0.0);
+        wait <= worth + far.expected_wait()
     }
 }
 
@@ -73,6 +84,20 @@ impl GroupPlan {
             None if self.places() == u32::MAX => 0.0,
             None => by_places,
         }
+    }
+
+    /// Seconds that one more request would wait at the servers of a group that has places left:
+    /// what is in flight beyond its cores, over the rate at which requests end.
+    fn expected_wait(&self) -> f64 {
+        let held = self.state.held.get().as_secs_f64();
+        let served = held - self.distance.as_secs_f64();
+        let freed_per_sec = self.freed_per_sec();
+        if served <= 0.0 || freed_per_sec <= 0.0 || self.places() == u32::MAX {
+            return 0.0;
+        }
+        let cores = f64::from(self.places()) * served / held;
+        let excess = f64::from(self.state.in_flight()) + 1.0 - cores;
+        excess.max(0.0) / freed_per_sec
     }
 
     /// Requests the group can have in flight: its own limit, or the sum of its servers'.

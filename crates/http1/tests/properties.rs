@@ -74,8 +74,15 @@ fn end_to_end_field() -> impl Strategy<Value = (String, String)> {
     ("x-[a-z]{1,6}", "[!-~]([ -~]{0,20}[!-~])?")
 }
 
+/// Fields that are for the proxy alone.
+const HOPS: [&str; 4] = ["Connection", "Keep-Alive", "Proxy-Connection", "Upgrade"];
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn requests_do_not_depend_on_how_they_are_split(
@@ -83,7 +90,8 @@ proptest! {
     ) {
         let mut whole = RequestHead::new(limits);
         let expected = whole.parse(&bytes);
-        let (result, split) = in_prefixes(&bytes, &cuts, &RequestHead::new(limits), RequestHead::parse);
+        let head = RequestHead::new(limits);
+        let (result, split) = in_prefixes(&bytes, &cuts, &head, RequestHead::parse);
         prop_assert_eq!(result, expected);
         prop_assert_eq!(split.fields().as_slice(), whole.fields().as_slice());
         prop_assert_eq!(split.keep_alive(), whole.keep_alive());
@@ -110,7 +118,10 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_read_and_forwarded_without_harm(bytes in fragments(), noise in vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_are_read_and_forwarded_without_harm(
+        bytes in fragments(),
+        noise in vec(any::<u8>(), 0..80),
+    ) {
         for bytes in [&bytes, &noise] {
             let mut request = RequestHead::default();
             if let Ok(Status::Complete(_)) = request.parse(bytes) {
@@ -172,18 +183,20 @@ proptest! {
         path in "/[a-z/?=&]{0,20}",
         absolute in any::<bool>(),
         fields in vec(end_to_end_field(), 0..8),
-        hops in vec((select(&["Connection", "Keep-Alive", "Proxy-Connection", "Upgrade"][..]), "[a-z]{1,8}"), 0..4),
+        hops in vec((select(&HOPS[..]), "[a-z]{1,8}"), 0..4),
         framing in select(&["", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"][..]),
     ) {
         let prefix = if absolute { "http://other" } else { "" };
         let mut text = format!("POST {prefix}{path} HTTP/1.1\r\nHost: a\r\n{framing}");
-        for (name, value) in fields.iter().map(|(n, v)| (n.as_str(), v)).chain(hops.iter().map(|(n, v)| (*n, v))) {
+        let named = fields.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in named.chain(hops.iter().map(|(name, value)| (*name, value))) {
             text += &format!("{name}: {value}\r\n");
         }
         text += "\r\n";
         let mut before = RequestHead::default();
         prop_assert_eq!(before.parse(text.as_bytes()), Ok(Status::Complete(text.len())));
-        let client = ClientLines::new(ForwardRules::default(), IpAddr::V6(Ipv6Addr::LOCALHOST), "http");
+        let address = IpAddr::V6(Ipv6Addr::LOCALHOST);
+        let client = ClientLines::new(ForwardRules::default(), address, "http");
         let mut out = Vec::new();
         write_request(&mut out, text.as_bytes(), &before, &client, RequestOptions::default());
         let mut after = RequestHead::default();
@@ -193,7 +206,8 @@ proptest! {
         prop_assert_eq!(after.host(&out), before.host(text.as_bytes()));
         prop_assert_eq!(after.framing(), before.framing());
         prop_assert!(after.keep_alive() && !after.upgrade());
-        let kept: Vec<_> = after.fields().iter(&out).filter(|(name, _)| name.starts_with(b"x-")).collect();
+        let ours = |(name, _): &(&[u8], &[u8])| name.starts_with(b"x-");
+        let kept: Vec<_> = after.fields().iter(&out).filter(ours).collect();
         let sent: Vec<_> = fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
         prop_assert_eq!(kept, sent);
     }

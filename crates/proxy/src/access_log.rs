@@ -1,7 +1,8 @@
 //! One line for each request, when switched on.
 //!
 //! ```text
-//! 2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" 200 1324 web/near/10.0.0.11:80 complete 0 0.0 0.2 38.1 38.3
+//! 2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" 200 1324 web/near/10.0.0.11:80 complete 0
+//!     0.0 0.2 38.1 38.3      (one line)
 //! ```
 //! The time of the request's head; the client; method and target; the status the client was told
 //! (`-` for none) and the bytes sent to it, heads included; service, group and server (`-` where

@@ -62,7 +62,7 @@ fn meaning(policy: PolicyKind) -> &'static str {
         PolicyKind::LeastRequests => "Fewest requests in flight per weight.",
         PolicyKind::PowerOfTwo => "The less loaded of two drawn at random.",
         PolicyKind::PeakEwma => {
-            "The cheaper of two drawn at random, by peak-sensitive latency times requests in flight."
+            "The cheaper of two drawn at random, by peak latency times requests in flight."
         }
         PolicyKind::LowestLatency => "The server with the lowest measured latency.",
         PolicyKind::LatencyWeighted => {

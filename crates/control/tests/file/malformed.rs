@@ -246,7 +246,8 @@ fn what_does_not_fit_together_is_found() {
         ),
         (
             "[service.web]",
-            "[service.\"a b\"]\n[[service.\"a b\".group]]\nservers = [\"10.0.0.9:1\"]\n[service.web]",
+            "[service.\"a b\"]\n[[service.\"a b\".group]]\nservers = [\"10.0.0.9:1\"]\n\
+             [service.web]",
             (12, 10),
             &["`a b` is not a name", "letters"],
         ),

@@ -5,9 +5,10 @@
 //! `cost = peak_latency * (in_flight + 1) / weight`
 //!
 //! The [peak latency](crate::average::PeakLatency) follows a slow answer at once and forgets it
-//! over ten seconds, asked or not. A server that has not answered yet costs nothing while it is idle, so that it
-//! is tried, and more than any other while its first answer is awaited, so that a new server which
-//! hangs is not given every second request; between two such servers the less loaded is chosen.
+//! over ten seconds, asked or not. A server that has not answered yet costs nothing while it is
+//! idle, so that it is tried, and more than any other while its first answer is awaited, so that a
+//! new server which hangs is not given every second request; between two such servers the less
+//! loaded is chosen.
 //!
 //! When all are full nobody is chosen. Not where latency says more about the request than about
 //! the server (pages beside downloads), and not without ejection: a server that fails every

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Overflow, Service},
+    fleet::{Capacity, Overflow, PolicyKind, Server, Service},
     permit::Permit,
     plan::{Ask, Decision, Plan, QueuePlace, QueuedDecision},
     time::{Duration, Instant},
@@ -12,7 +12,6 @@ use loadline_core::{
 };
 
 const SERVICE: Duration = Duration::from_millis(38);
-const PLACES: u32 = 6;
 
 /// One run: response times, and how many requests were sent far.
 struct Run {
@@ -37,8 +36,8 @@ struct World {
     /// Ends of requests under way, by time.
     ends: BinaryHeap<Reverse<(Instant, usize)>>,
     permits: Vec<Option<Permit>>,
-    /// When each place of each group is free; a request takes the one that is free first.
-    free_at: [Vec<Instant>; 2],
+    /// When each core of each server of each group is free.
+    free_at: [[[Instant; 2]; 3]; 2],
     waiting: std::collections::VecDeque<(Instant, QueuePlace)>,
     run: Run,
 }
@@ -46,7 +45,7 @@ struct World {
 impl World {
     fn new(service: Service, seed: u64) -> Self {
         let (_, plan) = crate::fleets::started(service);
-        let free_at = [(); 2].map(|()| vec![Instant::ZERO; PLACES as usize]);
+        let free_at = [[[Instant::ZERO; 2]; 3]; 2];
         let run = Run { responses: vec![], far: 0 };
         let (ends, waiting) = (BinaryHeap::new(), std::collections::VecDeque::new());
         Self { plan, draws: Draws(seed), ends, permits: vec![], free_at, waiting, run }
@@ -66,12 +65,12 @@ impl World {
     }
 
     fn send(&mut self, planned: Instant, now: Instant, permit: Permit) {
-        let (group, _) = permit.place();
-        let distance = Duration::from_millis(30) * group as u64;
+        let (group, server) = permit.place();
+        let travel = Duration::from_millis(15) * group as u64;
         self.run.far += group;
-        let place = self.free_at[group].iter_mut().min().unwrap();
-        *place = (*place).max(now) + SERVICE;
-        let end = *place + distance;
+        let core = self.free_at[group][server].iter_mut().min().unwrap();
+        *core = (*core).max(now + travel) + SERVICE;
+        let end = *core + travel;
         self.run.responses.push(end.since(planned));
         self.ends.push(Reverse((end, self.permits.len())));
         self.permits.push(Some(permit));
@@ -126,6 +125,18 @@ fn service(overflow: Overflow, near: Capacity, far: Capacity) -> Service {
     Service { overflow, groups, ..Service::named("web") }
 }
 
+/// Two requests at a time on each near server, its cores; three on each far one: as this edge sees
+/// it a request takes 68 ms there in place of 38, so that one more is on its way meanwhile.
+fn soonest() -> Service {
+    let mut service = service(Overflow::Soonest, Capacity::default(), Capacity::default());
+    for (group, places) in service.groups.iter_mut().zip([2, 3]) {
+        let limit = |server: &mut Server| server.capacity.max_in_flight = Some(places);
+        group.servers.iter_mut().for_each(limit);
+    }
+    service.policy = PolicyKind::RoundRobin;
+    service
+}
+
 fn run(service: Service, rate: Rate, poisson: bool, seed: u64) -> Run {
     let mut world = World::new(service, seed);
     let mut arrivals = Draws(seed ^ 0xa5a5);
@@ -139,13 +150,6 @@ fn run(service: Service, rate: Rate, poisson: bool, seed: u64) -> Run {
     world.advance(now + Duration::from_secs(60));
     assert_eq!(world.run.responses.len(), 500, "every request is answered");
     world.run
-}
-
-/// Six requests at a time near. As many far take 68 ms each in place of 38 as this edge sees it,
-/// so that eleven in flight keep six cores busy.
-fn soonest() -> Service {
-    let places = |n| Capacity { max_in_flight: Some(n), ..Capacity::default() };
-    service(Overflow::Soonest, places(PLACES), places(11))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -180,5 +184,5 @@ fn soonest_is_ahead_of_every_peer_at_a_quarter_over_the_near_capacity() {
     let mean = median(runs.iter().map(Run::mean_ms).collect());
     let max = median(runs.iter().map(Run::max_ms).collect());
     assert!(mean <= 52.0, "mean {mean:.1} ms");
-    assert!(max <= 95.0, "max {max:.1} ms");
+    assert!(max <= 90.0, "max {max:.1} ms");
 }

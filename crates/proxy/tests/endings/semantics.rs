@@ -185,7 +185,8 @@ fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_answer() {
 #[test]
 fn early_hints_are_passed_on() {
     let server = Scripted::answering(
-        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+          HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     );
     let proxy = Proxy::to(&[server.address]);
     let answer = proxy.get();
