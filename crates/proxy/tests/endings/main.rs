@@ -6,6 +6,7 @@
 
 mod capacity;
 mod clients;
+mod life;
 mod semantics;
 mod servers;
 mod smuggling;

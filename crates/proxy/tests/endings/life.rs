@@ -1,0 +1,184 @@
+//! What outlives a request: reloads, drains, the access log, limits on connections to servers.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpStream,
+    sync::{Arc, Barrier},
+    thread,
+};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{LogTarget, Then, WhenFull},
+    time::Duration,
+};
+
+use crate::support::{OK, PATIENCE, Proxy, SHORT, Scripted, exactly, fleet, head, until_closed};
+
+/// A server that switches protocols and sends everything back.
+fn echo() -> Scripted {
+    Scripted::new(|mut stream, _| {
+        if head(&mut stream).is_none() {
+            return;
+        }
+        let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\
+            Connection: upgrade\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        let mut back = stream.try_clone().unwrap();
+        // The peer may go at any time.
+        let _ = std::io::copy(&mut stream, &mut back);
+    })
+}
+
+fn upgraded(proxy: &Proxy) -> TcpStream {
+    let mut client = proxy.connect();
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+    client.write_all(ask).unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 101 "));
+    client
+}
+
+fn ask(client: &mut TcpStream) -> String {
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let answer = head(client).unwrap();
+    assert_eq!(exactly(client, 2), "ok");
+    answer
+}
+
+#[test]
+fn a_reload_moves_requests_but_no_connection() {
+    let (old, new) = (echo(), Scripted::answering(OK));
+    let proxy = Proxy::to(&[old.address]);
+    let mut tunnel = upgraded(&proxy);
+    proxy.runtime.reload(fleet(&[new.address]));
+    let mut kept = proxy.connect();
+    // The controller hears of the reload on a thread of its own: until then the old server is
+    // asked, which knows nothing but tunnels.
+    let start = std::time::Instant::now();
+    while new.connections() == 0 {
+        assert!(start.elapsed() < PATIENCE);
+        drop(proxy.get());
+    }
+    for _ in 0..3 {
+        assert!(ask(&mut kept).starts_with("HTTP/1.1 200 "));
+    }
+    tunnel.write_all(b"still here").unwrap();
+    assert_eq!(exactly(&mut tunnel, 10), "still here");
+}
+
+#[test]
+fn a_drain_lets_requests_end_and_says_so() {
+    let (reached, answer) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (at, go) = (reached.clone(), answer.clone());
+    let server = Scripted::new(move |mut stream, _| {
+        while let Some(head) = head(&mut stream) {
+            if head.starts_with("GET /slow ") {
+                at.wait();
+                go.wait();
+            }
+            stream.write_all(OK).unwrap();
+        }
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let address = proxy.address;
+    let mut idle = proxy.connect();
+    ask(&mut idle);
+    let mut busy = proxy.connect();
+    busy.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    reached.wait();
+    let stopped = thread::spawn(move || proxy.runtime.stop(Duration::from_secs(5)));
+    assert_eq!(until_closed(&mut idle), "", "an idle connection is closed at once");
+    answer.wait();
+    let last = until_closed(&mut busy);
+    assert!(last.contains("\r\nConnection: close\r\n") && last.ends_with("ok"), "{last}");
+    let tallies = stopped.join().unwrap();
+    assert_eq!((tallies.count(Ending::Complete), tallies.requests()), (2, 2));
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn what_is_left_at_the_end_of_a_drain_is_cut_and_counted() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+    });
+    let echo = echo();
+    let proxy = Proxy::to(&[server.address]);
+    let tunnels = Proxy::to(&[echo.address]);
+    let mut waiting = proxy.connect();
+    waiting.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut tunnel = upgraded(&tunnels);
+    crate::support::wait_until(|| server.connections() == 1, "the request");
+    let tallies = proxy.runtime.stop(SHORT);
+    assert_eq!(until_closed(&mut waiting), "");
+    assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (1, 1));
+    let tallies = tunnels.runtime.stop(SHORT);
+    assert_eq!(until_closed(&mut tunnel), "");
+    assert_eq!(tallies.count(Ending::Drained), 1);
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_request() {
+    let path = std::env::temp_dir().join(format!("loadline-log-{}", std::process::id()));
+    let server = Scripted::answering(OK);
+    let mut fleet = fleet(&[server.address]);
+    fleet.edge.access_log = Some(LogTarget::File(path.display().to_string()));
+    let proxy = Proxy::of(fleet);
+    proxy.ask(b"GET /a?b=\"c\" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    proxy.ask(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n");
+    assert_eq!(proxy.runtime.stop(SHORT).requests(), 2);
+    let log = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let [whole, refused] = lines[..] else { panic!("two lines: {log}") };
+    let server = format!(" GET \"/a?b=\\\"c\\\"\" 200 59 web/here/{} complete 0 ", server.address);
+    assert!(whole.contains(" 127.0.0.1:") && whole.contains(&server), "{whole}");
+    let times = whole.rsplit(' ').take(4).filter(|time| time.parse::<f64>().is_ok());
+    assert_eq!(times.count(), 4, "{whole}");
+    assert!(refused.contains(" - \"-\" 400 ") && refused.contains(" web/- client-bad 0 "));
+}
+
+#[test]
+fn a_server_is_given_no_more_connections_than_it_may_have() {
+    let held = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+    });
+    let mut fleet = fleet(&[held.address]);
+    fleet.services[0].groups[0].servers[0].max_connections = 1;
+    fleet.services[0].when_full = WhenFull::Shed;
+    let proxy = Proxy::of(fleet);
+    let mut first = proxy.connect();
+    first.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    crate::support::wait_until(|| held.connections() == 1, "the first");
+    let second = proxy.get();
+    assert!(second.starts_with("HTTP/1.1 503 ") && second.contains("\r\nRetry-After: 1\r\n"));
+    proxy.expect(Ending::Shed, 1);
+}
+
+#[test]
+fn a_request_for_which_the_queue_has_no_time_is_spread_if_that_is_the_rule() {
+    let together = Arc::new(Barrier::new(2));
+    let meet = together.clone();
+    let server = Scripted::new(move |mut stream, _| {
+        while head(&mut stream).is_some() {
+            meet.wait();
+            stream.write_all(OK).unwrap();
+        }
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.services[0].groups[0].capacity.max_in_flight = Some(1);
+    fleet.services[0].when_full = WhenFull::Queue { timeout: SHORT, length: 5, then: Then::Spread };
+    let proxy = Arc::new(Proxy::of(fleet));
+    // The server answers only when it has both at once.
+    let answers = [0, 1].map(|_| {
+        let proxy = proxy.clone();
+        thread::spawn(move || proxy.get())
+    });
+    for answer in answers {
+        assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 "));
+    }
+    proxy.expect(Ending::Complete, 2);
+    assert_eq!(proxy.runtime.tallies().services["web"].queued, 1);
+}
