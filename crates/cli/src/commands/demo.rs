@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_report::{Block, Section, Verdict};
+use loadline_report::{Block, Picture, Section, Verdict};
 use tokio::signal::unix::{SignalKind, signal};
 
 use plan::Plan;
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Where the records and verdicts go as JSON; not written where absent
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Where the plot of response time against rate goes as SVG; not written where absent
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Fewer requests and fewer rates: 20 s
     #[arg(long)]
     quick: bool,
@@ -56,11 +59,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let report = loadline_report::Report::new(story::TITLE, runs, verdicts.clone());
         write(file, &report.to_json()?)?;
     }
+    if let (Some(file), Some(picture)) = (&args.picture, first_picture(&sections)) {
+        write(file, picture.svg())?;
+    }
     let pass = verdicts.iter().all(|verdict| verdict.pass);
     let page = story::page(sections, verdicts);
     write(&args.report, &page.html())?;
     say(&format!("\nReport: {}\n", args.report.display()))?;
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_VERDICT) })
+}
+
+/// The page's first plot: response time against rate, as the tutorial draws it.
+fn first_picture(sections: &[Section]) -> Option<&Picture> {
+    let mut blocks = sections.iter().flat_map(|section| &section.blocks);
+    blocks.find_map(|block| match block {
+        Block::Picture(picture) => Some(picture),
+        _ => None,
+    })
 }
 
 /// Runs the study unless a signal ends it; either way no process it started is left.

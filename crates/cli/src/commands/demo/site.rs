@@ -105,7 +105,7 @@ fn config(shape: Shape, near: &[SocketAddr], far: &[SocketAddr]) -> String {
         "[edge]\nregion = \"{NEAR}\"\n\n\
          [regions.{FAR}]\nrtt = {{ {NEAR} = \"{DISTANCE}\" }}\n\n\
          [[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"http\"\nservice = \"web\"\n\n\
-         [service.web]\npolicy = \"least-requests\"\n{HEALTH}\n{RETRY}\n"
+         [service.web]\npolicy = \"least-requests\"\n{HEALTH}\n"
     );
     match shape {
         Shape::OneRegion => head + &group(NEAR, None, near),
@@ -130,9 +130,6 @@ pub(crate) const FAR: &str = "far";
 /// A dead server is known after at most 2 checks of 200 ms; errors of requests eject it sooner.
 const HEALTH: &str = "health = { http = \"/health-check\", interval = \"200ms\", \
                       timeout = \"500ms\", rise = 2, fall = 2 }";
-
-/// A request may meet each of the three near servers dead before it goes far.
-const RETRY: &str = "retry = { attempts = 3 }";
 
 #[cfg(test)]
 mod tests {
