@@ -104,9 +104,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// Sends the request and passes the answer on.
     pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
         self.send().await?;
-        let entrance = self.exchange.entrance;
-        let mut head = entrance.take_response_head();
-        let buffer = self.ask(&mut head).await?;
+        let (head, buffer) = self.ask().await?;
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
         grant.answered(now);
@@ -118,7 +116,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         } else {
             self.deliver(&head, buffer, (grant, now)).await?
         };
-        entrance.give_response_head(head);
+        self.exchange.entrance.give_response_head(head);
         Ok(done)
     }
 
@@ -174,28 +172,31 @@ impl<'e, 'a> Attempt<'e, 'a> {
         });
     }
 
-    /// Waits for the head of the answer and passes interim ones on: the bytes it begins.
-    async fn ask(&mut self, head: &mut ResponseHead) -> Result<Buffer, Ending> {
+    /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
+    /// it begins. Memory for it is taken when the first bytes come.
+    async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Ending> {
         let method = self.exchange.request.method;
+        let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+        let mut head = self.exchange.entrance.take_response_head();
         let mut interims = 0;
         loop {
-            let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
             while !buffer.filled().is_empty() {
                 let parsed = head.parse(buffer.filled(), method);
                 match parsed.map_err(|_| Ending::ServerBad)? {
                     Status::Partial => break,
-                    Status::Complete(_) if !head.is_interim() => return Ok(buffer),
+                    Status::Complete(_) if !head.is_interim() => return Ok((head, buffer)),
                     Status::Complete(length) => {
                         interims += 1;
                         if interims > INTERIMS_MAX {
                             return Err(Ending::ServerBad);
                         }
-                        self.pass_interim(head, &buffer).await?;
+                        self.pass_interim(&head, &buffer).await?;
                         buffer.consume(length);
                     }
                 }
             }
             self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+            buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
         }
     }
 
