@@ -203,7 +203,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Ending>> {
         self.poll_upload(cx)?;
         let buffers = &self.exchange.worker.buffers;
-        match self.connection.peer.poll_fill(cx, buffers) {
+        let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
+        match self.connection.peer.poll_fill_up_to(cx, buffers, most) {
             Poll::Ready(Ok(buffer)) => {
                 self.heard = true;
                 Poll::Ready(Ok(buffer))
@@ -291,6 +292,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let delivered = poll_fn(|cx| self.poll_delivery(cx, &mut download)).await;
         self.exchange.record.bytes += download.bytes;
         delivered?;
+        self.connection.large = self.exchange.record.bytes >= LARGE;
         if self.exchange.route.desk().reads_load
             && let Some(trailers) = download.body().trailers()
         {
@@ -406,6 +408,12 @@ const fn client_gone(gone: Gone) -> Ending {
         Gone::Expired => Ending::ClientTimeout,
     }
 }
+
+/// What is read of an answer that will be large: its head. The rest need not come into memory.
+const HEAD_BYTES: usize = 4 << 10;
+
+/// An answer of so many bytes is worth being spliced from its head on.
+const LARGE: u64 = 128 << 10;
 
 /// More interim answers than any server sends to one request.
 const INTERIMS_MAX: u32 = 32;

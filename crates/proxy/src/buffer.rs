@@ -6,6 +6,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::pipe::Pipes;
+
 /// Bytes that were read, and space for more behind them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
@@ -66,6 +68,8 @@ impl Buffer {
 pub(crate) struct Buffers {
     free: RefCell<Vec<Buffer>>,
     texts: RefCell<Vec<Vec<u8>>>,
+    /// For payload that need not come into memory.
+    pub(crate) pipes: Pipes,
     size: Cell<usize>,
 }
 
@@ -75,6 +79,7 @@ impl Buffers {
         Self {
             free: RefCell::new(Vec::new()),
             texts: RefCell::new(Vec::new()),
+            pipes: Pipes::new(),
             size: Cell::new(BUFFER_BYTES),
         }
     }

@@ -13,7 +13,7 @@
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
 //! | `pool` | server connections |
-//! | `peer`, `socket`, `buffer`, `timer` | bytes and deadlines |
+//! | `peer`, `socket`, `buffer`, `pipe`, `timer` | bytes and deadlines |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
 //! | [`tally`], `access_log` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
@@ -32,6 +32,7 @@ mod grant;
 mod kernel;
 mod listener;
 mod peer;
+mod pipe;
 mod pool;
 mod queue;
 mod random;

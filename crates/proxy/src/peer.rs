@@ -43,9 +43,21 @@ impl Peer {
         cx: &mut Context<'_>,
         buffers: &Buffers,
     ) -> Poll<Result<Buffer, Gone>> {
+        self.poll_fill_up_to(cx, buffers, usize::MAX)
+    }
+
+    /// As [`Peer::poll_fill`], and leaves all but `most` new bytes to the kernel.
+    pub(crate) fn poll_fill_up_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        most: usize,
+    ) -> Poll<Result<Buffer, Gone>> {
         let mut buffer = buffers.take();
         buffer.append(&self.rest);
-        let read = self.socket.poll_read(cx, buffer.space());
+        let space = buffer.space();
+        let most = most.min(space.len());
+        let read = self.socket.poll_read(cx, &mut space[..most]);
         if let Poll::Ready(Ok(count @ 1..)) = read {
             buffer.add(count);
             self.rest = Vec::new();

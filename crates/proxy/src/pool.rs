@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     /// Whether it has carried a request before.
     pub(crate) reused: bool,
+    /// Whether the last answer was large: then the next probably is.
+    pub(crate) large: bool,
     slot: Slot,
 }
 
@@ -51,7 +53,7 @@ impl Connection {
             Err(error) => return Err(error.into()),
         }
         let peer = Peer::new(Socket::raw(TcpStream::from(socket)));
-        Ok(Self { peer, reused: false, slot })
+        Ok(Self { peer, reused: false, large: false, slot })
     }
 }
 
@@ -84,6 +86,7 @@ struct Pool {
 struct Kept {
     peer: Peer,
     slot: Slot,
+    large: bool,
     until: Instant,
 }
 
@@ -97,9 +100,9 @@ impl Pools {
     pub(crate) fn take(&self, server: ServerId) -> Option<Connection> {
         let mut pools = self.pools.borrow_mut();
         let pool = pools.get_mut(server.index())?.as_mut()?;
-        while let Some(Kept { mut peer, slot, .. }) = pool.kept.pop() {
+        while let Some(Kept { mut peer, slot, large, .. }) = pool.kept.pop() {
             if peer.socket.is_quiet() {
-                return Some(Connection { peer, reused: true, slot });
+                return Some(Connection { peer, reused: true, large, slot });
             }
         }
         None
@@ -107,10 +110,10 @@ impl Pools {
 
     /// Keeps a connection on which the next message may follow, until `until`.
     pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
-        let Connection { peer, slot, .. } = connection;
+        let Connection { peer, slot, large, .. } = connection;
         let mut pools = self.pools.borrow_mut();
         if let Some(Some(pool)) = pools.get_mut(server.index()) {
-            pool.kept.push(Kept { peer, slot, until });
+            pool.kept.push(Kept { peer, slot, large, until });
         }
     }
 

@@ -4,13 +4,14 @@
 //! only while bytes are in it. The two directions of an exchange, and of a tunnel, are polled by
 //! one task, so that a server may answer before it has seen the whole request.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use loadline_http1::{BodyReader, Framing, ParseError};
 
 use crate::{
     buffer::{Buffer, Buffers},
     peer::{Gone, Peer},
+    pipe::{PIPE_BYTES, Pipe},
     socket::Socket,
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct Relay {
     plain: bool,
     /// Bytes that wait to be written.
     buffer: Option<Buffer>,
+    /// Payload behind them.
+    pipe: Option<Pipe>,
     /// Whether bytes have moved since somebody last asked.
     moved: bool,
     /// Nothing more will be passed on, complete or not.
@@ -41,10 +44,28 @@ pub(crate) enum Broken {
     Syntax(ParseError),
 }
 
+/// What is known about the bytes to come.
+enum Ahead {
+    /// Some are in the pipe.
+    Payload,
+    /// They are payload, and have not come yet.
+    Nothing,
+    /// They have to be looked at.
+    Unknown,
+}
+
 impl Relay {
     /// A relay of what `body` says is to come.
     pub(crate) const fn new(body: BodyReader) -> Self {
-        Self { over: body.is_finished(), body, plain: false, buffer: None, moved: false, bytes: 0 }
+        Self {
+            over: body.is_finished(),
+            body,
+            plain: false,
+            buffer: None,
+            pipe: None,
+            moved: false,
+            bytes: 0,
+        }
     }
 
     /// A relay of everything until the end of the stream.
@@ -55,7 +76,7 @@ impl Relay {
     /// A relay of the rest of a body of which `buffer` has been accepted and must go first.
     pub(crate) fn going_on(body: BodyReader, plain: bool, buffer: Option<Buffer>) -> Self {
         let over = body.is_finished() && buffer.is_none();
-        Self { body, plain, buffer, moved: true, over, bytes: 0 }
+        Self { body, plain, buffer, pipe: None, moved: true, over, bytes: 0 }
     }
 
     /// Makes bytes that came before the stream go first.
@@ -75,7 +96,7 @@ impl Relay {
 
     /// Whether the body got through whole.
     pub(crate) const fn is_complete(&self) -> bool {
-        self.over && self.body.is_finished() && self.buffer.is_none()
+        self.over && self.body.is_finished() && !self.waits_for_sink()
     }
 
     /// Stops: what is still to come is not wanted.
@@ -85,7 +106,7 @@ impl Relay {
 
     /// Whether bytes wait for the peer they go to, rather than for the one they come from.
     pub(crate) const fn waits_for_sink(&self) -> bool {
-        self.buffer.is_some()
+        self.buffer.is_some() || self.pipe.is_some()
     }
 
     /// Whether bytes have moved since the last call.
@@ -107,6 +128,7 @@ impl Relay {
         to: &mut Socket,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..ROUNDS {
+            let ahead = self.poll_splice(cx, buffers, from);
             match self.poll_write(cx, buffers, to) {
                 Poll::Ready(Ok(())) if self.body.is_finished() => {
                     self.over = true;
@@ -114,6 +136,11 @@ impl Relay {
                 }
                 Poll::Ready(Ok(())) => {}
                 waits_or_fails => return waits_or_fails,
+            }
+            match ahead {
+                Ahead::Payload => continue,
+                Ahead::Nothing => return Poll::Pending,
+                Ahead::Unknown => {}
             }
             match from.poll_fill(cx, buffers) {
                 Poll::Ready(Ok(buffer)) => self.accept(buffer, buffers, from)?,
@@ -125,29 +152,69 @@ impl Relay {
         Poll::Pending
     }
 
+    /// Moves payload that is long enough into a pipe, if all before it has gone or is in memory.
+    fn poll_splice(&mut self, cx: &mut Context<'_>, buffers: &Buffers, from: &mut Peer) -> Ahead {
+        if self.pipe.is_some() {
+            return Ahead::Payload;
+        }
+        let length = self.body.payload_ahead();
+        let splices = (SPLICE_MIN..u64::MAX).contains(&length) && from.rest.is_empty();
+        if !splices {
+            return Ahead::Unknown;
+        }
+        let Some(mut pipe) = buffers.pipes.take() else { return Ahead::Unknown };
+        let most = usize::try_from(length).unwrap_or(usize::MAX).min(PIPE_BYTES);
+        let moved = from.socket.poll_splice_into(cx, &mut pipe, most);
+        if let Poll::Ready(Ok(count @ 1..)) = moved {
+            self.body.skip(count as u64);
+            self.moved = true;
+            self.pipe = Some(pipe);
+            return Ahead::Payload;
+        }
+        buffers.pipes.give(pipe);
+        match moved {
+            Poll::Pending => Ahead::Nothing,
+            // The end, which is seen again after what came before it has been written.
+            Poll::Ready(_) => Ahead::Unknown,
+        }
+    }
+
+    /// Writes what is in memory, then what is in the pipe.
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &Buffers,
         to: &mut Socket,
     ) -> Poll<Result<(), Broken>> {
-        let Some(mut buffer) = self.buffer.take() else { return Poll::Ready(Ok(())) };
-        while !buffer.filled().is_empty() {
-            match to.poll_write(cx, buffer.filled()) {
-                Poll::Ready(Ok(count @ 1..)) => {
-                    buffer.consume(count);
-                    self.bytes += count as u64;
-                    self.moved = true;
-                }
-                Poll::Ready(_) => return Poll::Ready(Err(Broken::Sink)),
-                Poll::Pending => {
-                    self.buffer = Some(buffer);
-                    return Poll::Pending;
-                }
+        while let Some(buffer) = &mut self.buffer {
+            if buffer.filled().is_empty() {
+                self.buffer.take().into_iter().for_each(|buffer| buffers.give(buffer));
+                break;
             }
+            let written = match self.pipe {
+                None => to.poll_write(cx, buffer.filled()),
+                Some(_) => to.poll_write_more(cx, buffer.filled()),
+            };
+            let count = ready!(written).map_err(|_| Broken::Sink)?;
+            buffer.consume(count);
+            self.count(count)?;
         }
-        buffers.give(buffer);
+        while let Some(pipe) = &mut self.pipe {
+            if pipe.held == 0 {
+                self.pipe.take().into_iter().for_each(|pipe| buffers.pipes.give(pipe));
+                break;
+            }
+            let count = ready!(to.poll_splice_out_of(cx, pipe)).map_err(|_| Broken::Sink)?;
+            self.count(count)?;
+        }
         Poll::Ready(Ok(()))
+    }
+
+    /// Notes that so many bytes were written.
+    const fn count(&mut self, count: usize) -> Result<(), Broken> {
+        self.bytes += count as u64;
+        self.moved = true;
+        if count == 0 { Err(Broken::Sink) } else { Ok(()) }
     }
 
     /// Takes the bytes of this body out of `buffer` and leaves what follows to `from`.
@@ -186,6 +253,10 @@ impl Relay {
         }
     }
 }
+
+/// Payload that is worth being spliced: at 50 kB the two more system calls cost what is saved, at
+/// 200 kB a fifth is saved, at 1 MB almost half.
+const SPLICE_MIN: u64 = 64 << 10;
 
 /// Buffers moved before other connections get their turn: 2 MiB, about half a millisecond.
 const ROUNDS: u32 = 16;

@@ -15,11 +15,17 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    net::{SendFlags, send},
+    pipe::{SpliceFlags, splice},
+};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
 };
+
+use crate::pipe::Pipe;
 
 /// A non-blocking TCP connection.
 #[derive(Debug)]
@@ -87,6 +93,69 @@ impl Socket {
             }
         }
         Pin::new(self.watched()?).poll_write_vectored(cx, &pieces)
+    }
+
+    /// As [`Socket::poll_write`], with more to come at once: the kernel need not send yet.
+    pub(crate) fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        let stream = self.watched()?;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    /// Moves up to `most` bytes into an empty pipe; 0 at the end of the stream.
+    pub(crate) fn poll_splice_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let stream = self.watched()?;
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            let moved = stream.try_io(Interest::READABLE, || {
+                Ok(splice(&*stream, None, &pipe.write, None, most, SpliceFlags::NONBLOCK)?)
+            });
+            match moved {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => {
+                    pipe.held += *done.as_ref().unwrap_or(&0);
+                    return Poll::Ready(done);
+                }
+            }
+        }
+    }
+
+    /// Moves bytes out of a pipe that has some.
+    pub(crate) fn poll_splice_out_of(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+    ) -> Poll<io::Result<usize>> {
+        let stream = self.watched()?;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let moved = stream.try_io(Interest::WRITABLE, || {
+                Ok(splice(&pipe.read, None, &*stream, None, pipe.held, SpliceFlags::NONBLOCK)?)
+            });
+            match moved {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => {
+                    pipe.held -= *done.as_ref().unwrap_or(&0);
+                    return Poll::Ready(done);
+                }
+            }
+        }
     }
 
     /// Registers the socket, for one of which the next read is known to have to wait.

@@ -6,6 +6,7 @@
 
 mod capacity;
 mod clients;
+mod large;
 mod life;
 mod semantics;
 mod servers;

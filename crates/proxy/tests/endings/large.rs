@@ -1,0 +1,67 @@
+//! Bodies large enough to be spliced: every byte in its place, both ways, again and again.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    thread,
+};
+
+use loadline_core::ending::Ending;
+
+use crate::support::{Proxy, Scripted, head};
+
+const SIZE: usize = 3_000_001;
+
+/// Bytes of which no two neighbourhoods are alike.
+fn pattern() -> Vec<u8> {
+    (0..SIZE as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn body(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn large_bodies_arrive_as_they_were_sent_and_the_connections_go_on() {
+    let server = Scripted::new(|mut stream, _| {
+        while head(&mut stream).is_some() {
+            let bytes = body(&mut stream);
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").unwrap();
+            stream.write_all(&bytes).unwrap();
+        }
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    for _ in 0..3 {
+        let mut upload = client.try_clone().unwrap();
+        let sender = thread::spawn(move || {
+            let ask = format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {SIZE}\r\n\r\n");
+            upload.write_all(ask.as_bytes()).unwrap();
+            upload.write_all(&pattern()).unwrap();
+        });
+        assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 200 "));
+        assert!(body(&mut client) == pattern());
+        sender.join().unwrap();
+    }
+    proxy.expect(Ending::Complete, 3);
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn a_large_answer_that_breaks_off_is_cut_after_what_came() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").unwrap();
+        stream.write_all(&pattern()[..1_000_000]).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    head(&mut client).unwrap();
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    assert!(bytes == pattern()[..1_000_000]);
+    proxy.expect(Ending::ServerCut, 1);
+}
