@@ -29,6 +29,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(fleet) = fleet(args) else { return Ok(ExitCode::from(EXIT_USAGE)) };
     let drain = fleet.edge.drain_timeout;
+    // Before anybody is told that it listens: a signal that comes earlier would end the process.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = runtime.block_on(async { Signals::listen() })?;
     let proxy = match Runtime::start(fleet) {
         Ok(proxy) => proxy,
         Err(error) => {
@@ -37,8 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     announce(&proxy);
-    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    signals.block_on(until_stopped(&proxy, args))?;
+    runtime.block_on(signals.until_stopped(&proxy, args));
     stop(proxy, drain);
     Ok(ExitCode::SUCCESS)
 }
@@ -70,18 +72,32 @@ fn announce(proxy: &Runtime) {
     }
 }
 
-/// Serves until SIGTERM or SIGINT; SIGHUP reads the file again.
-async fn until_stopped(proxy: &Runtime, args: &Args) -> anyhow::Result<()> {
-    let listen_to =
-        |kind| -> anyhow::Result<Signal> { signal(kind).context("signals cannot be received") };
-    let mut terminate = listen_to(SignalKind::terminate())?;
-    let mut interrupt = listen_to(SignalKind::interrupt())?;
-    let mut hangup = listen_to(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => reload(proxy, args),
+/// The signals that the command heeds.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Heeds them from now on. Must be called inside a runtime.
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("signals cannot be received");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for SIGTERM or SIGINT; at SIGHUP the file is read again.
+    async fn until_stopped(&mut self, proxy: &Runtime, args: &Args) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => reload(proxy, args),
+            }
         }
     }
 }
