@@ -190,9 +190,9 @@ fn curve_table(measured: &Measured) -> Table {
 
 fn failover(measured: &Measured) -> Result<Section, PlotError> {
     let text = "Under 100/s the three near servers are killed (SIGKILL). Requests that were on \
-                their way to them are sent again, to another server, the last time to one of another \
-                group. The near group falls below its share of healthy servers and yields to the \
-                far one."
+                their way to them are sent again, to another server, the last time to one of \
+                another group. The near group falls below its share of healthy servers and \
+                yields to the far one."
         .to_owned();
     let timeline = measured.timeline();
     let title = "The near region is killed: response time and shares by tenths of a second";
