@@ -24,6 +24,7 @@ use crate::{
     request::Request,
     route::Route,
     timer::Timer,
+    turn::after_the_others,
     view::{Entrance, View},
     waiting,
     worker::Worker,
@@ -126,6 +127,7 @@ impl<'a> Exchange<'a> {
 
     /// Answers the request.
     pub(crate) async fn run(&mut self) -> Next {
+        after_the_others().await;
         self.route.plan().count_request();
         let (ending, next) = match self.serve().await {
             Ok(served) => served,

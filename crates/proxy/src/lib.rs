@@ -13,7 +13,7 @@
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
 //! | `pool` | server connections |
-//! | `peer`, `socket`, `buffer`, `pipe`, `timer` | bytes and deadlines |
+//! | `peer`, `socket`, `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
 //! | [`tally`], `access_log` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
@@ -46,6 +46,7 @@ mod socket;
 pub mod tally;
 mod timer;
 mod tunnel;
+mod turn;
 mod view;
 mod waiting;
 mod worker;
