@@ -23,8 +23,8 @@ pub struct LoadRecord {
     pub outcomes: Outcomes,
     /// From the planned instant to the end of the answer, successful requests only.
     pub response: Latency,
-    /// From the send (on a new connection: its connect) to the end of the answer, successful requests
-    /// only.
+    /// From the send (on a new connection: its connect) to the end of the answer, successful
+    /// requests only.
     pub service: Latency,
     /// From the planned instant to the send: how late the generator was.
     pub lag: Latency,
