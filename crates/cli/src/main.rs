@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, check, demo, schema, serve, worker};
+use commands::{
+    bench, capacity, check, compare, demo, ping, plan, report, schema, serve, ttfb, watch, worker,
+};
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
 #[derive(Parser)]
@@ -24,6 +26,13 @@ enum Command {
     Schema(schema::Args),
     Worker(worker::Args),
     Bench(bench::Args),
+    Capacity(capacity::Args),
+    Watch(watch::Args),
+    Ttfb(ttfb::Args),
+    Ping(ping::Args),
+    Plan(plan::Args),
+    Report(report::Args),
+    Compare(compare::Args),
     Demo(demo::Args),
 }
 
@@ -43,6 +52,13 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Worker(args) => worker::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Ttfb(args) => ttfb::run(&args),
+        Command::Ping(args) => ping::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args),
     };
     outcome.unwrap_or_else(|error| commands::report_error(&error))

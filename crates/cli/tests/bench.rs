@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use loadline_core::record::{LoadModel, LoadRecord, Outcomes};
+use loadline_core::record::{Document, LoadModel, Outcomes, Record, SCHEMA_VERSION};
 
 /// A server that answers every request with ten bytes, until the test ends.
 fn server() -> SocketAddr {
@@ -52,14 +52,13 @@ fn the_json_of_an_open_loop_is_a_load_record() {
     let url = format!("http://{}/", server());
     let output = bench(&[&url, "--rate", "200", "--requests", "50", "--json"]);
     assert_eq!(output.status.code(), Some(0));
-    let record: LoadRecord = serde_json::from_slice(&output.stdout).unwrap();
+    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document.schema_version, SCHEMA_VERSION);
+    let Record::Load(record) = document.record else { panic!("a load record is expected") };
     assert!(matches!(record.model, LoadModel::Open { .. }));
     assert_eq!(record.outcomes, Outcomes { ok: 50, ..Outcomes::default() });
     assert_eq!((record.planned, record.bytes_read), (50, 50 * ANSWER.len() as u64));
-    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["schema_version"], 1);
-    let bars = value["bars"].as_array().unwrap();
-    assert_eq!(bars.iter().map(|bar| bar["count"].as_u64().unwrap()).sum::<u64>(), 50);
+    assert_eq!(record.spreads.response.count(), 50);
 }
 
 #[test]

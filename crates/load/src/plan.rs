@@ -7,14 +7,16 @@ use loadline_core::{
 };
 use loadline_http1::BuildError;
 
-use crate::target::Target;
+use crate::{target::Target, transport::Transport};
 
 /// A load run, planned. Made by [`LoadPlan::closed`] or [`LoadPlan::open`] with the defaults of
 /// every other field, which can be set afterwards.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
-    /// Where requests go.
-    pub target: Target,
+    /// Where requests go, each with its weight; at least one.
+    pub targets: Vec<(Target, u32)>,
+    /// How they travel.
+    pub transport: Transport,
     /// When they go.
     pub pattern: Pattern,
     /// How long one request may take from its send to the end of its answer; 30 s, as siege has
@@ -39,6 +41,8 @@ pub enum Pattern {
     Closed {
         /// Users at a time, at least one.
         users: u32,
+        /// What a user waits between an answer and its next request.
+        think: Duration,
         /// When each user stops; requests are counted per user.
         until: Until,
     },
@@ -105,7 +109,8 @@ impl LoadPlan {
     /// # Errors
     /// [`PlanError::Url`] where the URL cannot be used.
     pub fn closed(url: &str, users: u32, until: Until) -> Result<Self, PlanError> {
-        Ok(Self::new(url.parse()?, Pattern::Closed { users, until }))
+        let pattern = Pattern::Closed { users, think: Duration::ZERO, until };
+        Ok(Self::new(url.parse()?, pattern))
     }
 
     /// Requests to `url` at even distances until `until`, without a limit in flight.
@@ -122,7 +127,8 @@ impl LoadPlan {
     #[must_use]
     pub fn new(target: Target, pattern: Pattern) -> Self {
         Self {
-            target,
+            targets: vec![(target, 1)],
+            transport: Transport::default(),
             pattern,
             timeout: DEFAULT_TIMEOUT,
             keepalive: true,
@@ -135,10 +141,12 @@ impl LoadPlan {
 
     /// The pattern as it stands in a record.
     #[must_use]
-    pub const fn model(&self) -> LoadModel {
+    pub fn model(&self) -> LoadModel {
         match self.pattern {
-            Pattern::Closed { users, .. } => LoadModel::Closed { users },
-            Pattern::Open { rate, arrivals, .. } => LoadModel::Open { rate, arrivals },
+            Pattern::Closed { users, think, .. } => LoadModel::Closed { users, think },
+            Pattern::Open { rate, arrivals, seed, .. } => {
+                LoadModel::Open { rate, arrivals, seed, stages: Vec::new() }
+            }
         }
     }
 
@@ -148,7 +156,9 @@ impl LoadPlan {
     /// [`PlanError::Zero`] naming the first that is not.
     pub fn check(&self) -> Result<(), PlanError> {
         let (size, until, limit) = match self.pattern {
-            Pattern::Closed { users, until } => (("the number of users", users == 0), until, None),
+            Pattern::Closed { users, until, .. } => {
+                (("the number of users", users == 0), until, None)
+            }
             Pattern::Open { rate, until, max_in_flight, .. } => {
                 (("the rate", rate == Rate::default()), until, max_in_flight)
             }

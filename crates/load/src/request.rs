@@ -25,10 +25,11 @@ impl Request {
         }
         let given =
             |name: &str| plan.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
-        let authority = plan.target.authority();
+        let authority = plan.targets[0].0.authority();
         let host = given("host").map_or(authority.as_str(), |(_, value)| value.as_str());
         let mut bytes = Vec::new();
-        let mut head = MessageBuilder::request(&mut bytes, &plan.method, plan.target.path(), host)?;
+        let mut head =
+            MessageBuilder::request(&mut bytes, &plan.method, plan.targets[0].0.path(), host)?;
         for (name, value) in OWN_FIELDS {
             if given(name).is_none() {
                 head = head.field(name, value)?;

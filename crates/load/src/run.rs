@@ -19,7 +19,6 @@ use crate::{
     plan::{LoadPlan, Pattern, PlanError, Until},
     request::Request,
     schedule::Schedule,
-    summary::Measurement,
     tally::Tally,
     target::Target,
 };
@@ -74,8 +73,7 @@ pub struct Progress {
 /// # Errors
 /// [`LoadError`] where the run could not begin. Requests that fail are no error: they are counted.
 pub async fn run(plan: &LoadPlan, progress: impl Fn(&Progress)) -> Result<LoadRecord, LoadError> {
-    let measured = measure(plan, progress, std::future::pending()).await?;
-    Ok(measured.record)
+    measure(plan, progress, std::future::pending()).await
 }
 
 /// As [`run`], and ends the run when `cancel` does: what is under way then is cut off.
@@ -89,10 +87,10 @@ pub async fn measure(
     plan: &LoadPlan,
     progress: impl Fn(&Progress),
     cancel: impl Future<Output = ()>,
-) -> Result<Measurement, LoadError> {
+) -> Result<LoadRecord, LoadError> {
     plan.check()?;
     let request = Request::of(plan)?;
-    let address = resolve(&plan.target, plan.timeout).await?;
+    let address = resolve(&plan.targets[0].0, plan.timeout).await?;
     let tally = Tally::new();
     let client = Rc::new(Client::new(plan, request, address, Rc::clone(&tally)));
     let tasks = LocalSet::new();
@@ -115,7 +113,7 @@ pub async fn measure(
     let interrupted = driven.await.map_err(|source| LoadError::System { what: "timer", source })?;
     // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
     drop(tasks);
-    Ok(tally.measurement(plan, interrupted))
+    Ok(tally.record(plan, interrupted))
 }
 
 /// A runtime on the caller's thread for [`run`] and [`measure`].
@@ -131,7 +129,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
 async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
     tally.begin(clock::now());
     match plan.pattern {
-        Pattern::Closed { users, until } => {
+        Pattern::Closed { users, until, .. } => {
             closed::drive(client, tally, users, until).await;
             Ok(())
         }
@@ -146,7 +144,7 @@ fn state(plan: &LoadPlan, tally: &Tally) -> Progress {
     let now = clock::now();
     let planned = tally.planned() as f64;
     let fraction = match plan.pattern {
-        Pattern::Closed { users, until: Until::Requests(each) } => {
+        Pattern::Closed { users, until: Until::Requests(each), .. } => {
             (planned - tally.in_flight() as f64) / (f64::from(users) * each as f64)
         }
         Pattern::Open { until: Until::Requests(all), .. } => planned / all as f64,

@@ -33,7 +33,7 @@ impl Schedule {
     #[must_use]
     pub fn new(rate: Rate, arrivals: Arrivals, seed: u64, until: Until) -> Self {
         let distances = match arrivals {
-            Arrivals::Constant => Distances::Even(rate),
+            Arrivals::Constant | Arrivals::Uniform | Arrivals::Listed => Distances::Even(rate),
             Arrivals::Poisson => Distances::Exponential {
                 mean: 1e9 / rate.as_per_sec_f64(),
                 at: 0.0,

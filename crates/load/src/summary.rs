@@ -5,36 +5,9 @@
 
 use hdrhistogram::Histogram;
 use loadline_core::{
-    record::{Latency, LoadRecord},
+    record::{Bin, Latency, Spread},
     time::Duration,
 };
-use serde::Serialize;
-
-/// A run as it was measured: the record, and what a page shows beside it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Measurement {
-    /// The record.
-    #[serde(flatten)]
-    pub record: LoadRecord,
-    /// Kept connections found closed when a request was written to them, before a byte of an
-    /// answer came. Each such request was sent once more on a new connection and is counted in
-    /// `outcomes` by what became of it there.
-    pub stale: u64,
-    /// Whether the run was ended before its plan was. `planned` holds the requests that were due.
-    pub interrupted: bool,
-    /// How the response times of successful requests are spread, shortest first.
-    pub bars: Vec<Bar>,
-}
-
-/// A range of response times and how many fell into it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Bar {
-    /// Every time in the bar is at most this.
-    pub up_to: Duration,
-    /// How many.
-    pub count: u64,
-}
-
 /// Times of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
@@ -96,28 +69,38 @@ impl Times {
         }
     }
 
-    /// The spread in at most [`BARS`] bars whose bounds grow by the same factor, at least
-    /// [`FINEST`]; their counts sum to all.
-    pub(crate) fn bars(&self) -> Vec<Bar> {
-        if self.histogram.is_empty() {
-            return Vec::new();
-        }
-        let ratio = self.longest.as_nanos() as f64 / self.shortest.as_nanos().max(1) as f64;
-        let distinct = (ratio.ln() / FINEST.ln()).ceil().max(1.0);
-        let number = BARS.min(distinct as u32);
-        let mut bars: Vec<_> = (1..=number)
-            .map(|i| self.shortest.scale(ratio.powf(f64::from(i) / f64::from(number))))
-            .map(|up_to| Bar { up_to, count: 0 })
-            .collect();
-        let last = bars.len() - 1;
-        bars[last].up_to = self.longest;
-        for bucket in self.histogram.iter_recorded() {
-            let time = Duration::from_nanos(bucket.value_iterated_to());
-            let bar = bars.partition_point(|bar| bar.up_to < time).min(last);
-            bars[bar].count += bucket.count_since_last_iteration();
-        }
-        bars
+    /// The whole distribution.
+    pub(crate) fn spread(&self) -> Spread {
+        let recorded = self.histogram.iter_recorded();
+        let bin = |value: hdrhistogram::iterators::IterationValue<u64>| Bin {
+            up_to: Duration::from_nanos(value.value_iterated_to()).min(self.longest),
+            count: value.count_since_last_iteration(),
+        };
+        Spread(recorded.map(bin).collect())
     }
+}
+
+/// The spread of a latency in at most [`BARS`] bars whose bounds grow by the same factor, at least
+/// [`FINEST`]; their counts sum to all.
+#[must_use]
+pub fn bars(latency: &Latency, spread: &Spread) -> Vec<Bin> {
+    if latency.count == 0 {
+        return Vec::new();
+    }
+    let ratio = latency.max.as_nanos() as f64 / latency.min.as_nanos().max(1) as f64;
+    let distinct = (ratio.ln() / FINEST.ln()).ceil().max(1.0);
+    let number = BARS.min(distinct as u32);
+    let mut bars: Vec<_> = (1..=number)
+        .map(|i| latency.min.scale(ratio.powf(f64::from(i) / f64::from(number))))
+        .map(|up_to| Bin { up_to, count: 0 })
+        .collect();
+    let last = bars.len() - 1;
+    bars[last].up_to = latency.max;
+    for bin in &spread.0 {
+        let bar = bars.partition_point(|bar| bar.up_to < bin.up_to).min(last);
+        bars[bar].count += bin.count;
+    }
+    bars
 }
 
 /// Longer times count as this one in the percentiles.
@@ -137,7 +120,7 @@ mod tests {
     #[test]
     fn nothing_recorded_is_all_zero() {
         assert_eq!(Times::new(3).latency(), Latency::default());
-        assert!(Times::new(3).bars().is_empty());
+        assert!(bars(&Latency::default(), &Spread::default()).is_empty());
     }
 
     #[test]
@@ -168,7 +151,8 @@ mod tests {
         for _ in 0..7 {
             times.record(Duration::from_millis(5));
         }
-        assert_eq!(times.bars(), [Bar { up_to: Duration::from_millis(5), count: 7 }]);
+        let bars = bars(&times.latency(), &times.spread());
+        assert_eq!(bars, [Bin { up_to: Duration::from_millis(5), count: 7 }]);
     }
 
     proptest! {
@@ -180,7 +164,7 @@ mod tests {
             for time in &nanos {
                 times.record(Duration::from_nanos(*time));
             }
-            let bars = times.bars();
+            let bars = bars(&times.latency(), &times.spread());
             prop_assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), nanos.len() as u64);
             prop_assert!(bars.is_sorted_by_key(|bar| bar.up_to));
             let l = times.latency();

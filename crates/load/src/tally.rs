@@ -8,18 +8,13 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use loadline_core::{
-    record::{LoadRecord, Outcomes},
+    record::{LoadRecord, Outcomes, Spreads},
     time::Instant,
     units::Count,
 };
 use tokio::sync::Notify;
 
-use crate::{
-    outcome::Outcome,
-    plan::LoadPlan,
-    run::Progress,
-    summary::{Measurement, Times},
-};
+use crate::{outcome::Outcome, plan::LoadPlan, run::Progress, summary::Times};
 
 /// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,23 +154,33 @@ impl Tally {
     }
 
     /// The books closed: what is still in flight must have been dropped before.
-    pub(crate) fn measurement(&self, plan: &LoadPlan, interrupted: bool) -> Measurement {
+    pub(crate) fn record(&self, plan: &LoadPlan, interrupted: bool) -> LoadRecord {
         let books = self.books.borrow();
         debug_assert_eq!(books.planned, books.outcomes.total() + books.in_flight);
-        let record = LoadRecord {
-            target: plan.target.to_string(),
+        let elapsed = books.latest.since(books.start);
+        LoadRecord {
+            target: plan.targets[0].0.to_string(),
+            protocol: "HTTP/1.1".to_owned(),
             model: plan.model(),
-            elapsed: books.latest.since(books.start),
+            elapsed,
+            achieved: Count::new(books.outcomes.ok) / elapsed,
             planned: books.planned,
             outcomes: books.outcomes,
             response: books.response.latency(),
             service: books.service.latency(),
             lag: books.lag.latency(),
+            spreads: Spreads {
+                response: books.response.spread(),
+                service: books.service.spread(),
+                lag: books.lag.spread(),
+            },
             bytes_read: books.bytes_read,
             statuses: books.statuses.clone(),
             by_header: books.by_header.clone(),
-        };
-        Measurement { record, stale: books.stale, interrupted, bars: books.response.bars() }
+            stale: books.stale,
+            interrupted,
+            ..LoadRecord::default()
+        }
     }
 }
 
@@ -265,7 +270,7 @@ mod tests {
         let mut ticket = tally.plan(ms(10));
         ticket.send(ms(13));
         ticket.end(ms(20), answer(200));
-        let record = tally.measurement(&plan(), false).record;
+        let record = tally.record(&plan(), false);
         assert_eq!(record.response.max, Duration::from_millis(10));
         assert_eq!(record.service.max, Duration::from_millis(7));
         assert_eq!(record.lag.max, Duration::from_millis(3));
@@ -281,7 +286,7 @@ mod tests {
             ticket.send(ms(planned));
             ticket.end(ms(planned + 30_000), Err(Outcome::Timeout));
         }
-        let record = tally.measurement(&plan(), false).record;
+        let record = tally.record(&plan(), false);
         assert_eq!(record.elapsed, Duration::from_millis(100));
         assert_eq!(record.outcomes.timeout, 2);
     }
@@ -294,7 +299,7 @@ mod tests {
         assert_eq!(tally.in_flight(), 1);
         drop(ticket);
         assert_eq!(tally.in_flight(), 0);
-        assert_eq!(tally.measurement(&plan(), true).record.outcomes.cut_off, 1);
+        assert_eq!(tally.record(&plan(), true).outcomes.cut_off, 1);
     }
 
     /// What a request can live through, as a random operation.
@@ -335,8 +340,7 @@ mod tests {
                 let books = tally.books.borrow();
                 prop_assert_eq!(books.outcomes.total() + books.in_flight, books.planned);
             }
-            let run = tally.measurement(&plan(), false);
-            let record = &run.record;
+            let record = tally.record(&plan(), false);
             let outcomes = record.outcomes;
             let answered = outcomes.ok + outcomes.client_error + outcomes.server_error;
             prop_assert_eq!(outcomes.total(), fates.len() as u64);
@@ -345,7 +349,7 @@ mod tests {
             prop_assert_eq!(record.service.count, outcomes.ok);
             prop_assert_eq!(record.statuses.values().sum::<u64>(), answered);
             prop_assert_eq!(record.by_header.values().sum::<u64>(), answered);
-            prop_assert_eq!(run.bars.iter().map(|bar| bar.count).sum::<u64>(), outcomes.ok);
+            prop_assert_eq!(record.spreads.response.count(), outcomes.ok);
             let lost = |fate: &(Option<Result<u16, Outcome>>, bool)| {
                 !fate.1 || fate.0 == Some(Err(Outcome::Dropped))
             };

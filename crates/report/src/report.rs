@@ -57,7 +57,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use loadline_core::{
-        record::{Arrivals, Latency, LoadModel, Outcomes},
+        record::{Arrivals, LoadModel, Outcomes},
         time::Duration,
         units::Rate,
     };
@@ -68,16 +68,19 @@ mod tests {
     fn a_report_reads_back_as_it_was_written() {
         let record = LoadRecord {
             target: "http://127.0.0.1:1/".into(),
-            model: LoadModel::Open { rate: Rate::per_sec(200), arrivals: Arrivals::Constant },
+            model: LoadModel::Open {
+                rate: Rate::per_sec(200),
+                arrivals: Arrivals::Constant,
+                seed: 1,
+                stages: Vec::new(),
+            },
             elapsed: Duration::from_millis(2_500),
             planned: 500,
             outcomes: Outcomes { ok: 500, ..Outcomes::default() },
-            response: Latency::default(),
-            service: Latency::default(),
-            lag: Latency::default(),
             bytes_read: 1,
             statuses: [(200, 500)].into(),
             by_header: [("near-1".into(), 500)].into(),
+            ..LoadRecord::default()
         };
         let runs = vec![Run { name: "run 1".into(), record }];
         let verdict = Verdict::new("run 1", "1 ms", "2 ms", false);

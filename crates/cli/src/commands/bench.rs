@@ -9,8 +9,12 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::{record::Arrivals, time::Duration, units::Rate};
-use loadline_load::{LoadError, LoadPlan, Measurement, Pattern, Target, Until};
+use loadline_core::{
+    record::{Arrivals, Document, LoadRecord, Record},
+    time::Duration,
+    units::Rate,
+};
+use loadline_load::{LoadError, LoadPlan, Pattern, Target, Until};
 
 use display::Display;
 
@@ -117,7 +121,11 @@ impl Args {
                 until,
                 max_in_flight: self.max_in_flight,
             },
-            None => Pattern::Closed { users: self.users.unwrap_or_default(), until },
+            None => Pattern::Closed {
+                users: self.users.unwrap_or_default(),
+                think: Duration::ZERO,
+                until,
+            },
         }
     }
 }
@@ -131,12 +139,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
-    let text = if args.json { json(&measured)? } else { page::write(&plan, &measured) };
+    let text = if args.json { json(measured)? } else { page::write(&plan, &measured) };
     io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<Measurement> {
+fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
     if let Err(error) = loadline_load::raise_descriptor_limit() {
         tracing::warn!("the limit of open descriptors stays as it is: {error}");
     }
@@ -159,11 +167,8 @@ fn is_usage(error: &anyhow::Error) -> bool {
 }
 
 /// The record, with what it follows from and what follows from it.
-fn json(measured: &Measurement) -> anyhow::Result<String> {
-    let mut value = serde_json::to_value(measured)?;
-    value["schema_version"] = SCHEMA_VERSION.into();
-    value["achieved_rate"] = serde_json::to_value(measured.record.achieved_rate())?;
-    Ok(serde_json::to_string_pretty(&value)? + "\n")
+fn json(measured: LoadRecord) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(&Document::new(Record::Load(measured)))? + "\n")
 }
 
 /// A rate as httperf takes it, a bare number per second, or with its unit.
@@ -195,9 +200,6 @@ fn read_body(text: &str) -> Result<Vec<u8>, BodyError> {
 
 /// As wrk has it: long enough to see something, short enough to wait for.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
-/// Raised when a field of the JSON changes its meaning or goes; new fields do not raise it.
-const SCHEMA_VERSION: u64 = 1;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -3,10 +3,17 @@
 use std::process::ExitCode;
 
 pub(crate) mod bench;
+pub(crate) mod capacity;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod ping;
+pub(crate) mod plan;
+pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod ttfb;
+pub(crate) mod watch;
 pub(crate) mod worker;
 
 /// Wrong usage or configuration.

@@ -27,10 +27,10 @@ const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 fn four_users_with_twenty_requests_each_send_eighty() {
     let server = Server::answering(EMPTY);
     let mut plan = LoadPlan::closed(&server.url(), 4, Until::Requests(20)).unwrap();
-    assert_eq!(run(&plan).record.outcomes, Outcomes { ok: 80, ..Outcomes::default() });
+    assert_eq!(run(&plan).outcomes, Outcomes { ok: 80, ..Outcomes::default() });
     assert_eq!(server.connections(), 4);
     plan.keepalive = false;
-    assert_eq!(run(&plan).record.outcomes.ok, 80);
+    assert_eq!(run(&plan).outcomes.ok, 80);
     assert_eq!(server.connections(), 84);
 }
 
@@ -46,7 +46,7 @@ fn a_closed_loop_ends_with_its_duration_and_its_last_answer() {
     });
     let span = Duration::from_millis(100);
     let plan = LoadPlan::closed(&server.url(), 2, Until::Elapsed(span)).unwrap();
-    let record = run(&plan).record;
+    let record = run(&plan);
     assert_eq!(record.outcomes.ok, record.planned);
     assert!((2..=6).contains(&record.planned), "planned {}", record.planned);
     assert!(record.elapsed >= span, "the requests under way at the end were waited for");
@@ -56,7 +56,7 @@ fn a_closed_loop_ends_with_its_duration_and_its_last_answer() {
 fn a_port_that_refuses_does_not_keep_a_closed_loop_from_ending() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let until = Until::Elapsed(Duration::from_millis(50));
-    let record = run(&LoadPlan::closed(&closed.to_string(), 3, until).unwrap()).record;
+    let record = run(&LoadPlan::closed(&closed.to_string(), 3, until).unwrap());
     assert_eq!(record.outcomes.connect_refused, record.planned);
     assert!(record.planned >= 3);
 }
@@ -78,7 +78,7 @@ fn an_open_loop_sends_at_the_planned_instants() {
     let Pattern::Open { arrivals: kind, seed, .. } = &mut plan.pattern else { unreachable!() };
     (*kind, *seed) = (Arrivals::Poisson, 11);
     let before = Instant::now();
-    let record = run(&plan).record;
+    let record = run(&plan);
     let arrivals = arrivals.lock().unwrap();
     let planned = Schedule::new(rate, Arrivals::Poisson, 11, until);
     for (arrival, offset) in arrivals.iter().zip(planned) {
@@ -108,7 +108,7 @@ fn a_stalled_server_does_not_slow_the_schedule_nor_hide_behind_it() {
         }
     });
     let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), Until::Requests(60)).unwrap();
-    let record = run(&plan).record;
+    let record = run(&plan);
     assert_eq!(record.outcomes.ok, 60);
     assert!(record.response.max >= Duration::from_millis(300), "{}", record.response.max);
     // Thirty requests were planned into the stall; they waited 300, 290, ... 10 ms.
@@ -146,7 +146,7 @@ fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
         .unwrap()
         .block_on(loadline_load::measure(&plan, |_| (), soon))
         .unwrap();
-    let record = measured.record;
+    let record = &measured;
     assert_accounts(&record);
     assert!(measured.interrupted);
     assert_eq!(record.outcomes.cut_off, record.planned);
@@ -157,6 +157,6 @@ fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
 fn an_open_loop_uses_few_connections_again_and_again() {
     let server = Server::answering(EMPTY);
     let plan = LoadPlan::open(&server.url(), Rate::per_sec(500), Until::Requests(100)).unwrap();
-    assert_eq!(run(&plan).record.outcomes.ok, 100);
+    assert_eq!(run(&plan).outcomes.ok, 100);
     assert!(server.connections() < 50, "{} connections", server.connections());
 }

@@ -7,7 +7,7 @@ mod outcomes;
 mod server;
 
 use loadline_core::{record::LoadRecord, time::Duration};
-use loadline_load::{LoadPlan, Measurement, Until};
+use loadline_load::{LoadPlan, Until};
 
 /// One user who sends `requests` to `url`, with a short patience.
 fn one_user(url: &str, requests: u64) -> LoadPlan {
@@ -17,13 +17,13 @@ fn one_user(url: &str, requests: u64) -> LoadPlan {
 }
 
 /// Runs the plan to its end.
-fn run(plan: &LoadPlan) -> Measurement {
+fn run(plan: &LoadPlan) -> LoadRecord {
     let never = std::future::pending();
     let measured = loadline_load::runtime()
         .unwrap()
         .block_on(loadline_load::measure(plan, |_| (), never))
         .unwrap();
-    assert_accounts(&measured.record);
+    assert_accounts(&measured);
     measured
 }
 

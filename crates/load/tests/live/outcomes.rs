@@ -15,7 +15,7 @@ use crate::{
 };
 
 fn outcomes(server: &Server, requests: u64) -> Outcomes {
-    run(&one_user(&server.url(), requests)).record.outcomes
+    run(&one_user(&server.url(), requests)).outcomes
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn answers_are_classed_by_status_and_counted_by_header() {
     });
     let mut plan = one_user(&server.url(), 4);
     plan.count_by = Some("served-by".to_owned());
-    let record = run(&plan).record;
+    let record = run(&plan);
     let expected = Outcomes { ok: 2, client_error: 1, server_error: 1, ..Outcomes::default() };
     assert_eq!(record.outcomes, expected);
     assert_eq!(Vec::from_iter(record.statuses), [(200, 1), (304, 1), (404, 1), (503, 1)]);
@@ -52,7 +52,7 @@ fn every_framing_of_a_body_is_read_to_its_end() {
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", 52),
     ] {
         let server = Server::answering(answer);
-        let record = run(&one_user(&server.url(), 3)).record;
+        let record = run(&one_user(&server.url(), 3));
         assert_eq!((record.outcomes.ok, record.bytes_read), (3, 3 * bytes));
         assert_eq!(server.connections(), 1, "the connection was kept");
     }
@@ -69,14 +69,14 @@ fn an_answer_to_head_has_no_body() {
     let server = Server::answering(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
     let mut plan = one_user(&server.url(), 2);
     plan.method = "HEAD".to_owned();
-    assert_eq!(run(&plan).record.outcomes.ok, 2);
+    assert_eq!(run(&plan).outcomes.ok, 2);
     assert_eq!(server.connections(), 1);
 }
 
 #[test]
 fn a_closed_port_refuses() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let record = run(&one_user(&closed.to_string(), 3)).record;
+    let record = run(&one_user(&closed.to_string(), 3));
     assert_eq!(record.outcomes, Outcomes { connect_refused: 3, ..Outcomes::default() });
 }
 
@@ -94,7 +94,7 @@ fn a_full_backlog_is_a_connect_timeout() {
     }
     let mut plan = one_user(&address.to_string(), 2);
     plan.timeout = Duration::from_millis(100);
-    let record = run(&plan).record;
+    let record = run(&plan);
     assert_eq!(record.outcomes, Outcomes { connect_timeout: 2, ..Outcomes::default() });
 }
 
@@ -109,7 +109,7 @@ fn a_server_that_hangs_is_a_timeout_before_and_within_the_answer() {
         });
         let mut plan = one_user(&server.url(), 2);
         plan.timeout = Duration::from_millis(100);
-        let record = run(&plan).record;
+        let record = run(&plan);
         assert_eq!(record.outcomes, Outcomes { timeout: 2, ..Outcomes::default() });
         assert_eq!(server.connections(), 2, "a connection with half an answer is not used again");
     }
@@ -164,7 +164,7 @@ fn beyond_the_limit_in_flight_requests_are_dropped() {
     plan.timeout = Duration::from_secs(1);
     let Pattern::Open { max_in_flight, .. } = &mut plan.pattern else { unreachable!() };
     *max_in_flight = Some(3);
-    let record = run(&plan).record;
+    let record = run(&plan);
     let expected = Outcomes { timeout: 3, dropped: 7, ..Outcomes::default() };
     assert_eq!(record.outcomes, expected);
 }
@@ -179,7 +179,7 @@ fn a_kept_connection_closed_under_a_request_is_stale_and_the_request_counts_once
         read_request(&mut stream);
     });
     let measured = run(&one_user(&server.url(), 3));
-    assert_eq!(measured.record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
+    assert_eq!(measured.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
     assert_eq!(measured.stale, 2);
     assert_eq!(server.connections(), 3);
 }
@@ -190,6 +190,6 @@ fn a_new_connection_closed_under_a_request_is_not_tried_again() {
         read_request(&mut stream);
     });
     let measured = run(&one_user(&server.url(), 2));
-    assert_eq!((measured.record.outcomes.reset, measured.stale), (2, 0));
+    assert_eq!((measured.outcomes.reset, measured.stale), (2, 0));
     assert_eq!(server.connections(), 2);
 }

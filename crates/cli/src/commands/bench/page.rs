@@ -6,20 +6,19 @@ use loadline_core::{
     record::{Arrivals, Latency, LoadRecord},
     units::{Bytes, Ratio},
 };
-use loadline_load::{LoadPlan, Measurement, Pattern};
+use loadline_load::{LoadPlan, Pattern, bars};
 use loadline_report::{millis, percent};
 
 /// The page, with its line ends.
-pub(super) fn write(plan: &LoadPlan, measured: &Measurement) -> String {
-    let record = &measured.record;
+pub(super) fn write(plan: &LoadPlan, record: &LoadRecord) -> String {
     let mut page = format!("{}\n{}\n", record.target, pattern(plan, record));
-    if measured.interrupted {
+    if record.interrupted {
         page += "interrupted: only what was due until then is counted\n";
     }
-    outcomes(&mut page, measured);
+    outcomes(&mut page, record);
     latencies(&mut page, record);
     rates(&mut page, plan, record);
-    spread(&mut page, measured);
+    spread(&mut page, record);
     page
 }
 
@@ -30,6 +29,12 @@ fn pattern(plan: &LoadPlan, record: &LoadRecord) -> String {
         Pattern::Open { rate, arrivals: Arrivals::Constant, .. } => {
             format!("open loop, {rate} at even distances")
         }
+        Pattern::Open { rate, arrivals: Arrivals::Listed, .. } => {
+            format!("open loop, {rate} listed")
+        }
+        Pattern::Open { rate, arrivals: Arrivals::Uniform, seed, .. } => {
+            format!("open loop, {rate} uniform, seed {seed}")
+        }
         Pattern::Open { rate, arrivals: Arrivals::Poisson, seed, .. } => {
             format!("open loop, {rate} Poisson, seed {seed}")
         }
@@ -39,8 +44,7 @@ fn pattern(plan: &LoadPlan, record: &LoadRecord) -> String {
 }
 
 /// The classes that occurred, and their sum beside the plan.
-fn outcomes(page: &mut String, measured: &Measurement) {
-    let record = &measured.record;
+fn outcomes(page: &mut String, record: &LoadRecord) {
     line(page, format_args!("\nOutcomes"));
     for (name, count) in record.outcomes.classes() {
         if count > 0 {
@@ -52,13 +56,10 @@ fn outcomes(page: &mut String, measured: &Measurement) {
     line(page, format_args!("  {:<16}{total:>10}  of {} planned", "sum", record.planned));
     counts(page, "status", &record.statuses);
     counts(page, "header", &record.by_header);
-    if measured.stale > 0 {
+    if record.stale > 0 {
         line(
             page,
-            format_args!(
-                "  {} kept connections were stale; sent again on new ones",
-                measured.stale
-            ),
+            format_args!("  {} kept connections were stale; sent again on new ones", record.stale),
         );
     }
 }
@@ -125,10 +126,11 @@ fn size(bytes: f64) -> String {
 }
 
 /// The histogram of response times.
-fn spread(page: &mut String, measured: &Measurement) {
-    let Some(most) = measured.bars.iter().map(|bar| bar.count).max() else { return };
+fn spread(page: &mut String, record: &LoadRecord) {
+    let bars = bars(&record.response, &record.spreads.response);
+    let Some(most) = bars.iter().map(|bar| bar.count).max() else { return };
     line(page, format_args!("\nResponse times up to"));
-    for bar in &measured.bars {
+    for bar in &bars {
         let length = (bar.count * BAR_WIDTH).div_ceil(most.max(1)) as usize;
         let drawn = "#".repeat(length);
         let space = if length == 0 { "" } else { " " };
@@ -146,14 +148,15 @@ const BAR_WIDTH: u64 = 50;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loadline_core::record::{Bin, Spread, Spreads};
     use loadline_core::{record::Outcomes, time::Duration, units::Rate};
-    use loadline_load::{Bar, Until};
+    use loadline_load::Until;
 
-    fn sample() -> (LoadPlan, Measurement) {
+    fn sample() -> (LoadPlan, LoadRecord) {
         let rate = Rate::per_sec(10);
         let plan = LoadPlan::open("localhost:8080", rate, Until::Requests(500)).unwrap();
         let ms = Duration::from_millis;
-        let response = Latency {
+        let latency = Latency {
             count: 497,
             min: ms(38),
             mean: ms(40),
@@ -164,26 +167,25 @@ mod tests {
             max: ms(11_076),
             ..Latency::default()
         };
+        let bin = |time, count| Bin { up_to: ms(time), count };
+        let response = Spread(vec![bin(38, 1), bin(39, 489), bin(11_076, 7)]);
         let outcomes = Outcomes { ok: 497, server_error: 2, timeout: 1, ..Outcomes::default() };
         let record = LoadRecord {
-            target: plan.target.to_string(),
+            target: plan.targets[0].0.to_string(),
             model: plan.model(),
             elapsed: Duration::from_secs(50),
             planned: 500,
             outcomes,
-            service: response.clone(),
-            response,
-            lag: Latency::default(),
+            service: latency.clone(),
+            response: latency,
             bytes_read: 9_400_000,
             statuses: [(200, 497), (503, 2)].into(),
             by_header: [("eu/1".to_owned(), 499)].into(),
+            spreads: Spreads { response, ..Spreads::default() },
+            stale: 3,
+            ..LoadRecord::default()
         };
-        let bars = vec![
-            Bar { up_to: ms(120), count: 490 },
-            Bar { up_to: ms(900), count: 0 },
-            Bar { up_to: ms(11_076), count: 7 },
-        ];
-        (plan, Measurement { record, stale: 3, interrupted: false, bars })
+        (plan, record)
     }
 
     #[test]

@@ -173,16 +173,19 @@ pub(crate) mod tests {
             Latency { count: 500, mean: millis(mean), max: millis(max), ..Latency::default() };
         LoadRecord {
             target: "http://127.0.0.1:1/".into(),
-            model: LoadModel::Open { rate: Rate::per_sec(per_sec), arrivals: Arrivals::Constant },
+            model: LoadModel::Open {
+                rate: Rate::per_sec(per_sec),
+                arrivals: Arrivals::Constant,
+                seed: 1,
+                stages: Vec::new(),
+            },
             elapsed: Duration::from_millis(500_000 / per_sec),
             planned: 500,
             outcomes: Outcomes { ok: 500, ..Outcomes::default() },
             response,
-            service: Latency::default(),
-            lag: Latency::default(),
-            bytes_read: 0,
             statuses: [(200, 500)].into(),
             by_header: [("near-1".to_owned(), 250), ("far-1".to_owned(), 250)].into(),
+            ..LoadRecord::default()
         }
     }
 

@@ -1,0 +1,15 @@
+//! `loadline ping`.
+
+use std::process::ExitCode;
+
+/// Measure the round trip to hosts
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept it from running.
+pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("not built yet")
+}

@@ -1,0 +1,1 @@
+//! Single requests and pings, one after another, each with its phases.

@@ -1,0 +1,1 @@
+//! The capacity search: a pure state machine from trials to a load line.

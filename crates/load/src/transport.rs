@@ -1,0 +1,56 @@
+//! How requests travel: which protocol, over TLS or not, from which addresses.
+
+use std::{net::IpAddr, path::PathBuf};
+
+/// How requests travel. The default is HTTP/1.1, certificates verified, from whatever address the
+/// system chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transport {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// What matters where the URL says `https`.
+    pub tls: Tls,
+    /// Connections go out from these in turn; each widens the port range. Empty: the system's.
+    pub sources: Vec<IpAddr>,
+    /// Connections that are kept at most, over which requests of an open loop are spread; none
+    /// for as many as are needed.
+    pub connections: Option<u32>,
+}
+
+/// What is spoken over a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1; over TLS what the server chooses of HTTP/2 and HTTP/1.1.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2: over TLS by ALPN, without TLS by prior knowledge.
+    Http2,
+}
+
+/// The usual switches of a TLS client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Take any certificate.
+    pub insecure: bool,
+    /// PEM file of authorities trusted instead of the system's.
+    pub authorities: Option<PathBuf>,
+    /// PEM file of the client's certificate chain.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of the client's key; the certificate's file where absent.
+    pub key: Option<PathBuf>,
+    /// The name to ask for and to verify instead of the URL's host.
+    pub server_name: Option<String>,
+    /// Only this version.
+    pub version: Option<TlsVersion>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
