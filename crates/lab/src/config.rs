@@ -4,6 +4,8 @@ use std::{net::SocketAddr, num::NonZeroU32};
 
 use loadline_core::{time::Duration, units::Bytes};
 
+use crate::fault::Fault;
+
 /// Everything about one worker.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -25,6 +27,8 @@ pub struct Config {
     pub lenient_health: bool,
     /// Whether answers carry `endpoint-load-metrics` with the utilization of the cores.
     pub report_utilization: bool,
+    /// How it misbehaves; not at all where absent.
+    pub fault: Option<Fault>,
 }
 
 impl Config {
@@ -40,6 +44,7 @@ impl Config {
             region: "local".to_owned(),
             lenient_health: false,
             report_utilization: false,
+            fault: None,
         }
     }
 
@@ -53,6 +58,11 @@ impl Config {
             if text.is_empty() || !text.bytes().all(visible) {
                 return Err(ConfigError::Name { text: text.clone() });
             }
+        }
+        if let Some(Fault::Status(status)) = self.fault
+            && !(200..=599).contains(&status)
+        {
+            return Err(ConfigError::Status { status });
         }
         match self.content {
             Content::Fixed { size } if size > LARGEST => return Err(ConfigError::Size { size }),
@@ -153,6 +163,12 @@ pub enum ConfigError {
         /// The number given.
         cores: NonZeroU32,
     },
+    /// A status that ends no exchange.
+    #[error("{status} is no status to answer with: 200 to 599")]
+    Status {
+        /// The status given.
+        status: u16,
+    },
     /// A utilization without cores to be utilized.
     #[error("there is no utilization to report without a number of cores")]
     NothingToReport,
@@ -178,6 +194,16 @@ mod tests {
         for name in ["", "a\r\nSet-Cookie: b", "caf\u{e9}", "\0"] {
             let config = Config { name: Some(name.to_owned()), ..Config::new(Content::Json) };
             assert_eq!(config.check(), Err(ConfigError::Name { text: name.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_no_answer_is_refused() {
+        let with =
+            |status| Config { fault: Some(Fault::Status(status)), ..Config::new(Content::Json) };
+        assert_eq!(with(503).check(), Ok(()));
+        for status in [0, 100, 199, 600] {
+            assert_eq!(with(status).check(), Err(ConfigError::Status { status }));
         }
     }
 

@@ -10,16 +10,20 @@
 use std::{
     io::{self, ErrorKind, IoSlice},
     sync::Arc,
+    time::Duration as StdDuration,
 };
 
 use loadline_core::time::Duration;
 use loadline_http1::{
     BodyReader, CONTINUE, Framing, HeadLimits, Method, ParseError, RequestHead, Status,
 };
+use socket2::SockRef;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
     answer::{After, Answer, LENIENT_HEALTH, Route},
+    clock,
+    fault::Fate,
     server::Server,
     stats::count,
 };
@@ -141,20 +145,47 @@ impl Connection {
 
     async fn work(&mut self, mut request: Request) -> Result<After, Trouble> {
         let server = Arc::clone(&self.server);
+        let came = clock::now();
         count(&server.counters.accepted);
+        server.faults.note_request(came);
         let Ok(picture) = server.service.work().await else {
             count(&server.counters.aborted);
             return Err(Trouble::Gone);
         };
+        let mut answer = server.work_done(picture);
+        match server.faults.fate(clock::now()) {
+            Fate::Sent => {}
+            Fate::Held(until) => server.service.until(until).await?,
+            Fate::Replaced(status) => answer = Answer::text(status, "a fault on purpose\n"),
+            Fate::Withheld => {
+                self.wait_for_the_end().await;
+                count(&server.counters.aborted);
+                return Err(Trouble::Gone);
+            }
+            Fate::Reset => {
+                // Without it the end of the connection is an orderly one.
+                let _ = SockRef::from(&self.stream).set_linger(Some(StdDuration::ZERO));
+                count(&server.counters.aborted);
+                return Err(Trouble::Gone);
+            }
+        }
         let has_gone = self.peer_has_gone();
         if has_gone || *self.stop.borrow() {
             request.after = After::Close;
         }
         // One that has only ended its own side still reads, so the answer goes out all the same.
-        let sent = self.send(request, &server.work_done(picture)).await;
+        let sent = self.send(request, &answer).await;
         let lost = has_gone || sent.is_err();
+        server.counters.took(clock::now().since(came));
         count(if lost { &server.counters.aborted } else { &server.counters.answered });
         sent.map(|()| request.after)
+    }
+
+    /// Returns when the client has ended the connection, or the worker stops.
+    async fn wait_for_the_end(&mut self) {
+        while let Ok(1..) = self.read_unless_stopped().await {
+            self.input.clear();
+        }
     }
 
     /// The answer to what takes no work.

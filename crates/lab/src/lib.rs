@@ -12,6 +12,7 @@ mod clock;
 mod config;
 mod connection;
 mod cores;
+mod fault;
 mod lorem;
 mod mandelbrot;
 mod server;
@@ -22,6 +23,7 @@ mod worker;
 
 pub use config::{Config, ConfigError, Content, Pace};
 pub use cores::{Cores, Job, Load};
+pub use fault::Fault;
 pub use mandelbrot::Picture;
 pub use stats::Stats;
 pub use worker::{BindError, RunError, Worker};

@@ -5,6 +5,7 @@ use loadline_http1::Method;
 use crate::{
     answer::{After, Answer},
     config::{Config, Content},
+    fault::Faults,
     service::Service,
     stats::{Counters, Stats},
 };
@@ -14,6 +15,7 @@ pub(crate) struct Server {
     pub(crate) service: Service,
     pub(crate) counters: Counters,
     pub(crate) lenient_health: bool,
+    pub(crate) faults: Faults,
     served_by: String,
     region: String,
     content: Content,
@@ -28,8 +30,9 @@ impl Server {
         let served_by = config.name.unwrap_or_else(|| format!("{}/{port}", config.region));
         Self {
             service,
-            counters: Counters::default(),
+            counters: Counters::new(),
             lenient_health: config.lenient_health,
+            faults: Faults::new(config.fault),
             served_by,
             region: config.region,
             content: config.content,

@@ -81,6 +81,14 @@ impl Service {
         Ok(None)
     }
 
+    /// Returns at `instant`.
+    ///
+    /// # Errors
+    /// The system's, where time cannot be told any more.
+    pub(crate) async fn until(&self, instant: Instant) -> io::Result<()> {
+        self.alarms.until(instant).await
+    }
+
     /// Keeps time for [`work`](Self::work), for ever.
     ///
     /// # Errors
@@ -112,6 +120,7 @@ impl Service {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The value, also where a thread panicked with it: every change to it is whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

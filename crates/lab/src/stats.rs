@@ -1,10 +1,15 @@
 //! What a worker counts, and how it tells.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
+use hdrhistogram::Histogram;
+use loadline_core::{record::Latency, time::Duration};
 use serde::{Deserialize, Serialize};
 
-use crate::cores::Load;
+use crate::{cores::Load, service::lock};
 
 /// What `GET /stats` answers, as JSON. Health checks and `/stats` itself are not counted.
 ///
@@ -30,18 +35,39 @@ pub struct Stats {
     pub queued: u64,
     /// The most that ever waited for a core at once.
     pub most_queued: u64,
+    /// From a request that came whole to its answer handed to the kernel.
+    pub time: Latency,
 }
 
 /// The counts while they grow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
     pub(crate) answered: AtomicU64,
     pub(crate) aborted: AtomicU64,
     pub(crate) refused: AtomicU64,
+    times: Mutex<Histogram<u64>>,
 }
 
 impl Counters {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        let times = Histogram::new_with_bounds(1, LONGEST.as_nanos(), DIGITS)
+            .expect("the bounds and digits are constants within the histogram's range");
+        Self {
+            accepted: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            aborted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            times: Mutex::new(times),
+        }
+    }
+
+    /// Notes how long an answer took.
+    pub(crate) fn took(&self, time: Duration) {
+        lock(&self.times).saturating_record(time.as_nanos());
+    }
+
     /// Requests accepted and neither answered nor aborted.
     pub(crate) fn open(&self) -> u64 {
         let closed = self.answered.load(Relaxed) + self.aborted.load(Relaxed);
@@ -60,7 +86,27 @@ impl Counters {
             in_service: load.in_service,
             queued: load.queued,
             most_queued: load.most_queued,
+            time: latency(&lock(&self.times)),
         }
+    }
+}
+
+fn latency(times: &Histogram<u64>) -> Latency {
+    if times.is_empty() {
+        return Latency::default();
+    }
+    let quantile = |share| Duration::from_nanos(times.value_at_quantile(share));
+    Latency {
+        count: times.len(),
+        min: Duration::from_nanos(times.min()),
+        mean: Duration::from_nanos(times.mean() as u64),
+        stddev: Duration::from_nanos(times.stdev() as u64),
+        p50: quantile(0.5),
+        p90: quantile(0.9),
+        p95: quantile(0.95),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        max: Duration::from_nanos(times.max()),
     }
 }
 
@@ -68,3 +114,8 @@ impl Counters {
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
+
+/// Longer times count as this one.
+const LONGEST: Duration = Duration::from_secs(3_600);
+/// Times are within 0.1 %.
+const DIGITS: u8 = 3;

@@ -8,8 +8,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::{time::Duration, units::Bytes};
-use loadline_lab::{Config, Content, Pace, Worker};
+use loadline_core::{
+    time::Duration,
+    units::{Bytes, Ratio},
+};
+use loadline_lab::{Config, Content, Fault, Pace, Worker};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Run a test server whose capacity is known
@@ -52,6 +55,21 @@ pub(crate) struct Args {
     /// Tell how busy the cores are in the header endpoint-load-metrics (ORCA)
     #[arg(long)]
     report_utilization: bool,
+    /// Let no answer out for so long, as a collection of garbage does
+    #[arg(long, value_name = "TIME", group = "fault")]
+    stall: Option<Duration>,
+    /// When the stall begins, counted from the first request
+    #[arg(long, value_name = "TIME", default_value = "0s", requires = "stall")]
+    stall_after: Duration,
+    /// Answer everything with this status
+    #[arg(long, value_name = "STATUS", group = "fault")]
+    status: Option<u16>,
+    /// Take requests and never answer
+    #[arg(long, group = "fault")]
+    hang: bool,
+    /// Reset the connection instead of answering, for this share of the requests, as `50%`
+    #[arg(long, value_name = "SHARE", group = "fault")]
+    reset: Option<Ratio>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -83,7 +101,14 @@ impl Args {
             region: self.region.clone(),
             lenient_health: self.lenient_health,
             report_utilization: self.report_utilization,
+            fault: self.fault(),
         }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let stall = self.stall.map(|lasts| Fault::Stall { after: self.stall_after, lasts });
+        let hang = self.hang.then_some(Fault::Hang);
+        stall.or(hang).or(self.status.map(Fault::Status)).or(self.reset.map(Fault::Reset))
     }
 
     /// The usual pace of the content, changed by what was asked for.
@@ -149,6 +174,7 @@ Examples:
   loadline worker mandelbrot --cores 2 --service-time 38ms --region us-central1 --delay 30ms
   loadline worker mandelbrot --burn --cores 4 --report-utilization
   loadline worker fixed --size 100B --cores 4 --service-time 20ms
+  loadline worker fixed --stall 2s --stall-after 4s                what tools must notice
   curl -s http://127.0.0.1:9001/ > mandelbrot.png
 
 Paths: / (work), /health-check and /status.php (at once, past the queue), /stats (counts, JSON).";

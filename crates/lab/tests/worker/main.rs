@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod client;
+mod faults;
 mod http;
 mod timing;
