@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    outcome::Outcome,
+    outcome::{Outcome, Shortage},
     plan::LoadPlan,
     request::Request,
     tally::{Answer, Tally},
@@ -70,7 +70,21 @@ impl Client {
 
     /// Sends the request, on `kept` if there is one, and reads the answer. What is left in `kept`
     /// can be used again; it should have been open a moment ago.
-    pub(crate) async fn fetch(&self, kept: &mut Option<Connection>) -> Result<Answer, Outcome> {
+    pub(crate) async fn fetch(&self, pool: &Pool) -> Result<Answer, Outcome> {
+        let mut kept = pool.take();
+        let result = self.fetch_on(&mut kept).await;
+        if let Some(connection) = kept {
+            pool.put(connection);
+        }
+        result
+    }
+
+    /// Connections for one user of a closed loop, or for all requests of an open one.
+    pub(crate) fn pool(&self) -> Rc<Pool> {
+        Rc::default()
+    }
+
+    async fn fetch_on(&self, kept: &mut Option<Connection>) -> Result<Answer, Outcome> {
         let deadline = Instant::now() + self.timeout;
         if let Some(mut connection) = kept.take() {
             match self.ask(&mut connection, deadline).await {
@@ -95,8 +109,16 @@ impl Client {
 
     async fn connect(&self, deadline: Instant) -> Result<Connection, Outcome> {
         match timeout_at(deadline, TcpStream::connect(self.address)).await {
-            Ok(Ok(stream)) => Ok(Connection::new(stream)),
-            Ok(Err(error)) => Err(Outcome::of_connect_error(&error)),
+            Ok(Ok(stream)) => {
+                self.tally.count_connection("HTTP/1.1");
+                Ok(Connection::new(stream))
+            }
+            Ok(Err(error)) => {
+                if let Some(shortage) = Shortage::of(&error) {
+                    self.tally.count_shortage(shortage);
+                }
+                Err(Outcome::of_connect_error(&error))
+            }
             Err(_) => Err(Outcome::ConnectTimeout),
         }
     }
@@ -148,7 +170,7 @@ impl Connection {
         });
         let (body_bytes, clean) = self.read_body(head_end, filled).await?;
         let bytes = head_bytes + body_bytes;
-        let answer = Answer { status: self.head.status(), bytes, counted };
+        let answer = Answer { status: self.head.status(), bytes, counted, ..Answer::default() };
         Ok((answer, clean && self.head.keep_alive()))
     }
 

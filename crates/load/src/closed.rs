@@ -9,12 +9,7 @@ use std::rc::Rc;
 use loadline_core::time::Instant;
 use tokio::task::JoinSet;
 
-use crate::{
-    client::{Client, Connection},
-    clock,
-    plan::Until,
-    tally::Tally,
-};
+use crate::{client::Client, clock, plan::Until, tally::Tally};
 
 /// Runs `users` until each has done what `until` says and has its last answer.
 pub(crate) async fn drive(client: Rc<Client>, tally: Rc<Tally>, users: u32, until: Until) {
@@ -36,7 +31,7 @@ struct Limit {
 }
 
 async fn user(client: Rc<Client>, tally: Rc<Tally>, limit: Limit) {
-    let mut connection: Option<Connection> = None;
+    let pool = client.pool();
     let mut free = tally.start();
     for _ in 0..limit.requests {
         if free >= limit.end {
@@ -44,8 +39,7 @@ async fn user(client: Rc<Client>, tally: Rc<Tally>, limit: Limit) {
         }
         let mut ticket = tally.plan(free);
         ticket.send(clock::now());
-        connection = connection.filter(Connection::is_open);
-        let result = client.fetch(&mut connection).await;
+        let result = client.fetch(&pool).await;
         let failed = result.is_err();
         free = clock::now();
         ticket.end(free, result);

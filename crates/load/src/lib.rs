@@ -20,6 +20,7 @@ mod limits;
 mod open;
 mod outcome;
 mod pace;
+mod phases;
 mod plan;
 pub mod probe;
 mod request;

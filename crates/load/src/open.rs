@@ -27,7 +27,7 @@ pub(crate) async fn drive(
 ) -> io::Result<()> {
     let start = tally.start();
     let limit = max_in_flight.map_or(u64::MAX, u64::from);
-    let pool = Rc::new(Pool::default());
+    let pool = client.pool();
     let mut timer = Timer::new()?;
     let mut pace = Pace::default();
     for (offset, number) in schedule.zip(1_u64..) {
@@ -50,12 +50,8 @@ pub(crate) async fn drive(
 
 async fn send(client: Rc<Client>, pool: Rc<Pool>, mut ticket: Ticket) {
     ticket.send(clock::now());
-    let mut connection = pool.take();
-    let result = client.fetch(&mut connection).await;
+    let result = client.fetch(&pool).await;
     ticket.end(clock::now(), result);
-    if let Some(connection) = connection {
-        pool.put(connection);
-    }
 }
 
 /// A plan beyond what this machine can send must not starve the sending of what is already due.

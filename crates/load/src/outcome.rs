@@ -30,6 +30,29 @@ pub enum Outcome {
     CutOff,
 }
 
+/// What the generator itself was out of when a connection could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shortage {
+    /// No free local port to this address: EADDRNOTAVAIL.
+    Ports,
+    /// No free descriptor, in the process or the system: EMFILE, ENFILE.
+    Descriptors,
+    /// No kernel memory for a socket: ENOBUFS, ENOMEM.
+    Memory,
+}
+
+impl Shortage {
+    /// What was lacking, where the generator is to blame for this error.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        match Errno::from_raw_os_error(error.raw_os_error()?) {
+            Errno::ADDRNOTAVAIL => Some(Self::Ports),
+            Errno::MFILE | Errno::NFILE => Some(Self::Descriptors),
+            Errno::NOBUFS | Errno::NOMEM => Some(Self::Memory),
+            _ => None,
+        }
+    }
+}
+
 impl Outcome {
     /// The class of a whole answer with this status.
     #[must_use]
@@ -44,10 +67,10 @@ impl Outcome {
     /// The class of a connection that could not be opened.
     #[must_use]
     pub fn of_connect_error(error: &io::Error) -> Self {
+        if Shortage::of(error).is_some() {
+            return Self::Dropped;
+        }
         match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(
-                Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL | Errno::NOBUFS | Errno::NOMEM,
-            ) => Self::Dropped,
             Some(Errno::TIMEDOUT) => Self::ConnectTimeout,
             Some(Errno::CONNRESET) => Self::Reset,
             _ => Self::ConnectRefused,

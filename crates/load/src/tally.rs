@@ -14,7 +14,13 @@ use loadline_core::{
 };
 use tokio::sync::Notify;
 
-use crate::{outcome::Outcome, plan::LoadPlan, run::Progress, summary::Times};
+use crate::{
+    outcome::{Outcome, Shortage},
+    phases::PhaseTimes,
+    plan::LoadPlan,
+    run::Progress,
+    summary::Times,
+};
 
 /// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +30,8 @@ pub(crate) struct Answer {
     pub(crate) bytes: u64,
     /// The value of the field that answers are counted by; none where it is absent or not asked.
     pub(crate) counted: Option<String>,
+    /// How long each part of it took.
+    pub(crate) phases: PhaseTimes,
 }
 
 /// The books, shared by everything that runs on the generator's thread.
@@ -44,6 +52,12 @@ struct Books {
     statuses: BTreeMap<u16, u64>,
     by_header: BTreeMap<String, u64>,
     stale: u64,
+    /// Connections that were opened.
+    connections: u64,
+    /// What was spoken over the connection opened last.
+    protocol: String,
+    /// How often the generator itself was out of something.
+    shortages: BTreeMap<Shortage, u64>,
     /// The latest planned instant or end of an answer: where the run ends in its figures.
     latest: Instant,
     recent: Recent,
@@ -79,6 +93,9 @@ impl Tally {
             statuses: BTreeMap::new(),
             by_header: BTreeMap::new(),
             stale: 0,
+            connections: 0,
+            protocol: String::new(),
+            shortages: BTreeMap::new(),
             latest: Instant::ZERO,
             recent: Recent { since: Instant::ZERO, response: Times::new(RECENT_DIGITS) },
         };
@@ -110,6 +127,20 @@ impl Tally {
     /// Counts a kept connection that was closed under a request.
     pub(crate) fn count_stale(&self) {
         self.books.borrow_mut().stale += 1;
+    }
+
+    /// Counts a connection that was opened, over which `protocol` is spoken.
+    pub(crate) fn count_connection(&self, protocol: &str) {
+        let mut books = self.books.borrow_mut();
+        books.connections += 1;
+        if books.protocol != protocol {
+            protocol.clone_into(&mut books.protocol);
+        }
+    }
+
+    /// Counts a connection that could not be opened for want of something of the generator's own.
+    pub(crate) fn count_shortage(&self, shortage: Shortage) {
+        *self.books.borrow_mut().shortages.entry(shortage).or_default() += 1;
     }
 
     /// Requests entered and not settled.
@@ -160,7 +191,7 @@ impl Tally {
         let elapsed = books.latest.since(books.start);
         LoadRecord {
             target: plan.targets[0].0.to_string(),
-            protocol: "HTTP/1.1".to_owned(),
+            protocol: books.protocol.clone(),
             model: plan.model(),
             elapsed,
             achieved: Count::new(books.outcomes.ok) / elapsed,
@@ -177,6 +208,7 @@ impl Tally {
             bytes_read: books.bytes_read,
             statuses: books.statuses.clone(),
             by_header: books.by_header.clone(),
+            connections: books.connections,
             stale: books.stale,
             interrupted,
             ..LoadRecord::default()
@@ -261,7 +293,8 @@ mod tests {
     }
 
     fn answer(status: u16) -> Result<Answer, Outcome> {
-        Ok(Answer { status, bytes: 100, counted: Some("a".to_owned()) })
+        let counted = Some("a".to_owned());
+        Ok(Answer { status, bytes: 100, counted, ..Answer::default() })
     }
 
     #[test]
