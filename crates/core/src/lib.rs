@@ -21,6 +21,7 @@ pub mod ending;
 pub mod fleet;
 pub mod health;
 pub mod ledger;
+pub mod objective;
 pub mod orca;
 mod overflow;
 pub mod permit;

@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 use serde::{Deserialize, Serialize};
 
 /// Whether a run met what was asked of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectiveRecord {
     /// As it was given, for example `p99<300ms, errors<0.1%`.
@@ -15,7 +15,7 @@ pub struct ObjectiveRecord {
 }
 
 /// One criterion of an objective.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Criterion {
     /// As it was given, for example `p99<300ms`.
@@ -24,6 +24,10 @@ pub struct Criterion {
     pub measured: String,
     /// Whether it was met.
     pub met: bool,
+    /// How far the verdict can be trusted, as a bound that holds with 95 % confidence, beginning
+    /// with `not sure` where it could as well be the other; empty where nothing can be said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confidence: String,
 }
 
 impl ObjectiveRecord {
