@@ -19,15 +19,18 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 pub use capacity::CapacityRecord;
-pub use comparison::ComparisonRecord;
+pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
 pub use formula::FormulaRecord;
 pub use latency::{Bin, Latency, Series, Spread};
 pub use load::{
     Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases, Spreads, Stage,
 };
 pub use objective::{Criterion, ObjectiveRecord};
-pub use probe::ProbeRecord;
-pub use resources::ResourceRecord;
+pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
+pub use resources::{
+    Cpu, Finding, Interface, InterfaceSample, Machine, Process, ProcessSample, Resource,
+    ResourceRecord, Role, Sample, Sockets, Verdict,
+};
 
 /// The version of the schema of every record.
 pub const SCHEMA_VERSION: u32 = 2;
