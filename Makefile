@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench clean
+.PHONY: help demo build test lint bench tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -30,6 +30,11 @@ bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows i
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json $(BENCH)
+
+tools: build ## what six load generators report for the same work: docs/load-tools.md, 3 min
+	@scripts/setup tools
+	bench/tools.sh target/release/loadline >target/load-tools.md
+	mv target/load-tools.md docs/load-tools.md
 
 clean: ## remove what was built
 	cargo clean
