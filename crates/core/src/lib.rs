@@ -31,5 +31,6 @@ mod policy;
 pub mod record;
 pub mod retry;
 mod roster;
+pub mod statistics;
 pub mod time;
 pub mod units;

@@ -1,1 +1,0 @@
-//! Single requests and pings, one after another, each with its phases.
