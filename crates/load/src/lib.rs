@@ -16,6 +16,7 @@
 mod client;
 mod clock;
 mod closed;
+mod curve;
 mod limits;
 mod open;
 mod outcome;
@@ -27,9 +28,11 @@ mod request;
 mod run;
 mod schedule;
 pub mod search;
+mod stages;
 mod summary;
 mod tally;
 mod target;
+mod timetable;
 mod transport;
 pub mod watch;
 
@@ -38,6 +41,8 @@ pub use outcome::Outcome;
 pub use plan::{LoadPlan, Pattern, PlanError, Until};
 pub use run::{LoadError, Progress, measure, run, runtime};
 pub use schedule::Schedule;
+pub use stages::{StageError, parse_stages};
 pub use summary::bars;
 pub use target::Target;
+pub use timetable::{ArrivalsError, Timetable, parse_arrivals_file};
 pub use transport::{Protocol, Tls, TlsVersion, Transport};

@@ -7,7 +7,7 @@ use loadline_core::{
 };
 use loadline_http1::BuildError;
 
-use crate::{target::Target, transport::Transport};
+use crate::{target::Target, timetable::Timetable, transport::Transport};
 
 /// A load run, planned. Made by [`LoadPlan::closed`] or [`LoadPlan::open`] with the defaults of
 /// every other field, which can be set afterwards.
@@ -35,26 +35,24 @@ pub struct LoadPlan {
 }
 
 /// When requests go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// So many users, each sending its next request after the answer to the last.
     Closed {
         /// Users at a time, at least one.
         users: u32,
-        /// What a user waits between an answer and its next request.
+        /// What a user waits between an answer and its next request, always the same. The request
+        /// is planned for the end of this time. With N users, a response time R and this time Z
+        /// the rate is N / (R + Z) (the interactive response time law, Denning and Buzen 1978).
         think: Duration,
         /// When each user stops; requests are counted per user.
         until: Until,
     },
     /// Requests at planned instants, whatever the answers do.
     Open {
-        /// Mean rate, above zero.
-        rate: Rate,
-        /// How the instants lie.
-        arrivals: Arrivals,
-        /// Which of the plans with random arrivals; the same seed gives the same plan.
-        seed: u64,
-        /// When the plan ends; requests are counted in all.
+        /// When each is due.
+        timetable: Timetable,
+        /// When the plan ends, if its timetable does not end before; requests are counted in all.
         until: Until,
         /// A request that is due while so many are under way is dropped, and counted so.
         max_in_flight: Option<u32>,
@@ -118,8 +116,8 @@ impl LoadPlan {
     /// # Errors
     /// [`PlanError::Url`] where the URL cannot be used.
     pub fn open(url: &str, rate: Rate, until: Until) -> Result<Self, PlanError> {
-        let arrivals = Arrivals::Constant;
-        let pattern = Pattern::Open { rate, arrivals, seed: 0, until, max_in_flight: None };
+        let timetable = Timetable::steady(rate, Arrivals::Constant, 0);
+        let pattern = Pattern::Open { timetable, until, max_in_flight: None };
         Ok(Self::new(url.parse()?, pattern))
     }
 
@@ -142,11 +140,27 @@ impl LoadPlan {
     /// The pattern as it stands in a record.
     #[must_use]
     pub fn model(&self) -> LoadModel {
-        match self.pattern {
-            Pattern::Closed { users, think, .. } => LoadModel::Closed { users, think },
-            Pattern::Open { rate, arrivals, seed, .. } => {
-                LoadModel::Open { rate, arrivals, seed, stages: Vec::new() }
+        match &self.pattern {
+            Pattern::Closed { users, think, .. } => {
+                LoadModel::Closed { users: *users, think: *think }
             }
+            Pattern::Open { timetable, until, .. } => LoadModel::Open {
+                rate: timetable.mean_rate(*until),
+                arrivals: timetable.arrivals(),
+                seed: timetable.seed(),
+                stages: timetable.parts().to_vec(),
+            },
+        }
+    }
+
+    /// How long the plan takes, as far as that is known: a closed loop of a number of requests
+    /// takes as long as its answers.
+    #[must_use]
+    pub fn lasts(&self) -> Option<Duration> {
+        match &self.pattern {
+            Pattern::Closed { until: Until::Requests(_), .. } => None,
+            Pattern::Closed { until: Until::Elapsed(span), .. } => Some(*span),
+            Pattern::Open { timetable, until, .. } => Some(timetable.lasts(*until)),
         }
     }
 
@@ -155,12 +169,13 @@ impl LoadPlan {
     /// # Errors
     /// [`PlanError::Zero`] naming the first that is not.
     pub fn check(&self) -> Result<(), PlanError> {
-        let (size, until, limit) = match self.pattern {
+        let (size, until, limit) = match &self.pattern {
             Pattern::Closed { users, until, .. } => {
-                (("the number of users", users == 0), until, None)
+                (("the number of users", *users == 0), *until, None)
             }
-            Pattern::Open { rate, until, max_in_flight, .. } => {
-                (("the rate", rate == Rate::default()), until, max_in_flight)
+            Pattern::Open { timetable, until, max_in_flight } => {
+                let none = timetable.peak_rate() == Rate::default();
+                (("the planned rate", none), *until, *max_in_flight)
             }
         };
         let end = match until {

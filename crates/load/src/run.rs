@@ -18,7 +18,6 @@ use crate::{
     clock, closed, open,
     plan::{LoadPlan, Pattern, PlanError, Until},
     request::Request,
-    schedule::Schedule,
     tally::Tally,
     target::Target,
 };
@@ -128,14 +127,13 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
 
 async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
     tally.begin(clock::now());
-    match plan.pattern {
+    match &plan.pattern {
         Pattern::Closed { users, until, .. } => {
-            closed::drive(client, tally, users, until).await;
+            closed::drive(client, tally, *users, *until).await;
             Ok(())
         }
-        Pattern::Open { rate, arrivals, seed, until, max_in_flight } => {
-            let schedule = Schedule::new(rate, arrivals, seed, until);
-            open::drive(client, tally, schedule, max_in_flight).await
+        Pattern::Open { timetable, until, max_in_flight } => {
+            open::drive(client, tally, timetable.instants(*until), *max_in_flight).await
         }
     }
 }
@@ -143,13 +141,15 @@ async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Res
 fn state(plan: &LoadPlan, tally: &Tally) -> Progress {
     let now = clock::now();
     let planned = tally.planned() as f64;
-    let fraction = match plan.pattern {
+    let fraction = match &plan.pattern {
         Pattern::Closed { users, until: Until::Requests(each), .. } => {
-            (planned - tally.in_flight() as f64) / (f64::from(users) * each as f64)
+            (planned - tally.in_flight() as f64) / (f64::from(*users) * *each as f64)
         }
-        Pattern::Open { until: Until::Requests(all), .. } => planned / all as f64,
-        Pattern::Closed { until: Until::Elapsed(span), .. }
-        | Pattern::Open { until: Until::Elapsed(span), .. } => elapsed_share(tally, now, span),
+        Pattern::Closed { until: Until::Elapsed(span), .. } => elapsed_share(tally, now, *span),
+        Pattern::Open { timetable, until, .. } => match until {
+            Until::Requests(_) => planned / timetable.planned(*until).max(1) as f64,
+            Until::Elapsed(_) => elapsed_share(tally, now, timetable.lasts(*until)),
+        },
     };
     tally.progress(now, fraction)
 }

@@ -14,7 +14,7 @@ use loadline_core::{
     time::Duration,
     units::Rate,
 };
-use loadline_load::{LoadError, LoadPlan, Pattern, Target, Until};
+use loadline_load::{LoadError, LoadPlan, Pattern, Target, Timetable, Until};
 
 use display::Display;
 
@@ -115,9 +115,7 @@ impl Args {
         };
         match self.rate {
             Some(rate) => Pattern::Open {
-                rate,
-                arrivals,
-                seed: self.seed,
+                timetable: Timetable::steady(rate, arrivals, self.seed),
                 until,
                 max_in_flight: self.max_in_flight,
             },

@@ -14,7 +14,7 @@ use loadline_core::{
     time::Duration,
     units::Rate,
 };
-use loadline_load::{LoadPlan, Pattern, Schedule, Until};
+use loadline_load::{LoadPlan, Pattern, Timetable, Until};
 
 use crate::{
     assert_accounts, run,
@@ -75,13 +75,13 @@ fn an_open_loop_sends_at_the_planned_instants() {
     });
     let (rate, until) = (Rate::per_sec(200), Until::Requests(60));
     let mut plan = LoadPlan::open(&server.url(), rate, until).unwrap();
-    let Pattern::Open { arrivals: kind, seed, .. } = &mut plan.pattern else { unreachable!() };
-    (*kind, *seed) = (Arrivals::Poisson, 11);
+    let poisson = Timetable::steady(rate, Arrivals::Poisson, 11);
+    let Pattern::Open { timetable, .. } = &mut plan.pattern else { unreachable!() };
+    timetable.clone_from(&poisson);
     let before = Instant::now();
     let record = run(&plan);
     let arrivals = arrivals.lock().unwrap();
-    let planned = Schedule::new(rate, Arrivals::Poisson, 11, until);
-    for (arrival, offset) in arrivals.iter().zip(planned) {
+    for (arrival, offset) in arrivals.iter().zip(poisson.instants(until)) {
         assert!(arrival.duration_since(before) >= offset.to_std(), "sent before its instant");
     }
     assert_eq!((arrivals.len(), record.outcomes.ok), (60, 60));
@@ -142,13 +142,12 @@ fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
     let until = Until::Elapsed(Duration::from_secs(60));
     let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), until).unwrap();
     let soon = async { tokio::time::sleep(std::time::Duration::from_millis(120)).await };
-    let measured = loadline_load::runtime()
+    let record = loadline_load::runtime()
         .unwrap()
         .block_on(loadline_load::measure(&plan, |_| (), soon))
         .unwrap();
-    let record = &measured;
     assert_accounts(&record);
-    assert!(measured.interrupted);
+    assert!(record.interrupted);
     assert_eq!(record.outcomes.cut_off, record.planned);
     assert!((1..=40).contains(&record.planned), "planned {}", record.planned);
 }

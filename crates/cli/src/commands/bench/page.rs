@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use loadline_core::{
-    record::{Arrivals, Latency, LoadRecord},
+    record::{Arrivals, Latency, LoadModel, LoadRecord},
     units::{Bytes, Ratio},
 };
-use loadline_load::{LoadPlan, Pattern, bars};
+use loadline_load::{LoadPlan, bars};
 use loadline_report::{millis, percent};
 
 /// The page, with its line ends.
@@ -17,27 +17,21 @@ pub(super) fn write(plan: &LoadPlan, record: &LoadRecord) -> String {
     }
     outcomes(&mut page, record);
     latencies(&mut page, record);
-    rates(&mut page, plan, record);
+    rates(&mut page, record);
     spread(&mut page, record);
     page
 }
 
 fn pattern(plan: &LoadPlan, record: &LoadRecord) -> String {
-    let pattern = match plan.pattern {
-        Pattern::Closed { users: 1, .. } => "closed loop, 1 user".to_owned(),
-        Pattern::Closed { users, .. } => format!("closed loop, {users} users"),
-        Pattern::Open { rate, arrivals: Arrivals::Constant, .. } => {
-            format!("open loop, {rate} at even distances")
-        }
-        Pattern::Open { rate, arrivals: Arrivals::Listed, .. } => {
-            format!("open loop, {rate} listed")
-        }
-        Pattern::Open { rate, arrivals: Arrivals::Uniform, seed, .. } => {
-            format!("open loop, {rate} uniform, seed {seed}")
-        }
-        Pattern::Open { rate, arrivals: Arrivals::Poisson, seed, .. } => {
-            format!("open loop, {rate} Poisson, seed {seed}")
-        }
+    let pattern = match &record.model {
+        LoadModel::Closed { users: 1, .. } => "closed loop, 1 user".to_owned(),
+        LoadModel::Closed { users, .. } => format!("closed loop, {users} users"),
+        LoadModel::Open { rate, arrivals, seed, .. } => match arrivals {
+            Arrivals::Constant => format!("open loop, {rate} at even distances"),
+            Arrivals::Listed => format!("open loop, {rate} listed"),
+            Arrivals::Uniform => format!("open loop, {rate} uniform, seed {seed}"),
+            Arrivals::Poisson => format!("open loop, {rate} Poisson, seed {seed}"),
+        },
     };
     let connections = if plan.keepalive { "kept connections" } else { "a connection each" };
     format!("{pattern}, {connections}, {:.2} s", record.elapsed.as_secs_f64())
@@ -104,11 +98,11 @@ fn figures(latency: &Latency) -> String {
     [min, mean, p50, p90, p95, p99, max].map(|time| format!("{:>9}", millis(time))).concat()
 }
 
-fn rates(page: &mut String, plan: &LoadPlan, record: &LoadRecord) {
+fn rates(page: &mut String, record: &LoadRecord) {
     let achieved = record.achieved_rate().as_per_sec_f64();
-    let planned = match plan.pattern {
-        Pattern::Open { rate, .. } => format!(" of {rate} planned"),
-        Pattern::Closed { .. } => String::new(),
+    let planned = match record.model {
+        LoadModel::Open { rate, .. } => format!(" of {rate} planned"),
+        LoadModel::Closed { .. } => String::new(),
     };
     line(page, format_args!("\nRate    {achieved:.1}/s answered ok{planned}"));
     let per_second = record.bytes_read as f64 / record.elapsed.as_secs_f64().max(1e-9);
