@@ -14,11 +14,13 @@ extern crate alloc;
 extern crate std;
 
 pub mod average;
+pub mod bottleneck;
 pub mod budget;
 pub mod controller;
 pub mod ejection;
 pub mod ending;
 pub mod fleet;
+pub mod formula;
 pub mod health;
 pub mod ledger;
 pub mod objective;

@@ -18,9 +18,12 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-pub use capacity::CapacityRecord;
+pub use capacity::{
+    Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
+    Trial, Verdict,
+};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
-pub use formula::FormulaRecord;
+pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 pub use latency::{Bin, Latency, Series, Spread};
 pub use load::{
     Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases, Spreads, Stage,
@@ -28,8 +31,8 @@ pub use load::{
 pub use objective::{Criterion, ObjectiveRecord};
 pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 pub use resources::{
-    Cpu, Finding, Interface, InterfaceSample, Machine, Process, ProcessSample, Resource,
-    ResourceRecord, Role, Sample, Sockets, Verdict,
+    Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
+    ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
 };
 
 /// The version of the schema of every record.
