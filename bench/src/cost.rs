@@ -91,7 +91,8 @@ struct Sample {
     user: f64,
 }
 
-fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
+/// Starts the server on the core of the load.
+pub(crate) fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
     let program = env::current_exe().context("find this program")?;
     let mut command = vec![program.display().to_string(), "backend".to_owned()];
     command.extend(ports.iter().map(u16::to_string));

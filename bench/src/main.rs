@@ -2,12 +2,14 @@
 //!
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
-//! request), `overflow` (between two regions), `pick` (a single decision).
+//! request), `overflow` (between two regions), `pick` (a single decision), `generator` (the load
+//! generator beside wrk).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
 mod backend;
 mod cost;
+mod generator;
 mod open_loop;
 mod overflow;
 mod peers;

@@ -19,6 +19,7 @@ pub(crate) struct Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtMost(f64),
+    AtLeast(f64),
     /// What would be good, without a judgement.
     Wish(f64),
 }
@@ -41,11 +42,8 @@ impl Verdict {
 
     /// A figure that is not a number reaches no target.
     pub(crate) fn failed(&self) -> bool {
-        let reached = match self.target {
-            Target::AtMost(limit) => self.measured <= limit,
-            Target::Wish(_) => true,
-        };
-        !reached || self.flaw.is_some()
+        let judged = !matches!(self.target, Target::Wish(_));
+        (judged && !self.target.reached(self.measured)) || self.flaw.is_some()
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -77,6 +75,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost(limit) => write!(f, "<= {}", Figure(*limit)),
+            Self::AtLeast(limit) => write!(f, ">= {}", Figure(*limit)),
             Self::Wish(limit) => write!(f, "good is <= {}", Figure(*limit)),
         }
     }
@@ -100,17 +99,19 @@ impl fmt::Display for Figure {
 }
 
 impl Target {
-    fn limit(self) -> f64 {
+    /// Whether a figure is good; what is only a wish is judged the same, and told apart elsewhere.
+    fn reached(self, measured: f64) -> bool {
         match self {
-            Self::AtMost(limit) | Self::Wish(limit) => limit,
+            Self::AtMost(limit) | Self::Wish(limit) => measured <= limit,
+            Self::AtLeast(limit) => measured >= limit,
         }
     }
 
     /// The measured figure, exact enough to be told from the limit that it missed by a hair.
     fn told_apart(self, measured: f64) -> String {
         let short = Figure(measured).to_string();
-        let looks_reached = short.parse().is_ok_and(|shown: f64| shown <= self.limit());
-        if looks_reached && measured > self.limit() { format!("{measured:.4}") } else { short }
+        let looks_reached = short.parse().is_ok_and(|shown| self.reached(shown));
+        if looks_reached && !self.reached(measured) { format!("{measured:.4}") } else { short }
     }
 }
 
@@ -125,6 +126,8 @@ mod tests {
         assert_eq!(line(0.76, Target::AtMost(0.75)), "FAIL small 0.76 (<= 0.75)");
         assert_eq!(line(8.0, Target::AtMost(0.0)), "FAIL small 8 (<= 0)");
         assert_eq!(line(1.2, Target::Wish(1.0)), "INFO small 1.20 (good is <= 1.00)");
+        assert_eq!(line(0.9496, Target::AtLeast(0.95)), "FAIL small 0.9496 (>= 0.95)");
+        assert_eq!(line(1.2, Target::AtLeast(0.95)), "PASS small 1.20 (>= 0.95)");
         assert_eq!(line(0.7004, Target::AtMost(0.7)), "FAIL small 0.7004 (<= 0.70)");
         let average = Verdict::new("average", 54.71, Target::AtMost(54.0)).unit(" ms");
         assert_eq!(average.to_string(), "FAIL average 54.7 ms (<= 54 ms)");
