@@ -11,6 +11,7 @@ pub(crate) mod ping;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod schema;
+mod series;
 pub(crate) mod serve;
 pub(crate) mod ttfb;
 pub(crate) mod watch;

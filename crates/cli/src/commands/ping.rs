@@ -1,15 +1,123 @@
-//! `loadline ping`.
+//! `loadline ping`: the round trip to hosts, side by side.
 
-use std::process::ExitCode;
+mod lines;
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use loadline_core::{record::ProbeRecord, time::Duration};
+use loadline_load::probe::{self, Family, PingPlan, ProbeError};
+
+use super::series;
+use lines::Lines;
 
 /// Measure the round trip to hosts
+///
+/// Sends ICMP echo where that is allowed, and says which socket took it; otherwise measures how
+/// long a TCP connection takes to open, which is one round trip too. Times are taken in user
+/// space. What a user waits for is not the round trip but the answer: see `loadline ttfb`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Names or addresses; several are pinged side by side
+    #[arg(required = true, value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Pings to each host
+    #[arg(short, long, value_name = "N", default_value_t = 10)]
+    count: u64,
+    /// Between two pings to the same host; a bare number is seconds
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = series::span)]
+    interval: Duration,
+    /// How long an answer may take; a bare number is seconds
+    #[arg(short = 'W', long, value_name = "TIME", default_value = "2s")]
+    #[arg(value_parser = series::span)]
+    timeout: Duration,
+    /// Open TCP connections to this port instead of sending ICMP echo
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    tcp: Option<u16>,
+    /// Only addresses of IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Only addresses of IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// Print the record as JSON; the lines of the pings then go to the standard error
+    #[arg(long)]
+    json: bool,
+    /// Write the record to a file too
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// No line for each ping
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Args {
+    fn plan(&self) -> PingPlan {
+        PingPlan {
+            hosts: self.hosts.clone(),
+            count: self.count,
+            interval: self.interval,
+            timeout: self.timeout,
+            family: match (self.ipv4, self.ipv6) {
+                (true, _) => Family::V4,
+                (_, true) => Family::V6,
+                _ => Family::Any,
+            },
+            tcp: self.tcp,
+        }
+    }
+}
 
 /// Runs the command.
 ///
 /// # Errors
 /// What kept it from running.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let record = match measure(args) {
+        Ok(record) => record,
+        Err(error) => {
+            let code = super::report_error(&error);
+            let usage = matches!(error.downcast_ref(), Some(ProbeError::Plan(_)));
+            return Ok(if usage { ExitCode::from(super::EXIT_USAGE) } else { code });
+        }
+    };
+    let silent = record.targets.iter().any(|target| target.outcomes.ok == 0);
+    let page = lines::summary(&record);
+    let json = series::deliver(record, args.output.as_deref(), args.json)?;
+    series::print(&json.unwrap_or(page))?;
+    Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
+
+fn measure(args: &Args) -> anyhow::Result<ProbeRecord> {
+    let plan = args.plan();
+    let mut lines = Lines::new(&plan);
+    let tell = |event: &probe::PingEvent| {
+        let line = lines.line(event);
+        // A line that nobody reads is no reason to end a measurement.
+        let _ = match (args.quiet, args.json) {
+            (true, _) => Ok(()),
+            (false, true) => writeln!(io::stderr(), "{line}"),
+            (false, false) => writeln!(io::stdout(), "{line}"),
+        };
+    };
+    let series = probe::ping(&plan, tell, series::interrupt());
+    Ok(loadline_load::runtime()?.block_on(series)?)
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline ping 10.0.0.11
+  loadline ping -c 5 -i 0.2 eu.example.org us.example.org
+  loadline ping --tcp 443 www.example.org
+
+ICMP echo needs root, CAP_NET_RAW, or a group within the sysctl net.ipv4.ping_group_range; where
+none is there, connections to port 80 are opened instead, and the first line says so. An answer
+counts once and in its time; late and duplicate ones are told and not counted. Failures are counted
+by class and are in no average. An interrupt (Ctrl-C) ends the series and prints what there is.
+
+Exit codes: 0 every host answered at least once; 1 wrong usage; 2 a host gave no answer at all, or
+it could not run.";

@@ -1,0 +1,100 @@
+//! A socket for ICMP echo messages to one address.
+//!
+//! Linux has two kinds. The datagram socket is for everybody whose group is in
+//! `net.ipv4.ping_group_range`; the kernel writes the identifier and hands over the answers to it
+//! alone. The raw socket is for root (`CAP_NET_RAW`); it sees every ICMP packet that comes from
+//! the address, those meant for others and, on the loopback, its own requests too.
+//!
+//! Both are wrapped as a UDP socket of the runtime, which to the system is a descriptor that
+//! sends and receives packets, as these are.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+
+use loadline_core::time::Instant;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+
+use super::message::{Reply, Sender};
+use crate::clock;
+
+/// Sends requests to one address and receives its answers.
+pub(super) struct Echo {
+    socket: UdpSocket,
+    sender: Sender,
+    kind: Kind,
+    v6: bool,
+    buffer: Box<[u8]>,
+}
+
+/// Which socket it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Unprivileged.
+    Datagram,
+    /// For root.
+    Raw,
+}
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Neither kind may be opened.
+    NotAllowed(io::Error),
+    /// The address cannot be sent to.
+    Unreachable(io::Error),
+}
+
+impl Echo {
+    /// Opens the socket that is allowed; `identifier` tells the raw sockets of one process apart.
+    pub(super) fn open(peer: IpAddr, identifier: u16) -> Result<Self, Refusal> {
+        let (socket, kind) = match create(peer, Type::DGRAM) {
+            Ok(socket) => (socket, Kind::Datagram),
+            // Of the two reasons the second is the one that root could change.
+            Err(_) => (create(peer, Type::RAW).map_err(Refusal::NotAllowed)?, Kind::Raw),
+        };
+        let to = SocketAddr::new(peer, 0).into();
+        socket.connect(&to).map_err(Refusal::Unreachable)?;
+        let socket = UdpSocket::from_std(socket.into()).map_err(Refusal::Unreachable)?;
+        let written = (kind == Kind::Raw).then_some(identifier);
+        let sender = Sender::new(peer, written, rand::random());
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Ok(Self { socket, sender, kind, v6: peer.is_ipv6(), buffer })
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Sends the request with this number.
+    pub(super) async fn send(&self, number: u64) -> io::Result<()> {
+        self.socket.send(&self.sender.request(number)).await.map(drop)
+    }
+
+    /// Waits for the next answer to a request of this socket, and says when it was read.
+    pub(super) async fn receive(&mut self) -> io::Result<(Reply, Instant)> {
+        let with_header = self.kind == Kind::Raw && !self.v6;
+        loop {
+            let length = self.socket.recv(&mut self.buffer).await?;
+            let at = clock::now();
+            if let Some(reply) = self.sender.reply(&self.buffer[..length], with_header) {
+                return Ok((reply, at));
+            }
+        }
+    }
+}
+
+fn create(peer: IpAddr, kind: Type) -> io::Result<Socket> {
+    let (domain, protocol) = match peer {
+        IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
+        IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),
+    };
+    let socket = Socket::new(domain, kind, Some(protocol))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Longer than a message of ours with the longest header; what is longer is not ours.
+const BUFFER_BYTES: usize = 512;

@@ -1,0 +1,76 @@
+//! Single requests and pings, one after another, each with its phases.
+//!
+//! A load run asks what a service does under load; a probe asks what one user sees of an idle one.
+//! Every sample is kept in its order, because the order tells what an average hides: the first
+//! requests that open connections somewhere on the way, and the floor that is distance alone.
+//!
+//! - [`ping`] measures round trips, by ICMP echo where that is allowed and by TCP otherwise;
+//! - [`ttfb`] measures the time to the first byte of an HTTP answer, part by part.
+//!
+//! Several targets take turns, so that a drift of the machine or the network meets them all.
+
+use std::{
+    io,
+    net::IpAddr,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use loadline_core::record::ProbeOutcome;
+
+use crate::{Outcome, PlanError};
+
+mod echo;
+mod message;
+mod ping;
+mod series;
+mod track;
+mod wire;
+
+pub use ping::{Family, PingEvent, PingPlan, ping};
+
+/// Why a probe could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The host's name has no address of the family asked for.
+    #[error("no address for the host `{host}`")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The address cannot be sent to from here.
+    #[error("cannot send to {address}")]
+    Unreachable {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<Outcome> for ProbeOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Ok => Self::Ok,
+            Outcome::ClientError => Self::ClientError,
+            Outcome::ServerError => Self::ServerError,
+            Outcome::ConnectRefused => Self::ConnectRefused,
+            Outcome::ConnectTimeout => Self::ConnectTimeout,
+            Outcome::Timeout => Self::Timeout,
+            Outcome::Reset => Self::Reset,
+            Outcome::BadAnswer => Self::BadAnswer,
+            Outcome::Dropped => Self::Dropped,
+            Outcome::CutOff => Self::CutOff,
+        }
+    }
+}
+
+/// Milliseconds since 1970-01-01 UTC; 0 on a machine whose clock stands before that.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,367 @@
+//! Round trips to several hosts side by side.
+//!
+//! Each host is pinged at planned instants, whether the answer to the last has come or not, as
+//! ping does; the hosts are spread evenly over the interval, so that one does not wait for the
+//! answer to another being read. Times are taken in user space, next to the system calls: the
+//! wake-up of this process is part of them, some ten microseconds on an idle machine.
+
+use std::{
+    future::Future,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+};
+
+use loadline_core::{
+    record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget},
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinHandle, LocalSet},
+};
+
+use super::{
+    ProbeError, series,
+    track::{Answer, Track},
+    unix_ms,
+    wire::{Arrival, Wire},
+};
+use crate::{PlanError, clock};
+
+/// Which hosts to ping, how often, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PingPlan {
+    /// Names or addresses, at least one.
+    pub hosts: Vec<String>,
+    /// Pings to each host, at least one.
+    pub count: u64,
+    /// Between two pings to the same host, at least 1 ms.
+    pub interval: Duration,
+    /// How long an answer may take, at least 1 ms.
+    pub timeout: Duration,
+    /// Which addresses of a name are taken.
+    pub family: Family,
+    /// Open TCP connections to this port instead of sending ICMP echo.
+    pub tcp: Option<u16>,
+}
+
+/// Which addresses of a name are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// The first that the resolver gives.
+    #[default]
+    Any,
+    /// The first of IPv4.
+    V4,
+    /// The first of IPv6.
+    V6,
+}
+
+/// What happens while hosts are pinged; `host` is the index in the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PingEvent {
+    /// A host is about to be pinged.
+    Started {
+        /// Which.
+        host: usize,
+        /// Its address.
+        address: IpAddr,
+        /// What is spoken.
+        protocol: String,
+        /// Why it is this, where nobody asked for it.
+        note: Option<String>,
+    },
+    /// A ping ended, well or not.
+    Ended {
+        /// Of which host.
+        host: usize,
+        /// What became of it.
+        sample: ProbeSample,
+        /// Bytes of the answer; none for TCP.
+        bytes: Option<usize>,
+        /// The time to live that was left of the answer, where the system tells it.
+        ttl: Option<u8>,
+    },
+    /// An answer came that counts no more: the ping had been answered, or was lost already.
+    Surplus {
+        /// From which host.
+        host: usize,
+        /// To which ping.
+        number: u64,
+        /// Whether it is the first answer to it.
+        late: bool,
+    },
+}
+
+/// Pings the hosts of `plan` to its end or until `cancel` ends, telling `tell` each event when it
+/// happens. For exact times the caller's runtime should have nothing else to do.
+///
+/// # Errors
+/// [`ProbeError`] where it could not begin. Pings without an answer are no error: they are
+/// counted.
+pub async fn ping(
+    plan: &PingPlan,
+    mut tell: impl FnMut(&PingEvent),
+    cancel: impl Future<Output = ()>,
+) -> Result<ProbeRecord, ProbeError> {
+    check(plan)?;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let (stop, stopped) = watch::channel(false);
+    let mut sessions = Vec::new();
+    for host in 0..plan.hosts.len() {
+        sessions.push(Session::open(plan, host, events.clone()).await?);
+    }
+    drop(events);
+    let (started_unix_ms, start) = (unix_ms(), clock::now());
+    let tasks = LocalSet::new();
+    let running: Vec<_> = sessions
+        .into_iter()
+        .map(|session| tasks.spawn_local(session.run(start, stopped.clone())))
+        .collect();
+    let targets = tasks.run_until(async {
+        listen(&mut happened, &mut tell, &stop, cancel).await;
+        finish(running).await
+    });
+    let targets = targets.await;
+    Ok(ProbeRecord {
+        probe: ProbeKind::Ping,
+        started_unix_ms,
+        elapsed: clock::now().since(start),
+        interval: plan.interval,
+        keepalive: false,
+        planned: plan.count,
+        interrupted: *stop.borrow(),
+        targets,
+    })
+}
+
+/// Tells what happens until the last session has ended, and passes the end of `cancel` on.
+async fn listen(
+    happened: &mut mpsc::UnboundedReceiver<PingEvent>,
+    tell: &mut impl FnMut(&PingEvent),
+    stop: &watch::Sender<bool>,
+    cancel: impl Future<Output = ()>,
+) {
+    let mut cancel = pin!(cancel);
+    loop {
+        tokio::select! {
+            biased;
+            event = happened.recv() => match event {
+                Some(event) => tell(&event),
+                None => break,
+            },
+            () = &mut cancel, if !*stop.borrow() => {
+                stop.send_replace(true);
+            }
+        }
+    }
+}
+
+async fn finish(running: Vec<JoinHandle<ProbeTarget>>) -> Vec<ProbeTarget> {
+    let mut targets = Vec::with_capacity(running.len());
+    for session in running {
+        match session.await {
+            Ok(target) => targets.push(target),
+            // Nobody aborts a session, so it has panicked.
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    targets
+}
+
+/// One host while it is pinged.
+struct Session {
+    host: usize,
+    plan: PingPlan,
+    wire: Wire,
+    track: Track,
+    target: ProbeTarget,
+    events: mpsc::UnboundedSender<PingEvent>,
+    /// The origin of the series, the same for all hosts.
+    start: Instant,
+    /// When the first ping to this host is due.
+    first: Instant,
+    sent: u64,
+}
+
+impl Session {
+    async fn open(
+        plan: &PingPlan,
+        host: usize,
+        events: mpsc::UnboundedSender<PingEvent>,
+    ) -> Result<Self, ProbeError> {
+        let address = resolve(&plan.hosts[host], plan.family).await?;
+        // Of a process and its hosts; the token in each message says the rest.
+        let identifier = (std::process::id() as u16).wrapping_add(host as u16);
+        let (wire, note) = Wire::open(address, plan.tcp, identifier)?;
+        let target = ProbeTarget {
+            target: plan.hosts[host].clone(),
+            address: address.to_string(),
+            protocol: wire.protocol(),
+            note,
+            ..ProbeTarget::default()
+        };
+        let session = Self {
+            host,
+            plan: plan.clone(),
+            wire,
+            track: Track::new(plan.timeout),
+            target,
+            events,
+            start: Instant::ZERO,
+            first: Instant::ZERO,
+            sent: 0,
+        };
+        let (protocol, note) = (session.target.protocol.clone(), session.target.note.clone());
+        session.tell(PingEvent::Started { host, address, protocol, note });
+        Ok(session)
+    }
+
+    /// Sends and receives until every ping has ended, or until `stopped` says so.
+    async fn run(mut self, start: Instant, mut stopped: watch::Receiver<bool>) -> ProbeTarget {
+        let hosts = self.plan.hosts.len() as u64;
+        self.start = start;
+        self.first = start + self.plan.interval * self.host as u64 / hosts;
+        loop {
+            let now = clock::now();
+            for number in self.track.expire(now) {
+                self.end(number, self.wire.silence());
+            }
+            if self.next_send().is_some_and(|due| due <= now) {
+                self.send().await;
+                continue;
+            }
+            let wakes = [self.next_send(), self.track.next_expiry()];
+            let Some(wake) = wakes.into_iter().flatten().min() else { break };
+            let wait = wake.since(now).to_std();
+            tokio::select! {
+                biased;
+                arrival = self.wire.receive() => self.take(arrival),
+                () = tokio::time::sleep(wait) => {}
+                _ = stopped.changed() => {
+                    self.cut_off();
+                    break;
+                }
+            }
+        }
+        self.target.samples.sort_unstable_by_key(|sample| sample.number);
+        series::summarise(&mut self.target);
+        self.target
+    }
+
+    /// When the next ping is due; none after the last.
+    fn next_send(&self) -> Option<Instant> {
+        (self.sent < self.plan.count).then(|| self.first + self.plan.interval * self.sent)
+    }
+
+    async fn send(&mut self) {
+        self.sent += 1;
+        let (number, at) = (self.sent, clock::now());
+        self.track.sent(number, at);
+        let sample = ProbeSample { number, at: at.since(self.start), ..ProbeSample::default() };
+        self.target.samples.push(sample);
+        match self.wire.send(number).await {
+            Ok(()) => {}
+            Err(error) => self.end(number, crate::Outcome::of_connect_error(&error).into()),
+        }
+    }
+
+    fn take(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Answer { number, sent, at, bytes, ttl } => {
+                if let Some(sent) = sent {
+                    self.track.correct(number, sent);
+                }
+                match self.track.answered(number, at) {
+                    Answer::First(took) => self.answered(number, took, bytes, ttl),
+                    Answer::Late => self.surplus(number, true),
+                    Answer::Duplicate => self.surplus(number, false),
+                    Answer::Stray => {}
+                }
+            }
+            Arrival::Failure { number, outcome } => {
+                if let Some(number) = number.or_else(|| self.track.oldest()) {
+                    self.end(number, outcome);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, number: u64, took: Duration, bytes: Option<usize>, ttl: Option<u8>) {
+        let sample = self.sample(number);
+        sample.time = Some(took);
+        let sample = *sample;
+        self.count_connection();
+        self.tell(PingEvent::Ended { host: self.host, sample, bytes, ttl });
+    }
+
+    fn surplus(&mut self, number: u64, late: bool) {
+        if late {
+            self.count_connection();
+        } else {
+            self.target.duplicates += 1;
+        }
+        self.tell(PingEvent::Surplus { host: self.host, number, late });
+    }
+
+    /// Ends a ping without an answer, unless it has ended before.
+    fn end(&mut self, number: u64, outcome: ProbeOutcome) {
+        self.track.give_up(number);
+        let sample = self.sample(number);
+        if sample.outcome != ProbeOutcome::Ok || sample.time.is_some() {
+            return;
+        }
+        sample.outcome = outcome;
+        let sample = *sample;
+        self.tell(PingEvent::Ended { host: self.host, sample, bytes: None, ttl: None });
+    }
+
+    fn cut_off(&mut self) {
+        for number in self.track.under_way() {
+            self.end(number, ProbeOutcome::CutOff);
+        }
+    }
+
+    fn count_connection(&mut self) {
+        self.target.connections += u64::from(matches!(self.wire, Wire::Tcp { .. }));
+    }
+
+    /// The sample of a number that was sent: one is kept for each, in their order.
+    fn sample(&mut self, number: u64) -> &mut ProbeSample {
+        &mut self.target.samples[(number - 1) as usize]
+    }
+
+    fn tell(&self, event: PingEvent) {
+        // Where the listener has gone the series is on its way out as well.
+        let _ = self.events.send(event);
+    }
+}
+
+fn check(plan: &PingPlan) -> Result<(), PlanError> {
+    let least = Duration::from_millis(1);
+    let zeros = [
+        ("the number of hosts", plan.hosts.is_empty()),
+        ("the count", plan.count == 0),
+        ("the interval", plan.interval < least),
+        ("the timeout", plan.timeout < least),
+        ("the port", plan.tcp == Some(0)),
+    ];
+    match zeros.into_iter().find(|(_, zero)| *zero) {
+        Some((what, _)) => Err(PlanError::Zero { what }),
+        None => Ok(()),
+    }
+}
+
+/// The first address of `host` in the family. An IPv6 address may stand in brackets.
+async fn resolve(host: &str, family: Family) -> Result<IpAddr, ProbeError> {
+    let failed = |source| ProbeError::Resolve { host: host.to_owned(), source };
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let mut found = tokio::net::lookup_host((bare, 0)).await.map_err(failed)?;
+    let fits = |address: &SocketAddr| match family {
+        Family::Any => true,
+        Family::V4 => address.is_ipv4(),
+        Family::V6 => address.is_ipv6(),
+    };
+    let address = found.find(fits).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+    Ok(address.ip())
+}
