@@ -1,4 +1,4 @@
-//! Quantities as types: rates, counts, bytes, ratios. Integers inside, text form as in the file.
+//! Quantities as types: rates, counts, sizes, ratios, lengths. Integers inside, text form as in the file.
 //!
 //! `Rate * Duration = Count`, `Count / Duration = Rate`. There is no conversion from a bare
 //! number: a constructor names the unit.
@@ -138,6 +138,12 @@ impl Count {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -286,6 +292,96 @@ impl FromStr for Ratio {
     }
 }
 
+/// A rate of transmission in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BitRate(u64);
+
+impl BitRate {
+    /// `n` bits per second.
+    #[must_use]
+    pub const fn new(n: u64) -> Self {
+        Self(n)
+    }
+
+    /// Bits per second.
+    #[must_use]
+    pub const fn bits_per_sec(self) -> u64 {
+        self.0
+    }
+
+    /// Millions of bits per second, with their fraction.
+    #[must_use]
+    pub fn as_megabits_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl fmt::Display for BitRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, &BIT_RATE_UNITS[..4])
+    }
+}
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+
+    /// Reads a number and its unit: `180Mb/s`, `28.672Mb/s`, `1Gb/s`, `180Mib/s`.
+    ///
+    /// # Errors
+    /// [`UnitError`] where the number or the unit is missing, unknown or too large, or there are
+    /// more decimals than the unit has bits.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let wrong = || UnitError::new(text, "a bit rate", "`180Mb/s`, `1Gb/s` or `180Mib/s`");
+        decimal(text, &BIT_RATE_UNITS).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// A length in whole metres.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Distance(u64);
+
+impl Distance {
+    /// `n` metres.
+    #[must_use]
+    pub const fn from_metres(n: u64) -> Self {
+        Self(n)
+    }
+
+    /// Metres.
+    #[must_use]
+    pub const fn metres(self) -> u64 {
+        self.0
+    }
+
+    /// Kilometres, with their fraction.
+    #[must_use]
+    pub fn as_km_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0, &DISTANCE_UNITS)
+    }
+}
+
+impl FromStr for Distance {
+    type Err = UnitError;
+
+    /// Reads a number and its unit: `7500km`, `0.5km`, `200m`.
+    ///
+    /// # Errors
+    /// [`UnitError`] where the number or the unit is missing, unknown or too large, or parts of a
+    /// metre are given.
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let wrong = || UnitError::new(text, "a distance", "`7500km` or `200m`");
+        decimal(text, &DISTANCE_UNITS).map(Self).ok_or_else(wrong)
+    }
+}
+
 /// `n * times / parts` without overflow on the way, rounded down; zero for no parts.
 fn scaled(n: u64, times: u64, parts: u64) -> u64 {
     let product = u128::from(n) * u128::from(times);
@@ -305,6 +401,36 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(fraction)
 }
 
+/// Writes a number in the largest unit that it reaches, with the decimals that it has there.
+fn write_decimal(f: &mut fmt::Formatter<'_>, n: u64, units: &[(&str, u64)]) -> fmt::Result {
+    let (unit, size) = units.iter().rev().find(|(_, size)| n >= *size).unwrap_or(&units[0]);
+    let rest = n % size;
+    if rest == 0 {
+        return write!(f, "{}{unit}", n / size);
+    }
+    let width = size.ilog10() as usize;
+    let fraction = alloc::format!("{rest:0width$}");
+    write!(f, "{}.{}{unit}", n / size, fraction.trim_end_matches('0'))
+}
+
+/// A decimal number and its unit, in the smallest of the units; none where parts of it are left.
+fn decimal(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(digits);
+    let size = units.iter().find(|(name, _)| *name == unit)?.1;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || fraction.len() > MOST_DECIMALS {
+        return None;
+    }
+    let scale = 10u128.pow(fraction.len() as u32);
+    let parts = fraction.parse::<u128>().ok()? * u128::from(size);
+    let parts = parts.is_multiple_of(scale).then_some(parts / scale)?;
+    let whole = u128::from(whole.parse::<u64>().ok()?) * u128::from(size);
+    u64::try_from(whole + parts).ok()
+}
+
 macro_rules! text_form {
     ($($unit:ty),*) => {$(
         impl TryFrom<String> for $unit {
@@ -322,7 +448,7 @@ macro_rules! text_form {
         }
     )*};
 }
-text_form!(Rate, Bytes, Ratio);
+text_form!(Rate, Bytes, Ratio, BitRate, Distance);
 
 /// Nanoseconds in a thousand seconds: one request at one thousandth per second.
 const MILLI_NANOS: u64 = 1_000_000_000_000;
@@ -336,6 +462,22 @@ const BYTE_UNITS: [(&str, u64); 7] = [
     ("GB", 1_000_000_000),
     ("GiB", 1 << 30),
 ];
+
+/// The decimal ones first: they are what is printed.
+const BIT_RATE_UNITS: [(&str, u64); 7] = [
+    ("b/s", 1),
+    ("kb/s", 1_000),
+    ("Mb/s", 1_000_000),
+    ("Gb/s", 1_000_000_000),
+    ("Kib/s", 1 << 10),
+    ("Mib/s", 1 << 20),
+    ("Gib/s", 1 << 30),
+];
+
+const DISTANCE_UNITS: [(&str, u64); 2] = [("m", 1), ("km", 1_000)];
+
+/// As many as the largest decimal unit has.
+const MOST_DECIMALS: usize = 9;
 
 #[cfg(test)]
 mod tests {
@@ -368,6 +510,13 @@ mod tests {
             assert_eq!(text.parse::<Bytes>().unwrap().to_string(), text);
         }
         assert_eq!("30/m".parse::<Rate>().unwrap(), Rate::milli_per_sec(500));
+        for text in ["180Mb/s", "28.672Mb/s", "1.000000001Gb/s", "0b/s", "999b/s"] {
+            assert_eq!(text.parse::<BitRate>().unwrap().to_string(), text);
+        }
+        for text in ["7500km", "0m", "999m", "119.5km"] {
+            assert_eq!(text.parse::<Distance>().unwrap().to_string(), text);
+        }
+        assert_eq!("180Mib/s".parse::<BitRate>().unwrap(), BitRate::new(188_743_680));
     }
 
     #[test]
@@ -380,6 +529,12 @@ mod tests {
         }
         for text in ["16", "16K", "1.5MiB", ""] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        for text in ["180", "180MB/s", "1.5b/s", "Mb/s", "1e3b/s", "99999999999Gb/s", "1.Mb/s"] {
+            assert!(text.parse::<BitRate>().is_err(), "{text}");
+        }
+        for text in ["7500", "7500 km", "1.0005km", "-1km", "5mi"] {
+            assert!(text.parse::<Distance>().is_err(), "{text}");
         }
         assert!("x".parse::<Rate>().unwrap_err().to_string().contains("`100/s`"));
     }
