@@ -67,7 +67,7 @@ impl Session {
             drop(view);
             let mut session = Self { worker, client, address, lines, timer, pass };
             match session.run().await {
-                Next::Linger => session.linger().await,
+                Next::Linger => Box::pin(session.linger()).await,
                 Next::Reset => session.client.socket.reset(),
                 Next::KeepAlive | Next::Close => {}
             }
@@ -78,9 +78,9 @@ impl Session {
     async fn run(&mut self) -> Next {
         loop {
             let next = match self.next_request().await {
-                Ok(Some((view, request))) => self.answer(&view, request).await,
+                Ok(Some((view, request))) => Box::pin(self.answer(view, request)).await,
                 Ok(None) => return Next::Close,
-                Err(refused) => self.refuse(refused).await,
+                Err(refused) => Box::pin(self.refuse(refused)).await,
             };
             if next != Next::KeepAlive {
                 return next;
@@ -150,12 +150,12 @@ impl Session {
         .await
     }
 
-    async fn answer(&mut self, view: &Rc<View>, request: Request) -> Next {
+    async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
         let Self { worker, client, address, timer, pass, .. } = self;
         let Some(entrance) = view.entrance(pass.door.index, pass.door.bind) else {
             return Next::Close;
         };
-        let at = (&**worker, view, entrance);
+        let at = (&**worker, &view, entrance);
         let mut exchange = Exchange::new(at, (client, *address, timer), request);
         let next = exchange.run().await;
         timer.arm(entrance.timeouts.keep_alive);
