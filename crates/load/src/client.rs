@@ -1,247 +1,282 @@
-//! One HTTP/1.1 exchange after another, on new and on kept connections.
+//! Sends the requests of a run: which target, over which connection, until when.
 //!
 //! A kept connection may be closed by its server just when a request is written to it. Where that
 //! happens before a byte of an answer came, the request is sent once more on a new connection, as
-//! browsers do, and counted once, by what became of it there; the connection counts as stale.
+//! browsers do, and counted once, by what became of it there; the connection counts as stale. The
+//! same holds for a request that an HTTP/2 server says it has not looked at.
 
-use std::{cell::RefCell, io, net::SocketAddr, rc::Rc};
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
-use loadline_http1::{BodyReader, ResponseHead, Status};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::{Instant, timeout_at},
-};
+use loadline_core::time::{Duration, Instant};
+use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    outcome::{Outcome, Shortage},
+    clock,
+    connect::{self, Connector, Endpoint, NoConnection, Opened},
+    deadline::Deadlines,
+    http1::{Connection, Failure},
+    http2::Session,
+    outcome::Outcome,
+    phases::PhaseTimes,
     plan::LoadPlan,
+    pool::Pool,
     request::Request,
+    run::LoadError,
+    sessions::Sessions,
     tally::{Answer, Tally},
+    target::Target,
+    tls,
+    transport::Protocol,
+    weights::Turns,
 };
 
-/// Sends the request of a plan, as often as asked.
+/// Sends the requests of a plan, as often as asked.
 pub(crate) struct Client {
-    address: SocketAddr,
-    request: Request,
-    timeout: std::time::Duration,
+    connector: Connector,
+    hosts: Vec<Host>,
+    routes: Vec<Route>,
+    turns: Turns,
+    timeout: Duration,
     keepalive: bool,
-    count_by: Option<String>,
+    limit: Option<u32>,
+    /// The connections of everybody, where they are limited.
+    shared: Rc<Pool>,
+    deadlines: Deadlines,
+    /// What the first look-up took, until an answer has told it.
+    dns: Cell<Option<Duration>>,
     tally: Rc<Tally>,
 }
 
-/// An open connection with the buffers to read answers.
-pub(crate) struct Connection {
-    stream: TcpStream,
-    buffer: Box<[u8]>,
-    head: ResponseHead,
+/// A target: what to send, and to which of the hosts.
+struct Route {
+    request: Request,
+    host: usize,
 }
 
-/// Connections at rest; the one used last is taken first, so that the fewest are kept warm.
-#[derive(Default)]
-pub(crate) struct Pool(RefCell<Vec<Connection>>);
-
-/// Why an exchange did not give a whole answer.
-#[derive(Debug, PartialEq, Eq)]
-enum Failure {
-    /// The connection ended before a byte of an answer.
-    Silent,
-    /// It ended in this class.
-    Ended(Outcome),
+/// An endpoint and what is spoken there.
+struct Host {
+    endpoint: Endpoint,
+    http2: bool,
+    sessions: Sessions,
 }
 
 impl Client {
-    /// A client for `plan` that connects to `address`.
-    pub(crate) fn new(
-        plan: &LoadPlan,
-        request: Request,
-        address: SocketAddr,
-        tally: Rc<Tally>,
-    ) -> Self {
-        Self {
-            address,
-            request,
-            timeout: plan.timeout.to_std(),
+    /// A client for `plan`: reads certificates, looks up names and, where the protocol is for the
+    /// server to choose, asks it with one connection.
+    ///
+    /// # Errors
+    /// [`LoadError`] where the plan, a file or a name cannot be used.
+    pub(crate) async fn open(plan: &LoadPlan, tally: Rc<Tally>) -> Result<Self, LoadError> {
+        let targets = || plan.targets.iter().map(|(target, _)| target);
+        let transport = &plan.transport;
+        let mut connector = Connector::new(transport, targets())?;
+        let (mut endpoints, mut routes) = (Vec::new(), Vec::new());
+        let mut dns = None;
+        for target in targets() {
+            let request = Request::of(plan, target)?;
+            let begun = clock::now();
+            let address = reachable(target, plan.timeout).await?;
+            let took = clock::now().since(begun);
+            dns = dns.or(target.is_named().then_some(took));
+            let tls = &transport.tls;
+            let name = target.is_secure().then(|| tls::server_name(target, tls)).transpose()?;
+            let endpoint = Endpoint { address, name };
+            connector.check(&endpoint)?;
+            let known = endpoints.iter().position(|other| *other == endpoint);
+            routes.push(Route { request, host: known.unwrap_or(endpoints.len()) });
+            if known.is_none() {
+                endpoints.push(endpoint);
+            }
+        }
+        if transport.protocol == Protocol::Auto {
+            let http2 = all_choose_http2(&connector, &endpoints, plan.timeout).await;
+            connector.settle(transport, http2)?;
+        }
+        let limit = transport.connections;
+        let shared = Rc::new(Pool::new(endpoints.len(), limit));
+        let hosts = endpoints.into_iter().map(|endpoint| Host {
+            http2: connector.speaks_http2(&endpoint),
+            sessions: Sessions::new(limit),
+            endpoint,
+        });
+        Ok(Self {
+            hosts: hosts.collect(),
+            connector,
+            routes,
+            turns: Turns::new(plan.targets.iter().map(|(_, weight)| *weight)),
+            timeout: plan.timeout,
             keepalive: plan.keepalive,
-            count_by: plan.count_by.clone(),
+            limit,
+            shared,
+            deadlines: Deadlines::default(),
+            dns: Cell::new(dns),
             tally,
-        }
+        })
     }
 
-    /// Sends the request, on `kept` if there is one, and reads the answer. What is left in `kept`
-    /// can be used again; it should have been open a moment ago.
-    pub(crate) async fn fetch(&self, pool: &Pool) -> Result<Answer, Outcome> {
-        let mut kept = pool.take();
-        let result = self.fetch_on(&mut kept).await;
-        if let Some(connection) = kept {
-            pool.put(connection);
-        }
-        result
-    }
-
-    /// Connections for one user of a closed loop, or for all requests of an open one.
+    /// Connections for one user of a closed loop, or for all requests of an open one. Where
+    /// connections are limited it is the same pool for everybody.
     pub(crate) fn pool(&self) -> Rc<Pool> {
-        Rc::default()
+        match self.limit {
+            Some(_) => Rc::clone(&self.shared),
+            None => Rc::new(Pool::new(self.hosts.len(), None)),
+        }
     }
 
-    async fn fetch_on(&self, kept: &mut Option<Connection>) -> Result<Answer, Outcome> {
-        let deadline = Instant::now() + self.timeout;
-        if let Some(mut connection) = kept.take() {
-            match self.ask(&mut connection, deadline).await {
+    /// Watches over the deadlines; must run for as long as requests are under way.
+    pub(crate) async fn keep_deadlines(self: Rc<Self>) {
+        self.deadlines.keep(self.timeout.to_std()).await;
+    }
+
+    /// Sends the request of the target whose turn it is at `now` and reads the answer.
+    ///
+    /// # Errors
+    /// The class of the request where there is no whole answer.
+    pub(crate) async fn fetch(&self, pool: &Pool, now: Instant) -> Result<Answer, Outcome> {
+        let route = &self.routes[self.turns.next()];
+        let deadline = now + self.timeout;
+        let opening = Cell::new(false);
+        let answered = if self.hosts[route.host].http2 {
+            self.deadlines.within(deadline, self.fetch_http2(route, &opening)).await
+        } else {
+            self.deadlines.within(deadline, self.fetch_http1(pool, route, &opening)).await
+        };
+        match answered {
+            Some(Ok(mut answer)) => {
+                answer.phases.dns = self.dns.take();
+                Ok(answer)
+            }
+            Some(Err(outcome)) => Err(outcome),
+            None if opening.get() => Err(Outcome::ConnectTimeout),
+            None => Err(Outcome::Timeout),
+        }
+    }
+
+    async fn fetch_http1(
+        &self,
+        pool: &Pool,
+        route: &Route,
+        opening: &Cell<bool>,
+    ) -> Result<Answer, Outcome> {
+        let _permit = pool.permit(route.host).await;
+        if let Some(mut connection) = pool.take(route.host).await {
+            match connection.exchange(&route.request).await {
                 Ok((answer, again)) => {
-                    *kept = Some(connection).filter(|_| again);
+                    self.put_back(pool, route, connection, again);
                     return Ok(answer);
                 }
                 Err(Failure::Ended(outcome)) => return Err(outcome),
                 Err(Failure::Silent) => self.tally.count_stale(),
             }
         }
-        let mut connection = self.connect(deadline).await?;
-        match self.ask(&mut connection, deadline).await {
-            Ok((answer, again)) => {
-                *kept = Some(connection).filter(|_| again);
-                Ok(answer)
-            }
-            Err(Failure::Ended(outcome)) => Err(outcome),
-            Err(Failure::Silent) => Err(Outcome::Reset),
+        opening.set(true);
+        let opened = self.connect(&self.hosts[route.host]).await?;
+        opening.set(false);
+        let phases = phases(&opened);
+        let mut connection = Connection::new(opened.wire);
+        let (mut answer, again) =
+            connection.exchange(&route.request).await.map_err(Failure::on_new)?;
+        self.put_back(pool, route, connection, again);
+        answer.phases = answer.phases.after(phases);
+        Ok(answer)
+    }
+
+    fn put_back(&self, pool: &Pool, route: &Route, connection: Connection, again: bool) {
+        if again && self.keepalive {
+            pool.put(route.host, connection);
         }
     }
 
-    async fn connect(&self, deadline: Instant) -> Result<Connection, Outcome> {
-        match timeout_at(deadline, TcpStream::connect(self.address)).await {
-            Ok(Ok(stream)) => {
-                self.tally.count_connection("HTTP/1.1");
-                Ok(Connection::new(stream))
+    async fn fetch_http2(&self, route: &Route, opening: &Cell<bool>) -> Result<Answer, Outcome> {
+        let host = &self.hosts[route.host];
+        let opened = Cell::new(PhaseTimes::default());
+        opening.set(true);
+        if !self.keepalive {
+            let session = self.begin(host, &opened).await?;
+            opening.set(false);
+            let answered = session.exchange(&route.request).await;
+            return conclude(answered.map_err(Failure::on_new), opened.get());
+        }
+        let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
+        opening.set(false);
+        match place.session().exchange(&route.request).await {
+            Err(Failure::Silent) if place.reused => self.tally.count_stale(),
+            answered => return conclude(answered.map_err(Failure::on_new), opened.get()),
+        }
+        drop(place);
+        opening.set(true);
+        let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
+        opening.set(false);
+        let answered = place.session().exchange(&route.request).await;
+        conclude(answered.map_err(Failure::on_new), opened.get())
+    }
+
+    /// Opens a session and notes what it took.
+    async fn begin(&self, host: &Host, took: &Cell<PhaseTimes>) -> Result<Session, Outcome> {
+        let opened = self.connect(host).await?;
+        took.set(phases(&opened));
+        Session::open(opened.wire).await.map_err(Failure::on_new)
+    }
+
+    async fn connect(&self, host: &Host) -> Result<Opened, Outcome> {
+        match self.connector.open(&host.endpoint).await {
+            Ok(opened) => {
+                self.tally.count_connection(opened.protocol);
+                Ok(opened)
             }
-            Ok(Err(error)) => {
-                if let Some(shortage) = Shortage::of(&error) {
+            Err(NoConnection { outcome, shortage }) => {
+                if let Some(shortage) = shortage {
                     self.tally.count_shortage(shortage);
                 }
-                Err(Outcome::of_connect_error(&error))
-            }
-            Err(_) => Err(Outcome::ConnectTimeout),
-        }
-    }
-
-    /// One exchange, and whether the connection can be used for another.
-    async fn ask(
-        &self,
-        connection: &mut Connection,
-        deadline: Instant,
-    ) -> Result<(Answer, bool), Failure> {
-        match timeout_at(deadline, connection.exchange(&self.request, self.count_by.as_deref()))
-            .await
-        {
-            Ok(Ok((answer, again))) => Ok((answer, again && self.keepalive)),
-            Ok(Err(failure)) => Err(failure),
-            Err(_) => Err(Failure::Ended(Outcome::Timeout)),
-        }
-    }
-}
-
-impl Connection {
-    fn new(stream: TcpStream) -> Self {
-        // Without this a long body's last segment waits for the acknowledgement of the one
-        // before. Where it cannot be set the connection is broken, and the exchange will say so.
-        let _ = stream.set_nodelay(true);
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { stream, buffer, head: ResponseHead::default() }
-    }
-
-    /// Whether nothing has come since the last answer, neither an end nor bytes nobody asked for.
-    pub(crate) fn is_open(&self) -> bool {
-        let read = self.stream.try_read(&mut [0]);
-        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-    }
-
-    async fn exchange(
-        &mut self,
-        request: &Request,
-        count_by: Option<&str>,
-    ) -> Result<(Answer, bool), Failure> {
-        if self.stream.write_all(&request.bytes).await.is_err() {
-            return Err(Failure::Silent);
-        }
-        let (head_bytes, filled) = self.read_head(request).await?;
-        let head_end = self.head.head_len();
-        let counted = count_by.map(|name| {
-            let value = self.head.fields().get(&self.buffer, name).unwrap_or(b"(absent)");
-            String::from_utf8_lossy(value).into_owned()
-        });
-        let (body_bytes, clean) = self.read_body(head_end, filled).await?;
-        let bytes = head_bytes + body_bytes;
-        let answer = Answer { status: self.head.status(), bytes, counted, ..Answer::default() };
-        Ok((answer, clean && self.head.keep_alive()))
-    }
-
-    /// Reads until a final head is at the start of the buffer. Returns the bytes of all heads
-    /// read, interim ones included, and how far the buffer is filled.
-    async fn read_head(&mut self, request: &Request) -> Result<(u64, usize), Failure> {
-        let mut filled = 0;
-        let mut bytes = 0;
-        self.head.reset();
-        loop {
-            let count = match self.stream.read(&mut self.buffer[filled..]).await {
-                Ok(0) | Err(_) if filled == 0 && bytes == 0 => return Err(Failure::Silent),
-                Ok(0) | Err(_) => return Err(Failure::Ended(Outcome::Reset)),
-                Ok(count) => count,
-            };
-            filled += count;
-            while let Status::Complete(length) = self
-                .head
-                .parse(&self.buffer[..filled], request.method)
-                .map_err(|_| Failure::Ended(Outcome::BadAnswer))?
-            {
-                bytes += length as u64;
-                if !self.head.is_interim() {
-                    return Ok((bytes, filled));
-                }
-                self.buffer.copy_within(length..filled, 0);
-                filled -= length;
-            }
-        }
-    }
-
-    /// Reads the body, of which `buffer[start..end]` is already there. Returns its length as sent
-    /// and whether nothing came after it.
-    async fn read_body(&mut self, start: usize, end: usize) -> Result<(u64, bool), Failure> {
-        const BAD: Failure = Failure::Ended(Outcome::BadAnswer);
-        let mut body = BodyReader::new(self.head.framing());
-        let mut bytes = 0;
-        let (mut start, mut end) = (start, end);
-        loop {
-            let progress = body.feed(&self.buffer[start..end]).map_err(|_| BAD)?;
-            bytes += progress.consumed as u64;
-            if progress.finished {
-                return Ok((bytes, progress.consumed == end - start));
-            }
-            let read = self.stream.read(&mut self.buffer).await;
-            (start, end) = (0, read.map_err(|_| Failure::Ended(Outcome::Reset))?);
-            if end == 0 {
-                let whole = body.end_of_stream();
-                return whole.map(|()| (bytes, false)).map_err(|_| Failure::Ended(Outcome::Reset));
+                Err(outcome)
             }
         }
     }
 }
 
-impl Pool {
-    /// The connection put back last that is still open.
-    pub(crate) fn take(&self) -> Option<Connection> {
-        let mut kept = self.0.borrow_mut();
-        while let Some(connection) = kept.pop() {
-            if connection.is_open() {
-                return Some(connection);
-            }
-        }
-        None
-    }
-
-    /// Puts a connection to rest.
-    pub(crate) fn put(&self, connection: Connection) {
-        self.0.borrow_mut().push(connection);
-    }
+fn conclude(answered: Result<Answer, Outcome>, opened: PhaseTimes) -> Result<Answer, Outcome> {
+    let mut answer = answered?;
+    answer.phases = answer.phases.after(opened);
+    Ok(answer)
 }
 
-/// Holds the longest head that is accepted, and some of a body beside a usual one.
-const BUFFER_BYTES: usize = 16 * 1024;
+/// What opening the connection took.
+fn phases(opened: &Opened) -> PhaseTimes {
+    PhaseTimes { connect: Some(opened.connect), tls: opened.tls, ..PhaseTimes::default() }
+}
+
+/// Whether every endpoint that speaks TLS chooses HTTP/2. One that cannot be reached does not: the
+/// run will say what is wrong with it.
+async fn all_choose_http2(
+    connector: &Connector,
+    endpoints: &[Endpoint],
+    patience: Duration,
+) -> bool {
+    let patience = patience.min(PROBE_PATIENCE).to_std();
+    for endpoint in endpoints.iter().filter(|endpoint| endpoint.name.is_some()) {
+        match timeout(patience, connector.open(endpoint)).await {
+            Ok(Ok(opened)) if opened.http2 => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The one address that requests to a target go to. Names like `localhost` have several, and the
+/// server often listens on one of them only: the first that takes a connection is used, or else
+/// the first.
+async fn reachable(target: &Target, patience: Duration) -> Result<SocketAddr, LoadError> {
+    let addresses = connect::look_up(target).await?;
+    if addresses.len() > 1 {
+        let patience = patience.min(PROBE_PATIENCE).to_std();
+        for address in &addresses {
+            if let Ok(Ok(_)) = timeout(patience, TcpStream::connect(address)).await {
+                return Ok(*address);
+            }
+        }
+    }
+    Ok(addresses[0])
+}
+
+/// An address that does not answer in this time is not the one the server is reached at.
+const PROBE_PATIENCE: Duration = Duration::from_secs(1);

@@ -38,8 +38,9 @@ async fn user(client: Rc<Client>, tally: Rc<Tally>, limit: Limit) {
             break;
         }
         let mut ticket = tally.plan(free);
-        ticket.send(clock::now());
-        let result = client.fetch(&pool).await;
+        let now = clock::now();
+        ticket.send(now);
+        let result = client.fetch(&pool, now).await;
         let failed = result.is_err();
         free = clock::now();
         ticket.end(free, result);

@@ -7,10 +7,11 @@
 use std::{io, rc::Rc};
 
 use crate::{
-    client::{Client, Pool},
+    client::Client,
     clock::{self, Timer},
     outcome::Outcome,
     pace::Pace,
+    pool::Pool,
     schedule::Schedule,
     tally::{Tally, Ticket},
 };
@@ -49,8 +50,9 @@ pub(crate) async fn drive(
 }
 
 async fn send(client: Rc<Client>, pool: Rc<Pool>, mut ticket: Ticket) {
-    ticket.send(clock::now());
-    let result = client.fetch(&pool).await;
+    let now = clock::now();
+    ticket.send(now);
+    let result = client.fetch(&pool, now).await;
     ticket.end(clock::now(), result);
 }
 

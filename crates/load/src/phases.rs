@@ -16,3 +16,10 @@ pub(crate) struct PhaseTimes {
     /// From the answer's first byte to its last.
     pub(crate) body: Option<Duration>,
 }
+
+impl PhaseTimes {
+    /// These phases of an exchange after those of opening its connection.
+    pub(crate) fn after(self, opened: Self) -> Self {
+        Self { connect: opened.connect, tls: opened.tls, ..self }
+    }
+}

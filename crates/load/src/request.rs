@@ -1,53 +1,112 @@
-//! The request that a run sends again and again, written once.
+//! The request that a run sends again and again, written once for each protocol.
 
-use loadline_http1::{Framing, MessageBuilder, Method};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Uri, Version};
+use loadline_http1::{BuildError, Framing, MessageBuilder, Method};
 
-use crate::plan::{LoadPlan, PlanError};
+use crate::{
+    plan::{LoadPlan, PlanError},
+    target::Target,
+};
 
-/// One message as bytes, and what must be known to read its answer.
-#[derive(Debug)]
+/// One message, and what must be known to read its answer.
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Head and body.
-    pub(crate) bytes: Box<[u8]>,
+    /// As HTTP/1.1: head and body.
+    pub(crate) bytes: Bytes,
+    /// As HTTP/2: the head.
+    pub(crate) head: http::Request<()>,
+    /// As HTTP/2: the body.
+    pub(crate) body: Bytes,
     /// The method, which decides whether an answer has a body.
     pub(crate) method: Method,
+    /// The field whose value tells answers apart.
+    pub(crate) count_by: Option<HeaderName>,
 }
 
 impl Request {
-    /// The message that `plan` asks for.
+    /// The message that `plan` sends to `target`.
     ///
     /// # Errors
     /// [`PlanError`] where a part of it cannot stand in a message.
-    pub(crate) fn of(plan: &LoadPlan) -> Result<Self, PlanError> {
+    pub(crate) fn of(plan: &LoadPlan, target: &Target) -> Result<Self, PlanError> {
         let method = Method::of(plan.method.as_bytes());
         if method == Method::Connect {
             return Err(PlanError::Connect);
         }
-        let given =
-            |name: &str| plan.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
-        let authority = plan.targets[0].0.authority();
-        let host = given("host").map_or(authority.as_str(), |(_, value)| value.as_str());
+        let authority = target.authority();
+        let host = given(plan, "host").unwrap_or(&authority);
+        let framing = framing(method, plan.body.len());
+        let fields = fields(plan)?;
         let mut bytes = Vec::new();
-        let mut head =
-            MessageBuilder::request(&mut bytes, &plan.method, plan.targets[0].0.path(), host)?;
-        for (name, value) in OWN_FIELDS {
-            if given(name).is_none() {
-                head = head.field(name, value)?;
-            }
+        let mut head = MessageBuilder::request(&mut bytes, &plan.method, target.path(), host)?;
+        for (name, value) in &fields {
+            head = head.field(name, value)?;
         }
-        if !plan.keepalive {
-            head = head.field("Connection", "close")?;
-        }
-        for (name, value) in &plan.headers {
-            refuse_reserved(name)?;
-            if !name.eq_ignore_ascii_case("host") {
-                head = head.field(name, value)?;
-            }
-        }
-        head.finish(framing(method, plan.body.len()));
+        head.finish(framing);
         bytes.extend_from_slice(&plan.body);
-        Ok(Self { bytes: bytes.into_boxed_slice(), method })
+        Ok(Self {
+            bytes: bytes.into(),
+            head: http2_head(plan, target, host, &fields, framing)?,
+            body: Bytes::copy_from_slice(&plan.body),
+            method,
+            count_by: plan.count_by.as_deref().map(field_name).transpose()?,
+        })
     }
+}
+
+/// The value that the plan gives to a field.
+fn given<'a>(plan: &'a LoadPlan, name: &str) -> Option<&'a str> {
+    let given = plan.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+    given.map(|(_, value)| value.as_str())
+}
+
+/// The fields of an HTTP/1.1 message but for Host and those that frame it.
+fn fields(plan: &LoadPlan) -> Result<Vec<(&str, &str)>, PlanError> {
+    let mut fields = Vec::from(OWN_FIELDS);
+    fields.retain(|(name, _)| given(plan, name).is_none());
+    if !plan.keepalive {
+        fields.push(CLOSE);
+    }
+    for (name, value) in &plan.headers {
+        refuse_reserved(name)?;
+        if !name.eq_ignore_ascii_case("host") {
+            fields.push((name, value));
+        }
+    }
+    Ok(fields)
+}
+
+/// The same message in HTTP/2, which frames bodies itself and knows no `Connection` field.
+fn http2_head(
+    plan: &LoadPlan,
+    target: &Target,
+    host: &str,
+    fields: &[(&str, &str)],
+    framing: Framing,
+) -> Result<http::Request<()>, PlanError> {
+    let scheme = if target.is_secure() { "https" } else { "http" };
+    let method = http::Method::from_bytes(plan.method.as_bytes())
+        .map_err(|_| BuildError::Method(plan.method.clone()))?;
+    let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(target.path());
+    let mut head = http::Request::new(());
+    *head.method_mut() = method;
+    *head.uri_mut() = uri.build().map_err(|_| BuildError::Target(target.path().to_owned()))?;
+    *head.version_mut() = Version::HTTP_2;
+    for (name, value) in fields.iter().filter(|field| **field != CLOSE) {
+        let wrong = |_| BuildError::Field { name: (*name).into(), value: (*value).into() };
+        let value = HeaderValue::from_str(value).map_err(wrong)?;
+        head.headers_mut().append(field_name(name)?, value);
+    }
+    if let Framing::Length(length) = framing {
+        head.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    Ok(head)
+}
+
+fn field_name(name: &str) -> Result<HeaderName, PlanError> {
+    let wrong = |_| BuildError::Field { name: name.to_owned(), value: String::new() };
+    Ok(HeaderName::from_bytes(name.as_bytes()).map_err(wrong)?)
 }
 
 /// A method that usually has a body says so when it is empty (RFC 9110, section 8.6).
@@ -67,6 +126,8 @@ fn refuse_reserved(name: &str) -> Result<(), PlanError> {
 const OWN_FIELDS: [(&str, &str); 2] =
     [("User-Agent", concat!("loadline/", env!("CARGO_PKG_VERSION"))), ("Accept", "*/*")];
 
+const CLOSE: (&str, &str) = ("Connection", "close");
+
 /// Fields that frame the message or steer the connection, and what to use instead.
 const RESERVED: [(&str, &str); 5] = [
     ("Content-Length", "it follows from the body"),
@@ -85,8 +146,12 @@ mod tests {
         LoadPlan::closed(url, 1, Until::Requests(1)).unwrap()
     }
 
+    fn request(plan: &LoadPlan) -> Result<Request, PlanError> {
+        Request::of(plan, &plan.targets[0].0)
+    }
+
     fn text(plan: &LoadPlan) -> String {
-        String::from_utf8(Request::of(plan).unwrap().bytes.into_vec()).unwrap()
+        String::from_utf8(request(plan).unwrap().bytes.into()).unwrap()
     }
 
     #[test]
@@ -124,13 +189,13 @@ mod tests {
     fn what_would_break_the_message_is_refused() {
         let mut connect = plan("localhost");
         connect.method = "CONNECT".to_owned();
-        assert!(matches!(Request::of(&connect), Err(PlanError::Connect)));
+        assert!(matches!(request(&connect), Err(PlanError::Connect)));
         for (name, value) in
             [("X", "a\r\nY: b"), ("X Y", "a"), ("content-length", "3"), ("Host", "a b")]
         {
             let mut plan = plan("localhost");
             plan.headers = vec![(name.to_owned(), value.to_owned())];
-            assert!(Request::of(&plan).is_err(), "{name}: {value}");
+            assert!(request(&plan).is_err(), "{name}: {value}");
         }
     }
 }

@@ -1,6 +1,12 @@
 //! A run from its plan to its record.
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, rc::Rc};
+use std::{
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    rc::Rc,
+};
 
 use loadline_core::{
     record::{LoadRecord, Outcomes},
@@ -8,18 +14,16 @@ use loadline_core::{
     units::Rate,
 };
 use tokio::{
-    net::TcpStream,
     task::LocalSet,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval},
 };
 
 use crate::{
     client::Client,
     clock, closed, open,
     plan::{LoadPlan, Pattern, PlanError, Until},
-    request::Request,
     tally::Tally,
-    target::Target,
+    tls::TlsError,
 };
 
 /// Why a run could not begin.
@@ -35,6 +39,25 @@ pub enum LoadError {
         host: String,
         /// What the resolver said.
         source: io::Error,
+    },
+    /// TLS cannot be spoken as asked.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// An address that connections should come from is not one of this machine.
+    #[error("cannot connect from {address}: it must be an address of this machine")]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No address that connections should come from is of the family of the target's.
+    #[error("{address} cannot be reached from {source_address}: one is IPv4, the other IPv6")]
+    Family {
+        /// The first of the addresses to come from.
+        source_address: IpAddr,
+        /// The target's.
+        address: SocketAddr,
     },
     /// The system gave no runtime or no timer.
     #[error("the system gives no {what}")]
@@ -88,10 +111,8 @@ pub async fn measure(
     cancel: impl Future<Output = ()>,
 ) -> Result<LoadRecord, LoadError> {
     plan.check()?;
-    let request = Request::of(plan)?;
-    let address = resolve(&plan.targets[0].0, plan.timeout).await?;
     let tally = Tally::new();
-    let client = Rc::new(Client::new(plan, request, address, Rc::clone(&tally)));
+    let client = Rc::new(Client::open(plan, Rc::clone(&tally)).await?);
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
         let mut done = pin!(drive(plan, client, Rc::clone(&tally)));
@@ -126,6 +147,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
 }
 
 async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
+    tokio::task::spawn_local(Rc::clone(&client).keep_deadlines());
     tally.begin(clock::now());
     match &plan.pattern {
         Pattern::Closed { users, until, .. } => {
@@ -158,28 +180,5 @@ fn elapsed_share(tally: &Tally, now: Instant, span: Duration) -> f64 {
     now.since(tally.start()).as_secs_f64() / span.as_secs_f64()
 }
 
-/// The one address a run goes to. Names like `localhost` have several, and the server often
-/// listens on one of them only: the first that takes a connection is used, or else the first.
-async fn resolve(target: &Target, patience: Duration) -> Result<SocketAddr, LoadError> {
-    let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
-    let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
-    let addresses: Vec<_> = found.collect();
-    let Some(first) = addresses.first() else {
-        return Err(failed(io::ErrorKind::NotFound.into()));
-    };
-    if addresses.len() > 1 {
-        let patience = patience.min(PROBE_PATIENCE).to_std();
-        for address in &addresses {
-            if let Ok(Ok(_)) = timeout(patience, TcpStream::connect(address)).await {
-                return Ok(*address);
-            }
-        }
-    }
-    Ok(*first)
-}
-
 /// Often enough to look alive, seldom enough to read.
 const PROGRESS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
-
-/// An address that does not answer in this time is not the one the server is reached at.
-const PROBE_PATIENCE: Duration = Duration::from_secs(1);

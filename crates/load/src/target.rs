@@ -1,22 +1,35 @@
-//! Where requests go: an `http://` URL, taken apart.
+//! Where requests go: an `http://` or `https://` URL, taken apart.
 
 use std::{fmt, str::FromStr};
 
 use crate::plan::PlanError;
 
-/// A URL of the scheme `http`: host, port, path with its query.
+/// A URL of the scheme `http` or `https`: host, port, path with its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    secure: bool,
     host: String,
     port: u16,
     path: String,
 }
 
 impl Target {
+    /// Whether the scheme is `https`.
+    #[must_use]
+    pub const fn is_secure(&self) -> bool {
+        self.secure
+    }
+
     /// The name or address to connect to, without the brackets of an IPv6 address.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Whether the host is a name that must be looked up, not an address.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.host.parse::<std::net::IpAddr>().is_err()
     }
 
     /// The port to connect to.
@@ -31,31 +44,30 @@ impl Target {
         &self.path
     }
 
-    /// The value of the Host field: the port is left out where it is 80.
+    /// The value of the Host field: the port is left out where it is the scheme's own.
     #[must_use]
     pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == HTTP_PORT { host } else { format!("{host}:{}", self.port) }
+        if self.port == own_port(self.secure) { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl FromStr for Target {
     type Err = PlanError;
 
-    /// Reads `http://host:port/path?query`; the scheme may be left out, a fragment is ignored.
+    /// Reads `http://host:port/path?query` or the same with `https`; a scheme that is left out is
+    /// `http`, a fragment is ignored.
     ///
     /// # Errors
     /// [`PlanError::Url`] with what is wrong with it.
     fn from_str(url: &str) -> Result<Self, PlanError> {
         let wrong = |why| PlanError::Url { url: url.to_owned(), why };
-        let rest = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(wrong(NO_HTTPS));
-            }
-            Some(_) => return Err(wrong("only http:// is spoken here")),
-            None => url,
+        let (secure, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some(_) => return Err(wrong("only http:// and https:// are spoken here")),
+            None => (false, url),
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -68,18 +80,20 @@ impl FromStr for Target {
         }
         let (host, port) = split_authority(authority).map_err(wrong)?;
         let path = if tail.starts_with('/') { tail.to_owned() } else { format!("/{tail}") };
-        Ok(Self { host: host.to_owned(), port, path })
+        let port = port.unwrap_or(own_port(secure));
+        Ok(Self { secure, host: host.to_owned(), port, path })
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
-/// Host and port of `host`, `host:port`, `[address]` or `[address]:port`.
-fn split_authority(authority: &str) -> Result<(&str, u16), &'static str> {
+/// Host and, where it is given, port of `host`, `host:port`, `[address]` or `[address]:port`.
+fn split_authority(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = if let Some(inner) = authority.strip_prefix('[') {
         let (host, rest) = inner.split_once(']').ok_or("the bracket is not closed")?;
         let address = host.parse::<std::net::Ipv6Addr>();
@@ -97,16 +111,16 @@ fn split_authority(authority: &str) -> Result<(&str, u16), &'static str> {
         return Err("it needs a host, like http://127.0.0.1:8080/");
     }
     match port.map(str::parse) {
-        None => Ok((host, HTTP_PORT)),
-        Some(Ok(port)) if port != 0 => Ok((host, port)),
+        None => Ok((host, None)),
+        Some(Ok(port)) if port != 0 => Ok((host, Some(port))),
         Some(_) => Err("the port is a number from 1 to 65535; IPv6 addresses stand in brackets"),
     }
 }
 
-const HTTP_PORT: u16 = 80;
-
-const NO_HTTPS: &str =
-    "TLS is not spoken yet; measure the plain port, or put a TLS proxy before it";
+/// The port of a URL that names none (RFC 9110, section 4.2).
+const fn own_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
+}
 
 #[cfg(test)]
 mod tests {
@@ -133,13 +147,18 @@ mod tests {
         assert_eq!(read("example.org?x=1").path(), "/?x=1");
         assert_eq!(read("http://[::1]:81").authority(), "[::1]:81");
         assert_eq!(read("[::1]").host(), "::1");
+        assert!(!read("example.org:443").is_secure());
+        let secure = read("https://example.org/a");
+        assert_eq!((secure.is_secure(), secure.port()), (true, 443));
+        assert_eq!(secure.to_string(), "https://example.org/a");
+        assert_eq!(read("https://example.org:80").authority(), "example.org:80");
     }
 
     #[test]
     fn what_is_wrong_with_a_url_is_said() {
         for (url, why) in [
-            ("https://a/", "TLS"),
-            ("ftp://a/", "only http://"),
+            ("https://", "needs a host"),
+            ("ftp://a/", "only http:// and https://"),
             ("", "needs a host"),
             (":8080", "needs a host"),
             ("http:///x", "needs a host"),

@@ -1,0 +1,280 @@
+//! Opening connections: look the name up, connect, shake hands.
+
+use std::{
+    cell::Cell,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use loadline_core::time::Duration;
+use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpSocket, TcpStream},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    clock,
+    outcome::{Outcome, Shortage},
+    run::LoadError,
+    target::Target,
+    tls,
+    transport::{Protocol, TlsVersion, Transport},
+};
+
+/// Opens connections as a [`Transport`] says.
+pub(crate) struct Connector {
+    tls: Option<TlsConnector>,
+    /// Whether HTTP/2 is spoken without TLS.
+    plain_http2: bool,
+    /// What is spoken over TLS.
+    secure: Protocol,
+    sources: Vec<IpAddr>,
+    /// Which of the sources is next.
+    turn: Cell<usize>,
+}
+
+/// Where connections go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    /// The name to verify where TLS is spoken.
+    pub(crate) name: Option<ServerName<'static>>,
+}
+
+/// A connection that was just opened.
+pub(crate) struct Opened {
+    pub(crate) wire: Wire,
+    /// Whether HTTP/2 is spoken, or else HTTP/1.1.
+    pub(crate) http2: bool,
+    /// What is spoken, in words.
+    pub(crate) protocol: &'static str,
+    /// How long the TCP connection took.
+    pub(crate) connect: Duration,
+    /// How long the TLS handshake took.
+    pub(crate) tls: Option<Duration>,
+}
+
+/// Why there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoConnection {
+    /// The class of a request that needed it.
+    pub(crate) outcome: Outcome,
+    /// What the generator lacked, where it is to blame.
+    pub(crate) shortage: Option<Shortage>,
+}
+
+/// The bytes of a connection, plain or through TLS.
+pub(crate) enum Wire {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
+}
+
+impl Connector {
+    /// A connector to `targets`; certificates and keys are read now, and every source address is
+    /// tried.
+    ///
+    /// # Errors
+    /// [`LoadError`] where a file or a source address cannot be used.
+    pub(crate) fn new<'a>(
+        transport: &Transport,
+        mut targets: impl Iterator<Item = &'a Target>,
+    ) -> Result<Self, LoadError> {
+        let protocol = transport.protocol;
+        let secure = targets.any(Target::is_secure);
+        let tls = secure.then(|| tls::connector(transport, protocol)).transpose()?;
+        for source in &transport.sources {
+            bound(*source)
+                .map_err(|error| LoadError::Source { address: *source, source: error })?;
+        }
+        Ok(Self {
+            tls,
+            plain_http2: protocol == Protocol::Http2,
+            secure: protocol,
+            sources: transport.sources.clone(),
+            turn: Cell::new(0),
+        })
+    }
+
+    /// Leaves the server no choice any more: over TLS, HTTP/2 or else HTTP/1.1.
+    ///
+    /// # Errors
+    /// [`LoadError`] where a file has changed meanwhile.
+    pub(crate) fn settle(&mut self, transport: &Transport, http2: bool) -> Result<(), LoadError> {
+        self.secure = if http2 { Protocol::Http2 } else { Protocol::Http1 };
+        if self.tls.is_some() {
+            self.tls = Some(tls::connector(transport, self.secure)?);
+        }
+        Ok(())
+    }
+
+    /// Whether HTTP/2 is spoken to `endpoint`, once that is settled.
+    pub(crate) fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
+        if endpoint.name.is_some() { self.secure == Protocol::Http2 } else { self.plain_http2 }
+    }
+
+    /// Whether one of the sources can reach `endpoint`.
+    ///
+    /// # Errors
+    /// [`LoadError::Family`] where none has an address of its family.
+    pub(crate) fn check(&self, endpoint: &Endpoint) -> Result<(), LoadError> {
+        let address = endpoint.address;
+        match self.sources.first() {
+            Some(source) if self.next_source(address).is_none() => {
+                Err(LoadError::Family { source_address: *source, address })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens one connection. The caller sets the limit of time.
+    ///
+    /// # Errors
+    /// [`NoConnection`] with the class of a request that needed it.
+    pub(crate) async fn open(&self, endpoint: &Endpoint) -> Result<Opened, NoConnection> {
+        let begun = clock::now();
+        let stream = self.tcp(endpoint.address).await.map_err(|error| NoConnection {
+            outcome: Outcome::of_connect_error(&error),
+            shortage: Shortage::of(&error),
+        })?;
+        // Without this a long body's last segment waits for the acknowledgement of the one
+        // before. Where it cannot be set the connection is broken, and the exchange will say so.
+        let _ = stream.set_nodelay(true);
+        let connected = clock::now();
+        let connect = connected.since(begun);
+        let (Some(name), Some(tls)) = (&endpoint.name, &self.tls) else {
+            let http2 = self.plain_http2;
+            let (wire, protocol) = (Wire::Plain(stream), protocol(http2, None));
+            return Ok(Opened { wire, http2, protocol, connect, tls: None });
+        };
+        let stream = tls
+            .connect(name.clone(), stream)
+            .await
+            .map_err(|error| NoConnection { outcome: tls::outcome_of(&error), shortage: None })?;
+        let session = stream.get_ref().1;
+        let http2 = session.alpn_protocol() == Some(tls::ALPN_HTTP2);
+        if self.secure == Protocol::Http2 && !http2 {
+            return Err(NoConnection { outcome: Outcome::BadAnswer, shortage: None });
+        }
+        let protocol = protocol(http2, tls::version_of(session.protocol_version()));
+        let wire = Wire::Secure(Box::new(stream));
+        Ok(Opened { wire, http2, protocol, connect, tls: Some(clock::now().since(connected)) })
+    }
+
+    async fn tcp(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        if self.sources.is_empty() {
+            return TcpStream::connect(address).await;
+        }
+        let source = self.next_source(address).ok_or(io::ErrorKind::Unsupported)?;
+        bound(source)?.connect(address).await
+    }
+
+    /// The source whose turn it is among those of the family of `address`.
+    fn next_source(&self, address: SocketAddr) -> Option<IpAddr> {
+        let count = self.sources.len();
+        let turns = (0..count).map(|step| (self.turn.get() + step) % count);
+        let turn =
+            turns.into_iter().find(|turn| self.sources[*turn].is_ipv4() == address.is_ipv4())?;
+        self.turn.set((turn + 1) % count);
+        Some(self.sources[turn])
+    }
+}
+
+impl Wire {
+    /// Whether nothing has come, neither an end nor bytes nobody asked for. Bytes of TLS that are
+    /// no bytes of the application, a session ticket above all, are taken in.
+    pub(crate) async fn is_quiet(&mut self) -> bool {
+        if let Self::Plain(stream) = self {
+            let read = stream.try_read(&mut [0]);
+            return matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        }
+        std::future::poll_fn(|cx| {
+            let mut byte = [0];
+            let read = Pin::new(&mut *self).poll_read(cx, &mut ReadBuf::new(&mut byte));
+            Poll::Ready(read.is_pending())
+        })
+        .await
+    }
+}
+
+/// Every address of the host.
+///
+/// # Errors
+/// [`LoadError::Resolve`] where there is none.
+pub(crate) async fn look_up(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+    let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
+    let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
+    let addresses: Vec<_> = found.collect();
+    if addresses.is_empty() {
+        return Err(failed(io::ErrorKind::NotFound.into()));
+    }
+    Ok(addresses)
+}
+
+/// A socket that will connect from `source`. Its port is chosen when it connects, so that one port
+/// can be in use to several addresses at a time.
+fn bound(source: IpAddr) -> io::Result<TcpSocket> {
+    let (socket, any_port) = match source {
+        IpAddr::V4(address) => (TcpSocket::new_v4()?, SocketAddr::from((address, 0))),
+        IpAddr::V6(address) => (TcpSocket::new_v6()?, SocketAddr::from((address, 0))),
+    };
+    setsockopt(&socket, IpBindAddressNoPort, &true)?;
+    socket.bind(any_port)?;
+    Ok(socket)
+}
+
+/// What is spoken, as it stands in records.
+const fn protocol(http2: bool, tls: Option<TlsVersion>) -> &'static str {
+    match (http2, tls) {
+        (false, None) => "HTTP/1.1",
+        (false, Some(TlsVersion::V12)) => "HTTP/1.1 over TLS 1.2",
+        (false, Some(TlsVersion::V13)) => "HTTP/1.1 over TLS 1.3",
+        (true, None) => "HTTP/2",
+        (true, Some(TlsVersion::V12)) => "HTTP/2 over TLS 1.2",
+        (true, Some(TlsVersion::V13)) => "HTTP/2 over TLS 1.3",
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Secure(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Secure(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Secure(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

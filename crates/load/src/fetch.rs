@@ -1,0 +1,200 @@
+//! One exchange at a time, with its phases: what a series of times to first byte is made of.
+
+use std::{net::SocketAddr, time::Duration as Patience};
+
+use loadline_core::time::Duration;
+use tokio::time::timeout_at;
+
+use crate::{
+    clock,
+    connect::{self, Connector, Endpoint, Opened},
+    http1::{Connection, Failure},
+    http2::Session,
+    outcome::Outcome,
+    phases::PhaseTimes,
+    plan::LoadPlan,
+    request::Request,
+    run::LoadError,
+    tally::Answer,
+    target::Target,
+    tls,
+};
+
+/// Sends the request of a plan to its first target, one at a time.
+pub struct Prober {
+    target: Target,
+    name: Option<rustls::pki_types::ServerName<'static>>,
+    connector: Connector,
+    request: Request,
+    patience: Patience,
+    kept: Option<Kept>,
+}
+
+/// What became of one exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The status of a whole answer, or the class of a failure.
+    pub outcome: Result<u16, Outcome>,
+    /// What was spoken, as `HTTP/1.1 over TLS 1.3`; empty where no connection opened.
+    pub protocol: String,
+    /// The address connected to; none where the name has none or no address took a connection.
+    pub address: Option<SocketAddr>,
+    /// Whether the connection was kept from the exchange before.
+    pub reused: bool,
+    /// Looking the host's name up, on a new connection; none where the host is an address.
+    pub dns: Option<Duration>,
+    /// Opening the TCP connection, on a new connection.
+    pub connect: Option<Duration>,
+    /// The TLS handshake, on a new connection over TLS.
+    pub tls: Option<Duration>,
+    /// From the request's last byte sent to the answer's first byte read.
+    pub first_byte: Option<Duration>,
+    /// From the answer's first byte to its last.
+    pub body: Option<Duration>,
+    /// From the beginning, looking up the name included, to the end.
+    pub total: Duration,
+    /// Bytes of the answer, head included.
+    pub bytes: u64,
+}
+
+/// A connection, and what is known of it.
+struct Kept {
+    speaker: Speaker,
+    protocol: &'static str,
+    address: SocketAddr,
+}
+
+enum Speaker {
+    Http1(Box<Connection>),
+    Http2(Session),
+}
+
+impl Prober {
+    /// A prober of the first target of `plan`, with its request, transport and timeout; the
+    /// pattern does not matter. Certificates are read and the name is looked up, so that what
+    /// cannot work is told at once.
+    ///
+    /// # Errors
+    /// [`LoadError`] where the plan, a file or the name cannot be used.
+    pub async fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        plan.check()?;
+        let target = plan.targets[0].0.clone();
+        let request = Request::of(plan, &target)?;
+        let connector = Connector::new(&plan.transport, std::iter::once(&target))?;
+        let tls = &plan.transport.tls;
+        let name = target.is_secure().then(|| tls::server_name(&target, tls)).transpose()?;
+        connect::look_up(&target).await?;
+        Ok(Self { target, name, connector, request, patience: plan.timeout.to_std(), kept: None })
+    }
+
+    /// One exchange: on the connection kept from the one before if there is one, or else on a new
+    /// one. Where `keep` is true the connection is kept for the next.
+    pub async fn fetch(&mut self, keep: bool) -> Fetched {
+        let begun = clock::now();
+        let mut fetched = Fetched::default();
+        let deadline = tokio::time::Instant::now() + self.patience;
+        fetched.outcome = match timeout_at(deadline, self.attempt(&mut fetched)).await {
+            Ok(outcome) => outcome,
+            Err(_) if fetched.protocol.is_empty() => Err(Outcome::ConnectTimeout),
+            Err(_) => Err(Outcome::Timeout),
+        };
+        fetched.total = clock::now().since(begun);
+        if !keep {
+            self.kept = None;
+        }
+        fetched
+    }
+
+    async fn attempt(&mut self, fetched: &mut Fetched) -> Result<u16, Outcome> {
+        if let Some(mut kept) = self.kept.take()
+            && kept.speaker.is_open().await
+        {
+            fetched.reused = true;
+            match self.ask(&mut kept, fetched).await {
+                Ok((status, again)) => {
+                    self.kept = again.then_some(kept);
+                    return Ok(status);
+                }
+                Err(Failure::Ended(outcome)) => return Err(outcome),
+                Err(Failure::Silent) => *fetched = Fetched::default(),
+            }
+        }
+        let mut opened = self.open(fetched).await?;
+        let (status, again) = self.ask(&mut opened, fetched).await.map_err(Failure::on_new)?;
+        self.kept = again.then_some(opened);
+        Ok(status)
+    }
+
+    /// One exchange, its phases noted in `fetched`; says also whether the connection can be used
+    /// for another.
+    async fn ask(&self, on: &mut Kept, fetched: &mut Fetched) -> Result<(u16, bool), Failure> {
+        on.protocol.clone_into(&mut fetched.protocol);
+        fetched.address = Some(on.address);
+        let (answer, again) = match &mut on.speaker {
+            Speaker::Http1(connection) => connection.exchange(&self.request).await?,
+            Speaker::Http2(session) => (session.exchange(&self.request).await?, true),
+        };
+        let Answer { status, bytes, phases: PhaseTimes { first_byte, body, .. }, .. } = answer;
+        (fetched.first_byte, fetched.body, fetched.bytes) = (first_byte, body, bytes);
+        Ok((status, again))
+    }
+
+    /// Looks the name up and connects to the first of its addresses that can be reached.
+    async fn open(&self, fetched: &mut Fetched) -> Result<Kept, Outcome> {
+        let begun = clock::now();
+        let found = connect::look_up(&self.target).await;
+        fetched.dns = self.target.is_named().then(|| clock::now().since(begun));
+        let mut last = Outcome::ConnectRefused;
+        for address in found.unwrap_or_default() {
+            let endpoint = Endpoint { address, name: self.name.clone() };
+            match self.connector.open(&endpoint).await {
+                Ok(opened) => return Self::begin(opened, address, fetched).await,
+                Err(none) => last = none.outcome,
+            }
+        }
+        Err(last)
+    }
+
+    async fn begin(
+        opened: Opened,
+        address: SocketAddr,
+        fetched: &mut Fetched,
+    ) -> Result<Kept, Outcome> {
+        (fetched.connect, fetched.tls) = (Some(opened.connect), opened.tls);
+        let speaker = if opened.http2 {
+            let session = Session::open(opened.wire).await;
+            Speaker::Http2(session.map_err(Failure::on_new)?)
+        } else {
+            Speaker::Http1(Box::new(Connection::new(opened.wire)))
+        };
+        Ok(Kept { speaker, protocol: opened.protocol, address })
+    }
+}
+
+impl Speaker {
+    async fn is_open(&mut self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.is_open().await,
+            Self::Http2(session) => session.is_open().await,
+        }
+    }
+}
+
+impl Default for Fetched {
+    /// Of an exchange that has not begun: nothing measured yet.
+    fn default() -> Self {
+        Self {
+            outcome: Err(Outcome::CutOff),
+            protocol: String::new(),
+            address: None,
+            reused: false,
+            dns: None,
+            connect: None,
+            tls: None,
+            first_byte: None,
+            body: None,
+            total: Duration::ZERO,
+            bytes: 0,
+        }
+    }
+}

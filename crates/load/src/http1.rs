@@ -1,0 +1,157 @@
+//! HTTP/1.1 over one connection: a request, its answer, and the next request.
+
+use loadline_core::time::{Duration, Instant};
+use loadline_http1::{BodyReader, ResponseHead, Status};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{
+    clock, connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::Answer,
+    tls,
+};
+
+/// An open connection with the buffers to read answers.
+pub(crate) struct Connection {
+    wire: Wire,
+    buffer: Box<[u8]>,
+    head: ResponseHead,
+}
+
+/// Why an exchange did not give a whole answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The connection ended before a byte of an answer.
+    Silent,
+    /// It ended in this class.
+    Ended(Outcome),
+}
+
+impl Failure {
+    /// The class of a request whose connection nothing had been sent on before: one that ends
+    /// without a word is a reset there.
+    pub(crate) fn on_new(self) -> Outcome {
+        match self {
+            Self::Silent => Outcome::Reset,
+            Self::Ended(outcome) => outcome,
+        }
+    }
+}
+
+/// What `read_head` leaves behind.
+struct HeadRead {
+    /// The bytes of all heads, interim ones included.
+    bytes: u64,
+    /// How far the buffer is filled.
+    filled: usize,
+    /// When the first of them came.
+    first_byte: Instant,
+}
+
+impl Connection {
+    /// A connection over `wire`, on which nothing has been sent.
+    pub(crate) fn new(wire: Wire) -> Self {
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Self { wire, buffer, head: ResponseHead::default() }
+    }
+
+    /// Whether nothing has come since the last answer, neither an end nor bytes nobody asked for.
+    pub(crate) async fn is_open(&mut self) -> bool {
+        self.wire.is_quiet().await
+    }
+
+    /// Sends the request and reads the answer; says also whether the server lets the connection be
+    /// used for another.
+    ///
+    /// # Errors
+    /// [`Failure`] where there is no whole answer; the connection is of no more use then.
+    pub(crate) async fn exchange(&mut self, request: &Request) -> Result<(Answer, bool), Failure> {
+        if self.send(&request.bytes).await.is_err() {
+            return Err(Failure::Silent);
+        }
+        let sent = clock::now();
+        let read = self.read_head(request).await?;
+        let head_end = self.head.head_len();
+        let counted = request.count_by.as_ref().map(|name| {
+            let value = self.head.fields().get(&self.buffer, name.as_str());
+            String::from_utf8_lossy(value.unwrap_or(ABSENT)).into_owned()
+        });
+        let (body_bytes, clean, ended) = self.read_body(head_end, read.filled).await?;
+        let phases = PhaseTimes {
+            first_byte: Some(read.first_byte.since(sent)),
+            body: Some(ended.map_or(Duration::ZERO, |ended| ended.since(read.first_byte))),
+            ..PhaseTimes::default()
+        };
+        let bytes = read.bytes + body_bytes;
+        let answer = Answer { status: self.head.status(), bytes, counted, phases };
+        Ok((answer, clean && self.head.keep_alive()))
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.wire.write_all(bytes).await?;
+        self.wire.flush().await
+    }
+
+    /// Reads until a final head is at the start of the buffer.
+    async fn read_head(&mut self, request: &Request) -> Result<HeadRead, Failure> {
+        let mut read = HeadRead { bytes: 0, filled: 0, first_byte: Instant::ZERO };
+        self.head.reset();
+        loop {
+            let count = match self.wire.read(&mut self.buffer[read.filled..]).await {
+                Ok(0) | Err(_) if read.first_byte == Instant::ZERO => return Err(Failure::Silent),
+                Ok(0) => return Err(Failure::Ended(Outcome::Reset)),
+                Err(error) => return Err(Failure::Ended(tls::outcome_of(&error))),
+                Ok(count) => count,
+            };
+            if read.first_byte == Instant::ZERO {
+                read.first_byte = clock::now();
+            }
+            read.filled += count;
+            while let Status::Complete(length) = self
+                .head
+                .parse(&self.buffer[..read.filled], request.method)
+                .map_err(|_| Failure::Ended(Outcome::BadAnswer))?
+            {
+                read.bytes += length as u64;
+                if !self.head.is_interim() {
+                    return Ok(read);
+                }
+                self.buffer.copy_within(length..read.filled, 0);
+                read.filled -= length;
+            }
+        }
+    }
+
+    /// Reads the body, of which `buffer[start..end]` is already there. Returns its length as sent,
+    /// whether nothing came after it, and when it ended if it did not come with the head.
+    async fn read_body(
+        &mut self,
+        start: usize,
+        end: usize,
+    ) -> Result<(u64, bool, Option<Instant>), Failure> {
+        const BAD: Failure = Failure::Ended(Outcome::BadAnswer);
+        let mut body = BodyReader::new(self.head.framing());
+        let (mut start, mut end) = (start, end);
+        let (mut bytes, mut apart) = (0, false);
+        loop {
+            let progress = body.feed(&self.buffer[start..end]).map_err(|_| BAD)?;
+            bytes += progress.consumed as u64;
+            if progress.finished {
+                let clean = progress.consumed == end - start;
+                return Ok((bytes, clean, apart.then(clock::now)));
+            }
+            apart = true;
+            let read = self.wire.read(&mut self.buffer).await;
+            (start, end) = (0, read.map_err(|error| Failure::Ended(tls::outcome_of(&error)))?);
+            if end == 0 {
+                let whole = body.end_of_stream();
+                let ended = (bytes, false, Some(clock::now()));
+                return whole.map(|()| ended).map_err(|_| Failure::Ended(Outcome::Reset));
+            }
+        }
+    }
+}
+
+/// Stands for the value of a field that an answer does not have.
+pub(crate) const ABSENT: &[u8] = b"(absent)";
+
+/// Holds the longest head that is accepted, and some of a body beside a usual one.
+const BUFFER_BYTES: usize = 16 * 1024;

@@ -1,0 +1,140 @@
+//! HTTP/2 over one connection: many requests at a time.
+//!
+//! The h2 crate keeps frames, header compression and flow control. Windows are so wide that they
+//! never hold an answer back, since what is read is thrown away at once.
+
+use bytes::Bytes;
+use h2::{
+    Reason,
+    client::{Builder, SendRequest},
+};
+use http::HeaderMap;
+use loadline_core::time::Instant;
+
+use crate::{
+    clock,
+    connect::Wire,
+    http1::{ABSENT, Failure},
+    outcome::Outcome,
+    phases::PhaseTimes,
+    request::Request,
+    tally::Answer,
+    tls,
+};
+
+/// One connection. Clones share it; it is closed when the last is dropped and the last answer is
+/// read.
+#[derive(Clone)]
+pub(crate) struct Session(SendRequest<Bytes>);
+
+impl Session {
+    /// A session over `wire`, on which nothing has been sent.
+    ///
+    /// # Errors
+    /// [`Failure`] where the first frames cannot be written.
+    pub(crate) async fn open(wire: Wire) -> Result<Self, Failure> {
+        let mut builder = Builder::new();
+        builder
+            .initial_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .enable_push(false);
+        let (send, connection) = builder.handshake(wire).await.map_err(|error| failed(&error))?;
+        // The requests under way see the connection's error as well.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self(send))
+    }
+
+    /// How many streams the server takes at a time; 100 until it has said so.
+    pub(crate) fn most_streams(&self) -> usize {
+        self.0.current_max_send_streams()
+    }
+
+    /// Whether another request can be sent; false after the connection's end or GOAWAY.
+    pub(crate) async fn is_open(&self) -> bool {
+        self.0.clone().ready().await.is_ok()
+    }
+
+    /// Sends the request and reads the answer.
+    ///
+    /// # Errors
+    /// [`Failure`] where there is no whole answer; [`Failure::Silent`] where the server said that
+    /// it has not looked at the request.
+    pub(crate) async fn exchange(&self, request: &Request) -> Result<Answer, Failure> {
+        let begun = self.0.clone().ready().await;
+        let mut send = begun.map_err(|_| Failure::Silent)?;
+        self.converse(&mut send, request).await.map_err(|error| failed(&error))
+    }
+
+    async fn converse(
+        &self,
+        send: &mut SendRequest<Bytes>,
+        request: &Request,
+    ) -> Result<Answer, h2::Error> {
+        let bodiless = request.body.is_empty();
+        let (response, mut stream) = send.send_request(request.head.clone(), bodiless)?;
+        if !bodiless {
+            stream.send_data(request.body.clone(), true)?;
+        }
+        let sent = clock::now();
+        let response = response.await?;
+        let first_byte = clock::now();
+        let status = response.status().as_u16();
+        let counted = request.count_by.as_ref().map(|name| {
+            let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());
+            String::from_utf8_lossy(value).into_owned()
+        });
+        let head_bytes = STATUS_BYTES + length_of(response.headers());
+        let bytes = head_bytes + read_body(response.into_body()).await?;
+        let phases = phases(sent, first_byte, clock::now());
+        Ok(Answer { status, bytes, counted, phases })
+    }
+}
+
+/// Reads to the end of the stream; returns the bytes of data and trailers.
+async fn read_body(mut body: h2::RecvStream) -> Result<u64, h2::Error> {
+    let mut bytes = 0;
+    while let Some(data) = body.data().await {
+        let data = data?;
+        bytes += data.len() as u64;
+        body.flow_control().release_capacity(data.len())?;
+    }
+    let trailers = body.trailers().await?;
+    Ok(bytes + trailers.as_ref().map_or(0, length_of))
+}
+
+fn phases(sent: Instant, first_byte: Instant, ended: Instant) -> PhaseTimes {
+    PhaseTimes {
+        first_byte: Some(first_byte.since(sent)),
+        body: Some(ended.since(first_byte)),
+        ..PhaseTimes::default()
+    }
+}
+
+/// Names and values before their compression; what it left of them is not told.
+fn length_of(fields: &HeaderMap) -> u64 {
+    fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
+}
+
+/// A stream that was refused, or that is beyond the last one of a graceful GOAWAY, was not looked
+/// at and can be sent again (RFC 9113, section 8.7).
+fn failed(error: &h2::Error) -> Failure {
+    let unseen = match error.reason() {
+        Some(Reason::REFUSED_STREAM) => error.is_remote(),
+        Some(Reason::NO_ERROR) => error.is_remote() && error.is_go_away(),
+        _ => false,
+    };
+    if unseen {
+        return Failure::Silent;
+    }
+    Failure::Ended(match error.get_io() {
+        Some(error) => tls::outcome_of(error),
+        None if error.is_library() => Outcome::BadAnswer,
+        None => Outcome::Reset,
+    })
+}
+
+/// The largest window there is (RFC 9113, section 6.9.1).
+const WINDOW: u32 = (1 << 31) - 1;
+
+/// `:status` and its three digits.
+const STATUS_BYTES: u64 = 10;

@@ -1,0 +1,154 @@
+//! The HTTP/2 connections of a run to one endpoint: as few as will do.
+//!
+//! Without a limit there is one for each hundred requests under way, or for as many as the server
+//! takes on one if those are fewer. With a limit there are as many as that, once that many requests
+//! are under way at a time; each request goes where the fewest are. What no connection has room for
+//! waits in the h2 crate, first come, first served.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    rc::Rc,
+};
+
+use tokio::sync::Notify;
+
+use crate::http2::Session;
+
+/// The connections to one endpoint.
+pub(crate) struct Sessions {
+    limit: Option<usize>,
+    open: RefCell<Vec<Rc<Shared>>>,
+    opening: Cell<usize>,
+    waiting: Cell<usize>,
+    /// Told whenever an opening has ended, well or not.
+    ended: Notify,
+}
+
+/// A connection and how many requests are on it.
+struct Shared {
+    session: Session,
+    streams: Cell<usize>,
+}
+
+/// A connection with a place on it for one request.
+pub(crate) struct Place {
+    shared: Rc<Shared>,
+    /// Whether other requests have been on it.
+    pub(crate) reused: bool,
+}
+
+impl Sessions {
+    /// None yet, and at most `limit` ever at a time.
+    pub(crate) fn new(limit: Option<u32>) -> Self {
+        Self {
+            limit: limit.map(|limit| limit as usize),
+            open: RefCell::default(),
+            opening: Cell::new(0),
+            waiting: Cell::new(0),
+            ended: Notify::new(),
+        }
+    }
+
+    /// A place on the connection with the fewest requests; on a new one, made by `open`, where
+    /// another is wanted.
+    pub(crate) async fn place<E>(
+        &self,
+        open: impl AsyncFn() -> Result<Session, E>,
+    ) -> Result<Place, E> {
+        loop {
+            if let Some(place) = self.least_used() {
+                if place.shared.session.is_open().await {
+                    return Ok(place);
+                }
+                self.open.borrow_mut().retain(|shared| !Rc::ptr_eq(shared, &place.shared));
+            } else if self.wants_another() {
+                return self.add(open()).await;
+            } else {
+                let _waiting = Raised::new(&self.waiting);
+                self.ended.notified().await;
+            }
+        }
+    }
+
+    /// The connection with the fewest requests, unless another should be opened first.
+    fn least_used(&self) -> Option<Place> {
+        let open = self.open.borrow();
+        let least = open.iter().min_by_key(|shared| shared.streams.get())?;
+        let full = least.streams.get() >= self.comfortable(&least.session);
+        if full && self.may_open() {
+            return None;
+        }
+        least.streams.set(least.streams.get() + 1);
+        Some(Place { shared: Rc::clone(least), reused: true })
+    }
+
+    /// How many requests a connection has before another is opened.
+    fn comfortable(&self, session: &Session) -> usize {
+        if self.limit.is_some() { 1 } else { session.most_streams().clamp(1, STREAMS) }
+    }
+
+    fn may_open(&self) -> bool {
+        let all = self.open.borrow().len() + self.opening.get();
+        self.limit.is_none_or(|limit| all < limit)
+    }
+
+    /// Whether more requests wait than the connections that are being opened will take.
+    fn wants_another(&self) -> bool {
+        let each = if self.limit.is_some() { 1 } else { STREAMS };
+        let enough = self.opening.get() * each;
+        self.may_open() && self.waiting.get() + self.opening.get() >= enough
+    }
+
+    async fn add<E>(&self, opening: impl Future<Output = Result<Session, E>>) -> Result<Place, E> {
+        let session = {
+            let _opening = Opening(Raised::new(&self.opening), &self.ended);
+            opening.await?
+        };
+        let shared = Rc::new(Shared { session, streams: Cell::new(1) });
+        self.open.borrow_mut().push(Rc::clone(&shared));
+        Ok(Place { shared, reused: false })
+    }
+}
+
+impl Place {
+    /// The connection.
+    pub(crate) fn session(&self) -> &Session {
+        &self.shared.session
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.streams.set(self.shared.streams.get() - 1);
+    }
+}
+
+/// A count that is one higher for as long as this lives.
+struct Raised<'a>(&'a Cell<usize>);
+
+impl<'a> Raised<'a> {
+    fn new(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A connection being opened; those who wait are told when it no longer is, even if the request
+/// that opens it is given up.
+struct Opening<'a>(#[expect(dead_code, reason = "held for its drop")] Raised<'a>, &'a Notify);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.1.notify_waiters();
+    }
+}
+
+/// As many requests as every server should take on one connection (RFC 9113, section 6.5.2).
+const STREAMS: usize = 100;

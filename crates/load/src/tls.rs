@@ -1,0 +1,228 @@
+//! TLS as a client: whom to trust, what to show, which versions.
+//!
+//! Made once for a run from the switches of [`Tls`], so that a file that cannot be used is told
+//! before the first request. Sessions are resumed as rustls does by default.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
+    client::{
+        WantsClientCert,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{
+        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::{self, PemObject},
+    },
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    outcome::Outcome,
+    target::Target,
+    transport::{Protocol, Tls, TlsVersion, Transport},
+};
+
+/// Why TLS cannot be spoken as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file of certificates or keys cannot be read.
+    #[error("cannot read the {what} in `{}`: it must be a PEM file", path.display())]
+    File {
+        /// What should be in it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: pem::Error,
+    },
+    /// A file holds no certificate that can be used.
+    #[error("`{}` holds no {what}; one begins with -----BEGIN CERTIFICATE-----", path.display())]
+    Empty {
+        /// What should be in it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system trusts nobody.
+    #[error("the system has no trusted authorities; name a file of them, or verify nothing")]
+    NoAuthorities,
+    /// A key was given without a certificate.
+    #[error("a client's key needs the client's certificate as well")]
+    LoneKey,
+    /// The certificate and the key are not a pair.
+    #[error("the client's certificate and key cannot be used together")]
+    Pair(#[source] rustls::Error),
+    /// A name that no certificate can be for.
+    #[error("`{name}` is no name or address that a certificate can be for")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The library refuses the versions asked for.
+    #[error("this version of TLS is not available")]
+    Version(#[source] rustls::Error),
+}
+
+/// What opens TLS on a connection as `transport` says, speaking `protocol` above it.
+///
+/// # Errors
+/// [`TlsError`] where a file or the pair of certificate and key cannot be used.
+pub(crate) fn connector(
+    transport: &Transport,
+    protocol: Protocol,
+) -> Result<TlsConnector, TlsError> {
+    let tls = &transport.tls;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions(tls.version))
+        .map_err(TlsError::Version)?;
+    let builder = if tls.insecure {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+    } else {
+        builder.with_root_certificates(authorities(tls)?)
+    };
+    let mut config = with_client_certificate(builder, tls)?;
+    let offered: &[&[u8]] = match protocol {
+        Protocol::Auto => &[ALPN_HTTP2, ALPN_HTTP1],
+        Protocol::Http1 => &[ALPN_HTTP1],
+        Protocol::Http2 => &[ALPN_HTTP2],
+    };
+    config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The name that the server of `target` must have a certificate for.
+///
+/// # Errors
+/// [`TlsError::Name`] where it can be none.
+pub(crate) fn server_name(target: &Target, tls: &Tls) -> Result<ServerName<'static>, TlsError> {
+    let name = tls.server_name.as_deref().unwrap_or_else(|| target.host());
+    ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name { name: name.to_owned() })
+}
+
+/// The class of a connection whose TLS ended in this error. An alert is the server's refusal; what
+/// rustls itself finds wrong, a certificate above all, is a bad answer.
+pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::AlertReceived(_)) => Outcome::ConnectRefused,
+        Some(_) => Outcome::BadAnswer,
+        None => Outcome::Reset,
+    }
+}
+
+/// The version spoken; none before a handshake.
+pub(crate) fn version_of(spoken: Option<ProtocolVersion>) -> Option<TlsVersion> {
+    match spoken? {
+        ProtocolVersion::TLSv1_2 => Some(TlsVersion::V12),
+        ProtocolVersion::TLSv1_3 => Some(TlsVersion::V13),
+        _ => None,
+    }
+}
+
+fn versions(only: Option<TlsVersion>) -> &'static [&'static SupportedProtocolVersion] {
+    match only {
+        None => rustls::ALL_VERSIONS,
+        Some(TlsVersion::V12) => &ONLY_12,
+        Some(TlsVersion::V13) => &ONLY_13,
+    }
+}
+
+fn authorities(tls: &Tls) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &tls.authorities {
+        let (added, _) = roots.add_parsable_certificates(certificates(AUTHORITIES, path)?);
+        if added == 0 {
+            return Err(TlsError::Empty { what: AUTHORITIES, path: path.clone() });
+        }
+        return Ok(roots);
+    }
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(TlsError::NoAuthorities) } else { Ok(roots) }
+}
+
+fn with_client_certificate(
+    builder: rustls::ConfigBuilder<ClientConfig, WantsClientCert>,
+    tls: &Tls,
+) -> Result<ClientConfig, TlsError> {
+    let Some(certificate) = &tls.certificate else {
+        let lone = tls.key.is_some();
+        return if lone { Err(TlsError::LoneKey) } else { Ok(builder.with_no_client_auth()) };
+    };
+    let chain = certificates("client's certificate", certificate)?;
+    let path = tls.key.as_ref().unwrap_or(certificate);
+    let key = PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::File {
+        what: "client's key",
+        path: path.clone(),
+        source,
+    })?;
+    builder.with_client_auth_cert(chain, key).map_err(TlsError::Pair)
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::File { what, path: path.to_owned(), source };
+    let found = CertificateDer::pem_file_iter(path).map_err(failed)?;
+    let found = found.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    if found.is_empty() {
+        return Err(TlsError::Empty { what, path: path.to_owned() });
+    }
+    Ok(found)
+}
+
+/// Trusts whatever certificate is shown; its holder must still have the key to it.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What HTTP/2 over TLS is called in the handshake (RFC 9113, section 3.1).
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
+
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+static ONLY_12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
+static ONLY_13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
+const AUTHORITIES: &str = "authorities";

@@ -1,0 +1,61 @@
+//! Which of several targets is next: smooth weighted round robin.
+//!
+//! With weights 5, 1, 1 the turns are a a b a c a a: exact over every round of as many turns as the
+//! weights sum to, the same in every run, and never all of one target together.
+//! Each turn every target gains its weight; the one with the most is chosen and pays the sum.
+
+use std::cell::RefCell;
+
+/// The turns of targets with weights.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    weights: Vec<i64>,
+    credits: RefCell<Vec<i64>>,
+}
+
+impl Turns {
+    /// Turns in these proportions. Where all are zero, the first is always chosen.
+    pub(crate) fn new(weights: impl Iterator<Item = u32>) -> Self {
+        let weights: Vec<_> = weights.map(i64::from).collect();
+        let credits = RefCell::new(vec![0; weights.len()]);
+        Self { weights, credits }
+    }
+
+    /// The number of the target whose turn it is.
+    pub(crate) fn next(&self) -> usize {
+        if self.weights.len() == 1 {
+            return 0;
+        }
+        let credits = &mut *self.credits.borrow_mut();
+        let mut chosen = 0;
+        for (number, weight) in self.weights.iter().enumerate() {
+            credits[number] += weight;
+            if credits[number] > credits[chosen] {
+                chosen = number;
+            }
+        }
+        credits[chosen] -= self.weights.iter().sum::<i64>();
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_target_has_its_share_in_every_round_and_never_in_one_block() {
+        let turns = Turns::new([5, 1, 1].into_iter());
+        for _ in 0..3 {
+            let round: Vec<_> = (0..7).map(|_| turns.next()).collect();
+            assert_eq!(round, [0, 0, 1, 0, 2, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_target_of_weight_zero_is_never_chosen_beside_others() {
+        let turns = Turns::new([0, 2, 1].into_iter());
+        let round: Vec<_> = (0..6).map(|_| turns.next()).collect();
+        assert_eq!(round, [1, 2, 1, 1, 2, 1]);
+    }
+}
