@@ -1,0 +1,210 @@
+//! The texts of `/proc`, as `man 5 proc` describes them. What does not parse is `None`.
+
+/// Clock ticks a core, or all, spent since the machine was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CpuTicks {
+    pub(super) user: u64,
+    pub(super) system: u64,
+    pub(super) softirq: u64,
+    pub(super) steal: u64,
+    pub(super) idle: u64,
+}
+
+/// `/proc/stat`: all cores together, then each.
+pub(super) fn cpus(text: &str) -> Vec<CpuTicks> {
+    text.lines().take_while(|line| line.starts_with("cpu")).filter_map(cpu).collect()
+}
+
+fn cpu(line: &str) -> Option<CpuTicks> {
+    let mut fields = line.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let mut next = || fields.next()?.ok();
+    let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
+    // Kernels before 2.6.11 have fewer fields. What guests use is part of `user` already.
+    let [waiting, irq, softirq, steal] =
+        [next(), next(), next(), next()].map(Option::unwrap_or_default);
+    Some(CpuTicks { user: user + nice, system: system + irq, softirq, steal, idle: idle + waiting })
+}
+
+/// A number that stands after its name at the beginning of a line, as in `/proc/stat`.
+pub(super) fn named(text: &str, name: &str) -> Option<u64> {
+    let mut found = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found.next()?.trim().parse().ok()
+}
+
+/// What `/proc/PID/stat`, or that of one of its tasks, says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) name: String,
+    /// `Z` for one that has ended and whose parent has not asked yet.
+    pub(super) state: char,
+    pub(super) parent: u32,
+    pub(super) user: u64,
+    pub(super) system: u64,
+    pub(super) threads: u64,
+    /// When it started, in clock ticks since the machine did: with the number, its identity.
+    pub(super) start: u64,
+    pub(super) rss_pages: u64,
+}
+
+/// The name stands in parentheses and may hold any character, parentheses included.
+pub(super) fn stat(text: &str) -> Option<Stat> {
+    let (before, after) = text.rsplit_once(')')?;
+    let name = before.split_once('(')?.1;
+    // From the third field on: `state` is the first of these, `utime` the twelfth.
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        name: name.to_owned(),
+        state: fields.first()?.chars().next()?,
+        parent: u32::try_from(number(4)?).ok()?,
+        user: number(14)?,
+        system: number(15)?,
+        threads: number(20)?,
+        start: number(22)?,
+        rss_pages: number(24)?,
+    })
+}
+
+/// `/proc/PID/limits`: how many files may be open; `None` where there is no limit too.
+pub(super) fn descriptor_limit(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Bytes and packets that went through an interface since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub(super) received_bytes: u64,
+    pub(super) received_packets: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) sent_packets: u64,
+    pub(super) dropped: u64,
+}
+
+/// `/proc/net/dev`.
+pub(super) fn interfaces(text: &str) -> impl Iterator<Item = (String, Traffic)> {
+    text.lines().skip(2).filter_map(|line| {
+        let (name, counters) = line.split_once(':')?;
+        let counters: Vec<u64> =
+            counters.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+        let at = |field: usize| counters.get(field).copied();
+        let traffic = Traffic {
+            received_bytes: at(0)?,
+            received_packets: at(1)?,
+            sent_bytes: at(8)?,
+            sent_packets: at(9)?,
+            dropped: at(3)? + at(11)?,
+        };
+        Some((name.trim().to_owned(), traffic))
+    })
+}
+
+/// `/proc/net/snmp` and `netstat`: a line of names, then a line of values, both begun by `group`.
+pub(super) fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let at = names.split_ascii_whitespace().position(|one| one == name)?;
+    values.split_ascii_whitespace().nth(at)?.parse().ok()
+}
+
+/// `/proc/net/sockstat` and `sockstat6`: names and values take turns on a line.
+pub(super) fn sockstat(text: &str, group: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':'))?;
+    let mut words = line.split_ascii_whitespace();
+    words.find(|word| *word == name)?;
+    words.next()?.parse().ok()
+}
+
+/// A line of `/proc/net/tcp` or `tcp6`; addresses as the kernel writes them, ports as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Socket {
+    pub(super) local: (u128, u16),
+    pub(super) remote: (u128, u16),
+    pub(super) is_listening: bool,
+    /// Of a listener: connections that wait to be accepted.
+    pub(super) received: u64,
+}
+
+pub(super) fn socket(line: &str) -> Option<Socket> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (local, remote) = (end(fields.next()?)?, end(fields.next()?)?);
+    let is_listening = fields.next()? == LISTEN;
+    let received = u64::from_str_radix(fields.next()?.split_once(':')?.1, 16).ok()?;
+    Some(Socket { local, remote, is_listening, received })
+}
+
+fn end(text: &str) -> Option<(u128, u16)> {
+    let (address, port) = text.split_once(':')?;
+    Some((u128::from_str_radix(address, 16).ok()?, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// `TCP_LISTEN` of the kernel's `tcp_states.h`.
+const LISTEN: &str = "0A";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_cores_and_of_each_is_read_with_guests_counted_once() {
+        let text = "cpu  100 5 30 500 20 1 40 7 50 0\ncpu0 100 5 30 500 20 1 40 7 50 0\nintr 5 0\n";
+        let all = CpuTicks { user: 105, system: 31, softirq: 40, steal: 7, idle: 520 };
+        assert_eq!(cpus(text), [all, all]);
+        assert_eq!(named("intr 1 2\nprocs_running 3\n", "procs_running"), Some(3));
+        assert_eq!(named("procs_running_x 3\n", "procs_running"), None);
+    }
+
+    #[test]
+    fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
+        let text =
+            "812 (a) (b c) S 7 812 812 0 -1 4194560 1 0 0 0 55 44 3 2 20 0 9 0 1234 999 77 0";
+        let read = stat(text).unwrap();
+        assert_eq!((read.name.as_str(), read.state, read.parent), ("a) (b c", 'S', 7));
+        assert_eq!((read.user, read.system, read.threads), (55, 44, 9));
+        assert_eq!((read.start, read.rss_pages), (1234, 77));
+        for cut in 0..text.len() - 4 {
+            assert_eq!(stat(&text[..cut]), None, "{}", &text[..cut]);
+        }
+    }
+
+    #[test]
+    fn traffic_is_read_where_the_name_touches_the_first_counter() {
+        let text = "Inter-| Receive\n face |bytes\n  lo:1000 10 0 1 0 0 0 0 2000 20 0 2 0 0 0 0\n";
+        let traffic = Traffic {
+            received_bytes: 1_000,
+            received_packets: 10,
+            sent_bytes: 2_000,
+            sent_packets: 20,
+            dropped: 3,
+        };
+        assert_eq!(interfaces(text).collect::<Vec<_>>(), [("lo".to_owned(), traffic)]);
+    }
+
+    #[test]
+    fn counters_are_found_by_name_not_by_place() {
+        let text = "Tcp: A RetransSegs\nTcp: 1 22\nTcpExt: X ListenOverflows Y\nTcpExt: 1 -1 3\n";
+        assert_eq!(counter(text, "Tcp", "RetransSegs"), Some(22));
+        assert_eq!(counter(text, "TcpExt", "Y"), Some(3));
+        assert_eq!(counter(text, "TcpExt", "ListenOverflows"), None, "a negative value");
+        let text = "sockets: used 9\nTCP: inuse 4 orphan 1 tw 3 alloc 5 mem 2\n";
+        assert_eq!(sockstat(text, "TCP", "tw"), Some(3));
+        assert_eq!(sockstat(text, "UDP", "tw"), None);
+    }
+
+    #[test]
+    fn a_limit_of_descriptors_is_the_soft_one() {
+        let text = "Limit  Soft Limit  Hard Limit  Units\nMax open files  1024  4096  files\n";
+        assert_eq!(descriptor_limit(text), Some(1_024));
+        assert_eq!(descriptor_limit("Max open files  unlimited  unlimited  files"), None);
+    }
+
+    #[test]
+    fn a_socket_has_two_ends_and_a_state() {
+        let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000005 00:00000000 0 0 0 1149";
+        let listener = socket(line).unwrap();
+        assert_eq!((listener.local, listener.remote), ((0x0100_007F, 8080), (0, 0)));
+        assert!(listener.is_listening);
+        assert_eq!(listener.received, 5);
+        assert_eq!(socket("  sl  local_address rem_address   st tx_queue rx_queue"), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! One look at the machine: counters as they stand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs::{self, File},
+    io::{self, BufRead as _, BufReader},
+};
+
+use loadline_core::{
+    record::{self, Interface},
+    time::{Duration, Instant},
+};
+use rustix::param::page_size;
+
+use super::{
+    NetLimit,
+    parse::{self, CpuTicks, Traffic},
+    processes::{ProcessReading, Processes},
+};
+use crate::clock::now;
+
+/// Everything that is read, at one instant.
+pub(super) struct Reading {
+    /// Since the watch began.
+    pub(super) at: Duration,
+    /// All cores together.
+    pub(super) cpu: CpuTicks,
+    pub(super) cores: Vec<CpuTicks>,
+    pub(super) running: u64,
+    pub(super) load_1min: f64,
+    pub(super) interfaces: BTreeMap<String, Traffic>,
+    /// Levels as they stand; events as counted since the machine was started.
+    pub(super) sockets: record::Sockets,
+    pub(super) processes: BTreeMap<u32, ProcessReading>,
+}
+
+impl Reading {
+    /// Reads processes and then the machine.
+    pub(super) fn take(
+        began: Instant,
+        at: Duration,
+        machine: &mut Machine,
+        processes: &mut Processes,
+    ) -> Self {
+        let processes = processes.read(at);
+        let stat = machine.text("/proc/stat");
+        let mut cpus = parse::cpus(&stat).into_iter();
+        let load = machine.text("/proc/loadavg");
+        let load = load.split_ascii_whitespace().next().and_then(|load| load.parse().ok());
+        Self {
+            // The middle of it: a thousand processes take milliseconds to read.
+            at: at + now().since(began + at) / 2,
+            cpu: cpus.next().unwrap_or_default(),
+            cores: cpus.collect(),
+            running: parse::named(&stat, "procs_running").unwrap_or_default(),
+            load_1min: load.unwrap_or_default(),
+            interfaces: parse::interfaces(&machine.text("/proc/net/dev")).collect(),
+            sockets: machine.sockets(),
+            processes,
+        }
+    }
+}
+
+/// What of the machine does not change, and what of it could not be read.
+pub(super) struct Machine {
+    ports: (u16, u16),
+    unread: BTreeSet<&'static str>,
+}
+
+impl Machine {
+    /// # Errors
+    /// The system's where `/proc` is not that of Linux.
+    pub(super) fn open() -> io::Result<Self> {
+        fs::metadata("/proc/stat")?;
+        let range = text(PORT_RANGE).unwrap_or_default();
+        let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse().ok());
+        let ports = ends.next().zip(ends.next());
+        Ok(Self { ports: ports.unwrap_or(USUAL_PORTS), unread: BTreeSet::new() })
+    }
+
+    /// A file's text; an empty one, and a remark, where it cannot be read.
+    fn text(&mut self, path: &'static str) -> String {
+        text(path).unwrap_or_else(|| {
+            self.unread.insert(path);
+            String::new()
+        })
+    }
+
+    fn sockets(&mut self) -> record::Sockets {
+        let (four, six) = (self.text("/proc/net/sockstat"), text("/proc/net/sockstat6"));
+        let snmp = self.text("/proc/net/snmp");
+        let netstat = self.text("/proc/net/netstat");
+        let of = |name| parse::sockstat(&four, "TCP", name).unwrap_or_default();
+        let tcp = |name| parse::counter(&snmp, "Tcp", name).unwrap_or_default();
+        let extended = |name| parse::counter(&netstat, "TcpExt", name).unwrap_or_default();
+        let six = six.and_then(|six| parse::sockstat(&six, "TCP6", "inuse"));
+        let all = of("inuse") + of("tw") + six.unwrap_or_default();
+        let table = self.table(all);
+        record::Sockets {
+            established: tcp("CurrEstab"),
+            time_wait: of("tw"),
+            orphaned: of("orphan"),
+            buffer_bytes: of("mem") * page_size() as u64,
+            ports_in_use: table.ports.unwrap_or(all),
+            longest_listen_queue: table.longest_queue,
+            listen_overflows: extended("ListenOverflows"),
+            listen_drops: extended("ListenDrops"),
+            segments_sent: tcp("OutSegs"),
+            segments_resent: tcp("RetransSegs"),
+        }
+    }
+
+    /// Goes through the sockets one by one: all of them where they are few or could be nearly all
+    /// ports, otherwise only the listeners, which the kernel lists first.
+    fn table(&self, sockets: u64) -> Table {
+        let counts = sockets <= FEW || sockets > self.port_count() / 2;
+        let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
+        let mut longest_queue = 0;
+        for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            let lines = File::open(path).into_iter().flat_map(|file| BufReader::new(file).lines());
+            for socket in lines.map_while(Result::ok).filter_map(|line| parse::socket(&line)) {
+                let (local, port) = socket.local;
+                if socket.is_listening {
+                    longest_queue = longest_queue.max(socket.received);
+                } else if !counts {
+                    break;
+                } else if (self.ports.0..=self.ports.1).contains(&port) {
+                    *towards.entry((local, socket.remote.0, socket.remote.1)).or_default() += 1;
+                }
+            }
+        }
+        let ports = counts.then(|| towards.values().copied().max().unwrap_or(0));
+        Table { ports, longest_queue }
+    }
+
+    fn port_count(&self) -> u64 {
+        u64::from(self.ports.1.saturating_sub(self.ports.0)) + 1
+    }
+
+    /// The machine as a record has it, and what nobody told about it.
+    pub(super) fn describe(
+        &self,
+        readings: &[Reading],
+        limits: &[NetLimit],
+    ) -> (record::Machine, Vec<String>) {
+        let mut not_seen: Vec<String> = self.unread.iter().map(|path| (*path).into()).collect();
+        let last = readings.last();
+        let names = last.map(|reading| reading.interfaces.keys()).into_iter().flatten();
+        let interfaces: Vec<Interface> = names.map(|name| interface(name, limits)).collect();
+        for limit in limits {
+            if let Some(name) = &limit.interface
+                && !interfaces.iter().any(|interface| interface.name == *name)
+            {
+                not_seen.push(format!("{name}: there is no interface of this name"));
+            }
+        }
+        let cores = last.map_or(0, |reading| reading.cores.len() as u32);
+        let machine = record::Machine { cores, ephemeral_ports: self.port_count(), interfaces };
+        (machine, not_seen)
+    }
+}
+
+/// What the tables of sockets say.
+struct Table {
+    /// Ephemeral ports in use towards the busiest destination; none where they were not counted.
+    ports: Option<u64>,
+    longest_queue: u64,
+}
+
+fn interface(name: &str, limits: &[NetLimit]) -> Interface {
+    let speed = text(&format!("/sys/class/net/{name}/speed"));
+    // In megabits; a virtual interface has none, and some say -1.
+    let speed = speed.and_then(|speed| speed.trim().parse::<u64>().ok());
+    let given = limits.iter().rev().find(|limit| limit.is_for(name));
+    Interface {
+        name: name.to_owned(),
+        speed_bytes_per_s: speed.filter(|speed| *speed > 0).map(|speed| speed * 125_000),
+        given_bytes_per_s: given.map(|limit| limit.bytes_per_s),
+    }
+}
+
+/// A file of `/proc`; names of programs need not be UTF-8.
+pub(super) fn text(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+
+/// What Linux comes with.
+const USUAL_PORTS: (u16, u16) = (32_768, 60_999);
+
+/// So many sockets are listed within a millisecond.
+const FEW: u64 = 2_000;
