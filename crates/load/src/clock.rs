@@ -21,6 +21,19 @@ pub(crate) fn now() -> Instant {
     Instant::ZERO + seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
+/// Milliseconds since 1970-01-01 UTC, as the machine believes.
+pub(crate) fn unix_millis() -> u64 {
+    let time = clock_gettime(ClockId::Realtime);
+    time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+/// CPU time that the calling thread has used.
+pub(crate) fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::from_secs(time.tv_sec.unsigned_abs())
+        + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
 /// Waits for instants, one at a time.
 pub(crate) struct Timer {
     fd: AsyncFd<OwnedFd>,

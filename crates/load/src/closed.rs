@@ -1,27 +1,53 @@
 //! The closed loop: users that send their next request after the answer to the last.
 //!
-//! A request is planned for the instant its user became free, so response and service time are
-//! nearly the same here. That is what siege and wrk measure, and why a closed loop cannot show
-//! how long a queue of independent users would get: it stops asking while the server stands still.
+//! A request is planned for the end of its user's think time, which begins with the answer to the
+//! request before it; without think time that is the instant its user became free, so response and
+//! service time are nearly the same here. That is what siege and wrk measure, and why a closed
+//! loop cannot show how long a queue of independent users would get: it stops asking while the
+//! server stands still. All users begin at once.
 
-use std::rc::Rc;
+use std::{io, rc::Rc};
 
-use loadline_core::time::Instant;
+use loadline_core::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-use crate::{client::Client, clock, plan::Until, tally::Tally};
+use crate::{alarm::Alarm, client::Client, clock, plan::Until, tally::Tally};
 
 /// Runs `users` until each has done what `until` says and has its last answer.
-pub(crate) async fn drive(client: Rc<Client>, tally: Rc<Tally>, users: u32, until: Until) {
+///
+/// # Errors
+/// The system's error where it gives no timer for think times.
+pub(crate) async fn drive(
+    client: Rc<Client>,
+    tally: Rc<Tally>,
+    users: u32,
+    think: Duration,
+    until: Until,
+) -> io::Result<()> {
     let limit = match until {
         Until::Requests(requests) => Limit { requests, end: Instant::NEVER },
         Until::Elapsed(span) => Limit { requests: u64::MAX, end: tally.start() + span },
     };
+    let alarm = Rc::new(Alarm::default());
     let mut tasks = JoinSet::new();
     for _ in 0..users {
-        tasks.spawn_local(user(Rc::clone(&client), Rc::clone(&tally), limit));
+        let user = User {
+            client: Rc::clone(&client),
+            tally: Rc::clone(&tally),
+            alarm: Rc::clone(&alarm),
+            think,
+        };
+        tasks.spawn_local(user.run(limit));
     }
-    while tasks.join_next().await.is_some() {}
+    let all_done = async { while tasks.join_next().await.is_some() {} };
+    if think == Duration::ZERO {
+        all_done.await;
+        return Ok(());
+    }
+    tokio::select! {
+        rung = alarm.ring() => rung,
+        () = all_done => Ok(()),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -30,23 +56,36 @@ struct Limit {
     end: Instant,
 }
 
-async fn user(client: Rc<Client>, tally: Rc<Tally>, limit: Limit) {
-    let pool = client.pool();
-    let mut free = tally.start();
-    for _ in 0..limit.requests {
-        if free >= limit.end {
-            break;
-        }
-        let mut ticket = tally.plan(free);
-        let now = clock::now();
-        ticket.send(now);
-        let result = client.fetch(&pool, now).await;
-        let failed = result.is_err();
-        free = clock::now();
-        ticket.end(free, result);
-        if failed {
-            // A refusal on the loopback comes without waiting; others must get their turn.
-            tokio::task::yield_now().await;
+struct User {
+    client: Rc<Client>,
+    tally: Rc<Tally>,
+    alarm: Rc<Alarm>,
+    think: Duration,
+}
+
+impl User {
+    async fn run(self, limit: Limit) {
+        let pool = self.client.pool();
+        let mut due = self.tally.start();
+        for _ in 0..limit.requests {
+            if due >= limit.end {
+                break;
+            }
+            if self.think > Duration::ZERO {
+                self.alarm.sleep(due).await;
+            }
+            let mut ticket = self.tally.plan(due);
+            let now = clock::now();
+            ticket.send(now);
+            let result = self.client.fetch(&pool, now).await;
+            let failed = result.is_err();
+            let free = clock::now();
+            ticket.end(free, result);
+            if failed {
+                // A refusal on the loopback comes without waiting; others must get their turn.
+                tokio::task::yield_now().await;
+            }
+            due = free + self.think;
         }
     }
 }

@@ -13,6 +13,7 @@
 //! the opening of a new one, so that a server slow to accept is never taken for a slow generator.
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod client;
 mod clock;
 mod closed;
@@ -20,15 +21,18 @@ mod connect;
 mod curve;
 mod deadline;
 mod fetch;
+mod health;
 mod http1;
 mod http2;
 mod limits;
+mod moments;
 mod open;
 mod outcome;
 mod pace;
 mod phases;
 mod plan;
 mod pool;
+mod preflight;
 pub mod probe;
 mod request;
 mod run;
@@ -49,6 +53,7 @@ pub use fetch::{Fetched, Prober};
 pub use limits::raise_descriptor_limit;
 pub use outcome::Outcome;
 pub use plan::{LoadPlan, Pattern, PlanError, Until};
+pub use preflight::{Notice, preflight};
 pub use run::{LoadError, Progress, measure, run, runtime};
 pub use schedule::Schedule;
 pub use stages::{StageError, parse_stages};

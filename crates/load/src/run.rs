@@ -20,7 +20,9 @@ use tokio::{
 
 use crate::{
     client::Client,
-    clock, closed, open,
+    clock, closed,
+    health::Meter,
+    open,
     plan::{LoadPlan, Pattern, PlanError, Until},
     tally::Tally,
     tls::TlsError,
@@ -111,11 +113,12 @@ pub async fn measure(
     cancel: impl Future<Output = ()>,
 ) -> Result<LoadRecord, LoadError> {
     plan.check()?;
-    let tally = Tally::new();
+    let tally = Tally::new(plan.lasts());
     let client = Rc::new(Client::open(plan, Rc::clone(&tally)).await?);
+    let meter = Meter::start();
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
-        let mut done = pin!(drive(plan, client, Rc::clone(&tally)));
+        let mut done = pin!(drive(plan, client, Rc::clone(&tally), &meter));
         let mut cancel = pin!(cancel);
         let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -133,7 +136,7 @@ pub async fn measure(
     let interrupted = driven.await.map_err(|source| LoadError::System { what: "timer", source })?;
     // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
     drop(tasks);
-    Ok(tally.record(plan, interrupted))
+    Ok(tally.record(plan, meter.share(), interrupted))
 }
 
 /// A runtime on the caller's thread for [`run`] and [`measure`].
@@ -146,18 +149,26 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
     builder.build().map_err(|source| LoadError::System { what: "event loop", source })
 }
 
-async fn drive(plan: &LoadPlan, client: Rc<Client>, tally: Rc<Tally>) -> io::Result<()> {
+/// Sends all that is planned and waits for its end; the meter stops when all is sent.
+async fn drive(
+    plan: &LoadPlan,
+    client: Rc<Client>,
+    tally: Rc<Tally>,
+    meter: &Meter,
+) -> io::Result<()> {
     tokio::task::spawn_local(Rc::clone(&client).keep_deadlines());
-    tally.begin(clock::now());
+    tally.begin(clock::now(), clock::unix_millis());
     match &plan.pattern {
-        Pattern::Closed { users, until, .. } => {
-            closed::drive(client, tally, *users, *until).await;
-            Ok(())
+        Pattern::Closed { users, think, until } => {
+            closed::drive(client, Rc::clone(&tally), *users, *think, *until).await?;
         }
         Pattern::Open { timetable, until, max_in_flight } => {
-            open::drive(client, tally, timetable.instants(*until), *max_in_flight).await
+            open::drive(client, &tally, timetable.instants(*until), *max_in_flight).await?;
         }
     }
+    meter.stop();
+    tally.wait_idle().await;
+    Ok(())
 }
 
 fn state(plan: &LoadPlan, tally: &Tally) -> Progress {

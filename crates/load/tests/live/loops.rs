@@ -3,14 +3,14 @@
 use std::{
     io::Write as _,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
 
 use loadline_core::{
-    record::{Arrivals, Outcomes},
+    record::{Arrivals, LoadModel, Outcomes},
     time::Duration,
     units::Rate,
 };
@@ -89,6 +89,44 @@ fn an_open_loop_sends_at_the_planned_instants() {
     assert!(record.lag.p50 < Duration::from_micros(400), "median lag {}", record.lag.p50);
 }
 
+/// Answers at once, but stands still from `from` to `to` after the first request.
+fn stalling(from: u64, to: u64) -> Server {
+    let begun = OnceLock::new();
+    Server::start(move |_, mut stream| {
+        while read_request(&mut stream) {
+            let begun = *begun.get_or_init(Instant::now);
+            let now = begun.elapsed();
+            let [from, to] = [from, to].map(std::time::Duration::from_millis);
+            if (from..to).contains(&now) {
+                std::thread::sleep(to - now);
+            }
+            if stream.write_all(EMPTY).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+/// A stall of 2 s in 10 s at 1,000 per second, at five times the speed: 400 ms in 2 s. A fifth of
+/// the requests are planned into the stall, evenly; so their 95th percentile, which is that of
+/// 99 % of all, waits 95 % of it.
+#[test]
+fn a_stall_shows_in_the_p99_of_an_open_loop_and_hides_from_a_closed_one() {
+    let server = stalling(800, 1_200);
+    let until = Until::Elapsed(Duration::from_secs(2));
+    let open = run(&LoadPlan::open(&server.url(), Rate::per_sec(1_000), until).unwrap());
+    assert_eq!((open.planned, open.outcomes.ok), (2_000, 2_000));
+    assert!(open.response.p99 > Duration::from_millis(300), "p99 {}", open.response.p99);
+    let stalled = open.moments.iter().map(|moment| moment.in_flight).max();
+    assert!(stalled > Some(200), "{stalled:?} were under way at most");
+
+    let server = stalling(300, 700);
+    let until = Until::Elapsed(Duration::from_secs(1));
+    let closed = run(&LoadPlan::closed(&server.url(), 4, until).unwrap());
+    assert!(closed.response.max > Duration::from_millis(300), "max {}", closed.response.max);
+    assert!(closed.response.p99 < Duration::from_millis(100), "p99 {}", closed.response.p99);
+}
+
 /// The coordinated-omission test: one request stalls the server for 300 ms. Those planned for that
 /// time are sent all the same, and their response times show the wait.
 #[test]
@@ -134,6 +172,69 @@ fn a_generator_at_its_limit_shows_it_in_the_lag() {
     assert!(record.lag.max >= Duration::from_millis(80), "lag max {}", record.lag.max);
     assert!(record.response.max >= record.lag.max);
     assert!(record.service.max < record.response.max);
+    let fault = &record.generator.faults[0].what;
+    assert!(fault.contains("lag's p99"), "{fault}");
+}
+
+#[test]
+fn a_rate_beyond_the_generator_makes_the_run_invalid() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let until = Until::Elapsed(Duration::from_millis(20));
+    let rate = Rate::per_sec(1_000_000);
+    let record = run(&LoadPlan::open(&closed.to_string(), rate, until).unwrap());
+    assert_eq!(record.planned, 20_000, "all are sent, if late");
+    let generator = &record.generator;
+    assert!(generator.sent_share < 0.9, "{generator:?}");
+    assert!(generator.faults[0].what.contains("of the planned rate"), "{generator:?}");
+}
+
+#[test]
+fn a_user_thinks_between_an_answer_and_its_next_request() {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&requests);
+    let server = Server::start(move |user, mut stream| {
+        while read_request(&mut stream) {
+            noted.lock().unwrap().push((user, Instant::now()));
+            if stream.write_all(EMPTY).is_err() {
+                break;
+            }
+        }
+    });
+    let mut plan = LoadPlan::closed(&server.url(), 3, Until::Requests(5)).unwrap();
+    let Pattern::Closed { think, .. } = &mut plan.pattern else { unreachable!() };
+    *think = Duration::from_millis(30);
+    let record = run(&plan);
+    assert_eq!(record.outcomes.ok, 15);
+    assert!(record.elapsed >= Duration::from_millis(120), "elapsed {}", record.elapsed);
+    // The think time is in no latency, and the generator does not add its own to it.
+    assert!(record.response.p50 < Duration::from_millis(20), "{}", record.response.p50);
+    assert!(record.lag.p50 < Duration::from_micros(400), "median lag {}", record.lag.p50);
+    let requests = requests.lock().unwrap();
+    for user in 0..3 {
+        let own: Vec<_> = requests.iter().filter(|(other, _)| *other == user).collect();
+        assert_eq!(own.len(), 5);
+        for pair in own.windows(2) {
+            let between = pair[1].1.duration_since(pair[0].1);
+            assert!(between.as_millis() >= 30, "user {user} thought for {between:?}");
+        }
+    }
+}
+
+#[test]
+fn stages_are_sent_as_planned_and_stand_in_the_record() {
+    let server = Server::answering(EMPTY);
+    let stages = loadline_load::parse_stages("20/s:200ms, ..100/s:500ms").unwrap();
+    let timetable = Timetable::stages(stages.clone(), Arrivals::Constant, 0);
+    let until = timetable.end().unwrap();
+    let pattern = Pattern::Open { timetable, until, max_in_flight: None };
+    let record = run(&LoadPlan::new(server.url().parse().unwrap(), pattern));
+    // 20/s x 0.2 s + (20/s + 100/s) / 2 x 0.5 s.
+    assert_eq!((record.planned, record.outcomes.ok), (34, 34));
+    let LoadModel::Open { rate, stages: recorded, .. } = &record.model else { unreachable!() };
+    assert_eq!((*rate, recorded), (Rate::milli_per_sec(48_571), &stages));
+    let planned: Vec<_> = record.moments.iter().take(7).map(|moment| moment.planned).collect();
+    // By the moment k of the ramp, 4 + 2k + 0.8k^2, rounded up.
+    assert_eq!(planned, [2, 2, 3, 5, 6, 7, 9]);
 }
 
 #[test]

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod http2;
 mod loops;
 mod outcomes;
+mod routes;
+mod secure;
 mod server;
+mod tls;
 
 use loadline_core::{record::LoadRecord, time::Duration};
 use loadline_load::{LoadPlan, Until};
@@ -36,4 +40,8 @@ fn assert_accounts(record: &LoadRecord) {
     assert_eq!(record.lag.count, record.planned - outcomes.dropped);
     let answered = outcomes.ok + outcomes.client_error + outcomes.server_error;
     assert_eq!(record.statuses.values().sum::<u64>(), answered);
+    let ended = record.moments.iter().map(|moment| moment.outcomes.total()).sum::<u64>();
+    let planned = record.moments.iter().map(|moment| moment.planned).sum::<u64>();
+    assert_eq!((ended, planned), (record.planned, record.planned), "the sums over all moments");
+    assert_eq!(record.moments.last().map_or(0, |moment| moment.in_flight), 0);
 }

@@ -1,0 +1,329 @@
+//! How a run goes in time: the books of each interval, kept while it runs.
+//!
+//! A request is planned in the interval of its planned instant, and ends in the interval in which
+//! it ended, so that both sums over all intervals are those of the run. What is in flight at the
+//! end of an interval is what was planned until then less what ended until then.
+//!
+//! Memory is bounded: where a run takes longer than [`MOST`] intervals, each two become one and
+//! the interval is twice as long from then on. Percentiles stay those of all times in the merged
+//! interval, since each keeps its spread, to 1 %.
+
+use loadline_core::{
+    record::{Bin, Moment, Outcomes, Spread},
+    time::Duration,
+};
+
+use crate::{outcome::Outcome, summary::Times};
+
+/// The intervals of a run. Times are offsets from the start of its plan.
+pub(crate) struct Moments {
+    interval: Duration,
+    entries: Vec<Entry>,
+    /// Response times of the interval of the latest end, not yet in its entry.
+    current: Times,
+    /// Which entry that is.
+    open: usize,
+    /// The latest instant entered.
+    latest: Duration,
+}
+
+/// The books of one interval.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    planned: u64,
+    outcomes: Outcomes,
+    bytes_read: u64,
+    total: Duration,
+    longest: Duration,
+    spread: Spread,
+}
+
+impl Moments {
+    /// None yet, for a plan that lasts so long, if that is known.
+    pub(crate) fn new(lasts: Option<Duration>) -> Self {
+        let short = lasts.is_some_and(|lasts| lasts <= SHORT_PLAN);
+        Self {
+            interval: if short { FINE } else { COARSE },
+            entries: Vec::new(),
+            current: Times::new(DIGITS),
+            open: 0,
+            latest: Duration::ZERO,
+        }
+    }
+
+    /// Enters a request that is due at this instant.
+    pub(crate) fn plan(&mut self, due: Duration) {
+        let index = self.index(due);
+        self.entries[index].planned += 1;
+    }
+
+    /// Enters the end of a request. One that ends before the latest instant entered, because
+    /// nobody knows better, counts as ended then.
+    pub(crate) fn end(&mut self, at: Duration, outcome: Outcome, bytes: u64) {
+        let index = self.index(at.max(self.latest));
+        if index != self.open {
+            self.close();
+            self.open = index;
+        }
+        let entry = &mut self.entries[index];
+        outcome.count_in(&mut entry.outcomes);
+        entry.bytes_read += bytes;
+    }
+
+    /// Enters the response time of the successful request that was ended last.
+    pub(crate) fn record(&mut self, response: Duration) {
+        self.current.record(response);
+        let Some(entry) = self.entries.get_mut(self.open) else { return };
+        entry.total = entry.total + response;
+        entry.longest = entry.longest.max(response);
+    }
+
+    /// The moments at the ends of the intervals so far; the last is that of the latest instant
+    /// entered.
+    pub(crate) fn moments(&mut self) -> Vec<Moment> {
+        self.close();
+        let (mut planned, mut ended) = (0, 0);
+        let moment = |(entry, number): (&Entry, u64)| {
+            planned += entry.planned;
+            ended += entry.outcomes.total();
+            let whole = self.interval * number;
+            let begun = whole.saturating_sub(self.interval);
+            // An interval whose only instant is its first is shown whole: it has no length else.
+            let at = if self.latest > begun { whole.min(self.latest) } else { whole };
+            entry.moment(at, planned.saturating_sub(ended))
+        };
+        self.entries.iter().zip(1..).map(moment).collect()
+    }
+
+    /// The entry of an instant, which is there after this.
+    fn index(&mut self, at: Duration) -> usize {
+        self.latest = self.latest.max(at);
+        let number = |interval: Duration| at.as_nanos() / interval.as_nanos();
+        while number(self.interval) >= MOST {
+            self.halve();
+        }
+        let index = number(self.interval) as usize;
+        if index >= self.entries.len() {
+            self.entries.resize_with(index + 1, Entry::default);
+        }
+        index
+    }
+
+    /// Makes one entry of each two.
+    fn halve(&mut self) {
+        self.close();
+        self.interval = self.interval * 2;
+        self.open /= 2;
+        self.entries = self.entries.chunks(2).map(Entry::merge).collect();
+    }
+
+    /// Puts the times of the open interval into its entry.
+    fn close(&mut self) {
+        let Some(entry) = self.entries.get_mut(self.open) else { return };
+        if self.current.latency().count > 0 {
+            entry.spread = merge(&entry.spread, &self.current.spread());
+            self.current.reset();
+        }
+    }
+}
+
+impl Entry {
+    fn merge(entries: &[Self]) -> Self {
+        let mut all = Self::default();
+        for entry in entries {
+            all.planned += entry.planned;
+            all.outcomes = add(all.outcomes, entry.outcomes);
+            all.bytes_read += entry.bytes_read;
+            all.total = all.total + entry.total;
+            all.longest = all.longest.max(entry.longest);
+            all.spread = merge(&all.spread, &entry.spread);
+        }
+        all
+    }
+
+    fn moment(&self, at: Duration, in_flight: u64) -> Moment {
+        let ok = self.outcomes.ok;
+        let quantile = |share| self.spread.quantile(share).unwrap_or_default();
+        Moment {
+            at,
+            planned: self.planned,
+            outcomes: self.outcomes,
+            in_flight,
+            bytes_read: self.bytes_read,
+            mean: if ok == 0 { Duration::ZERO } else { self.total / ok },
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            max: self.longest,
+        }
+    }
+}
+
+/// The outcomes of both, class by class.
+fn add(one: Outcomes, other: Outcomes) -> Outcomes {
+    Outcomes {
+        ok: one.ok + other.ok,
+        client_error: one.client_error + other.client_error,
+        server_error: one.server_error + other.server_error,
+        connect_refused: one.connect_refused + other.connect_refused,
+        connect_timeout: one.connect_timeout + other.connect_timeout,
+        timeout: one.timeout + other.timeout,
+        reset: one.reset + other.reset,
+        bad_answer: one.bad_answer + other.bad_answer,
+        dropped: one.dropped + other.dropped,
+        cut_off: one.cut_off + other.cut_off,
+    }
+}
+
+/// The times of both.
+fn merge(one: &Spread, other: &Spread) -> Spread {
+    let mut bins: Vec<Bin> = Vec::with_capacity(one.0.len() + other.0.len());
+    let mut sorted = [one.0.as_slice(), &other.0].concat();
+    sorted.sort_by_key(|bin| bin.up_to);
+    for bin in sorted {
+        match bins.last_mut() {
+            Some(last) if last.up_to == bin.up_to => last.count += bin.count,
+            _ => bins.push(bin),
+        }
+    }
+    Spread(bins)
+}
+
+/// A plan of this length or shorter has fine moments, so that there is something to see.
+const SHORT_PLAN: Duration = Duration::from_secs(20);
+
+const FINE: Duration = Duration::from_millis(100);
+const COARSE: Duration = Duration::from_secs(1);
+
+/// Twenty minutes by the second; more than the dots of a picture as wide as a screen.
+const MOST: u64 = 1_200;
+
+/// Percentiles of a moment are within 1 %, which keeps a spread to some hundred bins.
+const DIGITS: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_moment_holds_what_was_planned_and_what_ended_in_its_interval() {
+        let mut moments = Moments::new(Some(Duration::from_secs(1)));
+        for due in [0, 50] {
+            moments.plan(ms(due));
+        }
+        moments.end(ms(60), Outcome::Ok, 10);
+        moments.record(ms(60));
+        for due in [100, 150] {
+            moments.plan(ms(due));
+        }
+        moments.end(ms(190), Outcome::Ok, 10);
+        moments.record(ms(140));
+        moments.end(ms(230), Outcome::Timeout, 0);
+        moments.end(ms(230), Outcome::Dropped, 0);
+        let moments = moments.moments();
+        let shown: Vec<_> =
+            moments.iter().map(|m| (m.at, m.planned, m.outcomes.total(), m.in_flight)).collect();
+        assert_eq!(shown, [(ms(100), 2, 1, 1), (ms(200), 2, 1, 2), (ms(230), 0, 2, 0)]);
+        assert_eq!((moments[0].p50, moments[0].max), (ms(60), ms(60)));
+        assert_eq!((moments[1].mean, moments[1].max), (ms(140), ms(140)));
+        assert_eq!((moments[2].p99, moments[2].outcomes.timeout), (Duration::ZERO, 1));
+    }
+
+    #[test]
+    fn a_stall_shows_as_moments_in_which_nothing_ended() {
+        let mut moments = Moments::new(None);
+        for second in 0..5 {
+            moments.plan(Duration::from_secs(second));
+        }
+        for second in 0..5 {
+            moments.end(ms(4_500), Outcome::Ok, 0);
+            moments.record(ms(4_500 - 1_000 * second));
+        }
+        let in_flight: Vec<_> = moments.moments().iter().map(|moment| moment.in_flight).collect();
+        assert_eq!(in_flight, [1, 2, 3, 4, 0]);
+    }
+
+    #[test]
+    fn a_long_run_is_kept_in_few_moments_whose_percentiles_are_of_all_their_times() {
+        let mut moments = Moments::new(None);
+        // Ten hours: in each second one request of 1 ms, in each tenth second one of 100 ms.
+        let seconds = 36_000;
+        for second in 0..seconds {
+            let slow = second % 10 == 0;
+            moments.plan(Duration::from_secs(second));
+            moments.end(Duration::from_secs(second), Outcome::Ok, 1);
+            moments.record(ms(if slow { 100 } else { 1 }));
+        }
+        assert_eq!(moments.interval, Duration::from_secs(32));
+        let moments = moments.moments();
+        assert!((600..=1_200).contains(&moments.len()), "{}", moments.len());
+        assert_eq!(moments.iter().map(|moment| moment.outcomes.ok).sum::<u64>(), seconds);
+        for moment in &moments {
+            let [p50, p99] = [moment.p50, moment.p99].map(Duration::as_millis_f64);
+            assert!((p50 - 1.0).abs() <= 0.01 && (p99 - 100.0).abs() <= 1.0, "{moment:?}");
+        }
+        assert_eq!(moments[0].at, Duration::from_secs(32));
+    }
+
+    const OUTCOMES: [Outcome; 4] =
+        [Outcome::Ok, Outcome::ServerError, Outcome::Timeout, Outcome::Dropped];
+
+    proptest! {
+        /// Whatever happens when, the moments add up to the run, and each says rightly how many
+        /// requests were under way at its end.
+        #[test]
+        fn the_moments_sum_to_the_totals(
+            requests in prop::collection::vec(
+                (0u64..3_000_000, 1u64..40_000, prop::sample::select(OUTCOMES.to_vec())), 1..100
+            ),
+            short: bool,
+        ) {
+            let lasts = short.then_some(ms(1));
+            let mut moments = Moments::new(lasts);
+            // Events in the order of their time; the end of a request comes after its plan.
+            let mut events: Vec<_> = requests.iter().flat_map(|(due, takes, outcome)| {
+                [(*due, None), (due + takes, Some((*outcome, *takes)))]
+            }).collect();
+            events.sort_by_key(|(at, _)| *at);
+            let (mut totals, mut bytes, mut longest) = (Outcomes::default(), 0, 0);
+            for (at, end) in &events {
+                let Some((outcome, takes)) = end else {
+                    moments.plan(ms(*at));
+                    continue;
+                };
+                outcome.count_in(&mut totals);
+                bytes += takes;
+                moments.end(ms(*at), *outcome, *takes);
+                if *outcome == Outcome::Ok {
+                    moments.record(ms(*takes));
+                    longest = longest.max(*takes);
+                }
+            }
+            let moments = moments.moments();
+            prop_assert!(moments.len() as u64 <= MOST);
+            let sum = moments.iter().fold(Outcomes::default(), |sum, m| add(sum, m.outcomes));
+            prop_assert_eq!(sum, totals);
+            prop_assert_eq!(moments.iter().map(|m| m.planned).sum::<u64>(), requests.len() as u64);
+            prop_assert_eq!(moments.iter().map(|m| m.bytes_read).sum::<u64>(), bytes);
+            prop_assert_eq!(moments.iter().map(|m| m.max).max(), Some(ms(longest)));
+            prop_assert!(moments.is_sorted_by(|one, other| one.at < other.at));
+            let last = events.last().map(|(at, _)| *at).unwrap_or_default();
+            for moment in &moments[..moments.len() - 1] {
+                let under_way = |(due, takes, _): &&(u64, u64, Outcome)| {
+                    ms(*due) < moment.at && ms(due + takes) >= moment.at
+                };
+                prop_assert_eq!(moment.in_flight, requests.iter().filter(under_way).count() as u64);
+            }
+            prop_assert_eq!(moments.last().map(|moment| moment.in_flight), Some(0));
+            prop_assert!(moments.last().is_some_and(|moment| moment.at >= ms(last)));
+            for moment in &moments {
+                prop_assert!(moment.p50 <= moment.p99 && moment.p99 <= moment.max);
+                prop_assert!(moment.mean <= moment.max);
+            }
+        }
+    }
+}
