@@ -47,11 +47,14 @@ impl Deadlines {
         let mut future = pin!(future);
         let mut entry: Option<Entry<'_>> = None;
         poll_fn(|cx| {
+            // First, so that what is too late begins nothing new.
+            if entry.as_ref().is_some_and(Entry::has_passed) {
+                return Poll::Ready(None);
+            }
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
             }
             match &entry {
-                Some(entry) if entry.has_passed() => return Poll::Ready(None),
                 Some(entry) => entry.note(cx.waker()),
                 None => entry = Some(self.enter(deadline, cx.waker())),
             }
