@@ -11,6 +11,7 @@
 
 mod assemble;
 mod describe;
+mod edit;
 mod error;
 mod file;
 mod place;
@@ -28,6 +29,7 @@ use loadline_core::fleet::Fleet;
 use miette::NamedSource;
 
 pub use describe::{counts, describe};
+pub use edit::{EditError, edit_max_rate, write_max_rate};
 pub use error::{ConfigError, ConfigErrors};
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};

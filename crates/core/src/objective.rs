@@ -24,6 +24,7 @@
 
 mod confidence;
 mod judge;
+mod pressure;
 
 use alloc::{
     string::{String, ToString},
