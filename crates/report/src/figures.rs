@@ -1,6 +1,9 @@
 //! Figures as people read them: three digits that matter, the unit always there.
 
-use loadline_core::{time::Duration, units::Ratio};
+use loadline_core::{
+    time::Duration,
+    units::{Rate, Ratio},
+};
 
 /// Milliseconds: `0.38 ms`, `38.4 ms`, `371 ms`, `11076 ms`.
 #[must_use]
@@ -25,6 +28,49 @@ pub fn percent(share: Ratio) -> String {
     }
 }
 
+/// A bare number with three digits that matter: `0.384`, `3.84`, `38.4`, `384`, `3840`.
+#[must_use]
+pub fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size < 0.0005 => 0,
+        size if size < 0.9995 => 3,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.decimals$}");
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+/// A rate: `0.5/s`, `198/s`, `12345/s`.
+#[must_use]
+pub fn per_second(rate: Rate) -> String {
+    format!("{}/s", digits(rate.as_per_sec_f64()))
+}
+
+/// An instant as `2026-11-21 07:20:14 UTC`.
+#[must_use]
+pub fn utc(unix_ms: u64) -> String {
+    let (days, second) = (unix_ms / 86_400_000, unix_ms / 1_000 % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Year, month and day so many days after 1970-01-01, by Hinnant's `civil_from_days`: in years
+/// that begin in March the days of a month follow one line, and eras of 400 years are alike.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let since = days + 719_468;
+    let (era, day_of_era) = (since / 146_097, since % 146_097);
+    let leaps = day_of_era / 1_460 + day_of_era / 146_096;
+    let year_of_era = (day_of_era + day_of_era / 36_524 - leaps) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +88,36 @@ mod tests {
         ];
         for (micros, text) in cases {
             assert_eq!(millis(Duration::from_micros(micros)), text);
+        }
+    }
+
+    #[test]
+    fn a_bare_number_has_three_digits_that_matter() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0001, "0"),
+            (0.38449, "0.384"),
+            (0.9996, "1.00"),
+            (38.449, "38.4"),
+            (-384.4, "-384"),
+            (11_075.5, "11076"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(digits(value), text);
+        }
+        assert_eq!(per_second(Rate::milli_per_sec(12_500)), "12.5/s");
+    }
+
+    #[test]
+    fn instants_are_dates() {
+        let cases = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400_000, "2000-02-29 00:00:00 UTC"),
+            (1_795_245_614_999, "2026-11-21 07:20:14 UTC"),
+            (4_107_542_399_000, "2100-02-28 23:59:59 UTC"),
+        ];
+        for (instant, text) in cases {
+            assert_eq!(utc(instant), text);
         }
     }
 

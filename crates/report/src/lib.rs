@@ -10,14 +10,19 @@
 //! asked, so the same records give the same bytes.
 #![forbid(unsafe_code)]
 
+mod comparison;
+mod document;
 mod figures;
 mod page;
 mod plot;
 mod report;
+mod runs;
 mod table;
 mod verdict;
 
-pub use figures::{millis, percent};
+pub use comparison::{Limits, compare_runs, comparison_table, plan_difference};
+pub use document::{DocumentError, read_document};
+pub use figures::{digits, millis, per_second, percent, utc};
 pub use page::{Block, Page, Section};
 pub use plot::{
     PlotError, Tone,
@@ -28,5 +33,6 @@ pub use plot::{
     timeline::{Slice, Timeline, over_time},
 };
 pub use report::{Report, ReportError, Run};
+pub use runs::{Named, runs_page};
 pub use table::{Align, Cell, Column, Table};
 pub use verdict::Verdict;

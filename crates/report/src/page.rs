@@ -19,7 +19,7 @@ pub struct Page {
     pub title: String,
     /// What the page is about, a paragraph each.
     pub lead: Vec<String>,
-    /// The verdicts, shown above everything else.
+    /// The verdicts, shown above everything else; none, no table of them.
     pub verdicts: Vec<Verdict>,
     /// The parts.
     pub sections: Vec<Section>,
@@ -45,6 +45,10 @@ pub enum Block {
     Picture(Picture),
     /// A table with its caption above.
     Table(Table),
+    /// A table that unfolds below its caption.
+    Details(Table),
+    /// A paragraph that is not to be overlooked.
+    Warning(String),
 }
 
 impl Page {
@@ -68,7 +72,7 @@ impl Page {
                         @for paragraph in &self.lead { p.lead { (paragraph) } }
                     }
                     main {
-                        (verdicts(&self.verdicts))
+                        @if !self.verdicts.is_empty() { (verdicts(&self.verdicts)) }
                         @for part in &self.sections { (section(part)) }
                     }
                     footer { p { (self.footer) } }
@@ -114,6 +118,10 @@ fn section(section: &Section) -> Markup {
                     Block::Text(text) => { p { (text) } }
                     Block::Picture(picture) => { (figure(picture)) }
                     Block::Table(shown) => { (table(shown)) }
+                    Block::Details(shown) => {
+                        details { summary { (shown.caption) } (table(shown)) }
+                    }
+                    Block::Warning(text) => { p.warning { strong { "Mind: " } (text) } }
                 }
             }
         }
@@ -165,6 +173,8 @@ fn data(index: usize, column: &Column, cell: &Cell) -> Markup {
     match cell {
         Cell::Pass(true) => html! { td.pass { (cell.text()) } },
         Cell::Pass(false) => html! { td.fail { (cell.text()) } },
+        Cell::Good(text) => html! { td.pass { (unbroken(text)) } },
+        Cell::Bad(text) => html! { td.fail { (unbroken(text)) } },
         Cell::Text(text) if index == 0 => {
             html! { th scope="row" class=(side(column)) { (unbroken(text)) } }
         }

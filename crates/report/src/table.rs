@@ -38,6 +38,10 @@ pub enum Cell {
     Text(String),
     /// Whether the row is as it should be.
     Pass(bool),
+    /// A word for the better.
+    Good(String),
+    /// A word for the worse, or a warning.
+    Bad(String),
 }
 
 impl Table {
@@ -98,7 +102,7 @@ impl Cell {
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Self::Text(text) => text,
+            Self::Text(text) | Self::Good(text) | Self::Bad(text) => text,
             Self::Pass(true) => "PASS",
             Self::Pass(false) => "FAIL",
         }

@@ -11,9 +11,12 @@ use std::io;
 use plotters::{drawing::DrawingAreaErrorKind, style::RGBColor};
 
 pub(crate) mod curves;
+pub(crate) mod layers;
+pub(crate) mod lines;
 pub(crate) mod pairs;
-mod panel;
+pub(crate) mod panel;
 pub(crate) mod picture;
+mod scale;
 pub(crate) mod share;
 mod spread;
 mod ticks;
@@ -28,6 +31,8 @@ pub enum Tone {
     Warm,
     /// Published figures, limits, asides.
     Quiet,
+    /// One of several that are equals, such as runs; the colours repeat after eight.
+    Run(usize),
 }
 
 /// A picture that could not be drawn.
@@ -48,10 +53,23 @@ impl Tone {
             Self::Cool => RGBColor(0x0B, 0x63, 0xA5),
             Self::Warm => RGBColor(0xC2, 0x41, 0x0C),
             Self::Quiet => RGBColor(0x6B, 0x72, 0x80),
+            Self::Run(index) => RUNS[index % RUNS.len()],
         }
     }
 }
 
+/// Colours of equals, dark enough on white for text; neighbours differ in lightness or in the
+/// share of blue, which colour-blind readers see. The style sheet has their brighter kin.
+const RUNS: [RGBColor; 8] = [
+    RGBColor(0x0B, 0x63, 0xA5),
+    RGBColor(0xC2, 0x41, 0x0C),
+    RGBColor(0x14, 0x71, 0x3D),
+    RGBColor(0x7E, 0x22, 0xCE),
+    RGBColor(0x92, 0x58, 0x0A),
+    RGBColor(0xBE, 0x18, 0x5D),
+    RGBColor(0x0E, 0x74, 0x90),
+    RGBColor(0x47, 0x55, 0x69),
+];
 /// Text that belongs to no tone: axis numbers, values.
 pub(crate) const INK: RGBColor = RGBColor(0x37, 0x41, 0x51);
 /// Grid lines.

@@ -45,7 +45,7 @@ pub(crate) struct Axis<'a> {
 }
 
 /// How a line is drawn.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stroke {
     /// The main thing.
     Thick,
@@ -153,6 +153,41 @@ impl<'c, 's> Panel<'c, 's> {
         self.area.draw(&Polygon::new(outline, pale(tone)))
     }
 
+    /// A layer between two lines over the same x, in full colour with a hair of the page above.
+    pub(crate) fn layer(
+        &self,
+        lower: &[(f64, f64)],
+        upper: &[(f64, f64)],
+        tone: Tone,
+    ) -> Result<(), DrawError> {
+        let outline: Vec<_> = lower.iter().chain(upper.iter().rev()).copied().collect();
+        self.area.draw(&Polygon::new(outline, tone.color().mix(0.75)))
+    }
+
+    /// A grid line at a place on the y axis, with its number.
+    pub(crate) fn mark_y(&self, at: f64, text: &str) -> Result<(), DrawError> {
+        let ends = vec![(0.0, at), (self.x_end, at)];
+        self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0);
+        self.label((0.0, at), text, number)
+    }
+
+    /// A short tick at a place on the x axis, with its number below.
+    pub(crate) fn mark_x(&self, at: f64, text: &str) -> Result<(), DrawError> {
+        let (x, y) = self.pixel((at, 0.0));
+        let tick =
+            PathElement::new(vec![(x, y), (x, y + 4)], ShapeStyle::from(INK).stroke_width(1));
+        self.canvas.root.draw(&tick)?;
+        let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8);
+        self.label((at, 0.0), text, number)
+    }
+
+    /// The title of the x axis, below its numbers.
+    pub(crate) fn title_x(&self, title: &str) -> Result<(), DrawError> {
+        let below = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 12 + self.canvas.letter);
+        self.label((self.x_end / 2.0, 0.0), title, below)
+    }
+
     /// A bar standing on the x axis.
     pub(crate) fn bar(&self, from: f64, to: f64, height: f64, tone: Tone) -> Result<(), DrawError> {
         let corners = [(from, 0.0), (to, height)];
@@ -190,6 +225,9 @@ impl<'c, 's> Panel<'c, 's> {
             let ends = vec![(0.0, tick), (self.x_end, tick)];
             self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
             self.label((0.0, tick), &ticks::label(tick), number)?;
+        }
+        if axis.title.is_empty() {
+            return Ok(());
         }
         let above = (TITLE_LEFT, self.frame.top - self.canvas.letter);
         self.label_at(above, axis.title, Label::new(INK, HPos::Left, VPos::Bottom))

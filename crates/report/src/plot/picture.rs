@@ -44,12 +44,23 @@ impl Picture {
         description: String,
         paint: impl Fn(&Canvas<'_>) -> Result<(), DrawError>,
     ) -> Result<Self, PlotError> {
+        Self::draw_in(title, description, (WIDE.1, NARROW.1), paint)
+    }
+
+    /// The same on canvases of these heights, wide and narrow.
+    pub(crate) fn draw_in(
+        title: &str,
+        description: String,
+        heights: (i32, i32),
+        paint: impl Fn(&Canvas<'_>) -> Result<(), DrawError>,
+    ) -> Result<Self, PlotError> {
         let render = |size, narrow| {
             let svg = render(size, narrow, &paint)
                 .map_err(|source| PlotError { title: title.to_owned(), source })?;
             Ok(named(&svg, title, &description))
         };
-        let (wide, narrow) = (render(WIDE, false)?, render(NARROW, true)?);
+        let wide = render((WIDE.0, heights.0), false)?;
+        let narrow = render((NARROW.0, heights.1), true)?;
         Ok(Self { title: title.to_owned(), description, wide, narrow })
     }
 }

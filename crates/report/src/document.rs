@@ -1,0 +1,166 @@
+//! Records read back from their files, with errors that say where and what would be right.
+
+use loadline_core::record::{Document, Record, SCHEMA_VERSION};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// A text that is not a record.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// It is not JSON at all.
+    #[error("not JSON at line {line}, column {column}: {what}; a record is what --json prints")]
+    Syntax {
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1.
+        column: usize,
+        /// What the parser says.
+        what: String,
+    },
+    /// It lacks `schema_version` or it is no whole number.
+    #[error(
+        "no `schema_version` at the top, so this is no record (or one of loadline before its \
+         records had versions); a record has `\"schema_version\": {SCHEMA_VERSION}`, write it \
+         with --json"
+    )]
+    NoVersion,
+    /// It follows another schema.
+    #[error(
+        "`schema_version` is {found}, this loadline ({}) reads {SCHEMA_VERSION}; {}",
+        env!("CARGO_PKG_VERSION"),
+        advice(*found)
+    )]
+    Version {
+        /// Which.
+        found: u64,
+    },
+    /// Its `kind` is missing or unknown.
+    #[error("`kind` is {found}; the kinds are {}", KINDS.join(", "))]
+    Kind {
+        /// What stands there.
+        found: String,
+    },
+    /// A field is missing or wrong.
+    #[error("line {line}, column {column}, in a record of kind `{kind}`: {what}")]
+    Field {
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1.
+        column: usize,
+        /// The kind it says it is.
+        kind: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Reads the text of a record's file.
+///
+/// # Errors
+/// [`DocumentError`] where it is not a record of today's schema.
+pub fn read_document(text: &str) -> Result<Document, DocumentError> {
+    let value: Value = serde_json::from_str(text).map_err(|error| DocumentError::Syntax {
+        line: error.line(),
+        column: error.column(),
+        what: bare(&error),
+    })?;
+    let version = value.get("schema_version").and_then(Value::as_u64);
+    match version.ok_or(DocumentError::NoVersion)? {
+        found if found == u64::from(SCHEMA_VERSION) => {}
+        found => return Err(DocumentError::Version { found }),
+    }
+    let kind = value.get("kind").and_then(Value::as_str);
+    let record = match kind {
+        Some("load") => Record::Load(fields(text, "load")?),
+        Some("capacity") => Record::Capacity(fields(text, "capacity")?),
+        Some("probe") => Record::Probe(fields(text, "probe")?),
+        Some("resources") => Record::Resources(fields(text, "resources")?),
+        Some("formula") => Record::Formula(fields(text, "formula")?),
+        Some("comparison") => Record::Comparison(fields(text, "comparison")?),
+        Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
+        None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
+    };
+    let Head { written_by } = fields(text, kind.unwrap_or_default())?;
+    Ok(Document { schema_version: SCHEMA_VERSION, written_by, record })
+}
+
+/// The fields of a document beside those of its record and those checked before.
+#[derive(Deserialize)]
+struct Head {
+    written_by: String,
+}
+
+/// The record's fields, read from the text itself and not from its value: only so is the place
+/// of an error known.
+fn fields<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, DocumentError> {
+    serde_json::from_str(text).map_err(|error| DocumentError::Field {
+        line: error.line(),
+        column: error.column(),
+        kind: kind.to_owned(),
+        what: bare(&error),
+    })
+}
+
+/// The error without its place, which stands elsewhere.
+fn bare(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
+}
+
+fn advice(found: u64) -> &'static str {
+    if found > u64::from(SCHEMA_VERSION) {
+        "a newer loadline wrote it: read it with that"
+    } else {
+        "an older loadline wrote it: run the test again, or read it with that"
+    }
+}
+
+/// The kinds of records, as `kind` names them.
+const KINDS: [&str; 6] = ["load", "capacity", "probe", "resources", "formula", "comparison"];
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::record::LoadRecord;
+
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        let record =
+            LoadRecord { planned: 7, statuses: [(200, 7)].into(), ..LoadRecord::default() };
+        let document = Document::new(Record::Load(record));
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(read_document(&text).unwrap(), document);
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_with_its_place_and_what_would_be_right() {
+        let text =
+            serde_json::to_string_pretty(&Document::new(Record::Load(LoadRecord::default())));
+        let text = text.unwrap();
+        let cases = [
+            ("{\n  \"a\": }".to_owned(), "line 2, column 8"),
+            ("{}".to_owned(), "has `\"schema_version\": 2`, write it with --json"),
+            ("[1]".to_owned(), "no `schema_version`"),
+            (text.replace("_version\": 2", "_version\": 1"), "an older loadline wrote it"),
+            (text.replace("_version\": 2", "_version\": 3"), "a newer loadline wrote it"),
+            (text.replace("\"load\"", "\"lode\""), "`lode`; the kinds are load, capacity"),
+            (text.replace("\"planned\": 0", "\"planned\": -3"), "invalid value"),
+            (text.replace("\"planned\"", "\"plan\""), "missing field `planned`"),
+        ];
+        for (text, told) in cases {
+            let error = read_document(&text).unwrap_err().to_string();
+            assert!(error.contains(told), "{told:?} is not in {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_told_with_its_line() {
+        let document = Document::new(Record::Load(LoadRecord::default()));
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        let wrong = text.replace("\"planned\": 0", "\"planned\": \"many\"");
+        let line = 1 + wrong.lines().position(|line| line.contains("many")).unwrap();
+        let error = read_document(&wrong).unwrap_err().to_string();
+        assert!(error.contains(&format!("line {line}, column")), "{error}");
+    }
+}

@@ -1,0 +1,343 @@
+//! Lines over a common x axis, in one chart or in several above each other.
+//!
+//! Charts above each other share their time: what happened at once stands in one column, so the
+//! eye finds what gave way first. Each chart has its own y axis and names its lines in a row above
+//! it, which wraps; a line is broken where it has no value.
+
+use plotters::{
+    element::{PathElement, Rectangle},
+    style::{
+        Color, ShapeStyle,
+        text_anchor::{HPos, VPos},
+    },
+};
+
+use super::{
+    DrawError, INK, PlotError, Tone,
+    panel::{Axis, Frame, Label, Panel, Stroke},
+    picture::{Canvas, Picture},
+    scale::Scale,
+};
+
+/// Charts over one x axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Lines {
+    /// What the picture shows.
+    pub(crate) title: String,
+    /// What there is to see, for those who do not see it.
+    pub(crate) description: String,
+    /// The quantity along x and its unit.
+    pub(crate) x_title: String,
+    /// How x lies.
+    pub(crate) x: Along,
+    /// The charts, from the top.
+    pub(crate) charts: Vec<Chart>,
+    /// Values of x that have a dashed line of their own, and their names.
+    pub(crate) marks: Vec<(f64, String)>,
+}
+
+/// How x lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Along {
+    /// Evenly from zero to a round number.
+    Even,
+    /// Evenly from zero to the last point.
+    Time,
+    /// By the nines of a share, from 0 to 1.
+    Nines,
+}
+
+/// One y axis and its lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Chart {
+    /// The quantity and its unit.
+    pub(crate) title: String,
+    /// Its lines.
+    pub(crate) lines: Vec<Line>,
+    /// Whether the lines are layers: each stands on the one before it.
+    pub(crate) stacked: bool,
+}
+
+/// A line through points in rising order of x; y is NaN where there is no value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) tone: Tone,
+    pub(crate) stroke: Stroke,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Whether each point is marked.
+    pub(crate) dots: bool,
+}
+
+impl Lines {
+    /// The picture.
+    pub(crate) fn draw(&self) -> Result<Picture, PlotError> {
+        let heights = match self.charts.len() {
+            0 | 1 => (400, 340),
+            more => (56 + 168 * more as i32, 56 + 152 * more as i32),
+        };
+        Picture::draw_in(&self.title, self.description.clone(), heights, |canvas| {
+            self.paint(canvas)
+        })
+    }
+
+    fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+        let x = self.x_scale(if canvas.narrow { 4 } else { 8 });
+        let foot = 7 * canvas.letter / 2;
+        let each = (canvas.height - foot) / self.charts.len().max(1) as i32;
+        (0..).zip(&self.charts).try_for_each(|(index, chart)| {
+            let last = index + 1 == self.charts.len() as i32;
+            let bottom = (index + 1) * each - if last { 0 } else { canvas.letter / 2 };
+            let span = (index * each, bottom);
+            self.paint_chart(canvas, chart, &x, span, last)
+        })
+    }
+
+    fn paint_chart(
+        &self,
+        canvas: &Canvas<'_>,
+        chart: &Chart,
+        x: &Scale,
+        (top, bottom): (i32, i32),
+        last: bool,
+    ) -> Result<(), DrawError> {
+        let y = chart.y_scale();
+        let entries = legend(canvas, chart, top);
+        let rows = entries.last().map_or(0, |entry| entry.row + 1);
+        let row = canvas.letter + 5;
+        let frame = Frame {
+            left: 56,
+            right: canvas.width - 14,
+            top: top + row * (rows + 1) + canvas.letter,
+            bottom,
+        };
+        let bare = |end| Axis { title: "", ticks: Vec::new(), end };
+        let panel = Panel::new(canvas, frame, &bare(x.end()), &bare(y.end()))?;
+        let ink = Label::new(INK, HPos::Left, VPos::Top);
+        panel.label_at((4, top + 2), &format!("{}{}", chart.title, y.note()), ink)?;
+        for entry in &entries {
+            draw_entry(canvas, &panel, entry)?;
+        }
+        for (at, text) in y.marks() {
+            panel.mark_y(at, &text)?;
+        }
+        if last {
+            for (at, text) in x.marks() {
+                panel.mark_x(at, &text)?;
+            }
+            panel.title_x(&self.x_title)?;
+        }
+        chart.draw(&panel, x, &y)?;
+        self.draw_marks(&panel, x, top == 0)
+    }
+
+    fn draw_marks(&self, panel: &Panel<'_, '_>, x: &Scale, named: bool) -> Result<(), DrawError> {
+        for (line, (value, name)) in (0..).zip(&self.marks) {
+            let at = x.place(*value);
+            panel.line(&[(at, 0.0), (at, panel.y_end())], Tone::Quiet, Stroke::Dashed)?;
+            if named {
+                let right = at > panel.x_end() / 2.0;
+                let (side, shift) = if right { (HPos::Right, -6) } else { (HPos::Left, 6) };
+                let label = Label::new(Tone::Quiet.color(), side, VPos::Top);
+                panel.label((at, panel.y_end()), name, label.shifted(shift, 3 + 18 * line))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn x_scale(&self, wanted: usize) -> Scale {
+        let lines = self.charts.iter().flat_map(|chart| &chart.lines);
+        let points = lines.flat_map(|line| &line.points).map(|point| point.0);
+        let top = points.chain(self.marks.iter().map(|mark| mark.0)).fold(0.0, f64::max);
+        match self.x {
+            Along::Even => Scale::even(top, wanted),
+            Along::Time => Scale::until(top, wanted),
+            Along::Nines => Scale::Nines { end: -(1.0 - top).max(1e-9).log10().min(-1.0) },
+        }
+    }
+}
+
+impl Chart {
+    fn y_scale(&self) -> Scale {
+        if self.stacked {
+            let top = self.layers().iter().flatten().map(|point| point.1).fold(0.0, f64::max);
+            return Scale::even(top, 3);
+        }
+        let top = |line: &Line| line.points.iter().map(|point| point.1).fold(0.0, f64::max);
+        let tops: Vec<_> = self.lines.iter().map(top).collect();
+        let values = self.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+        let lowest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        Scale::fitting(&tops, if lowest.is_finite() { lowest } else { 0.0 }, 4)
+    }
+
+    /// The lines, each on top of those before it; all have the same x.
+    fn layers(&self) -> Vec<Vec<(f64, f64)>> {
+        let mut sums: Vec<f64> = Vec::new();
+        let mut layer = |line: &Line| {
+            sums.resize(line.points.len(), 0.0);
+            let points = line.points.iter().zip(&mut sums);
+            let add = |(point, sum): (&(f64, f64), &mut f64)| {
+                *sum += if point.1.is_nan() { 0.0 } else { point.1 };
+                (point.0, *sum)
+            };
+            points.map(add).collect()
+        };
+        self.lines.iter().map(&mut layer).collect()
+    }
+
+    fn draw(&self, panel: &Panel<'_, '_>, x: &Scale, y: &Scale) -> Result<(), DrawError> {
+        let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect()
+        };
+        if self.stacked {
+            let layers: Vec<_> = self.layers().iter().map(|layer| placed(layer)).collect();
+            let floor: Vec<_> = layers.iter().flatten().map(|point| (point.0, 0.0)).collect();
+            for (index, (layer, line)) in layers.iter().zip(&self.lines).enumerate() {
+                let below = match index.checked_sub(1) {
+                    Some(below) => &layers[below],
+                    None => &floor[..layer.len()],
+                };
+                panel.layer(below, layer, line.tone)?;
+            }
+            return Ok(());
+        }
+        for line in &self.lines {
+            for piece in line.points.split(|point| point.1.is_nan()).filter(|all| !all.is_empty()) {
+                let piece = placed(piece);
+                panel.line(&piece, line.tone, line.stroke)?;
+                if line.dots || piece.len() == 1 {
+                    panel.dots(&piece, line.tone)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a line and where it stands above its chart.
+struct Entry<'c> {
+    line: &'c Line,
+    text: String,
+    left: i32,
+    row: i32,
+    y: i32,
+    filled: bool,
+}
+
+/// Names in rows that fit the canvas, below the title of the chart. One line needs no name
+/// beside the title.
+fn legend<'c>(canvas: &Canvas<'_>, chart: &'c Chart, top: i32) -> Vec<Entry<'c>> {
+    if chart.lines.len() < 2 && chart.lines.iter().all(|line| line.name.is_empty()) {
+        return Vec::new();
+    }
+    let (mut left, mut row) = (LEGEND_LEFT, 0);
+    let height = canvas.letter + 5;
+    let entry = |line: &'c Line| {
+        let text = shortened(&line.name, if canvas.narrow { 30 } else { 44 });
+        // Letters of the usual fonts are a little over half as wide as they are high.
+        let width = SWATCH + 6 + text.chars().count() as i32 * canvas.letter * 58 / 100 + 14;
+        if left > LEGEND_LEFT && left + width > canvas.width {
+            (left, row) = (LEGEND_LEFT, row + 1);
+        }
+        let y = top + 2 + (row + 1) * height + canvas.letter / 2;
+        let entry = Entry { line, text, left, row, y, filled: chart.stacked };
+        left += width;
+        entry
+    };
+    chart.lines.iter().map(entry).collect()
+}
+
+fn draw_entry(
+    canvas: &Canvas<'_>,
+    panel: &Panel<'_, '_>,
+    entry: &Entry<'_>,
+) -> Result<(), DrawError> {
+    let color = entry.line.tone.color();
+    let (left, right, y) = (entry.left, entry.left + SWATCH, entry.y);
+    if entry.filled {
+        let corners = [(left, y - 5), (right, y + 5)];
+        canvas.root.draw(&Rectangle::new(corners, color.filled()))?;
+    } else {
+        let style = |width| ShapeStyle::from(color).stroke_width(width);
+        let pieces = match entry.line.stroke {
+            Stroke::Thick => vec![(left, right, 3)],
+            Stroke::Thin => vec![(left, right, 1)],
+            Stroke::Dashed => vec![(left, left + 6, 1), (left + 10, right, 1)],
+        };
+        for (from, to, width) in pieces {
+            canvas.root.draw(&PathElement::new(vec![(from, y), (to, y)], style(width)))?;
+        }
+    }
+    let label = Label::new(color, HPos::Left, VPos::Center);
+    panel.label_at((right + 6, y), &entry.text, label)
+}
+
+/// The beginning and the end of a text that is too long; runs differ in either.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_owned();
+    }
+    let half = (most - 1) / 2;
+    let ends = [&letters[..half], &['…'], &letters[letters.len() - half..]];
+    ends.concat().into_iter().collect()
+}
+
+/// Where names begin, in pixels.
+const LEGEND_LEFT: i32 = 6;
+/// The length of a line's sample beside its name.
+const SWATCH: i32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, points: &[(f64, f64)]) -> Line {
+        let points = points.to_vec();
+        Line { name: name.into(), tone: Tone::Run(0), stroke: Stroke::Thick, points, dots: false }
+    }
+
+    fn lines(charts: Vec<Chart>) -> Lines {
+        Lines {
+            title: "Rates".into(),
+            description: "Two of them.".into(),
+            x_title: "seconds".into(),
+            x: Along::Time,
+            charts,
+            marks: vec![(1.0, "here".into())],
+        }
+    }
+
+    #[test]
+    fn every_line_is_named_and_every_axis_has_its_title() {
+        let all = vec![line("one <1>", &[(0.0, 1.0), (2.0, 3.0)]), line("two", &[(0.0, 2.0)])];
+        let chart = |title: &str, stacked| {
+            let lines = all.clone();
+            Chart { title: title.into(), lines, stacked }
+        };
+        let picture = lines(vec![chart("rate", false), chart("sum", true)]).draw().unwrap();
+        for text in ["one &lt;1&gt;", "two\n", "rate\n", "sum\n", "seconds\n", "here\n", "<desc>"] {
+            assert!(picture.svg().contains(text), "{text:?} is missing");
+        }
+    }
+
+    #[test]
+    fn layers_stand_on_each_other() {
+        let all = [line("a", &[(0.0, 1.0), (1.0, 2.0)]), line("b", &[(0.0, 3.0), (1.0, f64::NAN)])];
+        let chart = Chart { title: String::new(), lines: all.to_vec(), stacked: true };
+        assert_eq!(chart.layers()[1], [(0.0, 4.0), (1.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_line_without_values_is_no_line() {
+        let nothing = [line("a", &[(0.0, f64::NAN)]), line("b", &[])];
+        let chart = Chart { title: "t".into(), lines: nothing.to_vec(), stacked: false };
+        assert!(lines(vec![chart]).draw().unwrap().svg().ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn names_that_are_too_long_keep_both_ends() {
+        assert_eq!(shortened("abcdefghij", 10), "abcdefghij");
+        assert_eq!(shortened("abcdefghijk", 10), "abcd…hijk");
+    }
+}

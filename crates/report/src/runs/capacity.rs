@@ -1,0 +1,201 @@
+//! A capacity search: the curve with the load line, the trials that found it, and the ladder.
+
+use loadline_core::record::{
+    Bound, CapacityRecord, IntervalMethod, LoadLine, Purpose, Rung, Scalability, Trial, Verdict,
+};
+
+use super::{part, picture, text};
+use crate::{
+    figures::{digits, millis, per_second},
+    page::{Block, Section},
+    plot::{
+        PlotError, Tone,
+        lines::{Along, Chart, Line, Lines},
+        panel::Stroke,
+    },
+    table::{Align, Cell, Table},
+};
+
+pub(super) fn section(name: &str, record: &CapacityRecord) -> Result<Section, PlotError> {
+    let mut blocks = words(record);
+    blocks.push(picture(curve(record).draw()?));
+    blocks.push(Block::Details(trials(&record.trials)));
+    if !record.rungs.is_empty() {
+        blocks.push(picture(ladder(record).draw()?));
+        blocks.push(Block::Details(rungs(&record.rungs)));
+    }
+    Ok(part(format!("Capacity {name}"), blocks))
+}
+
+fn words(record: &CapacityRecord) -> Vec<Block> {
+    let ended = match record.verdict {
+        Verdict::Found => "The load line was found and confirmed.",
+        Verdict::AtLeast => "The highest load that was tried still meets the objective.",
+        Verdict::NoLoadMeets => "Not even the lowest load meets the objective.",
+        Verdict::Unconfirmed => "No confirming run met the objective.",
+        Verdict::GeneratorInvalid => "The generator gave out before the service did.",
+        Verdict::Interrupted => "The search was interrupted.",
+    };
+    let asked = format!("{} under {}. {ended}", record.target, record.objective);
+    let mut blocks = vec![match record.verdict {
+        Verdict::Found | Verdict::AtLeast => text(asked),
+        _ => Block::Warning(asked),
+    }];
+    blocks.extend(record.found.as_ref().map(|line| text(load_line(line))));
+    blocks.extend(record.refused.as_ref().and_then(refused).map(text));
+    blocks.extend(record.notes.iter().map(|note| text(&**note)));
+    blocks
+}
+
+fn load_line(line: &LoadLine) -> String {
+    let interval = &line.interval;
+    let method = match interval.method {
+        IntervalMethod::Regression95 => "95 % interval",
+        IntervalMethod::Bracket => "between the highest accepted and the lowest refused load:",
+    };
+    format!(
+        "Load line {}, {method} {} to {}; {} with {:.0} % headroom.",
+        per_second(line.rate),
+        per_second(interval.low),
+        per_second(interval.high),
+        per_second(line.max_rate),
+        line.headroom_share * 100.0,
+    )
+}
+
+fn refused(bound: &Bound) -> Option<String> {
+    let breached = bound.criteria.iter().filter(|criterion| !criterion.met);
+    let told: Vec<_> = breached.map(|one| format!("{} ({})", one.text, one.measured)).collect();
+    let rate = per_second(bound.rate);
+    (!told.is_empty()).then(|| format!("Breached just above it, at {rate}: {}.", told.join(", ")))
+}
+
+fn curve(record: &CapacityRecord) -> Lines {
+    let points = |of: fn(&Trial) -> f64| -> Vec<(f64, f64)> {
+        let longest = |rate| {
+            let sound = record.trials.iter().filter(|trial| trial.faults.is_empty());
+            sound.filter(|trial| trial.rate == rate).max_by_key(|trial| trial.lasts)
+        };
+        let mut rates: Vec<_> = record.trials.iter().map(|trial| trial.rate).collect();
+        rates.sort();
+        rates.dedup();
+        let trials = rates.into_iter().filter_map(longest);
+        trials.map(|trial| (trial.rate.as_per_sec_f64(), of(trial))).collect()
+    };
+    let line = |name: &str, tone, stroke, of| Line {
+        name: name.into(),
+        tone,
+        stroke,
+        points: points(of),
+        dots: true,
+    };
+    let lines = vec![
+        line("p99", Tone::Run(3), Stroke::Thin, |trial| trial.response.p99.as_millis_f64()),
+        line("mean", Tone::Run(0), Stroke::Thick, |trial| trial.response.mean.as_millis_f64()),
+    ];
+    Lines {
+        title: format!("Response time against rate: {}", record.target),
+        description: "The trials stand in the table below.".into(),
+        x_title: "requests per second, planned".into(),
+        x: Along::Even,
+        charts: vec![Chart { title: "response time, ms".into(), lines, stacked: false }],
+        marks: marks(record),
+    }
+}
+
+/// The load line, what stays below it, and the nearest load that was refused.
+fn marks(record: &CapacityRecord) -> Vec<(f64, String)> {
+    let found = record.found.as_ref();
+    let marks = [
+        found.map(|line| (line.rate, format!("load line {}", per_second(line.rate)))),
+        record
+            .refused
+            .as_ref()
+            .map(|bound| (bound.rate, format!("refused {}", per_second(bound.rate)))),
+        found.map(|line| (line.max_rate, format!("max_rate {}", per_second(line.max_rate)))),
+    ];
+    marks.into_iter().flatten().map(|(rate, text)| (rate.as_per_sec_f64(), text)).collect()
+}
+
+fn trials(trials: &[Trial]) -> Table {
+    let headings = ["rate", "for", "lasted", "achieved", "mean", "p99", "objective", "valid"];
+    let mut table = Table::new("Trials, in the order they were made", &headings);
+    table.columns[1].align = Align::Left;
+    for trial in trials {
+        let purpose = match trial.purpose {
+            Purpose::Bracket => "bracket",
+            Purpose::Curve => "curve",
+            Purpose::Bisection => "bisection",
+            Purpose::Confirmation => "confirmation",
+        };
+        let valid = trial.faults.is_empty();
+        table.push([
+            per_second(trial.rate).into(),
+            purpose.into(),
+            format!("{} s", digits(trial.lasts.as_secs_f64())).into(),
+            per_second(trial.achieved).into(),
+            millis(trial.response.mean).into(),
+            millis(trial.response.p99).into(),
+            if trial.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
+            if valid { "yes".into() } else { Cell::Bad("INVALID".into()) },
+        ]);
+    }
+    table
+}
+
+fn rungs(rungs: &[Rung]) -> Table {
+    let headings = ["users", "throughput", "mean", "p99", "off Little's law", "objective"];
+    let mut table = Table::new("The closed ladder", &headings);
+    for rung in rungs {
+        let off = format!("{} %", digits(rung.little_error * 100.0));
+        table.push([
+            rung.users.to_string().into(),
+            per_second(rung.throughput).into(),
+            millis(rung.response.mean).into(),
+            millis(rung.response.p99).into(),
+            if rung.suspect { Cell::Bad(off) } else { off.into() },
+            if rung.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
+        ]);
+    }
+    table
+}
+
+/// Throughput against users, with the scalability law through it.
+fn ladder(record: &CapacityRecord) -> Lines {
+    let point = |rung: &Rung| (f64::from(rung.users), rung.throughput.as_per_sec_f64());
+    let measured: Vec<_> = record.rungs.iter().map(point).collect();
+    let most = measured.iter().map(|point| point.0).fold(1.0, f64::max);
+    let described = |(users, rate): &(f64, f64)| format!("{}/s with {users}", digits(*rate));
+    let description = measured.iter().map(described).collect::<Vec<_>>().join(", ");
+    let line = |name: &str, tone, points, dots| Line {
+        name: name.into(),
+        tone,
+        stroke: Stroke::Thin,
+        points,
+        dots,
+    };
+    let mut lines = vec![line("measured", Tone::Cool, measured, true)];
+    if let Some(law) = &record.scalability {
+        let points =
+            (0..=STEPS).map(|step| 1.0 + (most - 1.0) * f64::from(step) / f64::from(STEPS));
+        let points = points.map(|users| (users, throughput(law, users))).collect();
+        lines.push(line("scalability law", Tone::Warm, points, false));
+    }
+    Lines {
+        title: "Throughput against users".into(),
+        description: format!("Throughput: {description} users."),
+        x_title: "users at a time".into(),
+        x: Along::Even,
+        charts: vec![Chart { title: "requests/s".into(), lines, stacked: false }],
+        marks: Vec::new(),
+    }
+}
+
+/// X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)), Gunther 1993.
+fn throughput(law: &Scalability, users: f64) -> f64 {
+    let Scalability { gamma_per_s, alpha, beta, .. } = law;
+    gamma_per_s * users / (1.0 + alpha * (users - 1.0) + beta * users * (users - 1.0))
+}
+
+/// Points of the law's curve.
+const STEPS: u32 = 60;

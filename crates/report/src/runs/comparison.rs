@@ -1,0 +1,25 @@
+//! A comparison that was recorded.
+
+use loadline_core::record::ComparisonRecord;
+
+use super::{part, text};
+use crate::{
+    comparison::comparison_table,
+    page::{Block, Section},
+};
+
+pub(super) fn section(name: &str, record: &ComparisonRecord) -> Section {
+    let run = |letter: &str, run: &loadline_core::record::ComparedRun| {
+        let invalid = if run.valid { "" } else { " (invalid)" };
+        text(format!("{letter} is {}{invalid}, {}", run.name, run.target))
+    };
+    let mut blocks = vec![run("A", &record.a), run("B", &record.b)];
+    blocks.extend(record.warnings.iter().cloned().map(Block::Warning));
+    blocks.push(text(if record.regressed {
+        "B is a regression."
+    } else {
+        "No regression is shown."
+    }));
+    blocks.push(Block::Table(comparison_table(record)));
+    part(format!("Comparison {name}"), blocks)
+}

@@ -1,0 +1,122 @@
+//! A page from records: what `loadline report` writes.
+//!
+//! Load runs come first and are drawn over each other, since a run alone says little: the table of
+//! all of them, response time against rate, latency by percentile, phases, then each run on its
+//! own time axis. Capacity searches, probes, watched machines, comparisons and formulas follow,
+//! each in a section of its own. A run that is invalid is called so wherever it is named.
+
+mod capacity;
+mod comparison;
+mod formula;
+mod load;
+mod probe;
+mod resources;
+mod slices;
+mod timeline;
+
+use loadline_core::record::{Arrivals, LoadModel, LoadRecord, Record};
+
+use crate::{
+    figures::per_second,
+    page::{Block, Page, Section},
+    plot::{PlotError, picture::Picture},
+};
+
+/// A record and what to call it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// Unique among the records of a page.
+    pub name: String,
+    /// What was recorded.
+    pub record: Record,
+}
+
+/// A load run and what to call it, "(invalid)" included where it is.
+struct Run<'r> {
+    label: String,
+    record: &'r LoadRecord,
+}
+
+/// The page of these records, in the order they are given.
+///
+/// # Errors
+/// [`PlotError`] where the drawing library fails.
+pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
+    let runs: Vec<_> = records.iter().filter_map(run).collect();
+    let mut sections = load::sections(&runs)?;
+    for Named { name, record } in records {
+        match record {
+            Record::Load(_) => {}
+            Record::Capacity(record) => sections.push(capacity::section(name, record)?),
+            Record::Probe(record) => sections.push(probe::section(name, record)?),
+            Record::Resources(record) => sections.push(resources::section(name, record)?),
+            Record::Comparison(record) => sections.push(comparison::section(name, record)),
+            Record::Formula(record) => sections.push(formula::section(name, record)?),
+        }
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Page {
+        title: title.to_owned(),
+        lead: Vec::new(),
+        verdicts: Vec::new(),
+        sections,
+        footer: format!(
+            "Drawn by loadline {version}. Response times count from the instant a request was \
+             planned for, service times from its send; both of successful requests only."
+        ),
+    })
+}
+
+/// How requests were planned, in a few words: `64 users`, `200/s Poisson`.
+pub(crate) fn plan(model: &LoadModel) -> String {
+    match model {
+        LoadModel::Closed { users, think } => {
+            let users = if *users == 1 { "1 user".to_owned() } else { format!("{users} users") };
+            if think.as_nanos() == 0 { users } else { format!("{users}, think {think}") }
+        }
+        LoadModel::Open { rate, arrivals, stages, .. } => {
+            let arrivals = arrivals_word(*arrivals);
+            match (stages.first(), stages.last()) {
+                (Some(first), Some(last)) => format!(
+                    "{} to {} in {} stages, {arrivals}",
+                    per_second(first.from),
+                    per_second(last.to),
+                    stages.len(),
+                ),
+                _ => format!("{} {arrivals}", per_second(*rate)),
+            }
+        }
+    }
+}
+
+fn arrivals_word(arrivals: Arrivals) -> &'static str {
+    match arrivals {
+        Arrivals::Constant => "constant",
+        Arrivals::Poisson => "Poisson",
+        Arrivals::Uniform => "uniform",
+        Arrivals::Listed => "listed",
+    }
+}
+
+fn run(named: &Named) -> Option<Run<'_>> {
+    let Record::Load(record) = &named.record else {
+        return None;
+    };
+    let invalid = if record.is_valid() { "" } else { " (invalid)" };
+    Some(Run { label: format!("{}{invalid}", named.name), record })
+}
+
+fn text(text: impl Into<String>) -> Block {
+    Block::Text(text.into())
+}
+
+fn part(heading: impl Into<String>, blocks: Vec<Block>) -> Section {
+    Section { heading: heading.into(), blocks }
+}
+
+fn picture(picture: Picture) -> Block {
+    Block::Picture(picture)
+}
+
+#[cfg(test)]
+mod tests;

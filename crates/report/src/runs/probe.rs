@@ -1,0 +1,70 @@
+//! Series of single requests, target beside target.
+
+use loadline_core::record::{ProbeKind, ProbeRecord, ProbeTarget};
+
+use super::{load::shares, part, picture};
+use crate::{
+    figures::{digits, millis},
+    page::{Block, Section},
+    plot::{PlotError, Tone, layers::Layers},
+    table::{Align, Table},
+};
+
+pub(super) fn section(name: &str, record: &ProbeRecord) -> Result<Section, PlotError> {
+    let mut blocks = vec![Block::Table(targets(record))];
+    if record.probe == ProbeKind::Ttfb
+        && let Some(layers) = phases(record)
+    {
+        blocks.push(picture(layers.draw()?));
+    }
+    let what = match record.probe {
+        ProbeKind::Ping => "Round trips",
+        ProbeKind::Ttfb => "Time to first byte",
+    };
+    Ok(part(format!("{what}: {name}"), blocks))
+}
+
+fn targets(record: &ProbeRecord) -> Table {
+    let caption = if record.keepalive { "Kept connections" } else { "A new connection each" };
+    let headings =
+        ["target", "protocol", "answered", "failed", "min", "median", "p95", "p99", "max"];
+    let mut table = Table::new(caption, &headings);
+    table.columns[1].align = Align::Left;
+    for ProbeTarget { target, protocol, outcomes, time, .. } in &record.targets {
+        table.push([
+            target.as_str().into(),
+            protocol.as_str().into(),
+            outcomes.ok.to_string().into(),
+            outcomes.failed().to_string().into(),
+            millis(time.min).into(),
+            millis(time.p50).into(),
+            millis(time.p95).into(),
+            millis(time.p99).into(),
+            millis(time.max).into(),
+        ]);
+    }
+    table
+}
+
+fn phases(record: &ProbeRecord) -> Option<Layers> {
+    let names = ["DNS", "connect", "TLS", "first byte"];
+    let tones = [Tone::Run(4), Tone::Run(6), Tone::Run(3), Tone::Run(0)];
+    let answered = record.targets.iter().filter(|target| target.time.count > 0);
+    let bar = |target: &ProbeTarget| {
+        let [dns, connect, tls, first_byte, _] = shares(&target.phases, target.time.count);
+        (target.target.clone(), vec![dns, connect, tls, first_byte])
+    };
+    let bars: Vec<_> = answered.map(bar).collect();
+    let sentence = |(target, means): &(String, Vec<f64>)| {
+        let named = names.iter().zip(means);
+        let means: Vec<_> = named.map(|(name, mean)| format!("{name} {}", digits(*mean))).collect();
+        format!("{target}: {} ms.", means.join(", "))
+    };
+    (!bars.is_empty()).then(|| Layers {
+        title: "Phases up to the first byte, mean".into(),
+        description: bars.iter().map(sentence).collect::<Vec<_>>().join(" "),
+        quantity: "mean by phase, ms".into(),
+        parts: names.into_iter().map(str::to_owned).zip(tones).collect(),
+        bars,
+    })
+}

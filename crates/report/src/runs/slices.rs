@@ -1,0 +1,144 @@
+//! The moments of a run as the slices of a plot: rates per second, and never more than a plot
+//! can show.
+
+use loadline_core::{
+    record::{Moment, Outcomes},
+    time::Duration,
+};
+
+/// What happened between two instants.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Slice {
+    pub(super) from: Duration,
+    pub(super) until: Duration,
+    pub(super) planned: u64,
+    pub(super) outcomes: Outcomes,
+    /// The most that were under way at the end of a moment.
+    pub(super) in_flight: u64,
+    /// The largest of the moments' medians, 99th percentiles and maxima: a plot must not hide the
+    /// worst.
+    pub(super) p50: Duration,
+    pub(super) p99: Duration,
+    pub(super) max: Duration,
+}
+
+impl Slice {
+    /// The middle of it, in seconds.
+    pub(super) fn middle(&self) -> f64 {
+        f64::midpoint(self.from.as_secs_f64(), self.until.as_secs_f64())
+    }
+
+    /// So many in it, per second.
+    pub(super) fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.length().max(f64::MIN_POSITIVE)
+    }
+
+    /// A time in milliseconds; not a number where nothing was answered.
+    pub(super) fn millis(&self, of: fn(&Self) -> Duration) -> f64 {
+        if self.outcomes.ok == 0 { f64::NAN } else { of(self).as_millis_f64() }
+    }
+
+    fn length(&self) -> f64 {
+        self.until.saturating_sub(self.from).as_secs_f64()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.until = other.until;
+        self.planned += other.planned;
+        self.outcomes = sum(&self.outcomes, &other.outcomes);
+        self.in_flight = self.in_flight.max(other.in_flight);
+        self.p50 = self.p50.max(other.p50);
+        self.p99 = self.p99.max(other.p99);
+        self.max = self.max.max(other.max);
+    }
+}
+
+/// The slices of a run, [`MOST`] at most. A last one of less than half the usual length is joined
+/// with the one before it: rates over a few milliseconds are noise.
+pub(super) fn slices(moments: &[Moment]) -> Vec<Slice> {
+    let mut from = Duration::ZERO;
+    let slice = |moment: &Moment| {
+        let slice = Slice {
+            from,
+            until: moment.at,
+            planned: moment.planned,
+            outcomes: moment.outcomes,
+            in_flight: moment.in_flight,
+            p50: moment.p50,
+            p99: moment.p99,
+            max: moment.max,
+        };
+        from = moment.at;
+        slice
+    };
+    let all: Vec<_> = moments.iter().map(slice).collect();
+    let mut joined: Vec<_> = all.chunks(all.len().div_ceil(MOST).max(1)).map(join).collect();
+    if let [.., before, last] = joined.as_slice()
+        && last.length() < before.length() / 2.0
+        && let Some(short) = joined.pop()
+        && let Some(last) = joined.last_mut()
+    {
+        last.add(&short);
+    }
+    joined
+}
+
+fn join(slices: &[Slice]) -> Slice {
+    let mut slices = slices.iter();
+    let mut all = slices.next().cloned().unwrap_or_default();
+    slices.for_each(|slice| all.add(slice));
+    all
+}
+
+fn sum(a: &Outcomes, b: &Outcomes) -> Outcomes {
+    Outcomes {
+        ok: a.ok + b.ok,
+        client_error: a.client_error + b.client_error,
+        server_error: a.server_error + b.server_error,
+        connect_refused: a.connect_refused + b.connect_refused,
+        connect_timeout: a.connect_timeout + b.connect_timeout,
+        timeout: a.timeout + b.timeout,
+        reset: a.reset + b.reset,
+        bad_answer: a.bad_answer + b.bad_answer,
+        dropped: a.dropped + b.dropped,
+        cut_off: a.cut_off + b.cut_off,
+    }
+}
+
+/// A plot of 700 pixels shows no more lines than this apart.
+const MOST: usize = 240;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(millis: u64, ok: u64) -> Moment {
+        Moment {
+            at: Duration::from_millis(millis),
+            planned: ok,
+            outcomes: Outcomes { ok, timeout: 1, ..Outcomes::default() },
+            max: Duration::from_millis(ok),
+            ..Moment::default()
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_when_moments_are_joined() {
+        let moments: Vec<_> = (1..=1_000).map(|second| moment(second * 1_000, second)).collect();
+        let slices = slices(&moments);
+        assert!(slices.len() <= MOST);
+        assert_eq!(slices.iter().map(|slice| slice.outcomes.ok).sum::<u64>(), 500_500);
+        assert_eq!(slices.iter().map(|slice| slice.outcomes.timeout).sum::<u64>(), 1_000);
+        assert_eq!(slices.last().map(|last| (last.until, last.max.as_millis_f64() as u64)), {
+            Some((Duration::from_secs(1_000), 1_000))
+        });
+    }
+
+    #[test]
+    fn a_last_moment_of_a_few_milliseconds_makes_no_rate_of_its_own() {
+        let slices = slices(&[moment(1_000, 10), moment(2_000, 10), moment(2_004, 3)]);
+        assert_eq!(slices.len(), 2);
+        assert_eq!(slices[1].outcomes.ok, 13);
+        assert!((slices[1].per_second(13) - 12.95).abs() < 0.01);
+    }
+}

@@ -1,0 +1,4 @@
+//! What a page of records must contain, and must not.
+
+#[test]
+fn todo_later() {}
