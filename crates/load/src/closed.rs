@@ -4,7 +4,7 @@
 //! request before it; without think time that is the instant its user became free, so response and
 //! service time are nearly the same here. That is what siege and wrk measure, and why a closed
 //! loop cannot show how long a queue of independent users would get: it stops asking while the
-//! server stands still. All users begin at once.
+//! server stands still. All users begin at once, each as soon as the generator gets to it.
 
 use std::{io, rc::Rc};
 
@@ -66,7 +66,7 @@ struct User {
 impl User {
     async fn run(self, limit: Limit) {
         let pool = self.client.pool();
-        let mut due = self.tally.start();
+        let mut due = clock::now();
         for _ in 0..limit.requests {
             if due >= limit.end {
                 break;

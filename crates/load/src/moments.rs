@@ -120,7 +120,7 @@ impl Moments {
     /// Puts the times of the open interval into its entry.
     fn close(&mut self) {
         let Some(entry) = self.entries.get_mut(self.open) else { return };
-        if self.current.latency().count > 0 {
+        if self.current.count() > 0 {
             entry.spread = merge(&entry.spread, &self.current.spread());
             self.current.reset();
         }

@@ -169,13 +169,13 @@ impl LoadPlan {
     /// # Errors
     /// [`PlanError::Zero`] naming the first that is not.
     pub fn check(&self) -> Result<(), PlanError> {
-        let (size, until, limit) = match &self.pattern {
+        let (size, planned, until, limit) = match &self.pattern {
             Pattern::Closed { users, until, .. } => {
-                (("the number of users", *users == 0), *until, None)
+                (("the number of users", *users == 0), 1, *until, None)
             }
             Pattern::Open { timetable, until, max_in_flight } => {
-                let none = timetable.peak_rate() == Rate::default();
-                (("the planned rate", none), *until, *max_in_flight)
+                let size = ("the planned rate", timetable.peak_rate() == Rate::default());
+                (size, timetable.planned(*until), *until, *max_in_flight)
             }
         };
         let end = match until {
@@ -184,7 +184,8 @@ impl LoadPlan {
         };
         let timeout = ("the timeout", self.timeout < Duration::from_millis(1));
         let limit = ("the limit in flight", limit == Some(0));
-        match [size, end, timeout, limit].into_iter().find(|(_, zero)| *zero) {
+        let planned = ("the number of requests that are due before the end", planned == 0);
+        match [size, end, timeout, limit, planned].into_iter().find(|(_, zero)| *zero) {
             Some((what, _)) => Err(PlanError::Zero { what }),
             None => Ok(()),
         }
@@ -204,6 +205,10 @@ mod tests {
         let closed = |users, until| LoadPlan::closed("localhost", users, until).unwrap();
         assert_eq!(closed(1, one).check(), Ok(()));
         let open = LoadPlan::open("localhost", Rate::default(), one).unwrap();
+        let mut late = open.clone();
+        let Pattern::Open { timetable, until, .. } = &mut late.pattern else { unreachable!() };
+        *timetable = Timetable::listed(vec![Duration::from_secs(5)]);
+        *until = Until::Elapsed(Duration::from_secs(4));
         let mut hurried = closed(1, one);
         hurried.timeout = Duration::from_micros(999);
         for (plan, what) in [
@@ -211,6 +216,7 @@ mod tests {
             (closed(1, Until::Requests(0)), "requests"),
             (closed(1, Until::Elapsed(Duration::ZERO)), "duration"),
             (open, "rate"),
+            (late, "due before the end"),
             (hurried, "timeout"),
         ] {
             let error = plan.check().unwrap_err().to_string();

@@ -89,9 +89,10 @@ fn numbers<T: FromStr>(text: &str) -> Vec<T> {
 fn check(plan: &LoadPlan, machine: &Machine) -> Vec<Notice> {
     let addresses = plan.transport.sources.len().max(1) as u64;
     let supply = Supply { ports: machine.ports, addresses, rest: rest(plan, machine) };
-    let held = held(plan).map(|held| [descriptors(&held, machine), supply.held(&held)]);
+    let held =
+        held(plan).and_then(|held| descriptors(&held, machine).or_else(|| supply.held(&held)));
     let renewed = if plan.keepalive { None } else { supply.renewed(plan) };
-    held.into_iter().flatten().chain([renewed]).flatten().collect()
+    held.into_iter().chain(renewed).collect()
 }
 
 /// Connections that a plan holds at a time.

@@ -8,6 +8,7 @@ use loadline_core::{
     record::{Bin, Latency, Spread},
     time::Duration,
 };
+
 /// Times of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
@@ -40,6 +41,11 @@ impl Times {
         self.total_nanos = 0;
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
     /// The time that this share of them (0 to 1) does not exceed; zero where there is none.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         if self.histogram.is_empty() {
@@ -50,7 +56,7 @@ impl Times {
     }
 
     pub(crate) fn latency(&self) -> Latency {
-        let count = self.histogram.len();
+        let count = self.count();
         if count == 0 {
             return Latency::default();
         }

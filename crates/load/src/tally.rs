@@ -190,7 +190,7 @@ impl Tally {
     pub(crate) fn progress(&self, now: Instant, fraction: f64) -> Progress {
         let mut books = self.books.borrow_mut();
         let recent = &mut books.recent;
-        let answers = Count::new(recent.response.latency().count);
+        let answers = Count::new(recent.response.count());
         let (rate, p50, p99) = (
             answers / now.since(recent.since),
             recent.response.quantile(0.5),
@@ -335,7 +335,7 @@ impl Books {
         health::judge(&Signs {
             open: matches!(model, LoadModel::Open { .. }),
             owed: self.planned - self.not_owed,
-            sent: self.lag.latency().count,
+            sent: self.lag.count(),
             planned_for: self.last_planned.since(self.start),
             sent_for: self.last_sent.since(self.start),
             cpu_share,
