@@ -29,6 +29,7 @@ pub use plot::{
     curves::{Curve, Mark, response_against_rate},
     pairs::{Pair, Pairs, compare},
     picture::Picture,
+    scatter::{Dot, Dots, scatter_top, times_by_number},
     share::{Share, share_against_rate},
     timeline::{Slice, Timeline, over_time},
 };

@@ -58,6 +58,11 @@ pub(super) fn shortened(name: &str, width: usize) -> String {
     format!("{start}…{end}")
 }
 
+/// A URL without its scheme and without a path that says nothing.
+pub(super) fn bare(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest.trim_end_matches('/'))
+}
+
 /// Writes the record to the file asked for, and gives it as text where it is to be printed.
 pub(super) fn deliver(
     record: ProbeRecord,

@@ -17,16 +17,18 @@ use std::{
 
 use loadline_core::record::ProbeOutcome;
 
-use crate::{Outcome, PlanError};
+use crate::{LoadError, Outcome, PlanError};
 
 mod echo;
 mod message;
 mod ping;
 mod series;
 mod track;
+mod ttfb;
 mod wire;
 
 pub use ping::{Family, PingEvent, PingPlan, ping};
+pub use ttfb::{TtfbEvent, TtfbPlan, ttfb};
 
 /// Why a probe could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +36,9 @@ pub enum ProbeError {
     /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A target cannot be asked at all.
+    #[error(transparent)]
+    Load(LoadError),
     /// The host's name has no address of the family asked for.
     #[error("no address for the host `{host}`")]
     Resolve {
@@ -50,6 +55,15 @@ pub enum ProbeError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<LoadError> for ProbeError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Plan(wrong) => Self::Plan(wrong),
+            other => Self::Load(other),
+        }
+    }
 }
 
 impl From<Outcome> for ProbeOutcome {

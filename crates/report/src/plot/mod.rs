@@ -17,6 +17,7 @@ pub(crate) mod pairs;
 pub(crate) mod panel;
 pub(crate) mod picture;
 mod scale;
+pub(crate) mod scatter;
 pub(crate) mod share;
 mod spread;
 mod ticks;

@@ -77,7 +77,7 @@ fn paint(canvas: &Canvas<'_>, series: &[Dots]) -> Result<(), DrawError> {
     let panel = Panel::new(canvas, frame, &x, &y)?;
     for (index, dots) in series.iter().enumerate() {
         for dot in &dots.points {
-            draw_dot(&panel, canvas, dot, tone(index).color())?;
+            draw_dot(&panel, canvas, dot, Tone::Run(index).color())?;
         }
     }
     label(&panel, canvas, series)
@@ -117,9 +117,10 @@ fn label(panel: &Panel<'_, '_>, canvas: &Canvas<'_>, series: &[Dots]) -> Result<
         let text = match settled(dots) {
             Some(median) if canvas.narrow => format!("{} {}", initial(&dots.name), millis(median)),
             Some(median) => format!("{}, {}", dots.name, millis(median)),
-            None => format!("{}: none", initial(&dots.name)),
+            None if canvas.narrow => format!("{} none", initial(&dots.name)),
+            None => format!("{}, none", dots.name),
         };
-        let label = Label::new(tone(index).color(), HPos::Left, VPos::Center).shifted(9, 0);
+        let label = Label::new(Tone::Run(index).color(), HPos::Left, VPos::Center).shifted(9, 0);
         panel.label_at((frame.right, y), &text, label.bold())?;
     }
     Ok(())
@@ -144,10 +145,6 @@ fn initial(name: &str) -> String {
 
 fn line(color: RGBColor) -> ShapeStyle {
     ShapeStyle::from(color).stroke_width(1)
-}
-
-fn tone(index: usize) -> Tone {
-    [Tone::Cool, Tone::Warm, Tone::Quiet][index % 3]
 }
 
 fn describe(series: &[Dots]) -> String {

@@ -1,0 +1,105 @@
+//! The flags that say how requests travel, named as curl names them.
+
+use std::path::PathBuf;
+
+use loadline_load::{Protocol, Tls, TlsVersion, Transport};
+
+/// How requests travel.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Protocol and TLS")]
+pub(crate) struct Switches {
+    /// Speak HTTP/1.1 only [over TLS what the server chooses, else HTTP/1.1]
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    http1: bool,
+    /// Speak HTTP/2: over TLS by ALPN, without TLS by prior knowledge (h2c)
+    #[arg(long = "http2", visible_alias = "http2-prior-knowledge")]
+    http2: bool,
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+    /// PEM file of authorities to trust instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+    /// PEM file of the client's certificate chain
+    #[arg(short = 'E', long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// PEM file of the client's key [the file of --cert]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// The name to ask for and to verify in TLS instead of the URL's host
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
+    /// TLS 1.2 or later, as is so anyway
+    #[arg(long = "tlsv1.2", visible_alias = "tls1.2", conflicts_with = "tls13")]
+    tls12: bool,
+    /// TLS 1.3 or later
+    #[arg(long = "tlsv1.3", visible_alias = "tls1.3", id = "tls13")]
+    tls13: bool,
+    /// TLS of this version at most
+    #[arg(long, value_name = "1.2|1.3", value_parser = ["1.2", "1.3"])]
+    tls_max: Option<String>,
+}
+
+impl Switches {
+    /// As a plan has it.
+    ///
+    /// # Errors
+    /// What cannot be together.
+    pub(super) fn transport(&self) -> Result<Transport, &'static str> {
+        let protocol = match (self.http1, self.http2) {
+            (true, _) => Protocol::Http1,
+            (_, true) => Protocol::Http2,
+            _ => Protocol::Auto,
+        };
+        let version = match (self.tls13, self.tls_max.as_deref()) {
+            (true, Some("1.2")) => return Err(NO_VERSION),
+            (true, _) => Some(TlsVersion::V13),
+            (_, Some("1.2")) => Some(TlsVersion::V12),
+            _ => None,
+        };
+        let tls = Tls {
+            insecure: self.insecure,
+            authorities: self.cacert.clone(),
+            certificate: self.cert.clone(),
+            key: self.key.clone(),
+            server_name: self.server_name.clone(),
+            version,
+        };
+        Ok(Transport { protocol, tls, ..Transport::default() })
+    }
+}
+
+const NO_VERSION: &str = "--tlsv1.3 is above --tls-max 1.2: leave one of them out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        switches: Switches,
+    }
+
+    fn read(line: &str) -> Result<Transport, &'static str> {
+        let line = Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap();
+        line.switches.transport()
+    }
+
+    #[test]
+    fn the_switches_are_those_of_curl() {
+        assert_eq!(read(""), Ok(Transport::default()));
+        assert_eq!(read("--http1.1").unwrap().protocol, Protocol::Http1);
+        assert_eq!(read("--http2-prior-knowledge").unwrap().protocol, Protocol::Http2);
+        for (line, version) in [
+            ("--tls1.2", None),
+            ("--tlsv1.2 --tls-max 1.2", Some(TlsVersion::V12)),
+            ("--tls1.3", Some(TlsVersion::V13)),
+        ] {
+            assert_eq!(read(line).unwrap().tls.version, version, "{line}");
+        }
+        assert!(read("-k").unwrap().tls.insecure);
+        assert!(read("--tlsv1.3 --tls-max 1.2").is_err());
+    }
+}
