@@ -56,7 +56,9 @@ impl Processes {
             not_seen: Vec::new(),
         };
         for subject in subjects {
-            if let Who::Pid(pid) = subject.who {
+            if let Who::Pid(pid) = subject.who
+                && !found.living.contains_key(&pid)
+            {
                 let stat = stat_of(pid).ok_or(WatchError::NoProcess { pid })?;
                 found.follow(pid, &stat, subject.role, Duration::ZERO);
             }
