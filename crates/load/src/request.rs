@@ -186,6 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn http2_asks_the_same_without_what_frames_http1() {
+        let mut plan = plan("https://localhost:8443/a?b");
+        plan.method = "POST".to_owned();
+        plan.keepalive = false;
+        plan.body = b"x=1".to_vec();
+        plan.headers = vec![("X-A".to_owned(), "1".to_owned())];
+        let head = request(&plan).unwrap().head;
+        assert_eq!((head.method().as_str(), head.version()), ("POST", Version::HTTP_2));
+        assert_eq!(head.uri(), "https://localhost:8443/a?b");
+        let names: Vec<_> = head.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["user-agent", "accept", "x-a", "content-length"]);
+        plan.headers = vec![("Host".to_owned(), "example.org".to_owned())];
+        assert_eq!(request(&plan).unwrap().head.uri(), "https://example.org/a?b");
+    }
+
+    #[test]
     fn what_would_break_the_message_is_refused() {
         let mut connect = plan("localhost");
         connect.method = "CONNECT".to_owned();

@@ -12,15 +12,19 @@ pub struct Transport {
     pub tls: Tls,
     /// Connections go out from these in turn; each widens the port range. Empty: the system's.
     pub sources: Vec<IpAddr>,
-    /// Connections that are kept at most, over which requests of an open loop are spread; none
-    /// for as many as are needed.
+    /// Connections to each address at most; none for as many as are needed. Over HTTP/1.1
+    /// requests wait for a free one, first come, first served, and the wait is part of their
+    /// service time. Over HTTP/2 there are as many as this, and none for one per hundred requests
+    /// under way, or per as many as the server takes on one.
     pub connections: Option<u32>,
 }
 
 /// What is spoken over a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1; over TLS what the server chooses of HTTP/2 and HTTP/1.1.
+    /// HTTP/1.1; over TLS what the server chooses of HTTP/2 and HTTP/1.1. It is asked by one
+    /// connection before the run, so that the whole run speaks the same; where several servers do
+    /// not all choose HTTP/2, HTTP/1.1 is spoken to each.
     #[default]
     Auto,
     /// HTTP/1.1.

@@ -56,7 +56,8 @@ fn a_source_that_cannot_be_used_is_told_before_the_run() {
     let mut plan = one_user("http://127.0.0.1:9/", 1);
     plan.transport.sources = vec!["192.0.2.1".parse().unwrap()];
     assert!(refused(&plan).to_string().contains("address of this machine"));
-    plan.transport.sources = vec!["::1".parse().unwrap()];
+    plan = one_user("http://[::1]:9/", 1);
+    plan.transport.sources = vec!["127.0.0.2".parse().unwrap()];
     assert!(refused(&plan).to_string().contains("one is IPv4, the other IPv6"));
 }
 
