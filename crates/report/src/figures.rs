@@ -42,10 +42,12 @@ pub fn digits(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
-/// A rate: `0.5/s`, `198/s`, `12345/s`.
+/// A rate: `0.5/s`, `40/s`, `38.8/s`, `12345/s`.
 #[must_use]
 pub fn per_second(rate: Rate) -> String {
-    format!("{}/s", digits(rate.as_per_sec_f64()))
+    let text = digits(rate.as_per_sec_f64());
+    let text = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+    format!("{}/s", text.trim_end_matches('.'))
 }
 
 /// An instant as `2026-11-21 07:20:14 UTC`.
@@ -106,6 +108,8 @@ mod tests {
             assert_eq!(digits(value), text);
         }
         assert_eq!(per_second(Rate::milli_per_sec(12_500)), "12.5/s");
+        assert_eq!(per_second(Rate::per_sec(40)), "40/s");
+        assert_eq!(per_second(Rate::per_sec(1_200)), "1200/s");
     }
 
     #[test]

@@ -54,8 +54,20 @@ pub(crate) struct Chart {
     pub(crate) title: String,
     /// Its lines.
     pub(crate) lines: Vec<Line>,
-    /// Whether the lines are layers: each stands on the one before it.
-    pub(crate) stacked: bool,
+    /// How y lies and lines relate.
+    pub(crate) kind: Kind,
+}
+
+/// How the lines of a chart are to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Evenly from zero.
+    #[default]
+    Even,
+    /// Evenly, or by powers of ten where one of the lines would lie flat otherwise.
+    Fitting,
+    /// The lines are layers: each stands on the one before it.
+    Stacked,
 }
 
 /// A line through points in rising order of x; y is NaN where there is no value.
@@ -159,12 +171,15 @@ impl Lines {
 
 impl Chart {
     fn y_scale(&self) -> Scale {
-        if self.stacked {
+        if self.kind == Kind::Stacked {
             let top = self.layers().iter().flatten().map(|point| point.1).fold(0.0, f64::max);
             return Scale::even(top, 3);
         }
         let top = |line: &Line| line.points.iter().map(|point| point.1).fold(0.0, f64::max);
         let tops: Vec<_> = self.lines.iter().map(top).collect();
+        if self.kind == Kind::Even {
+            return Scale::even(tops.into_iter().fold(0.0, f64::max), 4);
+        }
         let values = self.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let lowest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
         Scale::fitting(&tops, if lowest.is_finite() { lowest } else { 0.0 }, 4)
@@ -189,7 +204,7 @@ impl Chart {
         let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
             points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect()
         };
-        if self.stacked {
+        if self.kind == Kind::Stacked {
             let layers: Vec<_> = self.layers().iter().map(|layer| placed(layer)).collect();
             let floor: Vec<_> = layers.iter().flatten().map(|point| (point.0, 0.0)).collect();
             for (index, (layer, line)) in layers.iter().zip(&self.lines).enumerate() {
@@ -240,7 +255,7 @@ fn legend<'c>(canvas: &Canvas<'_>, chart: &'c Chart, top: i32) -> Vec<Entry<'c>>
             (left, row) = (LEGEND_LEFT, row + 1);
         }
         let y = top + 2 + (row + 1) * height + canvas.letter / 2;
-        let entry = Entry { line, text, left, row, y, filled: chart.stacked };
+        let entry = Entry { line, text, left, row, y, filled: chart.kind == Kind::Stacked };
         left += width;
         entry
     };
@@ -311,11 +326,12 @@ mod tests {
     #[test]
     fn every_line_is_named_and_every_axis_has_its_title() {
         let all = vec![line("one <1>", &[(0.0, 1.0), (2.0, 3.0)]), line("two", &[(0.0, 2.0)])];
-        let chart = |title: &str, stacked| {
+        let chart = |title: &str, kind| {
             let lines = all.clone();
-            Chart { title: title.into(), lines, stacked }
+            Chart { title: title.into(), lines, kind }
         };
-        let picture = lines(vec![chart("rate", false), chart("sum", true)]).draw().unwrap();
+        let charts = vec![chart("rate", Kind::Even), chart("sum", Kind::Stacked)];
+        let picture = lines(charts).draw().unwrap();
         for text in ["one &lt;1&gt;", "two\n", "rate\n", "sum\n", "seconds\n", "here\n", "<desc>"] {
             assert!(picture.svg().contains(text), "{text:?} is missing");
         }
@@ -324,14 +340,14 @@ mod tests {
     #[test]
     fn layers_stand_on_each_other() {
         let all = [line("a", &[(0.0, 1.0), (1.0, 2.0)]), line("b", &[(0.0, 3.0), (1.0, f64::NAN)])];
-        let chart = Chart { title: String::new(), lines: all.to_vec(), stacked: true };
+        let chart = Chart { title: String::new(), lines: all.to_vec(), kind: Kind::Stacked };
         assert_eq!(chart.layers()[1], [(0.0, 4.0), (1.0, 2.0)]);
     }
 
     #[test]
     fn a_line_without_values_is_no_line() {
         let nothing = [line("a", &[(0.0, f64::NAN)]), line("b", &[])];
-        let chart = Chart { title: "t".into(), lines: nothing.to_vec(), stacked: false };
+        let chart = Chart { title: "t".into(), lines: nothing.to_vec(), kind: Kind::Fitting };
         assert!(lines(vec![chart]).draw().unwrap().svg().ends_with("</svg>\n"));
     }
 

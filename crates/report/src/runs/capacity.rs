@@ -10,7 +10,7 @@ use crate::{
     page::{Block, Section},
     plot::{
         PlotError, Tone,
-        lines::{Along, Chart, Line, Lines},
+        lines::{Along, Chart, Kind, Line, Lines},
         panel::Stroke,
     },
     table::{Align, Cell, Table},
@@ -98,7 +98,7 @@ fn curve(record: &CapacityRecord) -> Lines {
         description: "The trials stand in the table below.".into(),
         x_title: "requests per second, planned".into(),
         x: Along::Even,
-        charts: vec![Chart { title: "response time, ms".into(), lines, stacked: false }],
+        charts: vec![Chart { title: "response time, ms".into(), lines, kind: Kind::Even }],
         marks: marks(record),
     }
 }
@@ -186,7 +186,7 @@ fn ladder(record: &CapacityRecord) -> Lines {
         description: format!("Throughput: {description} users."),
         x_title: "users at a time".into(),
         x: Along::Even,
-        charts: vec![Chart { title: "requests/s".into(), lines, stacked: false }],
+        charts: vec![Chart { title: "requests/s".into(), lines, kind: Kind::Even }],
         marks: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     page::{Block, Section},
     plot::{
         PlotError, Tone,
-        lines::{Along, Chart, Line, Lines},
+        lines::{Along, Chart, Kind, Line, Lines},
         panel::Stroke,
     },
     table::Table,
@@ -56,7 +56,7 @@ fn curve(record: &FormulaRecord) -> Option<Lines> {
         description: record.question.clone(),
         x_title: title(x),
         x: Along::Even,
-        charts: vec![Chart { title: title(y), lines: vec![line], stacked: false }],
+        charts: vec![Chart { title: title(y), lines: vec![line], kind: Kind::Even }],
         marks: Vec::new(),
     })
 }

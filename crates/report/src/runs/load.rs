@@ -14,7 +14,7 @@ use crate::{
     plot::{
         PlotError, Tone,
         layers::Layers,
-        lines::{Along, Chart, Line, Lines},
+        lines::{Along, Chart, Kind, Line, Lines},
         panel::Stroke,
         picture::Picture,
     },
@@ -94,14 +94,13 @@ fn objective(record: &LoadRecord) -> Cell {
     }
 }
 
+/// Which criteria were not met, and by what figures.
 fn breaches(label: &str, record: &LoadRecord) -> Option<Block> {
-    let criteria = &record.objective.as_ref()?.criteria;
-    let told = |met: bool| if met { "met" } else { "breached" };
-    let told: Vec<_> = criteria
-        .iter()
-        .map(|one| format!("{} {} ({})", one.text, told(one.met), one.measured))
-        .collect();
-    Some(text(format!("{label}: {}.", told.join(", "))))
+    let objective = record.objective.as_ref()?;
+    let breached = objective.criteria.iter().filter(|criterion| !criterion.met);
+    let told: Vec<_> =
+        breached.map(|one| format!("{} (measured {})", one.text, one.measured)).collect();
+    (!told.is_empty()).then(|| text(format!("{label} breached {}.", told.join(", "))))
 }
 
 /// What became of all requests, class by class; the classes that never occurred are left out.
@@ -146,7 +145,7 @@ fn against_rate(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
         description,
         x_title: "requests per second".into(),
         x: Along::Even,
-        charts: vec![Chart { title: "response time, ms".into(), lines, stacked: false }],
+        charts: vec![Chart { title: "response time, ms".into(), lines, kind: Kind::Even }],
         marks: Vec::new(),
     }
     .draw()
@@ -221,9 +220,9 @@ fn by_percentile(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
             let name = format!("{label}, response");
             lines.push(Line { name, tone, stroke: Stroke::Thick, points, dots: false });
         }
-        // Where users wait for answers the two are the same.
-        let open = matches!(record.model, LoadModel::Open { .. });
-        if open && let Some(points) = quantiles(&spreads.service) {
+        // Where users wait for answers the two are the same, and more lines than that confuse.
+        let apart = matches!(record.model, LoadModel::Open { .. }) && runs.len() <= 3;
+        if apart && let Some(points) = quantiles(&spreads.service) {
             let name = format!("{label}, service");
             lines.push(Line { name, tone, stroke: Stroke::Dashed, points, dots: false });
         }
@@ -236,7 +235,7 @@ fn by_percentile(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
         description: "The same figures stand in the table below.".into(),
         x_title: "percentile of requests, %".into(),
         x: Along::Nines,
-        charts: vec![Chart { title: "latency, ms".into(), lines, stacked: false }],
+        charts: vec![Chart { title: "latency, ms".into(), lines, kind: Kind::Fitting }],
         marks: Vec::new(),
     }
     .draw()

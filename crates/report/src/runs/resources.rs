@@ -8,7 +8,7 @@ use crate::{
     page::{Block, Section},
     plot::{
         PlotError, Tone,
-        lines::{Along, Chart, Line, Lines},
+        lines::{Along, Chart, Kind, Line, Lines},
         panel::Stroke,
     },
     table::{Align, Table},
@@ -78,7 +78,7 @@ pub(super) fn charts(record: &ResourceRecord, offset: f64) -> Vec<Chart> {
         ("network in the busier direction, MB/s", network),
     ];
     let chart =
-        |(title, lines): (&str, Vec<Line>)| Chart { title: title.into(), lines, stacked: false };
+        |(title, lines): (&str, Vec<Line>)| Chart { title: title.into(), lines, kind: Kind::Even };
     charts.into_iter().filter(|(_, lines)| !lines.is_empty()).map(chart).collect()
 }
 

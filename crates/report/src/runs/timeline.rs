@@ -11,7 +11,7 @@ use crate::{
     figures::{digits, millis},
     plot::{
         PlotError, Tone,
-        lines::{Along, Chart, Line, Lines},
+        lines::{Along, Chart, Kind, Line, Lines},
         panel::Stroke,
         picture::Picture,
     },
@@ -46,12 +46,12 @@ pub(super) fn overlaid(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
     if cut.iter().filter(|slices| !slices.is_empty()).count() < 2 {
         return Ok(None);
     }
-    let chart = |title: &str, of: &dyn Fn(&Slice) -> f64| {
+    let chart = |title: &str, kind, of: &dyn Fn(&Slice) -> f64| {
         let all = runs.iter().zip(&cut).enumerate();
         let line = |(index, (run, slices)): (usize, (&Run<'_>, &Vec<Slice>))| {
             line(&run.label, Tone::Run(index), Stroke::Thin, slices, of)
         };
-        Chart { title: title.into(), lines: all.map(line).collect(), stacked: false }
+        Chart { title: title.into(), lines: all.map(line).collect(), kind }
     };
     let lines = Lines {
         title: "All runs over time".into(),
@@ -59,9 +59,11 @@ pub(super) fn overlaid(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
         x_title: "seconds since each plan began".into(),
         x: Along::Time,
         charts: vec![
-            chart("achieved, requests/s", &|slice| slice.per_second(slice.outcomes.ok)),
-            chart("p99 of response time, ms", &|slice| slice.millis(|slice| slice.p99)),
-            chart("in flight", &|slice| slice.in_flight as f64),
+            chart("achieved, requests/s", Kind::Even, &|slice| slice.per_second(slice.outcomes.ok)),
+            chart("p99 of response time, ms", Kind::Fitting, &|slice| {
+                slice.millis(|slice| slice.p99)
+            }),
+            chart("in flight", Kind::Fitting, &|slice| slice.in_flight as f64),
         ],
         marks: Vec::new(),
     };
@@ -77,14 +79,14 @@ fn rates(slices: &[Slice]) -> Chart {
             line("offered", Tone::Warm, Stroke::Thick, slices, &offered),
             line("achieved", Tone::Cool, Stroke::Thin, slices, &achieved),
         ],
-        stacked: false,
+        kind: Kind::Even,
     }
 }
 
 fn in_flight(slices: &[Slice]) -> Chart {
     let level = |slice: &Slice| slice.in_flight as f64;
     let lines = vec![line("", Tone::Cool, Stroke::Thin, slices, &level)];
-    Chart { title: "in flight".into(), lines, stacked: false }
+    Chart { title: "in flight".into(), lines, kind: Kind::Even }
 }
 
 fn percentiles(slices: &[Slice]) -> Chart {
@@ -96,7 +98,7 @@ fn percentiles(slices: &[Slice]) -> Chart {
         time("p99", Tone::Run(3), Stroke::Thick, |slice| slice.p99),
         time("p50", Tone::Run(0), Stroke::Thick, |slice| slice.p50),
     ];
-    Chart { title: "response time, ms".into(), lines, stacked: false }
+    Chart { title: "response time, ms".into(), lines, kind: Kind::Fitting }
 }
 
 /// What ended, by what became of it; classes that never occurred are left out.
@@ -109,7 +111,7 @@ fn outcomes(slices: &[Slice]) -> Chart {
         line(classes[class].0, OUTCOME_TONES[class], Stroke::Thick, slices, &count)
     };
     let lines = (0..classes.len()).filter(occurred).map(layer).collect();
-    Chart { title: "ended, requests/s".into(), lines, stacked: true }
+    Chart { title: "ended, requests/s".into(), lines, kind: Kind::Stacked }
 }
 
 fn line(
