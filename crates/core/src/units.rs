@@ -1,4 +1,5 @@
-//! Quantities as types: rates, counts, sizes, ratios, lengths. Integers inside, text form as in the file.
+//! Quantities as types: rates, counts, sizes, ratios, lengths. Integers inside, text form as in the
+//! file.
 //!
 //! `Rate * Duration = Count`, `Count / Duration = Rate`. There is no conversion from a bare
 //! number: a constructor names the unit.

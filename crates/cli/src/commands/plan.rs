@@ -1,15 +1,133 @@
-//! `loadline plan`.
+//! `loadline plan`: the formulas of the source documents.
+//!
+//! Each formula has a file that makes a [`FormulaRecord`] of its arguments; one page prints them
+//! all. Without a formula, `plan` lists them.
 
-use std::process::ExitCode;
+mod bandwidth;
+mod credits;
+mod fibre;
+mod page;
+mod ports;
+mod queue;
+mod replication;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use loadline_core::{
+    formula::FormulaError,
+    record::{Document, FormulaRecord, Record},
+};
 
 /// Work out what a formula of the source documents predicts
-#[derive(clap::Args)]
-pub(crate) struct Args {}
-
-/// Runs the command.
 ///
-/// # Errors
-/// What kept it from running.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// Prints the inputs, the formula as its source writes it, the results, and beside them the figures
+/// that the source prints for the same inputs. Without a formula: lists them.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    formula: Option<Formula>,
+    /// Print the record as JSON
+    #[arg(long, global = true)]
+    json: bool,
 }
+
+#[derive(clap::Subcommand)]
+enum Formula {
+    Bandwidth(bandwidth::Args),
+    Ports(ports::Args),
+    Replication(replication::Args),
+    Fibre(fibre::Args),
+    Queue(queue::Args),
+    Credits(credits::Args),
+}
+
+/// A formula worked out.
+struct Worked {
+    record: FormulaRecord,
+    /// Whether the load that was asked about can be carried, as it should be.
+    is_met: bool,
+}
+
+impl From<FormulaRecord> for Worked {
+    fn from(record: FormulaRecord) -> Self {
+        Self { record, is_met: true }
+    }
+}
+
+impl Formula {
+    fn work_out(&self) -> Result<Worked, FormulaError> {
+        match self {
+            Self::Bandwidth(args) => bandwidth::work_out(args).map(Worked::from),
+            Self::Ports(args) => ports::work_out(args).map(Worked::from),
+            Self::Replication(args) => replication::work_out(args).map(Worked::from),
+            Self::Fibre(args) => fibre::work_out(args).map(Worked::from),
+            Self::Queue(args) => queue::work_out(args),
+            Self::Credits(args) => credits::work_out(args).map(Worked::from),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(formula) = &args.formula else { return list(args.json) };
+    let worked = match formula.work_out() {
+        Ok(worked) => worked,
+        Err(error) => return Ok(wrong_usage(&error.into())),
+    };
+    let text = if args.json {
+        let document = Document::new(Record::Formula(worked.record));
+        serde_json::to_string_pretty(&document).context("writing the record as JSON")? + "\n"
+    } else {
+        page::write(&worked.record)
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    let unmet = ExitCode::from(super::EXIT_VERDICT);
+    Ok(if worked.is_met { ExitCode::SUCCESS } else { unmet })
+}
+
+fn list(json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        return Ok(wrong_usage(&anyhow::anyhow!("--json needs a formula, such as `bandwidth`")));
+    }
+    io::stdout().write_all(LIST.as_bytes()).context("cannot print the list")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wrong_usage(error: &anyhow::Error) -> ExitCode {
+    super::report_error(error);
+    ExitCode::from(super::EXIT_USAGE)
+}
+
+const IBM: &str = "IBM, \"Performance study for Load Balancer\"";
+const T2_MICRO: &str = "\"How far can you go with HAProxy and a t2.micro\" (2014)";
+const LATENCY: &str = "Google Cloud, \"Optimizing Application Latency with Cloud Load Balancing\"";
+const TUTORIAL: &str = "Google Cloud, \"Capacity management with load balancing\"";
+
+const LIST: &str = "\
+loadline plan FORMULA: what the source documents' formulas predict
+
+  bandwidth    the network that so many messages per second need, and back
+  ports        connections per second that a table of ports allows
+  replication  the network that a backup load balancer's updates need
+  fibre        the shortest round trip over a distance
+  queue        waits and responses of c servers at a load, and the load line
+  credits      how long a burstable processor's CPU credits last
+
+`loadline plan FORMULA` alone works out the example of the document, and says
+which it is; `loadline plan FORMULA --help` tells what can be given.
+";
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline plan
+  loadline plan bandwidth --rate 3500/s --size 1KiB --nat
+  loadline plan ports --return-addresses 2 --fin-timeout 15s
+  loadline plan queue --servers 4 --service 800ms --rate 4/s --within 'p99<5s'
+  loadline plan credits --load '20%:10m, 100%:30m' --json
+
+Exit codes: 0 worked out; 1 wrong usage, an input out of range; 2 failed; 3 the queue cannot carry
+the load, or not within the bound.";

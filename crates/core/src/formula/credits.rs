@@ -63,8 +63,8 @@ impl Machine {
     /// 24 hours.
     ///
     /// # Errors
-    /// [`FormulaError`] where there are no cores or above 1024, or the baseline is not above 0 % and
-    /// at most 100 %.
+    /// [`FormulaError`] where there are no cores or more than 1024, or the baseline is zero or above
+    /// 100 %.
     pub fn t2(cores: Count, baseline: Ratio) -> Result<Self, FormulaError> {
         let mut machine =
             Self { cores, baseline, initial: Credits::default(), most: Credits::default() };
@@ -204,8 +204,7 @@ impl Course {
         let next = self.points.partition_point(|point| point.at <= at);
         let from = self.points.get(next.checked_sub(1)?)?;
         let Some(to) = self.points.get(next) else { return (from.at == at).then_some(*from) };
-        let share = Ratio::part((at.saturating_sub(from.at)).as_nanos(), span(from, to).as_nanos());
-        let way = |credits: Credits| Credits(Duration::from_nanos(share.of(credits.0.as_nanos())));
+        let way = |whole: Credits| part_of(whole, since(from, at), since(from, to.at));
         let balance = if to.balance > from.balance {
             sum(from.balance, way(difference(to.balance, from.balance)))
         } else {
@@ -316,8 +315,15 @@ impl Walk<'_> {
     }
 }
 
-fn span(from: &Point, to: &Point) -> Duration {
-    to.at.saturating_sub(from.at)
+fn since(from: &Point, at: Duration) -> Duration {
+    at.saturating_sub(from.at)
+}
+
+/// What has come of `whole` after `span` of `all` the time.
+fn part_of(whole: Credits, span: Duration, all: Duration) -> Credits {
+    let nanos = u128::from(whole.0.as_nanos()) * u128::from(span.as_nanos());
+    let nanos = nanos / u128::from(all.as_nanos()).max(1);
+    Credits(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }
 
 fn sum(a: Credits, b: Credits) -> Credits {

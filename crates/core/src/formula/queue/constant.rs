@@ -1,7 +1,7 @@
 //! M/D/c: the wait where every service takes the same time.
 //!
-//! With a = c r, let z(1) ... z(c-1) be the roots of z^c = exp(a (z - 1)) inside the unit circle and
-//! w > 1 the one beyond it. Then, in service times:
+//! With a = c r, let z(1) ... z(c-1) be the roots of z^c = exp(a (z - 1)) inside the unit circle
+//! and w > 1 the one beyond it. Then, in service times:
 //!
 //! - no wait has the probability K = (c - a) / prod(1 - z(k));
 //! - the mean wait is ((a^2 - c (c - 1)) / (2 (c - a)) + sum(1 / (1 - z(k)))) / a;
@@ -10,8 +10,9 @@
 //!
 //! The first two are exact (C. D. Crommelin, "Delay probability formulae when the holding times
 //! are constant", 1932). The third is the tail's exact asymptote (H. C. Tijms, "A First Course in
-//! Stochastic Models", section 9.6). It is used for all waits, at most the probability to wait:
-//! from the 95th percentile of a queue at half load upwards it is right to 2 %.
+//! Stochastic Models", section 9.6). It is used for all waits, at most the probability to wait.
+//! From half load upwards the wait that 10 % exceed is then right to 6 % of a service time, that of
+//! 5 % to 3 %, that of 1 % to 1 %, that of 0.1 % to 0.5 %.
 //! With one server the mean is Pollaczek and Khinchine's r / (2 (1 - r)).
 
 use super::wait::Wait;
@@ -153,6 +154,8 @@ mod tests {
         (16, 0.95, 0.762_138, 0.496_693, [1.288_689, 1.714_562, 2.703_409, 4.118_130]),
     ];
 
+    const LATE: [f64; 4] = [0.1, 0.05, 0.01, 0.001];
+
     #[test]
     fn the_wait_agrees_with_the_solved_chain() {
         for (servers, utilization, probability, mean, tails) in EXACT {
@@ -160,9 +163,10 @@ mod tests {
             let what = std::format!("{servers} servers at {utilization}: {wait:?}");
             assert!((wait.probability - probability).abs() < 2e-6, "{what}");
             assert!((wait.mean - mean).abs() < 2e-6, "{what}");
-            for (late, exact) in [0.1, 0.05, 0.01, 0.001].into_iter().zip(tails) {
+            let allowed = [0.06, 0.03, 0.01, 0.005];
+            for ((late, exact), allowed) in LATE.into_iter().zip(tails).zip(allowed) {
                 let found = wait.quantile(1.0 - late);
-                assert!((found - exact).abs() <= 0.02 * (1.0 + exact), "{late}: {found}, {what}");
+                assert!((found - exact).abs() <= allowed, "{late}: {found}, {exact}, {what}");
             }
         }
     }
