@@ -46,6 +46,16 @@ struct HeadRead {
     first_byte: Instant,
 }
 
+impl HeadRead {
+    /// The connection ended here, in this class. Without a word only where TLS had none to say
+    /// either: a server of TLS 1.3 refuses a client's certificate when the client takes the
+    /// handshake for done.
+    fn cut_off(&self, outcome: Outcome) -> Failure {
+        let nothing_came = self.first_byte == Instant::ZERO && outcome == Outcome::Reset;
+        if nothing_came { Failure::Silent } else { Failure::Ended(outcome) }
+    }
+}
+
 impl Connection {
     /// A connection over `wire`, on which nothing has been sent.
     pub(crate) fn new(wire: Wire) -> Self {
@@ -64,9 +74,8 @@ impl Connection {
     /// # Errors
     /// [`Failure`] where there is no whole answer; the connection is of no more use then.
     pub(crate) async fn exchange(&mut self, request: &Request) -> Result<(Answer, bool), Failure> {
-        if self.send(&request.bytes).await.is_err() {
-            return Err(Failure::Silent);
-        }
+        // A server may answer and close before it has read all: the answer is there to be read.
+        let whole = self.send(&request.bytes).await.is_ok();
         let sent = clock::now();
         let read = self.read_head(request).await?;
         let head_end = self.head.head_len();
@@ -82,7 +91,7 @@ impl Connection {
         };
         let bytes = read.bytes + body_bytes;
         let answer = Answer { status: self.head.status(), bytes, counted, phases };
-        Ok((answer, clean && self.head.keep_alive()))
+        Ok((answer, whole && clean && self.head.keep_alive()))
     }
 
     async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -96,9 +105,8 @@ impl Connection {
         self.head.reset();
         loop {
             let count = match self.wire.read(&mut self.buffer[read.filled..]).await {
-                Ok(0) | Err(_) if read.first_byte == Instant::ZERO => return Err(Failure::Silent),
-                Ok(0) => return Err(Failure::Ended(Outcome::Reset)),
-                Err(error) => return Err(Failure::Ended(tls::outcome_of(&error))),
+                Ok(0) => return Err(read.cut_off(Outcome::Reset)),
+                Err(error) => return Err(read.cut_off(tls::outcome_of(&error))),
                 Ok(count) => count,
             };
             if read.first_byte == Instant::ZERO {

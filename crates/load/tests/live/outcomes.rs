@@ -1,7 +1,7 @@
 //! Every class of outcome, provoked.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
 };
 
@@ -71,6 +71,20 @@ fn an_answer_to_head_has_no_body() {
     plan.method = "HEAD".to_owned();
     assert_eq!(run(&plan).outcomes.ok, 2);
     assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn an_answer_before_the_whole_request_was_taken_counts() {
+    let server = Server::start(|_, mut stream| {
+        stream.read_exact(&mut [0; 16]).unwrap();
+        stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let mut plan = one_user(&server.url(), 2);
+    plan.method = "POST".to_owned();
+    plan.body = vec![b'x'; 8 << 20];
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { client_error: 2, ..Outcomes::default() });
+    assert_eq!(server.connections(), 2, "half a request cannot be followed by another");
 }
 
 #[test]

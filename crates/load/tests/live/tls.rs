@@ -82,17 +82,19 @@ fn a_certificate_of_nobody_or_for_another_is_a_bad_answer() {
 fn a_server_that_asks_for_a_certificate_refuses_who_has_none() {
     let authority = Authority::new();
     let identity = authority.sign("localhost");
-    let tls = authority.server(&identity, &[&TLS12], true);
-    let server = Served::start(Speech::secure(tls, false));
-    let mut plan = plan(&server, 2);
-    plan.transport.tls.insecure = true;
-    let refused = Outcomes { connect_refused: 2, ..Outcomes::default() };
-    assert_eq!(run(&plan).outcomes, refused);
     let directory = tempfile::tempdir().unwrap();
     let client = authority.sign("client");
     let pair = format!("{}{}", client.certificate, client.key);
-    plan.transport.tls.certificate = Some(file(&directory, "client.pem", &pair));
-    assert_eq!(run(&plan).outcomes.ok, 2);
+    for version in [&TLS12, &TLS13] {
+        let tls = authority.server(&identity, &[version], true);
+        let server = Served::start(Speech::secure(tls, false));
+        let mut plan = plan(&server, 2);
+        plan.transport.tls.insecure = true;
+        let refused = Outcomes { connect_refused: 2, ..Outcomes::default() };
+        assert_eq!(run(&plan).outcomes, refused, "{version:?}");
+        plan.transport.tls.certificate = Some(file(&directory, "client.pem", &pair));
+        assert_eq!(run(&plan).outcomes.ok, 2, "{version:?}");
+    }
 }
 
 #[test]
