@@ -1,15 +1,152 @@
-//! `loadline compare`.
+//! `loadline compare`: two load runs beside each other, and whether the second is worse.
 
-use std::process::ExitCode;
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
-/// Compare two runs, with confidence intervals
+use anyhow::Context as _;
+use loadline_core::record::{ComparedRun, ComparisonRecord, Document, Record};
+use loadline_report::{Limits, compare_runs, comparison_table, plan_difference, utc};
+
+use super::report::read::{self, ReadError, Source};
+
+/// Compare two load runs, with confidence intervals
+///
+/// Rate, errors, mean, p50, p90, p99 and maximum of both, each with its 95 % interval, and the
+/// quotient B / A with its own. B is a regression where the whole interval of a quotient is beyond
+/// the threshold; where the runs are too short to tell, it is `unclear`. Answers that follow each
+/// other are alike, so a run whose mean swings over time counts for fewer answers than it has.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// What to compare with: a file that `bench --json` wrote
+    #[arg(value_name = "[NAME=]A", value_parser = Source::parse)]
+    a: Source,
+    /// What is judged
+    #[arg(value_name = "[NAME=]B", value_parser = Source::parse)]
+    b: Source,
+    /// By how much a time may be longer or a rate lower
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    threshold: f64,
+    /// By how much the share of errors may be higher, of all requests
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
+    error_threshold: f64,
+    /// Compare runs of different plans all the same
+    #[arg(long)]
+    force: bool,
+    /// Print the record as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CompareError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(
+        "the runs had different plans ({0}): what differs is not the service; compare runs of \
+             the same plan, or use --force"
+    )]
+    Plans(String),
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from running.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// What kept the result from being printed.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let record = match compare(args) {
+        Ok(record) => record,
+        Err(error) => {
+            super::report_error(&error.into());
+            return Ok(ExitCode::from(super::EXIT_USAGE));
+        }
+    };
+    for warning in &record.warnings {
+        tracing::warn!("{warning}");
+    }
+    let regressed = record.regressed;
+    let text = if args.json {
+        serde_json::to_string_pretty(&Document::new(Record::Comparison(record)))? + "\n"
+    } else {
+        page(&record)
+    };
+    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    Ok(if regressed { ExitCode::from(super::EXIT_VERDICT) } else { ExitCode::SUCCESS })
+}
+
+fn compare(args: &Args) -> Result<ComparisonRecord, CompareError> {
+    let (a, b) = (args.a.read_load()?, args.b.read_load()?);
+    if !args.force
+        && let Some(difference) = plan_difference(&a, &b)
+    {
+        return Err(CompareError::Plans(difference));
+    }
+    let names = read::names(&[args.a.clone(), args.b.clone()]);
+    let limits = Limits { threshold: args.threshold, error_threshold: args.error_threshold };
+    Ok(compare_runs((&names[0], &a), (&names[1], &b), limits))
+}
+
+/// The result for a terminal of 80 columns.
+fn page(record: &ComparisonRecord) -> String {
+    let mut page = String::new();
+    let mut line = |text: std::fmt::Arguments<'_>| {
+        writeln!(page, "{text}").expect("a String takes everything");
+    };
+    for (letter, run) in [("A", &record.a), ("B", &record.b)] {
+        let ComparedRun { name, target, started_unix_ms, valid } = run;
+        let invalid = if *valid { "" } else { ", INVALID" };
+        line(format_args!("{letter}  {name}{invalid}: {target}, {}", utc(*started_unix_ms)));
+    }
+    let table = comparison_table(record);
+    line(format_args!("\n{table}"));
+    line(format_args!("{}.", table.caption));
+    line(format_args!("{}", if record.regressed { REGRESSED } else { NO_REGRESSION }));
+    page
+}
+
+/// A share as `5%`, `0.1 %` or `0.05`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim_end(), 100.0),
+        None => (text.trim(), 1.0),
+    };
+    let share = number.parse::<f64>().ok().map(|number| number / scale);
+    share
+        .filter(|share| (0.0..=10.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is not a share; write it like `5%` or `0.05`"))
+}
+
+const REGRESSED: &str = "B is a regression.";
+const NO_REGRESSION: &str = "No regression is shown.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline bench 127.0.0.1:8080 --rate 200 -d 60s --json > before.json
+  loadline bench 127.0.0.1:8080 --rate 200 -d 60s --json > after.json
+  loadline compare before.json after.json
+  loadline compare before.json after.json --threshold 10% --json
+
+Times are response times of successful requests. `the same`: the whole interval is within the
+threshold; `unclear`: it holds changes within and beyond. A maximum is one request and is not
+judged. Two runs show that these two differ; repeat both, in turns, before believing little.
+
+Exit codes: 0 no regression shown, 1 wrong usage, no record, or different plans, 2 could not be
+printed, 3 B is a regression.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_with_and_without_percent() {
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(share("0.1 %"), Ok(0.001));
+        assert_eq!(share("0.05"), Ok(0.05));
+        for wrong in ["", "five", "-1%", "nan", "2000%"] {
+            assert!(share(wrong).unwrap_err().contains("5%"), "{wrong}");
+        }
+    }
 }

@@ -1,15 +1,64 @@
-//! `loadline report`.
+//! `loadline report`: records as one page that needs nothing but itself.
 
-use std::process::ExitCode;
+pub(crate) mod read;
+
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+
+use read::Source;
 
 /// Draw records as one self-contained HTML page
+///
+/// Load runs are drawn over each other: response time against rate, latency by percentile, phases,
+/// and each over its own time with what the machine did meanwhile. Capacity searches, probes,
+/// watches, comparisons and formulas get a section each. The page loads nothing and runs no script.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Files that --json wrote; NAME=FILE calls one by a name of its own
+    #[arg(required = true, value_name = "[NAME=]FILE", value_parser = Source::parse)]
+    records: Vec<Source>,
+    /// Where to write the page; `-` is the standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// The heading of the page
+    #[arg(long, default_value = "loadline report")]
+    title: String,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from running.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// What kept the page from being drawn or written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let records = match read::read_all(&args.records) {
+        Ok(records) => records,
+        Err(error) => {
+            super::report_error(&error.into());
+            return Ok(ExitCode::from(super::EXIT_USAGE));
+        }
+    };
+    let page = loadline_report::runs_page(&args.title, &records)?.html();
+    if args.output.as_os_str() == "-" {
+        io::stdout().write_all(page.as_bytes()).context("cannot print the page")?;
+    } else {
+        let path = args.output.display();
+        std::fs::write(&args.output, page).with_context(|| format!("cannot write `{path}`"))?;
+        tracing::info!("wrote {path}");
+    }
+    Ok(ExitCode::SUCCESS)
 }
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline bench 127.0.0.1:8080 --rate 100 --json > at-100.json
+  loadline bench 127.0.0.1:8080 --rate 200 --json > at-200.json
+  loadline report at-100.json at-200.json -o report.html
+  loadline report before=a/run.json after=b/run.json --title 'New kernel'
+
+Exit codes: 0 written, 1 wrong usage or a file that is no record, 2 could not be written.";
