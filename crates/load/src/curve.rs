@@ -102,6 +102,7 @@ impl Piece {
             if to < from { level.saturating_sub(change) } else { level.saturating_add(change) };
         self.before.saturating_add(own)
     }
+
     /// When the plan is at `position`, which lies within the piece.
     fn due(&self, position: Position) -> Duration {
         let Stage { from, to, lasts } = self.stage;
@@ -117,5 +118,52 @@ impl Piece {
             (position as f64 / (from + root)) as u64
         };
         self.begins + Duration::from_nanos(nanos.min(lasts.as_nanos() - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stage(from: u64, to: u64, secs: u64) -> Stage {
+        let [from, to] = [from, to].map(Rate::per_sec);
+        Stage { from, to, lasts: Duration::from_secs(secs) }
+    }
+
+    #[test]
+    fn a_ramp_from_zero_reaches_a_quarter_of_its_requests_at_half_its_time() {
+        let ramp = Curve::new(&[stage(0, 100, 10)]);
+        assert_eq!(ramp.integral(Duration::from_secs(10)), 500 * ONE);
+        assert_eq!(ramp.due(0), Some(Duration::ZERO));
+        assert_eq!(ramp.due(125 * ONE), Some(Duration::from_secs(5)));
+        assert_eq!(ramp.due(500 * ONE), None);
+    }
+
+    #[test]
+    fn a_pause_holds_the_next_request_until_it_is_over() {
+        let curve = Curve::new(&[stage(10, 10, 1), stage(0, 0, 5), stage(10, 10, 1)]);
+        assert_eq!(curve.due(9 * ONE), Some(Duration::from_millis(900)));
+        assert_eq!(curve.due(10 * ONE), Some(Duration::from_secs(6)));
+        assert_eq!(curve.due(19 * ONE), Some(Duration::from_millis(6_900)));
+        assert_eq!(curve.due(20 * ONE), None);
+    }
+
+    proptest! {
+        /// The inverse undoes the integral, up or down, to the nanosecond that it rounds to.
+        #[test]
+        fn the_inverse_undoes_the_integral(
+            from in 0u64..1_000_000, to in 1u64..1_000_000, ms in 1u64..600_000, share in 0f64..1.0,
+        ) {
+            let [from, to] = [from, to].map(Rate::milli_per_sec);
+            let lasts = Duration::from_millis(ms);
+            let curve = Curve::new(&[Stage { from, to, lasts }]);
+            let position = (curve.total as f64 * share) as u128;
+            prop_assume!(position < curve.total);
+            let due = curve.due(position).unwrap();
+            let slack = Duration::from_nanos(2);
+            prop_assert!(curve.integral(due.saturating_sub(slack)) <= position);
+            prop_assert!(curve.integral(due + slack) >= position);
+        }
     }
 }
