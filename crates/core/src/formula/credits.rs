@@ -63,8 +63,8 @@ impl Machine {
     /// 24 hours.
     ///
     /// # Errors
-    /// [`FormulaError`] where there are no cores or more than 1024, or the baseline is zero or above
-    /// 100 %.
+    /// [`FormulaError`] where there are no cores or more than 1024, or the baseline is zero or
+    /// above 100 %.
     pub fn t2(cores: Count, baseline: Ratio) -> Result<Self, FormulaError> {
         let mut machine =
             Self { cores, baseline, initial: Credits::default(), most: Credits::default() };

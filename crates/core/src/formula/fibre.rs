@@ -3,8 +3,9 @@
 //! `distance * 2 / 200,000 km/s`. Google Cloud, "Optimizing Application Latency with Cloud Load
 //! Balancing", section "Measuring latency" (in the Portuguese edition "Como medir a latência"):
 //! light in fibre goes about 200,000 km/s, two thirds of its speed in vacuum, so that the 7,500 km
-//! from Frankfurt to Council Bluffs take `7,500 km * 2 / 200,000 km/s * 1000 ms/s = 75 ms` there and
-//! back. Cables make detours and pass equipment: about 1.5 times that, 112.5 ms, is near the ideal.
+//! from Frankfurt to Council Bluffs take `7,500 km * 2 / 200,000 km/s * 1000 ms/s = 75 ms` there
+//! and back. Cables make detours and pass equipment: about 1.5 times that, 112.5 ms, is near the
+//! ideal.
 
 use super::{FormulaError, above_zero};
 use crate::{

@@ -48,7 +48,7 @@ impl Ports {
     /// The connections per second that can go on for ever, rounded down to a thousandth.
     ///
     /// # Errors
-    /// [`FormulaError`] where a quantity is zero or the ports are more than 2^64.
+    /// [`FormulaError`] where a quantity is zero, or the ports or their rate are too many.
     pub fn rate(self) -> Result<Rate, FormulaError> {
         above_zero("a hold", self.hold)?;
         let mut ports = above_zero("a number of ports", self.each)?.get();
@@ -60,7 +60,11 @@ impl Ports {
             let more = ports.checked_mul(times);
             ports = more.ok_or(FormulaError::TooLarge { what: "the number of ports" })?;
         }
-        Ok(Count::new(ports) / self.hold)
+        let rate = Count::new(ports) / self.hold;
+        if rate.as_milli_per_sec() == u64::MAX {
+            return Err(FormulaError::TooLarge { what: "the rate" });
+        }
+        Ok(rate)
     }
 }
 
@@ -177,5 +181,7 @@ mod tests {
         assert!(range.to_string().contains("1024 to 65000"), "{range}");
         let many = Ports::of_return_addresses(Count::new(u64::MAX), Duration::from_secs(1));
         assert!(many.rate().is_err());
+        let fast = Ports::of_return_addresses(Count::new(1 << 40), Duration::from_nanos(1));
+        assert!(fast.rate().is_err());
     }
 }

@@ -162,8 +162,10 @@ fn load_line(worked: &mut Worked, queue: &Queue, bound: Bound) -> Result<(), For
     };
     let name = format!("load line: {share} within {limit}");
     worked.record.results.push(FormulaResult::new(name, line.as_per_sec_f64(), "/s"));
-    let used = line.as_per_sec_f64() / queue.capacity().as_per_sec_f64() * 1e2;
-    worked.record.results.push(FormulaResult::new("utilization there", used, "%"));
+    if let Ok(loaded) = queue.at(line) {
+        let used = loaded.utilization().as_f64() * 1e2;
+        worked.record.results.push(FormulaResult::new("utilization there", used, "%"));
+    }
     Ok(())
 }
 

@@ -70,8 +70,8 @@ impl Queue {
     /// `servers` of mean service time `service` with this coefficient of variation.
     ///
     /// # Errors
-    /// [`FormulaError`] where there are no servers or more than 10,000, the service takes no time,
-    /// or `cv` is neither 0 nor 0.01 to 10.
+    /// [`FormulaError`] where there are no servers or more than 10,000, the service takes no time or
+    /// more than 1000 s, or `cv` is neither 0 nor 0.01 to 10.
     pub fn new(servers: Count, service: Duration, cv: f64) -> Result<Self, FormulaError> {
         let most = u64::from(MOST_SERVERS);
         let servers = match servers.get() {
@@ -79,6 +79,9 @@ impl Queue {
             n => return Err(FormulaError::range("a number of servers", n, "1 to 10000")),
         };
         above_zero("a service time", service)?;
+        if service > LONGEST_SERVICE {
+            return Err(FormulaError::range("a service time", service, "at most 1000s"));
+        }
         if cv != 0.0 && !CV_RANGE.contains(&cv) {
             return Err(FormulaError::range("a coefficient of variation", cv, "0 or 0.01 to 10"));
         }
@@ -265,6 +268,9 @@ fn from_secs(secs: f64) -> Duration {
 
 /// Keeps the work of a page under a second; more servers than these are one pool hardly anywhere.
 const MOST_SERVERS: u32 = 10_000;
+
+/// The smallest rate, 0.001/s, is the capacity of one server with it.
+const LONGEST_SERVICE: Duration = Duration::from_secs(1_000);
 
 /// Below, the gamma distribution is a needle that a constant tells as well; above, its mean is
 /// made of a few giants, and formulas of two moments say little.

@@ -110,6 +110,7 @@ fn inputs_that_mean_nothing_are_refused() {
         (0, second, 1.0, "a number of servers of 0"),
         (10_001, second, 1.0, "1 to 10000"),
         (1, Duration::ZERO, 1.0, "a service time of 0s"),
+        (1, Duration::from_secs(1_001), 1.0, "at most 1000s"),
         (1, second, -1.0, "a coefficient of variation of -1"),
         (1, second, 0.001, "0 or 0.01 to 10"),
         (1, second, f64::NAN, "a coefficient of variation of NaN"),
