@@ -90,6 +90,26 @@ fn a_closed_port_is_all_loss_and_no_time() {
 }
 
 #[test]
+fn a_port_that_takes_no_more_connections_is_given_up_after_the_timeout() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _guard = runtime.enter();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    // A queue of no length holds one connection, and this is it.
+    let listener = socket.listen(0).unwrap();
+    let _waiting = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let shut = ["--tcp", &port, "-c", "3", "-i", "10ms", "-W", "50ms", "--json", "127.0.0.1"];
+    let output = ping(&shut);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("tcp_seq=3 within 50ms"), "{}", text(&output.stderr));
+    let record = record(&output);
+    let target = &record.targets[0];
+    assert_eq!(target.outcomes, Outcomes { connect_timeout: 3, ..Outcomes::default() });
+    assert_eq!((target.time.count, target.connections), (0, 0));
+}
+
+#[test]
 fn the_record_is_written_to_a_file_too() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();

@@ -220,7 +220,7 @@ impl Progress {
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Leaves room for the time beside it in the picture.
-const NAME_WIDTH: usize = 18;
+const NAME_WIDTH: usize = 14;
 
 const AFTER_HELP: &str = "\
 Examples:

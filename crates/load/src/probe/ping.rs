@@ -68,6 +68,8 @@ pub enum PingEvent {
         address: IpAddr,
         /// What is spoken.
         protocol: String,
+        /// Whether that is TCP, so that there are no packets to speak of.
+        tcp: bool,
         /// Why it is this, where nobody asked for it.
         note: Option<String>,
     },
@@ -213,7 +215,8 @@ impl Session {
             sent: 0,
         };
         let (protocol, note) = (session.target.protocol.clone(), session.target.note.clone());
-        session.tell(PingEvent::Started { host, address, protocol, note });
+        let tcp = session.wire.is_tcp();
+        session.tell(PingEvent::Started { host, address, protocol, tcp, note });
         Ok(session)
     }
 
@@ -323,7 +326,7 @@ impl Session {
     }
 
     fn count_connection(&mut self) {
-        self.target.connections += u64::from(matches!(self.wire, Wire::Tcp { .. }));
+        self.target.connections += u64::from(self.wire.is_tcp());
     }
 
     /// The sample of a number that was sent: one is kept for each, in their order.

@@ -77,6 +77,10 @@ impl Wire {
         Self::Tcp { peer: SocketAddr::new(peer, port), opening: JoinSet::new() }
     }
 
+    pub(super) const fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp { .. })
+    }
+
     /// What is spoken, as records say it.
     pub(super) fn protocol(&self) -> String {
         match self {

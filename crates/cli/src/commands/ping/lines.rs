@@ -32,14 +32,14 @@ impl Lines {
     /// The line for an event.
     pub(super) fn line(&mut self, event: &PingEvent) -> String {
         match event {
-            PingEvent::Started { host, address, protocol, note } => {
+            PingEvent::Started { host, address, protocol, tcp, note } => {
                 let address = address.to_string();
                 let host = &mut self.hosts[*host];
                 let mut line = format!("PING {} ({address}) by {protocol}", host.name);
                 if let Some(note) = note {
                     line = format!("{line}\n  {note}");
                 }
-                if protocol.starts_with("TCP") {
+                if *tcp {
                     host.sequence = "tcp_seq";
                 }
                 if host.name != address {
@@ -170,6 +170,7 @@ mod tests {
             host: 0,
             address: [127, 0, 0, 1].into(),
             protocol: protocol.to_owned(),
+            tcp: protocol.starts_with("TCP"),
             note: None,
         }
     }
