@@ -70,8 +70,8 @@ impl Queue {
     /// `servers` of mean service time `service` with this coefficient of variation.
     ///
     /// # Errors
-    /// [`FormulaError`] where there are no servers or more than 10,000, the service takes no time or
-    /// more than 1000 s, or `cv` is neither 0 nor 0.01 to 10.
+    /// [`FormulaError`] where there are no servers or more than 10,000, the service takes no time
+    /// or more than 1000 s, or `cv` is neither 0 nor 0.01 to 10.
     pub fn new(servers: Count, service: Duration, cv: f64) -> Result<Self, FormulaError> {
         let most = u64::from(MOST_SERVERS);
         let servers = match servers.get() {
