@@ -5,6 +5,8 @@
 //! keys mean together; `assemble` does. Every key may be absent here, so that one error does not
 //! hide the next.
 
+mod tls;
+
 use loadline_core::fleet::{Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, WhenFull};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,6 +23,8 @@ use crate::{
         word::Word,
     },
 };
+
+pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -87,6 +91,8 @@ pub(crate) struct Listener {
     /// Which headers tell the server about the client.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
+    /// TLS, for the protocol `https`.
+    pub(crate) tls: Key<ListenerTls>,
 }
 
 /// How long clients may take; 0s switches a limit off.
@@ -152,6 +158,8 @@ pub(crate) struct Service {
     pub(crate) retry: Key<Retry>,
     /// How long servers may take.
     pub(crate) timeouts: Key<ServerTimeouts>,
+    /// TLS towards the servers. In clear where absent.
+    pub(crate) tls: Key<ServerTls>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }

@@ -55,6 +55,8 @@ pub enum Output {
     Check {
         /// The server.
         server: ServerId,
+        /// The name of its service.
+        service: String,
         /// Where it listens.
         address: SocketAddr,
         /// What to ask it.
@@ -266,7 +268,12 @@ impl Controller {
         for (server, member) in self.roster.due_checks(now) {
             let (service, _) = member.place.of(&self.fleet);
             let Some(check) = service.health.clone() else { continue };
-            self.outputs.push_back(Output::Check { server, address: member.address, check });
+            self.outputs.push_back(Output::Check {
+                server,
+                service: service.name.clone(),
+                address: member.address,
+                check,
+            });
         }
     }
 

@@ -4,6 +4,8 @@
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
 //! vouches for that.
 
+mod tls;
+
 use alloc::{
     string::{String, ToString},
     vec::Vec,
@@ -14,6 +16,8 @@ use crate::{
     time::Duration,
     units::{Bytes, Rate, Ratio},
 };
+
+pub use tls::{Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 
 /// Everything one edge needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,13 +69,17 @@ pub struct Listener {
     pub limits: HeadLimits,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
+    /// TLS; in clear where absent.
+    pub tls: Option<ListenerTls>,
 }
 
 /// What a listener speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.0 and HTTP/1.1 in clear.
+    /// HTTP in clear.
     Http,
+    /// HTTP over TLS.
+    Https,
 }
 
 /// Which headers tell the server about the client.
@@ -146,6 +154,8 @@ pub struct Service {
     pub retry: Retry,
     /// How long servers may take.
     pub timeouts: ServerTimeouts,
+    /// TLS towards the servers; in clear where absent.
+    pub tls: Option<ServerTls>,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -170,6 +180,7 @@ impl Service {
             ejection: Some(Ejection::default()),
             retry: Retry::default(),
             timeouts: ServerTimeouts::default(),
+            tls: None,
             groups: Vec::new(),
         }
     }

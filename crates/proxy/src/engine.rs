@@ -18,6 +18,7 @@ use crate::{
     access_log::Log,
     listener::{Door, bind},
     shared::Shared,
+    tls::TlsError,
     worker::Worker,
 };
 
@@ -40,6 +41,9 @@ pub enum StartError {
         /// The reason.
         source: io::Error,
     },
+    /// TLS cannot be configured as the file says.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A thread or its runtime cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -196,7 +196,7 @@ impl<'a> Exchange<'a> {
         let Some(slot) = self.worker.pools.slot(&self.worker.shared, server, max) else {
             return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
         };
-        let connection = Connection::open(grant.address(), slot);
+        let connection = Connection::open(grant.address(), self.route.desk().tls.as_ref(), slot);
         let connection = connection.map_err(|error| Failure::new(cannot_open(&error)))?;
         let mut attempt = Attempt::new(self, connection);
         let carried = attempt.carry(grant).await;

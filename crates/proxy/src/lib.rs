@@ -13,7 +13,7 @@
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
 //! | `pool` | server connections |
-//! | `peer`, `socket`, `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
+//! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
 //! | [`tally`], `access_log` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
@@ -45,6 +45,7 @@ pub mod shared;
 mod socket;
 pub mod tally;
 mod timer;
+pub mod tls;
 mod tunnel;
 mod turn;
 mod view;

@@ -24,7 +24,12 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
 };
 
-use crate::{peer::Peer, shared::Shared, socket::Socket};
+use crate::{
+    peer::Peer,
+    shared::Shared,
+    socket::Socket,
+    tls::{Dialing, Tls},
+};
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -43,7 +48,7 @@ impl Connection {
     ///
     /// # Errors
     /// The kernel's, if not even the attempt can be made.
-    pub(crate) fn open(address: SocketAddr, slot: Slot) -> io::Result<Self> {
+    pub(crate) fn open(address: SocketAddr, tls: Option<&Dialing>, slot: Slot) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
@@ -52,7 +57,12 @@ impl Connection {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        let peer = Peer::new(Socket::raw(TcpStream::from(socket)));
+        let mut socket = Socket::raw(TcpStream::from(socket));
+        if let Some(tls) = tls {
+            let (config, name) = tls.to(address.ip());
+            socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
+        }
+        let peer = Peer::new(socket);
         Ok(Self { peer, reused: false, large: false, slot })
     }
 }
@@ -173,7 +183,7 @@ mod tests {
     fn a_kept_connection_is_used_again_unless_it_is_too_old() {
         let (listener, address, id) = server();
         let (pools, slot) = pools(id);
-        let connection = Connection::open(address, slot).unwrap();
+        let connection = Connection::open(address, None, slot).unwrap();
         let _accepted = listener.accept().unwrap();
         pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
         let connection = pools.take(id).expect("kept");
@@ -188,7 +198,7 @@ mod tests {
         let (listener, address, id) = server();
         let (pools, slot) = pools(id);
         let open = slot.open.clone();
-        let connection = Connection::open(address, slot).unwrap();
+        let connection = Connection::open(address, None, slot).unwrap();
         let (mut accepted, _) = listener.accept().unwrap();
         accepted.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
         pools.keep(id, connection, LATER);

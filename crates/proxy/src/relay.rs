@@ -128,7 +128,10 @@ impl Relay {
         to: &mut Socket,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..ROUNDS {
-            let ahead = self.poll_splice(cx, buffers, from);
+            let ahead = match to.is_plain() {
+                true => self.poll_splice(cx, buffers, from),
+                false => Ahead::Unknown,
+            };
             match self.poll_write(cx, buffers, to) {
                 Poll::Ready(Ok(())) if self.body.is_finished() => {
                     self.over = true;
@@ -158,7 +161,9 @@ impl Relay {
             return Ahead::Payload;
         }
         let length = self.body.payload_ahead();
-        let splices = (SPLICE_MIN..u64::MAX).contains(&length) && from.rest.is_empty();
+        let splices = (SPLICE_MIN..u64::MAX).contains(&length)
+            && from.rest.is_empty()
+            && from.socket.is_plain();
         if !splices {
             return Ahead::Unknown;
         }

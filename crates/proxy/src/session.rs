@@ -5,10 +5,11 @@
 //! bounded by `head` at first and by `keep_alive` later), *reading a head* (bounded by `head`),
 //! *in an exchange*.
 
-use std::{future::poll_fn, net::SocketAddr, rc::Rc, task::Poll};
+use std::{future::poll_fn, io, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
 
 use loadline_core::{ending::Ending, time::Duration};
 use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
+use rustls::ServerConfig;
 use tokio::task::spawn_local;
 
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     request::{From, Request},
     socket::Socket,
     timer::Timer,
+    tls::Tls,
     view::View,
     worker::Worker,
 };
@@ -58,13 +60,21 @@ impl Session {
     ) {
         let worker = worker.clone();
         spawn_local(async move {
-            let client = Peer::new(Socket::raw(stream));
+            let mut client = Peer::new(Socket::raw(stream));
             let timer = Timer::here(&worker.timers).await;
             let view = worker.view();
             let Some(entrance) = view.entrance(pass.door.index, pass.door.bind) else { return };
             timer.arm(entrance.timeouts.head);
-            let lines = ClientLines::new(entrance.rules, address.ip(), "http");
+            let scheme = if entrance.tls.is_some() { "https" } else { "http" };
+            let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
+            let tls = entrance.tls.clone();
             drop(view);
+            if let Some(config) = tls {
+                match Box::pin(secure(client, config, &timer)).await {
+                    Ok(secured) => client = secured,
+                    Err(error) => return tracing::debug!(%address, %error, "no TLS"),
+                }
+            }
             let mut session = Self { worker, client, address, lines, timer, pass };
             match session.run().await {
                 Next::Linger => Box::pin(session.linger()).await,
@@ -206,6 +216,18 @@ impl Session {
             self.worker.buffers.give(buffer);
         }
     }
+}
+
+/// Puts TLS on a connection and waits for the client to agree to it.
+async fn secure(client: Peer, config: Arc<ServerConfig>, timer: &Timer) -> io::Result<Peer> {
+    let tls = Tls::server(config).map_err(io::Error::other)?;
+    let mut peer = Peer::new(client.socket.over(tls));
+    poll_fn(|cx| match peer.socket.poll_handshake(cx) {
+        Poll::Pending if timer.has_expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+        agreed => agreed,
+    })
+    .await?;
+    Ok(peer)
 }
 
 /// How long a client may take to notice that the connection is over.

@@ -18,6 +18,7 @@ use crate::{
     engine::StartError,
     queue::Queue,
     tally::{Registry, Tallies},
+    tls::Keys,
 };
 
 /// The state that all workers of a process share.
@@ -28,6 +29,7 @@ pub struct Shared {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) log: Option<Log>,
+    keys: ArcSwap<Keys>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
     /// Open connections by server.
     open: Mutex<Vec<Arc<AtomicU32>>>,
@@ -54,12 +56,14 @@ impl Shared {
     /// `inputs`. `clock` is the one by which the plan was made.
     ///
     /// # Errors
-    /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened.
+    /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
+    /// [`StartError::Tls`] if it names a file for TLS that cannot be used.
     pub fn new(
         plan: Arc<Plan>,
         inputs: UnboundedSender<Input>,
         clock: Clock,
     ) -> Result<Arc<Self>, StartError> {
+        let keys = Keys::load(&plan.fleet)?;
         let target = plan.fleet.edge.access_log.clone();
         let log = target.as_ref().map(Log::open).transpose();
         let log = log.map_err(|source| StartError::AccessLog { target, source })?;
@@ -69,6 +73,7 @@ impl Shared {
             clock,
             registry: Registry::default(),
             log,
+            keys: ArcSwap::from_pointee(keys),
             queues: Mutex::default(),
             open: Mutex::default(),
             stage: AtomicU8::new(Stage::Serving as u8),
@@ -80,6 +85,16 @@ impl Shared {
         self.plan.store(plan);
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.values().for_each(|queue| queue.notify());
+    }
+
+    /// Makes TLS connections with `keys` from the next plan on.
+    pub fn replace_keys(&self, keys: Keys) {
+        self.keys.store(Arc::new(keys));
+    }
+
+    /// What TLS connections are made with.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.keys.load_full()
     }
 
     /// Stops accepting connections, and closes each one after the answer it is waiting for.

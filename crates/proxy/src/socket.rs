@@ -25,16 +25,18 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::pipe::Pipe;
+use crate::{pipe::Pipe, tls::Tls};
 
-/// A non-blocking TCP connection.
+/// A non-blocking TCP connection, with TLS on it or without.
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: Io,
+    tls: Option<Box<Tls>>,
 }
 
+/// The TCP connection itself.
 #[derive(Debug)]
-enum Io {
+pub(crate) enum Io {
     Raw(net::TcpStream),
     Watched(TcpStream),
     /// Registering failed; the connection is closed.
@@ -44,7 +46,25 @@ enum Io {
 impl Socket {
     /// Takes a socket that is non-blocking.
     pub(crate) fn raw(stream: net::TcpStream) -> Self {
-        Self { io: Io::Raw(stream) }
+        Self { io: Io::Raw(stream), tls: None }
+    }
+
+    /// The same connection with TLS on it from now on.
+    pub(crate) fn over(self, tls: Box<Tls>) -> Self {
+        Self { io: self.io, tls: Some(tls) }
+    }
+
+    /// Whether bytes go to the kernel and come from it as they are.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// Ready when the handshake is through; at once without TLS.
+    pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.tls {
+            Some(tls) => tls.poll_handshake(&mut self.io, cx),
+            None => Poll::Ready(Ok(())),
+        }
     }
 
     /// Reads what is there; 0 at the end of the stream.
@@ -53,30 +73,23 @@ impl Socket {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Io::Raw(stream) = &mut self.io {
-            match stream.read(into) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
+        match &mut self.tls {
+            None => self.io.poll_read(cx, into),
+            Some(tls) => tls.poll_read(&mut self.io, cx, into),
         }
-        let mut space = ReadBuf::new(into);
-        ready!(Pin::new(self.watched()?).poll_read(cx, &mut space))?;
-        Poll::Ready(Ok(space.filled().len()))
     }
 
-    /// Writes as much as the kernel takes.
+    /// Writes as much as the kernel takes. Once this has been pending, the next write must begin
+    /// with the same bytes.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Io::Raw(stream) = &mut self.io {
-            match stream.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
+        match &mut self.tls {
+            None => self.io.poll_write(cx, bytes),
+            Some(tls) => tls.poll_write(&mut self.io, cx, [bytes, &[]]),
         }
-        Pin::new(self.watched()?).poll_write(cx, bytes)
     }
 
     /// Writes two pieces, one behind the other, in one system call.
@@ -85,14 +98,10 @@ impl Socket {
         cx: &mut Context<'_>,
         pieces: [&[u8]; 2],
     ) -> Poll<io::Result<usize>> {
-        let pieces = pieces.map(IoSlice::new);
-        if let Io::Raw(stream) = &mut self.io {
-            match stream.write_vectored(&pieces) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
+        match &mut self.tls {
+            None => self.io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
+            Some(tls) => tls.poll_write(&mut self.io, cx, pieces),
         }
-        Pin::new(self.watched()?).poll_write_vectored(cx, &pieces)
     }
 
     /// As [`Socket::poll_write`], with more to come at once: the kernel need not send yet.
@@ -102,7 +111,7 @@ impl Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-        let stream = self.watched()?;
+        let stream = self.io.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
@@ -120,7 +129,7 @@ impl Socket {
         pipe: &mut Pipe,
         most: usize,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.watched()?;
+        let stream = self.io.watched()?;
         loop {
             ready!(stream.poll_read_ready(cx))?;
             let moved = stream.try_io(Interest::READABLE, || {
@@ -142,7 +151,7 @@ impl Socket {
         cx: &mut Context<'_>,
         pipe: &mut Pipe,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.watched()?;
+        let stream = self.io.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let moved = stream.try_io(Interest::WRITABLE, || {
@@ -163,25 +172,25 @@ impl Socket {
     /// # Errors
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
-        self.watched().map(|_| ())
+        self.io.watched().map(|_| ())
     }
 
     /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
     /// something has.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        let mut byte = [0];
-        let found = match &mut self.io {
-            Io::Raw(stream) => stream.read(&mut byte),
-            Io::Watched(stream) => stream.try_read(&mut byte),
-            Io::Lost => return false,
-        };
-        matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        match &mut self.tls {
+            Some(tls) => tls.is_quiet(&mut self.io),
+            None => {
+                let found = self.io.try_read(&mut [0]);
+                matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+            }
+        }
     }
 
     /// Waits for the peer to close or reset the connection. Bytes that come first end the watch:
     /// the peer is there, and what it sends is for later.
     pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Ok(stream) = self.watched() else { return Poll::Ready(()) };
+        let Ok(stream) = self.io.watched() else { return Poll::Ready(()) };
         let mut byte = [0];
         match ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
             Ok(1..) => Poll::Pending,
@@ -190,7 +199,10 @@ impl Socket {
     }
 
     /// Says that nothing more will be sent.
-    pub(crate) fn shut(&self) {
+    pub(crate) fn shut(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.close(&mut self.io);
+        }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
     }
@@ -215,15 +227,82 @@ impl Socket {
             Io::Lost => None,
         }
     }
+}
+
+impl Io {
+    /// Reads what is there; 0 at the end of the stream.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Self::Raw(stream) = self {
+            match stream.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        let mut space = ReadBuf::new(into);
+        ready!(Pin::new(self.watched()?).poll_read(cx, &mut space))?;
+        Poll::Ready(Ok(space.filled().len()))
+    }
+
+    /// Writes as much as the kernel takes.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Self::Raw(stream) = self {
+            match stream.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        Pin::new(self.watched()?).poll_write(cx, bytes)
+    }
+
+    /// Writes as much of the pieces, one behind the other, as the kernel takes.
+    pub(crate) fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Self::Raw(stream) = self {
+            match stream.write_vectored(pieces) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+        Pin::new(self.watched()?).poll_write_vectored(cx, pieces)
+    }
+
+    /// Reads what is there, or says that it would block, and wakes nobody later.
+    pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Raw(stream) => stream.read(into),
+            Self::Watched(stream) => stream.try_read(into),
+            Self::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Writes what the kernel takes, or says that it would block, and wakes nobody later.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Raw(stream) => stream.write(bytes),
+            Self::Watched(stream) => stream.try_write(bytes),
+            Self::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
 
     fn watched(&mut self) -> io::Result<&mut TcpStream> {
-        if let Io::Raw(_) = self.io
-            && let Io::Raw(stream) = mem::replace(&mut self.io, Io::Lost)
+        if let Self::Raw(_) = self
+            && let Self::Raw(stream) = mem::replace(self, Self::Lost)
         {
-            self.io = Io::Watched(TcpStream::from_std(stream)?);
+            *self = Self::Watched(TcpStream::from_std(stream)?);
         }
-        match &mut self.io {
-            Io::Watched(stream) => Ok(stream),
+        match self {
+            Self::Watched(stream) => Ok(stream),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }

@@ -10,8 +10,13 @@ use loadline_core::{
     plan::{Plan, ServicePlan},
 };
 use loadline_http1::{ForwardRules, HeadLimits, RequestHead, ResponseHead};
+use rustls::ServerConfig;
 
-use crate::{queue::Queue, tally::Cells};
+use crate::{
+    queue::Queue,
+    tally::Cells,
+    tls::{Dialing, Keys},
+};
 
 /// What one worker knows of one plan.
 #[derive(Debug)]
@@ -32,17 +37,24 @@ pub(crate) struct Desk {
     pub(crate) hash: Option<HashKey>,
     /// Whether answers are searched for reports of utilization.
     pub(crate) reads_load: bool,
+    /// How connections to its servers are made; in clear where absent.
+    pub(crate) tls: Option<Dialing>,
 }
 
 impl Desk {
     /// The desk of `service`.
-    pub(crate) fn new(service: &Service, cells: Arc<Cells>, queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(
+        service: &Service,
+        cells: Arc<Cells>,
+        queue: Arc<Queue>,
+        tls: Option<Dialing>,
+    ) -> Self {
         let hash = service.policy.hashes().then(|| service.hash.clone());
         let reads_load = service.groups.iter().any(|group| {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
-        Self { cells, queue, hash, reads_load }
+        Self { cells, queue, hash, reads_load, tls }
     }
 }
 
@@ -56,13 +68,15 @@ pub(crate) struct Entrance {
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
     pub(crate) rules: ForwardRules,
+    /// What clients are met with; in clear where absent.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     max_connections: u32,
     requests: RefCell<Vec<Box<RequestHead>>>,
     responses: RefCell<Vec<Box<ResponseHead>>>,
 }
 
 impl Entrance {
-    fn new(listener: &Listener) -> Self {
+    fn new(listener: &Listener, keys: &Keys) -> Self {
         let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
         Self {
             bind: listener.bind,
@@ -70,6 +84,7 @@ impl Entrance {
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             rules: rules(listener.forwarded),
+            tls: keys.listener(listener.bind),
             max_connections: listener.max_connections,
             requests: RefCell::default(),
             responses: RefCell::default(),
@@ -103,8 +118,9 @@ impl Entrance {
 
 impl View {
     /// The view of `plan` with these desks.
-    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>) -> Rc<Self> {
-        let entrances = plan.fleet.listeners.iter().map(Entrance::new).collect();
+    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>, keys: &Keys) -> Rc<Self> {
+        let listeners = plan.fleet.listeners.iter();
+        let entrances = listeners.map(|listener| Entrance::new(listener, keys)).collect();
         Rc::new(Self { plan, desks, entrances })
     }
 

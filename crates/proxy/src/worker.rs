@@ -151,12 +151,13 @@ fn view(
     cells: &RefCell<BTreeMap<String, Arc<Cells>>>,
     plan: Arc<Plan>,
 ) -> Rc<View> {
+    let keys = shared.keys();
     let mut cells = cells.borrow_mut();
     let desk = |service: &loadline_core::fleet::Service| {
         let name = &service.name;
         let cells = cells.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
-        Desk::new(service, cells.clone(), shared.queue(name))
+        Desk::new(service, cells.clone(), shared.queue(name), keys.service(name))
     };
     let desks = plan.fleet.services.iter().map(desk).collect();
-    View::new(plan, desks)
+    View::new(plan, desks, &keys)
 }

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Context;
 use loadline_control::{ConfigError, ConfigErrors, Loaded};
+use loadline_proxy::tls::Keys;
 use serde_json::{Value, json};
 
 use super::EXIT_USAGE;
@@ -43,6 +44,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match loaded {
         Ok(loaded) => {
             print_warnings(&loaded);
+            if let Err(error) = Keys::load(&loaded.fleet) {
+                super::report_error(&error.into());
+                return Ok(ExitCode::from(EXIT_USAGE));
+            }
             let name = args.file.display();
             let plan = loadline_control::describe(&loaded.fleet);
             let text = format!("{name}: ok, {}\n\n{plan}", loadline_control::counts(&loaded.fleet));

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use loadline_core::{ending::Ending, fleet::Fleet, time::Duration};
-use loadline_proxy::runtime::Runtime;
+use loadline_proxy::{engine::StartError, runtime::Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::{EXIT_FAILED, EXIT_USAGE, check};
@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(proxy) => proxy,
         Err(error) => {
             tracing::error!("{error}");
-            return Ok(ExitCode::from(EXIT_FAILED));
+            let wrong = matches!(error, StartError::Tls(_));
+            return Ok(ExitCode::from(if wrong { EXIT_USAGE } else { EXIT_FAILED }));
         }
     };
     announce(&proxy);
@@ -104,10 +105,10 @@ impl Signals {
 
 fn reload(proxy: &Runtime, args: &Args) {
     match fleet(args) {
-        Some(fleet) => {
-            proxy.reload(fleet);
-            tracing::info!("reloaded");
-        }
+        Some(fleet) => match proxy.reload(fleet) {
+            Ok(()) => tracing::info!("reloaded"),
+            Err(error) => tracing::error!("not reloaded: {error}"),
+        },
         None => tracing::error!("not reloaded: the configuration in force stays"),
     }
 }

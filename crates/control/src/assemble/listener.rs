@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use loadline_core::fleet::{ClientTimeouts, Forwarded, HeadLimits, Listener, Protocol, Service};
 
-use super::set;
+use super::{set, tls};
 use crate::{
     error::Problems,
     file::{self, File},
@@ -55,8 +55,10 @@ fn listener(
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
         forwarded: Forwarded::XForwarded,
+        tls: None,
     };
     set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
+    listener.tls = tls::listener(entry, listener.protocol, problems);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
     listener

@@ -61,6 +61,7 @@ fn service(
     service.ejection = ejection(given.ejection.get(), problems);
     service.retry = retry(given.retry.get());
     service.timeouts = timeouts(given.timeouts.get());
+    service.tls = super::tls::service(&given.tls, problems);
     let context = group::Context {
         service: name,
         table: &entry.span,

@@ -118,6 +118,54 @@ impl Textual for HeaderName {
     }
 }
 
+/// The path of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePath(pub(crate) String);
+
+impl Textual for FilePath {
+    fn expected() -> String {
+        "the path of a file".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(Complaint::new("an empty path names no file", "write the path of a file"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "the path of a file", "minLength": 1 })
+    }
+}
+
+/// The name of a cipher suite. Which there are is known to whoever speaks TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct SuiteName(pub(crate) String);
+
+impl Textual for SuiteName {
+    fn expected() -> String {
+        "a cipher suite like \"TLS13_AES_128_GCM_SHA256\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if text.starts_with("TLS") && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write it like \"TLS13_AES_128_GCM_SHA256\"";
+        Err(Complaint::new(format!("`{text}` is not a cipher suite"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a cipher suite",
+            "pattern": "^TLS[A-Za-z0-9_]+$",
+        })
+    }
+}
+
 /// Where log lines go.
 #[derive(Clone, Debug)]
 pub(crate) struct LogPlace(pub(crate) String);

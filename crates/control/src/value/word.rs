@@ -1,6 +1,8 @@
 //! Words: a value that is one of a few, each with its meaning.
 
-use loadline_core::fleet::{Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, WhenFull};
+use loadline_core::fleet::{
+    Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, TlsVersion, WhenFull,
+};
 use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
@@ -125,7 +127,18 @@ impl Words for Protocol {
     const WHAT: &'static str = "a protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        vec![("http", Self::Http, "HTTP/1.0 and HTTP/1.1 in clear.")]
+        vec![
+            ("http", Self::Http, "HTTP/1.0 and HTTP/1.1 in clear."),
+            ("https", Self::Https, "The same over TLS; needs `tls`."),
+        ]
+    }
+}
+
+impl Words for TlsVersion {
+    const WHAT: &'static str = "a version of TLS";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("1.2", Self::V12, "TLS 1.2 and 1.3."), ("1.3", Self::V13, "TLS 1.3 alone.")]
     }
 }
 

@@ -1,12 +1,11 @@
 //! The thread that runs the controller: inputs in, plans, checks and notices out.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     controller::{Controller, Input, Notice, Output},
     fleet::HealthCheck,
     ledger::ServerId,
-    plan::Plan,
     time::Instant,
 };
 use tokio::{
@@ -15,29 +14,27 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{clock::Clock, runtime::probe::probe};
+use crate::{runtime::probe::probe, shared::Shared, tls::Dialing};
 
 /// Drives a controller until the senders of its inputs are gone.
-pub(super) struct Control<P> {
+pub(super) struct Control {
     controller: Controller,
-    clock: Clock,
+    shared: Arc<Shared>,
     inputs: UnboundedReceiver<Input>,
     results: UnboundedSender<Input>,
-    publish: P,
     checks: JoinSet<()>,
 }
 
-impl<P: Fn(Arc<Plan>)> Control<P> {
+impl Control {
     /// Starts with a controller whose first plan has been taken. `results` leads back to `inputs`
     /// and carries the results of checks.
     pub(super) fn new(
         controller: Controller,
-        clock: Clock,
+        shared: Arc<Shared>,
         inputs: UnboundedReceiver<Input>,
         results: UnboundedSender<Input>,
-        publish: P,
     ) -> Self {
-        Self { controller, clock, inputs, results, publish, checks: JoinSet::new() }
+        Self { controller, shared, inputs, results, checks: JoinSet::new() }
     }
 
     /// Runs until [`Control::inputs`] is closed.
@@ -45,24 +42,25 @@ impl<P: Fn(Arc<Plan>)> Control<P> {
         loop {
             self.drain();
             let deadline = self.controller.next_deadline();
-            let wait = deadline.since(self.clock.now()).to_std();
+            let wait = deadline.since(self.shared.clock.now()).to_std();
             let input = tokio::select! {
                 input = self.inputs.recv() => input,
                 () = sleep(wait), if deadline != Instant::NEVER => Some(Input::Tick),
                 Some(_) = self.checks.join_next() => continue,
             };
             let Some(input) = input else { return };
-            self.controller.handle(self.clock.now(), input);
+            self.controller.handle(self.shared.clock.now(), input);
         }
     }
 
     fn drain(&mut self) {
         while let Some(output) = self.controller.poll() {
             match output {
-                Output::Publish(plan) => (self.publish)(plan),
-                Output::Check { server, address, check } => {
+                Output::Publish(plan) => self.shared.publish(plan),
+                Output::Check { server, service, address, check } => {
+                    let tls = self.shared.keys().service(&service);
                     let results = self.results.clone();
-                    self.checks.spawn(run_check(server, address, check, results));
+                    self.checks.spawn(run_check(server, (address, tls), check, results));
                 }
                 Output::Notice(notice) => log(&notice),
             }
@@ -72,11 +70,11 @@ impl<P: Fn(Arc<Plan>)> Control<P> {
 
 async fn run_check(
     server: ServerId,
-    address: std::net::SocketAddr,
+    (address, tls): (SocketAddr, Option<Dialing>),
     check: HealthCheck,
     results: UnboundedSender<Input>,
 ) {
-    let result = probe(address, &check).await;
+    let result = probe(address, tls.as_ref(), &check).await;
     if let Err(error) = &result {
         tracing::debug!(%address, %error, "check failed");
     }

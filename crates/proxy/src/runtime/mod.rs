@@ -17,10 +17,9 @@ use crate::{
     engine::{Engine, StartError},
     shared::Shared,
     tally::Tallies,
+    tls::{Keys, TlsError},
 };
 use control::Control;
-
-pub use probe::{ProbeError, probe};
 
 /// A running proxy. Dropping it without [`Runtime::stop`] leaves its threads running until the
 /// process ends.
@@ -45,9 +44,7 @@ impl Runtime {
         };
         let shared = Shared::new(plan, inputs.clone(), clock)?;
         let engine = Engine::start(shared.clone())?;
-        let publisher = shared.clone();
-        let publish = move |plan| publisher.publish(plan);
-        let control = Control::new(controller, clock, received, inputs.clone(), publish);
+        let control = Control::new(controller, shared.clone(), received, inputs.clone());
         spawn_control(control)?;
         Ok(Self { shared, engine, inputs })
     }
@@ -59,10 +56,15 @@ impl Runtime {
     }
 
     /// Puts a new configuration in force. Requests under way go on; nothing that is counted is
-    /// lost. Listeners stay as they were started.
-    pub fn reload(&self, fleet: Fleet) {
+    /// lost. Listeners stay as they were started. Files for TLS are read again.
+    ///
+    /// # Errors
+    /// [`TlsError`] where one of them cannot be used; nothing has changed then.
+    pub fn reload(&self, fleet: Fleet) -> Result<(), TlsError> {
+        self.shared.replace_keys(Keys::load(&fleet)?);
         // The receiver lives as long as the process.
         let _ = self.inputs.send(Input::Reload(fleet));
+        Ok(())
     }
 
     /// What has been counted so far.
@@ -80,10 +82,7 @@ impl Runtime {
     }
 }
 
-fn spawn_control<P>(control: Control<P>) -> Result<(), StartError>
-where
-    P: Fn(Arc<loadline_core::plan::Plan>) + Send + 'static,
-{
+fn spawn_control(control: Control) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(StartError::Thread)?;
     let thread = thread::Builder::new().name("control".into());

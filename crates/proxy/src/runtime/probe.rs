@@ -1,4 +1,4 @@
-//! One active health check: a TCP connect, or a GET over it.
+//! One active health check: a TCP connect, or a GET over it, with TLS where the service has it.
 //!
 //! A check uses a connection of its own and measures the round trip by its connect.
 
@@ -12,14 +12,17 @@ use loadline_http1::{
     BuildError, Framing, MessageBuilder, Method, ParseError, ResponseHead, Status, lenient_status,
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use tokio_rustls::TlsConnector;
+
+use crate::tls::Dialing;
 
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
+pub(super) enum ProbeError {
     /// Not finished in the time the check allows.
     #[error("no answer in {0}")]
     Timeout(Duration),
@@ -44,24 +47,46 @@ pub enum ProbeError {
 ///
 /// # Errors
 /// [`ProbeError`] where the server does not pass.
-pub async fn probe(address: SocketAddr, check: &HealthCheck) -> Result<Duration, ProbeError> {
-    let attempt = timeout(check.timeout.to_std(), attempt(address, check));
+pub(super) async fn probe(
+    address: SocketAddr,
+    tls: Option<&Dialing>,
+    check: &HealthCheck,
+) -> Result<Duration, ProbeError> {
+    let attempt = timeout(check.timeout.to_std(), attempt(address, tls, check));
     attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))
 }
 
-async fn attempt(address: SocketAddr, check: &HealthCheck) -> Result<Duration, ProbeError> {
+async fn attempt(
+    address: SocketAddr,
+    tls: Option<&Dialing>,
+    check: &HealthCheck,
+) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     let mut stream = TcpStream::connect(address).await?;
     let round_trip = Duration::from_std(started.elapsed());
-    if let Probe::Http { path, host } = &check.probe {
-        let own = address.to_string();
-        stream.write_all(&request(path, host.as_deref().unwrap_or(&own))?).await?;
-        match status(&mut stream, check.lenient).await? {
-            200..=399 => {}
-            other => return Err(ProbeError::Status(other)),
+    match tls {
+        None => ask(&mut stream, address, check).await?,
+        Some(tls) => {
+            let (config, name) = tls.to(address.ip());
+            let mut stream = TlsConnector::from(config).connect(name, stream).await?;
+            ask(&mut stream, address, check).await?;
         }
     }
     Ok(round_trip)
+}
+
+async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    address: SocketAddr,
+    check: &HealthCheck,
+) -> Result<(), ProbeError> {
+    let Probe::Http { path, host } = &check.probe else { return Ok(()) };
+    let own = address.to_string();
+    stream.write_all(&request(path, host.as_deref().unwrap_or(&own))?).await?;
+    match status(stream, check.lenient).await? {
+        200..=399 => Ok(()),
+        other => Err(ProbeError::Status(other)),
+    }
 }
 
 fn request(path: &str, host: &str) -> Result<Vec<u8>, BuildError> {
@@ -73,7 +98,10 @@ fn request(path: &str, host: &str) -> Result<Vec<u8>, BuildError> {
     Ok(request)
 }
 
-async fn status(stream: &mut TcpStream, lenient: bool) -> Result<u16, ProbeError> {
+async fn status<S>(stream: &mut S, lenient: bool) -> Result<u16, ProbeError>
+where
+    S: AsyncRead + Unpin,
+{
     let mut head = ResponseHead::default();
     let mut bytes = Vec::with_capacity(1024);
     loop {
@@ -135,33 +163,39 @@ mod tests {
         for status in ["200 OK", "302 Found"] {
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").leak();
             let address = answering(answer.as_bytes()).await;
-            assert!(probe(address, &check(http(), false)).await.is_ok(), "{status}");
+            assert!(probe(address, None, &check(http(), false)).await.is_ok(), "{status}");
         }
         let address = answering(b"HTTP/1.1 503 Busy\r\n\r\n").await;
-        let failed = probe(address, &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, None, &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "answered 503");
         let address = answering(b"SSH-2.0-OpenSSH\r\n").await;
-        assert!(matches!(probe(address, &check(http(), false)).await, Err(ProbeError::Answer(_))));
+        assert!(matches!(
+            probe(address, None, &check(http(), false)).await,
+            Err(ProbeError::Answer(_))
+        ));
     }
 
     #[tokio::test]
     async fn the_tutorials_server_passes_only_where_the_check_is_lenient() {
         const TUTORIAL: &[u8] = b"HTTP/1.0 200 OK\r\nServer: BaseHTTP/0.3 Python/2.7.13\r\n";
         let address = answering(TUTORIAL).await;
-        assert!(matches!(probe(address, &check(http(), false)).await, Err(ProbeError::Closed)));
+        assert!(matches!(
+            probe(address, None, &check(http(), false)).await,
+            Err(ProbeError::Closed)
+        ));
         let address = answering(TUTORIAL).await;
-        assert!(probe(address, &check(http(), true)).await.is_ok());
+        assert!(probe(address, None, &check(http(), true)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_server_that_accepts_and_says_nothing_fails_in_time_but_passes_a_tcp_check() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let failed = probe(address, &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, None, &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "no answer in 300ms");
-        assert!(probe(address, &check(Probe::Tcp, false)).await.is_ok());
+        assert!(probe(address, None, &check(Probe::Tcp, false)).await.is_ok());
         drop(listener);
-        let refused = probe(address, &check(Probe::Tcp, false)).await;
+        let refused = probe(address, None, &check(Probe::Tcp, false)).await;
         assert!(matches!(refused, Err(ProbeError::Connection(_))));
     }
 }

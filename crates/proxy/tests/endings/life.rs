@@ -51,7 +51,7 @@ fn a_reload_moves_requests_but_no_connection() {
     let (old, new) = (echo(), Scripted::answering(OK));
     let proxy = Proxy::to(&[old.address]);
     let mut tunnel = upgraded(&proxy);
-    proxy.runtime.reload(fleet(&[new.address]));
+    proxy.runtime.reload(fleet(&[new.address])).unwrap();
     let mut kept = proxy.connect();
     // The controller hears of the reload on a thread of its own: until then the old server is
     // asked, which knows nothing but tunnels.

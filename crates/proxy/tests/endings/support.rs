@@ -99,6 +99,7 @@ pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
         timeouts: ClientTimeouts::default(),
         limits: HeadLimits::default(),
         forwarded: Forwarded::XForwarded,
+        tls: None,
     };
     let group = Group {
         name: "here".into(),

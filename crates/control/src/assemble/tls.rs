@@ -1,0 +1,124 @@
+//! TLS: which files, what is asked of the other side.
+
+use loadline_core::fleet::{
+    Certificate, ClientCheck, ListenerTls, Protocol, ServerTls, TlsTerms, TlsVersion,
+};
+
+use crate::{
+    error::Problems,
+    file,
+    place::{At, Key, Span},
+    value::{
+        either::TextOr,
+        label::{FilePath, SuiteName},
+        text::Text,
+        word::Word,
+    },
+};
+
+/// TLS towards clients, which `protocol` wants or does not.
+pub(super) fn listener(
+    entry: &At<file::Listener>,
+    protocol: Protocol,
+    problems: &mut Problems,
+) -> Option<ListenerTls> {
+    let given = entry.value.tls.at();
+    match (protocol, given) {
+        (Protocol::Https, Some(given)) => Some(towards_clients(given, problems)),
+        (Protocol::Https, None) => {
+            let message = "`https` without a certificate".to_owned();
+            let help = "add one: tls = { certificates = [\"site.pem\"] }".to_owned();
+            problems.absent(
+                &entry.value.protocol.place_or(&entry.span),
+                &entry.span,
+                message,
+                help,
+            );
+            None
+        }
+        (_, Some(given)) => {
+            let message = "`tls` on a listener in clear".to_owned();
+            let help = "say protocol = \"https\", or leave `tls` out".to_owned();
+            problems.error(&given.span, message, "never used", help);
+            None
+        }
+        (_, None) => None,
+    }
+}
+
+fn towards_clients(given: &At<file::ListenerTls>, problems: &mut Problems) -> ListenerTls {
+    let file = &given.value;
+    let certificates: Vec<Certificate> = file
+        .certificates
+        .get()
+        .into_iter()
+        .flatten()
+        .map(|at| certificate(&at.value, &at.span, problems))
+        .collect();
+    if certificates.is_empty() {
+        let message = "TLS without a certificate".to_owned();
+        let help = "add one: certificates = [\"site.pem\"]".to_owned();
+        let place = file.certificates.place_or(&given.span);
+        problems.absent(&given.span, &place, message, help);
+    }
+    if let (Some(required), None) = (file.client_required.at(), file.client_authorities.at()) {
+        let message = "`client_required` without `client_authorities`".to_owned();
+        let help = "name the file of those who sign clients' certificates".to_owned();
+        problems.error(&required.span, message, "never used", help);
+    }
+    let required = file.client_required.get().copied().unwrap_or(true);
+    let clients = file.client_authorities.get().map(|path| path.0.0.clone());
+    ListenerTls {
+        certificates,
+        clients: clients.map(|authorities| ClientCheck { authorities, required }),
+        terms: terms(&file.min_version, &file.suites),
+    }
+}
+
+/// TLS towards servers.
+pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> Option<ServerTls> {
+    let file = given.get()?;
+    let certificate = file.certificate.at().map(|at| certificate(&at.value, &at.span, problems));
+    Some(ServerTls {
+        authorities: file.authorities.get().map(|path| path.0.0.clone()),
+        verify: file.verify.get().copied().unwrap_or(true),
+        name: file.name.get().map(|name| name.0.0.clone()),
+        certificate,
+        terms: terms(&file.min_version, &file.suites),
+    })
+}
+
+fn certificate(
+    given: &TextOr<FilePath, file::Certificate>,
+    span: &Span,
+    problems: &mut Problems,
+) -> Certificate {
+    let table = match given {
+        TextOr::Text(path) => {
+            let path = path.0.clone();
+            return Certificate { chain: path.clone(), key: path, staple: None };
+        }
+        TextOr::Table(table) => table,
+    };
+    if !table.chain.given() {
+        let help = "name its file: chain = \"site.pem\"".to_owned();
+        problems.absent(span, span, "a certificate without `chain`".to_owned(), help);
+    }
+    let path = |key: &Key<Text<FilePath>>| key.get().map(|path| path.0.0.clone());
+    let chain = path(&table.chain).unwrap_or_default();
+    Certificate {
+        key: path(&table.key).unwrap_or_else(|| chain.clone()),
+        staple: path(&table.ocsp),
+        chain,
+    }
+}
+
+fn terms(
+    min_version: &Key<Text<Word<TlsVersion>>>,
+    suites: &Key<Vec<Text<SuiteName>>>,
+) -> TlsTerms {
+    TlsTerms {
+        min_version: min_version.get().map_or(TlsVersion::default(), |word| word.0.0),
+        suites: suites.get().into_iter().flatten().map(|suite| suite.0.0.clone()).collect(),
+    }
+}

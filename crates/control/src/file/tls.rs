@@ -1,0 +1,71 @@
+//! TLS in the file, towards clients and towards servers. Paths name PEM files; relative ones start
+//! at the directory the process was started in.
+
+use loadline_core::fleet::TlsVersion;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::{At, Key},
+    value::{
+        either::TextOr,
+        label::{FilePath, Host, SuiteName},
+        text::Text,
+        word::Word,
+    },
+};
+
+/// TLS towards clients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["certificates"]))]
+pub(crate) struct ListenerTls {
+    /// Files with a key and its certificate chain, or tables that name them apart. The name a
+    /// client asks for decides which is shown, the first where none fits. At least one.
+    pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
+    /// Authorities that sign clients' certificates. Clients are asked for none where absent.
+    pub(crate) client_authorities: Key<Text<FilePath>>,
+    /// Whether a client without a certificate is turned away.
+    #[schemars(extend("default" = true))]
+    pub(crate) client_required: Key<bool>,
+    /// The oldest version spoken.
+    #[schemars(extend("default" = "1.2"))]
+    pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
+    /// Cipher suites, the preferred one first; all safe ones where absent.
+    #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
+    pub(crate) suites: Key<Vec<Text<SuiteName>>>,
+}
+
+/// TLS towards servers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct ServerTls {
+    /// Authorities trusted instead of the system's.
+    pub(crate) authorities: Key<Text<FilePath>>,
+    /// Whether servers' certificates are verified. Without it anybody on the way can read along.
+    #[schemars(extend("default" = true))]
+    pub(crate) verify: Key<bool>,
+    /// The name asked for and verified. A server's address where absent.
+    pub(crate) name: Key<Text<Host>>,
+    /// What is shown to servers that ask for a certificate.
+    pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
+    /// The oldest version spoken.
+    #[schemars(extend("default" = "1.2"))]
+    pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
+    /// Cipher suites, the preferred one first; all safe ones where absent.
+    #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
+    pub(crate) suites: Key<Vec<Text<SuiteName>>>,
+}
+
+/// A certificate whose files are apart.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["chain"]))]
+pub(crate) struct Certificate {
+    /// The certificate, then the intermediate ones.
+    pub(crate) chain: Key<Text<FilePath>>,
+    /// Its key; the file of the chain where absent.
+    pub(crate) key: Key<Text<FilePath>>,
+    /// An OCSP response (DER) to staple.
+    pub(crate) ocsp: Key<Text<FilePath>>,
+}

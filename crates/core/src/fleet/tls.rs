@@ -1,0 +1,72 @@
+//! TLS as the file says it: certificates, versions, what is asked of the other side.
+//!
+//! Paths stand for PEM files; the proxy reads them, and refuses a file that it cannot use as a
+//! whole.
+
+use alloc::{string::String, vec::Vec};
+
+/// TLS towards clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerTls {
+    /// At least one; which is shown is decided by the name the client asks for. The first is for
+    /// those that ask for none, or for one that no certificate has.
+    pub certificates: Vec<Certificate>,
+    /// Whether clients show certificates; none are asked for where absent.
+    pub clients: Option<ClientCheck>,
+    /// What both sides may speak.
+    pub terms: TlsTerms,
+}
+
+/// TLS towards servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTls {
+    /// File of authorities trusted instead of the system's.
+    pub authorities: Option<String>,
+    /// Whether a server's certificate is verified at all.
+    pub verify: bool,
+    /// The name asked for and verified; the server's address as it was written where absent.
+    pub name: Option<String>,
+    /// What is shown to servers that ask.
+    pub certificate: Option<Certificate>,
+    /// What both sides may speak.
+    pub terms: TlsTerms,
+}
+
+/// A certificate and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// File of the certificate, then the intermediate ones.
+    pub chain: String,
+    /// File of its private key.
+    pub key: String,
+    /// File of an OCSP response (DER) that is stapled to it.
+    pub staple: Option<String>,
+}
+
+/// How clients' certificates are checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCheck {
+    /// File of the authorities that sign them.
+    pub authorities: String,
+    /// Whether a client without one is turned away.
+    pub required: bool,
+}
+
+/// What may be spoken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsTerms {
+    /// The oldest version.
+    pub min_version: TlsVersion,
+    /// Cipher suites by their names, in the order of preference; all safe ones where empty.
+    pub suites: Vec<String>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2 (RFC 5246).
+    #[default]
+    V12,
+    /// TLS 1.3 (RFC 8446).
+    V13,
+}

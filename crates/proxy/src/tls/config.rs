@@ -1,0 +1,241 @@
+//! From files to the configurations that TLS connections are made with.
+//!
+//! One configuration serves all workers: session tickets that one core issued are good on every
+//! other. Tickets are sealed with keys that rustls changes every six hours.
+
+use std::{fs, io, sync::Arc};
+
+use loadline_core::fleet::{
+    Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion,
+};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion,
+    client::WebPkiServerVerifier,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+
+use super::{names::ByName, unverified::Unverified};
+
+/// Why TLS cannot be configured as the file says.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not what it should be.
+    #[error("{what} `{path}`: {why}")]
+    File {
+        /// What the file was to be.
+        what: &'static str,
+        /// Where it was looked for.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key does not fit the certificate, or is of a kind that cannot sign.
+    #[error("the key `{key}` does not go with the certificate `{chain}`: {source}")]
+    Key {
+        /// File of the certificate.
+        chain: String,
+        /// File of the key.
+        key: String,
+        /// What rustls says.
+        source: rustls::Error,
+    },
+    /// A cipher suite that nobody knows.
+    #[error("there is no cipher suite `{name}`; there are {known}")]
+    Suite {
+        /// As it was written.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A name that no server can have.
+    #[error("`{name}` of the service `{service}` is no host name or address")]
+    Name {
+        /// The service.
+        service: String,
+        /// As it was written.
+        name: String,
+    },
+    /// The parts do not go together.
+    #[error("these settings do not go together: {0}")]
+    Together(rustls::Error),
+}
+
+/// The configuration of connections from clients. `protocols` are offered by ALPN.
+///
+/// # Errors
+/// See [`TlsError`].
+pub(super) fn for_clients(
+    tls: &ListenerTls,
+    protocols: &[&str],
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = provider(&tls.terms)?;
+    let keys = tls.certificates.iter().map(|it| certified(it, &provider));
+    let certificates = ByName::new(keys.collect::<Result<_, _>>()?);
+    let verifier = tls.clients.as_ref().map(|check| clients(check, &provider)).transpose()?;
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions(&tls.terms))
+        .map_err(TlsError::Together)?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(certificates));
+    config.ticketer = aws_lc_rs::Ticketer::new().map_err(TlsError::Together)?;
+    config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+/// The configuration of connections to servers.
+///
+/// # Errors
+/// See [`TlsError`].
+pub(super) fn for_servers(
+    tls: &ServerTls,
+    protocols: &[&str],
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = provider(&tls.terms)?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(versions(&tls.terms))
+        .map_err(TlsError::Together)?;
+    let builder = if tls.verify {
+        let roots = match &tls.authorities {
+            Some(path) => authorities(path)?,
+            None => system_authorities()?,
+        };
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = verifier.build().map_err(|error| TlsError::File {
+            what: "authorities",
+            path: tls.authorities.clone().unwrap_or_default(),
+            why: error.to_string(),
+        })?;
+        builder.with_webpki_verifier(verifier)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+    };
+    let mut config = match &tls.certificate {
+        None => builder.with_no_client_auth(),
+        Some(certificate) => {
+            let (chain, key) = (chain(&certificate.chain)?, key(&certificate.key)?);
+            builder.with_client_auth_cert(chain, key).map_err(|source| TlsError::Key {
+                chain: certificate.chain.clone(),
+                key: certificate.key.clone(),
+                source,
+            })?
+        }
+    };
+    config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+fn provider(terms: &TlsTerms) -> Result<Arc<CryptoProvider>, TlsError> {
+    let mut provider = aws_lc_rs::default_provider();
+    if !terms.suites.is_empty() {
+        let all = provider.cipher_suites;
+        let named = |name: &String| {
+            let found = all.iter().find(|suite| format!("{:?}", suite.suite()) == *name);
+            found.copied().ok_or_else(|| TlsError::Suite {
+                name: name.clone(),
+                known: all
+                    .iter()
+                    .map(|it| format!("{:?}", it.suite()))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+        };
+        provider.cipher_suites = terms.suites.iter().map(named).collect::<Result<_, _>>()?;
+    }
+    Ok(Arc::new(provider))
+}
+
+fn versions(terms: &TlsTerms) -> &'static [&'static SupportedProtocolVersion] {
+    static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+    match terms.min_version {
+        TlsVersion::V12 => &BOTH,
+        TlsVersion::V13 => &BOTH[..1],
+    }
+}
+
+fn certified(files: &Certificate, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let (chain, key) = (chain(&files.chain)?, key(&files.key)?);
+    let certified = CertifiedKey::from_der(chain, key, provider);
+    let mut certified = certified.map_err(|source| TlsError::Key {
+        chain: files.chain.clone(),
+        key: files.key.clone(),
+        source,
+    })?;
+    certified.ocsp = files
+        .staple
+        .as_ref()
+        .map(|path| fs::read(path).map_err(|error| unreadable("OCSP response", path, &error)))
+        .transpose()?;
+    Ok(certified)
+}
+
+fn clients(
+    check: &ClientCheck,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let roots = Arc::new(authorities(&check.authorities)?);
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+    let builder = if check.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|error| TlsError::File {
+        what: "authorities",
+        path: check.authorities.clone(),
+        why: error.to_string(),
+    })
+}
+
+fn chain(path: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let what = "certificate";
+    let file = fs::read(path).map_err(|error| unreadable(what, path, &error))?;
+    let wrong = |why: String| TlsError::File { what, path: path.to_owned(), why };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file).collect();
+    let chain = chain.map_err(|error| wrong(error.to_string()))?;
+    if chain.is_empty() {
+        return Err(wrong("holds no `-----BEGIN CERTIFICATE-----`".to_owned()));
+    }
+    Ok(chain)
+}
+
+fn key(path: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let file = fs::read(path).map_err(|error| unreadable("key", path, &error))?;
+    // The parser's own words may quote the file, which is secret.
+    PrivateKeyDer::from_pem_slice(&file).map_err(|_| TlsError::File {
+        what: "key",
+        path: path.to_owned(),
+        why: "holds no private key in PEM, unencrypted".to_owned(),
+    })
+}
+
+fn authorities(path: &str) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(path)? {
+        roots.add(certificate).map_err(|error| TlsError::File {
+            what: "authorities",
+            path: path.to_owned(),
+            why: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+fn system_authorities() -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(TlsError::File {
+            what: "authorities",
+            path: "/etc/ssl/certs".to_owned(),
+            why: "the system trusts nobody; install ca-certificates or name a file".to_owned(),
+        });
+    }
+    Ok(roots)
+}
+
+fn unreadable(what: &'static str, path: &str, error: &io::Error) -> TlsError {
+    TlsError::File { what, path: path.to_owned(), why: error.to_string() }
+}

@@ -1,0 +1,80 @@
+//! The TLS configurations of a fleet, loaded from its files.
+//!
+//! They are loaded as a whole, before any of them is put in force: a file that cannot be used
+//! refuses a start or a reload, and changes nothing.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use loadline_core::fleet::{Fleet, Service};
+use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
+
+use super::config::{TlsError, for_clients, for_servers};
+
+/// What TLS connections of a fleet are made with.
+#[derive(Debug, Default)]
+pub struct Keys {
+    /// By the address a listener is bound to.
+    listeners: BTreeMap<SocketAddr, Arc<ServerConfig>>,
+    /// By the name of a service.
+    services: BTreeMap<String, Dialing>,
+}
+
+/// How connections to the servers of a service are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialing {
+    config: Arc<ClientConfig>,
+    name: Option<ServerName<'static>>,
+}
+
+impl Keys {
+    /// Reads every file that the fleet names.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; the first that is found.
+    pub fn load(fleet: &Fleet) -> Result<Self, TlsError> {
+        let mut keys = Self::default();
+        for listener in &fleet.listeners {
+            if let Some(tls) = &listener.tls {
+                keys.listeners.insert(listener.bind, for_clients(tls, &["http/1.1"])?);
+            }
+        }
+        for service in &fleet.services {
+            if let Some(dialing) = Dialing::of(service)? {
+                keys.services.insert(service.name.clone(), dialing);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// For connections that come in at `bind`; none where they are in clear.
+    pub(crate) fn listener(&self, bind: SocketAddr) -> Option<Arc<ServerConfig>> {
+        self.listeners.get(&bind).cloned()
+    }
+
+    /// For connections to the servers of a service; none where they are in clear.
+    pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
+        self.services.get(name).cloned()
+    }
+}
+
+impl Dialing {
+    fn of(service: &Service) -> Result<Option<Self>, TlsError> {
+        let Some(tls) = &service.tls else { return Ok(None) };
+        let named = |name: &String| {
+            ServerName::try_from(name.clone())
+                .map_err(|_| TlsError::Name { service: service.name.clone(), name: name.clone() })
+        };
+        let name = tls.name.as_ref().map(named).transpose()?;
+        Ok(Some(Self { config: for_servers(tls, &["http/1.1"])?, name }))
+    }
+
+    /// The configuration, and the name that the server at `address` has to prove.
+    pub(crate) fn to(&self, address: IpAddr) -> (Arc<ClientConfig>, ServerName<'static>) {
+        let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(address.into()));
+        (self.config.clone(), name)
+    }
+}

@@ -1,0 +1,12 @@
+//! TLS: connections, and the configurations they are made with.
+
+mod config;
+mod keys;
+mod names;
+mod stream;
+mod unverified;
+
+pub use config::TlsError;
+pub(crate) use keys::Dialing;
+pub use keys::Keys;
+pub(crate) use stream::Tls;

@@ -1,0 +1,205 @@
+//! TLS over a socket, seen from above as the socket itself.
+//!
+//! rustls keeps the state and does no I/O. Reading pulls records from the socket until one has
+//! payload; writing seals what it is given and returns only when all of it is with the kernel, so
+//! that nobody above has to flush. A handshake goes on inside whichever of the two is called.
+
+use std::{
+    io::{self, ErrorKind, IoSlice, Read, Write},
+    mem,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection,
+    pki_types::ServerName,
+};
+
+use crate::socket::Io;
+
+/// One side of a TLS connection.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    connection: Connection,
+    /// Payload that is sealed and not yet reported as written.
+    owed: usize,
+}
+
+impl Tls {
+    /// The side of a server that waits for a client's hello.
+    ///
+    /// # Errors
+    /// What rustls finds wrong with the configuration.
+    pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Box<Self>, rustls::Error> {
+        let connection = Connection::Server(ServerConnection::new(config)?);
+        Ok(Box::new(Self { connection, owed: 0 }))
+    }
+
+    /// The side of a client that asks for `name`.
+    ///
+    /// # Errors
+    /// What rustls finds wrong with the configuration.
+    pub(crate) fn client(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Box<Self>, rustls::Error> {
+        let connection = Connection::Client(ClientConnection::new(config, name)?);
+        Ok(Box::new(Self { connection, owed: 0 }))
+    }
+
+    /// Ready when both sides have agreed and everything of ours has gone out.
+    pub(crate) fn poll_handshake(
+        &mut self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.poll_flush(io, cx))?;
+            if !self.connection.is_handshaking() {
+                return Poll::Ready(Ok(()));
+            }
+            if ready!(self.poll_take(io, cx))? == 0 {
+                return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// Reads payload; 0 where the peer said that no more comes. A stream that just ends is an
+    /// error: somebody may have cut it.
+    pub(crate) fn poll_read(
+        &mut self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.connection.reader().read(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+            // Part of a handshake or an alert may have to go before more can come.
+            if let Poll::Ready(Err(error)) = self.poll_flush(io, cx) {
+                return Poll::Ready(Err(error));
+            }
+            ready!(self.poll_take(io, cx))?;
+        }
+    }
+
+    /// Writes two pieces, one behind the other. Once this has been pending, the next call must
+    /// begin with the same bytes: some of them are on their way.
+    pub(crate) fn poll_write(
+        &mut self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+    ) -> Poll<io::Result<usize>> {
+        if self.owed == 0 {
+            ready!(self.poll_handshake(io, cx))?;
+            self.owed = self.connection.writer().write_vectored(&pieces.map(IoSlice::new))?;
+        }
+        ready!(self.poll_flush(io, cx))?;
+        Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
+    /// Whether the peer has sent neither payload nor the end. New session tickets are neither.
+    pub(crate) fn is_quiet(&mut self, io: &mut Io) -> bool {
+        loop {
+            match self.connection.read_tls(&mut Now(io)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Ok(1..) => {}
+                _ => return false,
+            }
+            match self.connection.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() > 0 => return false,
+                Ok(state) if state.peer_has_closed() => return false,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Says that no more comes, if the kernel takes that at once.
+    pub(crate) fn close(&mut self, io: &mut Io) {
+        self.connection.send_close_notify();
+        // Where it does not go out the peer sees a cut, which it has to expect at any time.
+        let _ = self.connection.write_tls(&mut Now(io));
+    }
+
+    /// Takes records from the socket and opens them; 0 at the end of the stream.
+    fn poll_take(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let count = match self.connection.read_tls(&mut Wire { io, cx }) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+            taken => taken?,
+        };
+        if let Err(error) = self.connection.process_new_packets() {
+            // The alert that says why, for the peer's log.
+            let _ = self.connection.write_tls(&mut Wire { io, cx });
+            return Poll::Ready(Err(io::Error::new(ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Wire { io, cx }) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+                Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                written => written?,
+            };
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A socket in the shape rustls wants: what has to wait would block, and the task is woken.
+struct Wire<'a, 'b> {
+    io: &'a mut Io,
+    cx: &'a mut Context<'b>,
+}
+
+impl Read for Wire<'_, '_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        blocking(self.io.poll_read(self.cx, into))
+    }
+}
+
+impl Write for Wire<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        blocking(self.io.poll_write(self.cx, bytes))
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        blocking(self.io.poll_write_vectored(self.cx, pieces))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// As [`Wire`], for one look that wakes nobody later.
+struct Now<'a>(&'a mut Io);
+
+impl Read for Now<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(into)
+    }
+}
+
+impl Write for Now<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn blocking<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
+    match poll {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+    }
+}

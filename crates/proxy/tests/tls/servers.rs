@@ -1,0 +1,99 @@
+//! TLS towards servers.
+
+use std::{net::TcpStream, sync::Arc};
+
+use loadline_core::{
+    fleet::{Fleet, HealthCheck, Probe, ServerTls, TlsTerms},
+    time::Duration,
+};
+use rustls::ServerConfig;
+
+use crate::{
+    authority::{Authority, read},
+    support::{ask, echo, fleet, start},
+};
+
+/// A server with a certificate for this name, and the TLS that fits it.
+fn secured(authority: &Authority, name: &str) -> (Fleet, ServerTls) {
+    let (chain, key) = read(&authority.sign(&[name]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let fleet = fleet(echo(Some(Arc::new(config.unwrap()))), None);
+    let tls = ServerTls {
+        authorities: Some(authority.file()),
+        verify: true,
+        name: Some(name.to_owned()),
+        certificate: None,
+        terms: TlsTerms::default(),
+    };
+    (fleet, tls)
+}
+
+fn status(mut fleet: Fleet, tls: ServerTls) -> String {
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let mut client = TcpStream::connect(address).unwrap();
+    let answer = ask(&mut client, b"hello").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    answer[9..12].to_owned()
+}
+
+#[test]
+fn a_server_is_verified_by_name_and_connections_to_it_are_kept() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let mut client = TcpStream::connect(address).unwrap();
+    let body: Vec<u8> = (0..500_000_u32).map(|n| b'a' + (n % 19) as u8).collect();
+    for _ in 0..3 {
+        let answer = ask(&mut client, &body).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{}", &answer[..60]);
+        assert!(answer.as_bytes().ends_with(&body));
+    }
+}
+
+#[test]
+fn a_server_that_cannot_prove_its_name_gets_no_request() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "server.test");
+    let impostor = ServerTls { name: Some("bank.test".to_owned()), ..tls.clone() };
+    assert_eq!(status(fleet.clone(), impostor), "502");
+    let other = Authority::new();
+    let stranger = ServerTls { authorities: Some(other.file()), ..tls.clone() };
+    assert_eq!(status(fleet.clone(), stranger), "502");
+    let unverified = ServerTls { verify: false, name: None, ..tls };
+    assert_eq!(status(fleet, unverified), "200");
+}
+
+#[test]
+fn a_server_with_an_address_in_its_certificate_needs_no_name() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "127.0.0.1");
+    assert_eq!(status(fleet, ServerTls { name: None, ..tls }), "200");
+}
+
+#[test]
+fn health_checks_speak_tls_as_the_traffic_does() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    let second = Duration::from_secs(1);
+    fleet.services[0].health = Some(HealthCheck {
+        probe: Probe::Http { path: "/".into(), host: None },
+        interval: Duration::from_millis(20),
+        fast_interval: Duration::from_millis(20),
+        timeout: second,
+        rise: 1,
+        fall: 1,
+        lenient: false,
+    });
+    let impostor = ServerTls { name: Some("bank.test".to_owned()), ..tls.clone() };
+    let down = (0..1_000).any(|_| status(fleet.clone(), impostor.clone()) == "503");
+    assert!(down, "checks never find out what a request does");
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < 5 * std::time::Duration::from_millis(20) {
+        let answer = ask(&mut TcpStream::connect(address).unwrap(), b"").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}

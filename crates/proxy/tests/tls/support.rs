@@ -1,0 +1,129 @@
+//! A proxy, servers behind it and clients before it.
+
+use std::{
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread, time,
+};
+
+use loadline_core::{
+    fleet::{
+        Capacity, Certificate, ClientTimeouts, Edge, Fleet, Forwarded, Group, HeadLimits, Listener,
+        ListenerTls, Protocol, Server, Service, TlsTerms,
+    },
+    time::Duration,
+    units::Ratio,
+};
+use loadline_proxy::runtime::Runtime;
+use rustls::{
+    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
+    pki_types::ServerName,
+};
+
+/// A fleet of one listener and one server.
+pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
+    let edge = Edge {
+        region: "here".into(),
+        threads: 1,
+        access_log: None,
+        drain_timeout: Duration::from_secs(1),
+    };
+    let listener = Listener {
+        bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+        protocol: if tls.is_some() { Protocol::Https } else { Protocol::Http },
+        service: 0,
+        max_connections: 1_000,
+        timeouts: ClientTimeouts::default(),
+        limits: HeadLimits::default(),
+        forwarded: Forwarded::XForwarded,
+        tls,
+    };
+    let capacity = Capacity::default();
+    let server = Server { address: server, weight: 1, capacity, max_connections: 1_000 };
+    let group = Group {
+        name: "here".into(),
+        region: "here".into(),
+        rtt: Some(Duration::ZERO),
+        capacity: Capacity::default(),
+        scaler: Ratio::ONE,
+        servers: vec![server],
+    };
+    let service = Service { groups: vec![group], ..Service::named("web") };
+    Fleet { edge, listeners: vec![listener], services: vec![service] }
+}
+
+/// A listener's TLS with these certificates.
+pub(crate) fn with(certificates: Vec<Certificate>) -> Option<ListenerTls> {
+    Some(ListenerTls { certificates, clients: None, terms: TlsTerms::default() })
+}
+
+pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {
+    let runtime = Runtime::start(fleet).unwrap();
+    let address = runtime.local_addrs()[0];
+    (runtime, address)
+}
+
+/// A server that answers each request with the request itself, over TLS where it has a
+/// configuration. It ends with the test process.
+pub(crate) fn echo(tls: Option<Arc<ServerConfig>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, tls) = (stream.unwrap(), tls.clone());
+            thread::spawn(move || match tls {
+                None => serve(stream),
+                Some(config) => {
+                    serve(StreamOwned::new(ServerConnection::new(config).unwrap(), stream));
+                }
+            });
+        }
+    });
+    address
+}
+
+fn serve(mut stream: impl Read + Write) {
+    while let Ok(request) = message(&mut stream) {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.len());
+        if stream.write_all(&[head.into_bytes(), request].concat()).is_err() {
+            return;
+        }
+    }
+}
+
+/// A whole message with a Content-Length, or without a body.
+pub(crate) fn message(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        bytes.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    stream.read_exact(&mut body)?;
+    bytes.extend(body);
+    Ok(bytes)
+}
+
+/// A client's connection that asked for `name`.
+pub(crate) fn connect(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    name: &str,
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let tcp = TcpStream::connect(address).unwrap();
+    tcp.set_read_timeout(Some(time::Duration::from_secs(10))).unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    StreamOwned::new(ClientConnection::new(config.clone(), name).unwrap(), tcp)
+}
+
+/// Sends a request with this body and gives the whole answer.
+pub(crate) fn ask(stream: &mut (impl Read + Write), body: &[u8]) -> io::Result<String> {
+    let length = body.len();
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    message(stream).map(|answer| String::from_utf8_lossy(&answer).into_owned())
+}
