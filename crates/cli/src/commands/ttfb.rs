@@ -59,8 +59,6 @@ pub(crate) struct Args {
     /// The method
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
-    #[command(flatten)]
-    switches: Switches,
     /// Draw the first 500 requests into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -73,6 +71,8 @@ pub(crate) struct Args {
     /// No progress on the standard error
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    switches: Switches,
 }
 
 impl Args {
