@@ -1,233 +1,128 @@
 //! `loadline bench`: put load on a service and measure it.
+//!
+//! The command line becomes a plan ([`args`]), the plan a record, and the record a page or another
+//! form ([`formats`]). With an objective the exit code says whether it was met.
 
+mod args;
 mod display;
+mod formats;
 mod page;
+mod request;
+mod transport;
+mod usage;
 
 use std::{
+    fs::File,
     io::{self, Write as _},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
-use loadline_core::{
-    record::{Arrivals, Document, LoadRecord, Record},
-    time::Duration,
-    units::Rate,
-};
-use loadline_load::{LoadError, LoadPlan, Pattern, Target, Timetable, Until};
+use loadline_core::record::LoadRecord;
+use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 
+use super::watch;
+pub(crate) use args::Args;
+use args::OutputArgs;
 use display::Display;
-
-/// Put load on a service and measure it
-///
-/// Closed loop (--users): each user sends its next request after the answer to the last, as siege
-/// does. Open loop (--rate): requests go at planned instants whatever the answers do, as with
-/// httperf; response times count from the planned instant, so a stall shows in full.
-#[derive(clap::Args)]
-#[command(
-    after_help = AFTER_HELP,
-    group = clap::ArgGroup::new("load").required(true).args(["users", "rate"]),
-    group = clap::ArgGroup::new("end").args(["requests", "duration"]),
-)]
-pub(crate) struct Args {
-    /// Where requests go; `http://` may be left out
-    url: Target,
-    /// Closed loop: so many users at a time
-    #[arg(short = 'c', long, value_name = "N")]
-    users: Option<u32>,
-    /// Open loop: so many requests per second, `10` or `10/s` or `30/m`
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    rate: Option<Rate>,
-    /// So many requests: of each user with --users, in all with --rate
-    #[arg(short = 'n', long, value_name = "N")]
-    requests: Option<u64>,
-    /// For so long, then wait for what is under way [10s where --requests is not given]
-    #[arg(short = 'd', long, value_name = "TIME")]
-    duration: Option<Duration>,
-    /// How the planned instants of an open loop lie
-    #[arg(long, value_enum, default_value = "constant", conflicts_with = "users")]
-    arrivals: Kind,
-    /// Which of the random plans; the same seed gives the same plan
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "users")]
-    seed: u64,
-    /// Open loop: drop, and count as dropped, what is due while so many are under way
-    #[arg(long, value_name = "N", conflicts_with = "users")]
-    max_in_flight: Option<u32>,
-    /// How long one request may take, connecting included; 30s is siege's default too
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    timeout: Duration,
-    /// A new connection for every request, as siege and httperf do
-    #[arg(long)]
-    no_keepalive: bool,
-    /// A header of the request; repeat for more
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
-    /// The method [GET, with --body POST]
-    #[arg(short = 'X', long)]
-    method: Option<String>,
-    /// The body of each request; @FILE takes it from a file
-    #[arg(long, value_name = "TEXT|@FILE")]
-    body: Option<String>,
-    /// Count answers by the value of this header, for example which server answered
-    #[arg(long, value_name = "HEADER")]
-    count_by: Option<String>,
-    /// Print the record as JSON
-    #[arg(long)]
-    json: bool,
-    /// No progress on the standard error
-    #[arg(short, long)]
-    quiet: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    /// At even distances
-    Constant,
-    /// Independent of each other, as many users are
-    Poisson,
-}
-
-impl Args {
-    fn plan(&self) -> anyhow::Result<LoadPlan> {
-        let mut plan = LoadPlan::new(self.url.clone(), self.pattern());
-        plan.timeout = self.timeout;
-        plan.keepalive = !self.no_keepalive;
-        plan.headers.clone_from(&self.headers);
-        plan.count_by.clone_from(&self.count_by);
-        if let Some(body) = &self.body {
-            plan.body = read_body(body)?;
-            "POST".clone_into(&mut plan.method);
-        }
-        if let Some(method) = &self.method {
-            plan.method.clone_from(method);
-        }
-        Ok(plan)
-    }
-
-    fn pattern(&self) -> Pattern {
-        let until = match self.requests {
-            Some(requests) => Until::Requests(requests),
-            None => Until::Elapsed(self.duration.unwrap_or(DEFAULT_DURATION)),
-        };
-        let arrivals = match self.arrivals {
-            Kind::Constant => Arrivals::Constant,
-            Kind::Poisson => Arrivals::Poisson,
-        };
-        match self.rate {
-            Some(rate) => Pattern::Open {
-                timetable: Timetable::steady(rate, arrivals, self.seed),
-                until,
-                max_in_flight: self.max_in_flight,
-            },
-            None => Pattern::Closed {
-                users: self.users.unwrap_or_default(),
-                think: Duration::ZERO,
-                until,
-            },
-        }
-    }
-}
+use formats::Format;
+pub(crate) use request::RequestArgs;
+pub(crate) use transport::TransportArgs;
+pub(crate) use usage::UsageError;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let measured = args.plan().and_then(|plan| Ok((measure(args, &plan)?, plan)));
-    let (measured, plan) = match measured {
-        Ok(both) => both,
+    let measured = args.plan().map_err(Into::into).and_then(|plan| measure(&args.output, &plan));
+    let record = match measured {
+        Ok(record) => record,
         Err(error) => {
             let code = super::report_error(&error);
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
-    let text = if args.json { json(measured)? } else { page::write(&plan, &measured) };
+    let format = if args.output.json { Format::Json } else { args.output.format };
+    let mut text = format.write(&record)?;
+    if let (Format::Text, Some(resources)) = (format, &record.resources) {
+        text += "\n";
+        text += &watch::write_page(resources);
+    }
     io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
-    Ok(ExitCode::SUCCESS)
+    if format != Format::Text {
+        warn_of_faults(&record);
+    }
+    Ok(exit_code(&record))
 }
 
-fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
-    if let Err(error) = loadline_load::raise_descriptor_limit() {
-        tracing::warn!("the limit of open descriptors stays as it is: {error}");
+fn measure(output: &OutputArgs, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
+    // Opened first: an hour's run should not end in a file that cannot be written.
+    let mut file = output.output.as_deref().map(open).transpose()?;
+    if !output.quiet {
+        notify(plan);
     }
-    let display = Display::new(args.quiet);
+    let display = Display::new(output.quiet);
     let stop = async {
         if let Err(error) = tokio::signal::ctrl_c().await {
             tracing::warn!("an interrupt will end the run without figures: {error}");
             std::future::pending::<()>().await;
         }
     };
+    let watcher = output
+        .watch
+        .as_ref()
+        .map(|subjects| watch::beside(&plan.targets[0].0.to_string(), subjects, &output.net_limit));
+    let watcher = watcher.transpose()?;
     let run = loadline_load::measure(plan, |progress| display.show(progress), stop);
     let measured = loadline_load::runtime()?.block_on(run);
     display.clear();
-    Ok(measured?)
+    let mut record = measured?;
+    record.resources = watcher.map(|watcher| watch::judged(watcher, &record));
+    record.objective = output.slo.as_ref().map(|objective| objective.judge(&record));
+    if let Some(file) = &mut file {
+        let document = formats::json(&record)?;
+        let written = file.set_len(0).and_then(|()| file.write_all(document.as_bytes()));
+        written.context("cannot write the record")?;
+    }
+    Ok(record)
+}
+
+/// Says before a run what may keep it from being carried out.
+#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
+fn notify(plan: &LoadPlan) {
+    for notice in loadline_load::preflight(plan) {
+        eprintln!("loadline: {notice}");
+    }
+}
+
+/// The file of the record, which keeps what it holds until the run is over.
+fn open(path: &std::path::Path) -> anyhow::Result<File> {
+    let opened = File::options().write(true).create(true).truncate(false).open(path);
+    opened.with_context(|| format!("cannot write the record to `{}`", path.display()))
+}
+
+/// Says on the standard error why a run is not to be believed; the page says it itself.
+#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
+fn warn_of_faults(record: &LoadRecord) {
+    for fault in &record.generator.faults {
+        eprintln!("loadline: the run is invalid: {}; {}", fault.what, fault.advice);
+    }
+}
+
+/// An invalid run is judged by nothing, so that it comes before a breached objective.
+fn exit_code(record: &LoadRecord) -> ExitCode {
+    match &record.objective {
+        Some(_) if !record.is_valid() => ExitCode::from(EXIT_INVALID),
+        Some(objective) if !objective.is_met() => ExitCode::from(EXIT_BREACHED),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LoadError::Plan(_)))
-        || error.downcast_ref::<BodyError>().is_some()
+        || matches!(error.downcast_ref(), Some(WatchError::NoProcess { .. }))
+        || error.downcast_ref::<UsageError>().is_some()
 }
 
-/// The record, with what it follows from and what follows from it.
-fn json(measured: LoadRecord) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(&Document::new(Record::Load(measured)))? + "\n")
-}
+/// The objective was not met; as k6 has it.
+const EXIT_BREACHED: u8 = 99;
 
-/// A rate as httperf takes it, a bare number per second, or with its unit.
-fn rate(text: &str) -> Result<Rate, loadline_core::units::UnitError> {
-    let text = text.trim();
-    if text.contains('/') { text.parse() } else { format!("{text}/s").parse() }
-}
-
-fn header(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once(':').ok_or("write it like 'Accept: text/html'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read the body from `{path}`")]
-struct BodyError {
-    path: String,
-    source: io::Error,
-}
-
-fn read_body(text: &str) -> Result<Vec<u8>, BodyError> {
-    match text.strip_prefix('@') {
-        Some(path) => {
-            std::fs::read(path).map_err(|source| BodyError { path: path.to_owned(), source })
-        }
-        None => Ok(text.as_bytes().to_vec()),
-    }
-}
-
-/// As wrk has it: long enough to see something, short enough to wait for.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
-const AFTER_HELP: &str = "\
-Examples:
-  loadline bench http://127.0.0.1:8080/ --users 4 --requests 20    siege -c 4 -r 20
-  loadline bench http://127.0.0.1:8080/ --rate 10 --requests 500   httperf --rate 10 --num-conns 500
-  loadline bench 127.0.0.1:8080 --rate 200 --duration 60s --arrivals poisson
-  loadline bench 127.0.0.1:8080 --users 64 --json --count-by x-served-by
-
-Every request ends in one class: ok (1xx to 3xx), 4xx, 5xx, connect refused, connect timeout,
-timeout, reset (ended before the answer was whole), bad answer (not HTTP), dropped (by the
-generator), cut off (by an interrupt). A run with --duration waits for the answers under way at
-its end, at most --timeout. An interrupt (Ctrl-C) ends it and prints what there is.
-
-Exit codes: 0 ran, every planned request accounted for; 1 wrong usage; 2 could not run at all.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_needs_no_unit() {
-        assert_eq!(rate("10"), Ok(Rate::per_sec(10)));
-        assert_eq!(rate("0.5"), Ok(Rate::milli_per_sec(500)));
-        assert_eq!(rate("30/m"), Ok(Rate::milli_per_sec(500)));
-        assert!(rate("fast").unwrap_err().to_string().contains("100/s"));
-    }
-
-    #[test]
-    fn a_header_needs_its_colon() {
-        assert_eq!(header("A: b:c"), Ok(("A".to_owned(), "b:c".to_owned())));
-        assert!(header("A").is_err());
-    }
-}
+/// The generator was the bottleneck: there is no verdict on the objective.
+const EXIT_INVALID: u8 = 98;

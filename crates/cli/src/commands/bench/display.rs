@@ -6,7 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use loadline_core::time::Duration;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::Progress;
 use loadline_report::millis;
 
@@ -24,7 +24,7 @@ impl Display {
             (true, _) => Self::Nothing,
             (false, false) => Self::Lines(Cell::new(LINE_EVERY)),
             (false, true) => {
-                let style = ProgressStyle::with_template("{bar:12} {wide_msg}")
+                let style = ProgressStyle::with_template("{bar:12} {percent:>3} % {wide_msg}")
                     .expect("the template is a constant that parses");
                 Self::Bar(ProgressBar::new(STEPS).with_style(style))
             }
@@ -56,15 +56,20 @@ impl Display {
 }
 
 fn line(progress: &Progress) -> String {
-    format!(
-        "{:.1} s, {:.0}/s ok, {} in flight, p50 {}, p99 {}, {} errors",
-        progress.elapsed.as_secs_f64(),
-        progress.rate.as_per_sec_f64(),
-        progress.in_flight,
-        millis(progress.p50),
-        millis(progress.p99),
-        progress.outcomes.failed(),
-    )
+    let times = if progress.rate == Rate::default() {
+        // A time of zero would look like a fast server where there was no answer at all.
+        "no answer ok".to_owned()
+    } else {
+        let rate = progress.rate.as_per_sec_f64();
+        let (p50, p99) = (millis(progress.p50), millis(progress.p99));
+        format!("{rate:.0}/s ok, p50 {p50}, p99 {p99}")
+    };
+    let errors = match progress.outcomes.failed() {
+        1 => "1 error".to_owned(),
+        count => format!("{count} errors"),
+    };
+    let elapsed = progress.elapsed.as_secs_f64();
+    format!("{elapsed:.1} s, {times}, {} in flight, {errors}", progress.in_flight)
 }
 
 const STEPS: u64 = 1_000;
@@ -75,7 +80,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{record::Outcomes, units::Rate};
+    use loadline_core::record::Outcomes;
 
     #[test]
     fn a_line_says_how_the_run_stands() {
@@ -89,7 +94,9 @@ mod tests {
             p50: Duration::from_micros(38_400),
             p99: Duration::from_millis(371),
         };
-        let expected = "2.5 s, 199/s ok, 8 in flight, p50 38.4 ms, p99 371 ms, 2 errors";
+        let expected = "2.5 s, 199/s ok, p50 38.4 ms, p99 371 ms, 8 in flight, 2 errors";
         assert_eq!(line(&progress), expected);
+        let hung = Progress { rate: Rate::default(), p50: Duration::ZERO, ..progress };
+        assert_eq!(line(&hung), "2.5 s, no answer ok, 8 in flight, 2 errors");
     }
 }

@@ -1,40 +1,76 @@
-//! The result of a run as a page for a terminal of 80 columns.
+//! The result of a run as a page for a terminal: 80 columns, 45 lines at most.
 
-use std::fmt::Write as _;
+mod timeline;
+mod verdict;
+
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use loadline_core::{
     record::{Arrivals, Latency, LoadModel, LoadRecord},
-    units::{Bytes, Ratio},
+    units::{Bytes, Rate, Ratio},
 };
-use loadline_load::{LoadPlan, bars};
+use loadline_load::bars;
 use loadline_report::{millis, percent};
 
-/// The page, with its line ends.
-pub(super) fn write(plan: &LoadPlan, record: &LoadRecord) -> String {
-    let mut page = format!("{}\n{}\n", record.target, pattern(plan, record));
+/// The page, with its line ends. The rows in time and the bars of the response times stand in it
+/// where they have room.
+pub(super) fn write(record: &LoadRecord) -> String {
+    let mut page = String::new();
+    wrapped(&mut page, "", &record.target);
+    line(&mut page, format_args!("{}", pattern(record)));
     if record.interrupted {
         page += "interrupted: only what was due until then is counted\n";
     }
     outcomes(&mut page, record);
     latencies(&mut page, record);
     rates(&mut page, record);
-    spread(&mut page, record);
-    page
+    let mut end = String::new();
+    end.push('\n');
+    verdict::objective(&mut end, record);
+    verdict::validity(&mut end, record);
+    let mut room = HEIGHT.saturating_sub(page.lines().count() + end.lines().count());
+    let [mut rows, mut bars] = [String::new(), String::new()];
+    timeline::write(&mut rows, record);
+    spread(&mut bars, record);
+    for part in [&mut rows, &mut bars] {
+        match room.checked_sub(part.lines().count()) {
+            Some(left) => room = left,
+            None => part.clear(),
+        }
+    }
+    page + &bars + &rows + &end
 }
 
-fn pattern(plan: &LoadPlan, record: &LoadRecord) -> String {
+fn pattern(record: &LoadRecord) -> String {
     let pattern = match &record.model {
-        LoadModel::Closed { users: 1, .. } => "closed loop, 1 user".to_owned(),
-        LoadModel::Closed { users, .. } => format!("closed loop, {users} users"),
-        LoadModel::Open { rate, arrivals, seed, .. } => match arrivals {
-            Arrivals::Constant => format!("open loop, {rate} at even distances"),
-            Arrivals::Listed => format!("open loop, {rate} listed"),
-            Arrivals::Uniform => format!("open loop, {rate} uniform, seed {seed}"),
-            Arrivals::Poisson => format!("open loop, {rate} Poisson, seed {seed}"),
-        },
+        LoadModel::Closed { users: 1, think } => format!("closed loop, 1 user{}", pause(*think)),
+        LoadModel::Closed { users, think } => {
+            format!("closed loop, {users} users{}", pause(*think))
+        }
+        LoadModel::Open { rate, arrivals, seed, stages } => {
+            let arrivals = match arrivals {
+                Arrivals::Constant => "at even distances".to_owned(),
+                Arrivals::Listed => "as listed".to_owned(),
+                Arrivals::Uniform => format!("uniform, seed {seed}"),
+                Arrivals::Poisson => format!("Poisson, seed {seed}"),
+            };
+            match stages.len() {
+                0 => format!("open loop, {rate} {arrivals}"),
+                1 => format!("open loop, 1 stage, {rate} in the mean, {arrivals}"),
+                count => format!("open loop, {count} stages, {rate} in the mean, {arrivals}"),
+            }
+        }
     };
-    let connections = if plan.keepalive { "kept connections" } else { "a connection each" };
-    format!("{pattern}, {connections}, {:.2} s", record.elapsed.as_secs_f64())
+    let elapsed = record.elapsed.as_secs_f64();
+    format!("{pattern}, {}, {elapsed:.2} s", record.protocol)
+}
+
+fn pause(think: loadline_core::time::Duration) -> String {
+    if think == loadline_core::time::Duration::ZERO {
+        String::new()
+    } else {
+        format!(" thinking {think}")
+    }
 }
 
 /// The classes that occurred, and their sum beside the plan.
@@ -50,12 +86,6 @@ fn outcomes(page: &mut String, record: &LoadRecord) {
     line(page, format_args!("  {:<16}{total:>10}  of {} planned", "sum", record.planned));
     counts(page, "status", &record.statuses);
     counts(page, "header", &record.by_header);
-    if record.stale > 0 {
-        line(
-            page,
-            format_args!("  {} kept connections were stale; sent again on new ones", record.stale),
-        );
-    }
 }
 
 /// A share that is neither nothing nor all is not printed as one of them.
@@ -67,13 +97,17 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-fn counts<K: std::fmt::Display>(
-    page: &mut String,
-    name: &str,
-    counts: &std::collections::BTreeMap<K, u64>,
-) {
-    for (value, count) in counts {
-        line(page, format_args!("  {name} {value}: {count}"));
+/// The most frequent values, on a line or two.
+fn counts<K: std::fmt::Display>(page: &mut String, name: &str, counts: &BTreeMap<K, u64>) {
+    let mut most: Vec<_> = counts.iter().collect();
+    most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let named = most.iter().take(MOST_VALUES).map(|(value, count)| format!("{value}: {count}"));
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if most.len() > MOST_VALUES {
+        let _ = write!(text, ", and {} more", most.len() - MOST_VALUES);
+    }
+    if !most.is_empty() {
+        wrapped(page, &format!("  {name} "), &text);
     }
 }
 
@@ -86,8 +120,19 @@ fn latencies(page: &mut String, record: &LoadRecord) {
     {
         line(page, format_args!("  {name:<12}{}", figures(latency)));
     }
-    line(page, format_args!("  response = planned to answered, service = sent to answered,"));
-    line(page, format_args!("  lag = planned to sent: how late the generator itself was"));
+    let phases = &record.phases;
+    for (name, latency) in [
+        ("dns", &phases.dns),
+        ("connect", &phases.connect),
+        ("tls", &phases.tls),
+        ("first byte", &phases.first_byte),
+        ("body", &phases.body),
+    ] {
+        if latency.count > 0 {
+            line(page, format_args!("    {name:<10}{}", figures(latency)));
+        }
+    }
+    page.push_str("  response: planned to answered; service: sent to answered; lag: before it\n");
 }
 
 fn figures(latency: &Latency) -> String {
@@ -101,13 +146,24 @@ fn figures(latency: &Latency) -> String {
 fn rates(page: &mut String, record: &LoadRecord) {
     let achieved = record.achieved_rate().as_per_sec_f64();
     let planned = match record.model {
-        LoadModel::Open { rate, .. } => format!(" of {rate} planned"),
+        LoadModel::Open { rate, .. } => format!(" of {} planned", per_second(rate)),
         LoadModel::Closed { .. } => String::new(),
     };
     line(page, format_args!("\nRate    {achieved:.1}/s answered ok{planned}"));
     let per_second = record.bytes_read as f64 / record.elapsed.as_secs_f64().max(1e-9);
     let (total, rate) = (size(record.bytes_read as f64), size(per_second));
+    let stale = match record.stale {
+        0 => String::new(),
+        count => format!(", {count} kept ones found closed"),
+    };
     line(page, format_args!("Read    {total}, {rate}/s"));
+    line(page, format_args!("Opened  {} connections{stale}", record.connections));
+}
+
+/// With one decimal, as what was achieved, or as it was given where that has fewer.
+fn per_second(rate: Rate) -> String {
+    let (short, exact) = (format!("{:.1}/s", rate.as_per_sec_f64()), rate.to_string());
+    if exact.len() < short.len() { exact } else { short }
 }
 
 /// A size with three digits that matter.
@@ -136,19 +192,60 @@ fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
     writeln!(page, "{text}").expect("writing to a string cannot fail");
 }
 
+/// Words after `start`, continued below the first of them where a line is full. A word longer
+/// than a line is broken.
+fn wrapped(page: &mut String, start: &str, text: &str) {
+    let indent = start.chars().count().min(WIDTH / 2);
+    let mut column = start.chars().count();
+    page.push_str(start);
+    let mut first = true;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if !first && column + 1 + length > WIDTH {
+            let _ = write!(page, "\n{:indent$}", "");
+            (column, first) = (indent, true);
+        }
+        if !first {
+            page.push(' ');
+            column += 1;
+        }
+        for letter in word.chars() {
+            if column == WIDTH {
+                let _ = write!(page, "\n{:indent$}", "");
+                column = indent;
+            }
+            page.push(letter);
+            column += 1;
+        }
+        first = false;
+    }
+    page.push('\n');
+}
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// Lines of the page.
+const HEIGHT: usize = 45;
+
 /// Leaves room for the time and the count in 80 columns.
 const BAR_WIDTH: u64 = 50;
+
+/// Values of a header that are named; a run can meet thousands.
+const MOST_VALUES: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{Bin, Spread, Spreads};
-    use loadline_core::{record::Outcomes, time::Duration, units::Rate};
-    use loadline_load::Until;
+    use loadline_core::{
+        record::{
+            Bin, Criterion, Fault, Generator, Moment, ObjectiveRecord, Outcomes, Phases, Spread,
+            Spreads, Stage,
+        },
+        time::Duration,
+    };
 
-    fn sample() -> (LoadPlan, LoadRecord) {
-        let rate = Rate::per_sec(10);
-        let plan = LoadPlan::open("localhost:8080", rate, Until::Requests(500)).unwrap();
+    fn sample() -> LoadRecord {
         let ms = Duration::from_millis;
         let latency = Latency {
             count: 497,
@@ -164,9 +261,15 @@ mod tests {
         let bin = |time, count| Bin { up_to: ms(time), count };
         let response = Spread(vec![bin(38, 1), bin(39, 489), bin(11_076, 7)]);
         let outcomes = Outcomes { ok: 497, server_error: 2, timeout: 1, ..Outcomes::default() };
-        let record = LoadRecord {
-            target: plan.targets[0].0.to_string(),
-            model: plan.model(),
+        LoadRecord {
+            target: "http://localhost:8080/".to_owned(),
+            protocol: "HTTP/1.1".to_owned(),
+            model: LoadModel::Open {
+                rate: Rate::per_sec(10),
+                arrivals: Arrivals::Constant,
+                seed: 1,
+                stages: Vec::new(),
+            },
             elapsed: Duration::from_secs(50),
             planned: 500,
             outcomes,
@@ -177,32 +280,133 @@ mod tests {
             by_header: [("eu/1".to_owned(), 499)].into(),
             spreads: Spreads { response, ..Spreads::default() },
             stale: 3,
+            connections: 12,
+            generator: Generator { cpu_share: 0.08, sent_share: 1.0, faults: Vec::new() },
             ..LoadRecord::default()
+        }
+    }
+
+    /// Everything that can take a line does.
+    fn longest() -> LoadRecord {
+        let ms = Duration::from_millis;
+        let mut record = sample();
+        record.target = (0..4).map(|i| format!("http://server-{i}.example.org/a ")).collect();
+        record.interrupted = true;
+        record.outcomes = Outcomes {
+            ok: 491,
+            client_error: 1,
+            server_error: 1,
+            connect_refused: 1,
+            connect_timeout: 1,
+            timeout: 1,
+            reset: 1,
+            bad_answer: 1,
+            dropped: 1,
+            cut_off: 1,
         };
-        (plan, record)
+        record.by_header = (0..1_000).map(|i| (format!("region-{i}/9001"), i)).collect();
+        let phase = record.service.clone();
+        record.phases = Phases {
+            dns: phase.clone(),
+            connect: phase.clone(),
+            tls: phase.clone(),
+            first_byte: phase.clone(),
+            body: phase,
+        };
+        let moment = |second| Moment {
+            at: Duration::from_secs(second),
+            outcomes: Outcomes { ok: 9, reset: 1, ..Outcomes::default() },
+            p99: ms(900),
+            ..Moment::default()
+        };
+        record.moments = (1..=50).map(moment).collect();
+        record.generator.faults = vec![Fault {
+            what: "only 91.2 % of the requests went out within 5 ms of their planned instant"
+                .to_owned(),
+            advice: "plan a lower rate, or share it between two machines; the generator used \
+                     100 % of a core"
+                .to_owned(),
+        }];
+        let criterion = |text: &str, met| Criterion {
+            text: text.to_owned(),
+            measured: "900 ms".to_owned(),
+            met,
+            confidence: "not sure: at least 290 ms with 95 % confidence".to_owned(),
+        };
+        record.objective = Some(ObjectiveRecord {
+            text: "p99<300ms, p50<1s".to_owned(),
+            criteria: vec![criterion("p99<300ms", false), criterion("p50<1s", true)],
+        });
+        record
     }
 
     #[test]
     fn the_page_says_what_happened_and_its_sum() {
-        let (plan, measured) = sample();
-        let page = write(&plan, &measured);
+        let page = write(&sample());
         for part in [
-            "open loop, 10/s at even distances, kept connections, 50.00 s",
+            "open loop, 10/s at even distances, HTTP/1.1, 50.00 s",
             "ok                     497   99.4 %",
             "timeout                  1    0.2 %",
             "sum                    500  of 500 planned",
-            "status 503: 2",
+            "status 200: 497, 503: 2",
             "header eu/1: 499",
-            "3 kept connections were stale",
+            "12 connections, 3 kept ones found closed",
             "response      38.0 ms  40.0 ms  39.0 ms  45.0 ms  50.0 ms   900 ms 11076 ms",
             "lag              none",
             "9.9/s answered ok of 10/s planned",
             "9.4 MB, 188.0 kB/s",
             "11076 ms |# 7",
+            "valid: 100.0 % sent in time, lag p99 0.00 ms, CPU 8 % of a core",
         ] {
             assert!(page.contains(part), "{part:?} is not in\n{page}");
         }
         assert!(!page.contains("cut off"), "a class that did not occur takes no line");
+        assert!(!page.contains("Objective"), "none was given");
+    }
+
+    #[test]
+    fn the_page_says_why_a_run_is_not_to_be_believed_and_what_was_breached() {
+        let page = write(&longest());
+        for part in [
+            "INVALID: 100.0 % sent in time",
+            "  - only 91.2 % of the requests",
+            "    change: plan a lower rate",
+            "  BREACHED  p99<300ms         900 ms; not sure: at least 290 ms",
+            "  met       p50<1s            900 ms",
+            "and 996 more",
+            "    tls         38.0 ms",
+            "  dropped                  1    0.2 %",
+            "interrupted",
+        ] {
+            assert!(page.contains(part), "{part:?} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn the_plan_of_a_run_is_told() {
+        let mut record = sample();
+        let ramp =
+            Stage { from: Rate::default(), to: Rate::per_sec(50), lasts: Duration::from_secs(50) };
+        for (model, told) in [
+            (LoadModel::Closed { users: 1, think: Duration::ZERO }, "closed loop, 1 user, "),
+            (
+                LoadModel::Closed { users: 4, think: Duration::from_secs(1) },
+                "closed loop, 4 users thinking 1s, ",
+            ),
+            (
+                LoadModel::Open {
+                    rate: Rate::per_sec(25),
+                    arrivals: Arrivals::Poisson,
+                    seed: 7,
+                    stages: vec![ramp, ramp],
+                },
+                "open loop, 2 stages, 25/s in the mean, Poisson, seed 7, ",
+            ),
+        ] {
+            record.model = model;
+            let page = write(&record);
+            assert!(page.contains(told), "{told:?} is not in\n{page}");
+        }
     }
 
     #[test]
@@ -215,11 +419,27 @@ mod tests {
 
     #[test]
     fn the_page_fits_a_terminal() {
-        let (plan, measured) = sample();
-        let page = write(&plan, &measured);
-        for line in page.lines() {
-            assert!(line.chars().count() <= 80, "{line}");
+        let mut usual = longest();
+        usual.outcomes = sample().outcomes;
+        usual.generator.faults.clear();
+        assert!(write(&usual).contains("In time"), "there is room for the rows");
+        for page in [write(&sample()), write(&usual), write(&longest())] {
+            for line in page.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+            let lines = page.lines().count();
+            assert!(lines <= HEIGHT, "{lines} lines:\n{page}");
         }
-        assert!(page.lines().count() <= 40);
+    }
+
+    #[test]
+    fn words_that_do_not_fit_go_to_the_next_line_below_the_first() {
+        let mut page = String::new();
+        wrapped(&mut page, "  - ", &["word"; 20].join(" "));
+        wrapped(&mut page, "", &"x".repeat(100));
+        let lines: Vec<_> = page.lines().collect();
+        assert_eq!(lines.len(), 4, "{page}");
+        assert!(lines[1].starts_with("    word"), "{page}");
+        assert!(lines.iter().all(|line| line.len() <= 80), "{page}");
     }
 }

@@ -1,0 +1,37 @@
+//! Whether a run can be believed, and whether it met its objective.
+
+use loadline_core::record::{LoadModel, LoadRecord};
+use loadline_report::millis;
+
+use super::{line, wrapped};
+
+/// How the generator did, and what makes the run invalid.
+pub(super) fn validity(page: &mut String, record: &LoadRecord) {
+    let generator = &record.generator;
+    let sent = match record.model {
+        LoadModel::Open { .. } => {
+            format!("{:.1} % sent in time, ", generator.sent_share * 100.0)
+        }
+        LoadModel::Closed { .. } => String::new(),
+    };
+    let (cpu, lag) = (generator.cpu_share * 100.0, millis(record.lag.p99));
+    let verdict = if record.is_valid() { "valid" } else { "INVALID" };
+    line(page, format_args!("Run     {verdict}: {sent}lag p99 {lag}, CPU {cpu:.0} % of a core"));
+    for fault in &generator.faults {
+        wrapped(page, "  - ", &fault.what);
+        wrapped(page, "    change: ", &fault.advice);
+    }
+}
+
+/// The criteria of the objective, one by one.
+pub(super) fn objective(page: &mut String, record: &LoadRecord) {
+    let Some(objective) = &record.objective else { return };
+    line(page, format_args!("Objective"));
+    for criterion in &objective.criteria {
+        let verdict = if criterion.met { "met" } else { "BREACHED" };
+        let comma = if criterion.confidence.is_empty() { "" } else { "; " };
+        let start = format!("  {verdict:<10}{:<17} ", criterion.text);
+        let text = format!("{}{comma}{}", criterion.measured, criterion.confidence);
+        wrapped(page, &start, &text);
+    }
+}
