@@ -66,7 +66,7 @@ pub fn judge(record: &ResourceRecord, load: Option<&LoadRecord>) -> BottleneckVe
         found.extend(waiting::generator(load, found.is_empty()));
     }
     BottleneckVerdict {
-        remarks: remarks(record, &found),
+        remarks: remarks(record, window, &found),
         bottlenecks: in_order(found, window.span),
     }
 }
@@ -92,13 +92,14 @@ fn in_order(mut found: Vec<Bottleneck>, together: Duration) -> Vec<Bottleneck> {
 }
 
 /// How near everything came where nothing gave out, and what was there but is not judged.
-fn remarks(record: &ResourceRecord, found: &[Bottleneck]) -> Vec<String> {
+fn remarks(record: &ResourceRecord, window: Window, found: &[Bottleneck]) -> Vec<String> {
     let mut remarks = Vec::new();
     if found.is_empty() {
         remarks.extend(cpu::nearest(record));
         remarks.extend(network::nearest(record));
         remarks.extend(limits::ports_share(record));
     }
+    remarks.extend(cpu::filled_by_others(record, window));
     remarks.extend(limits::unattributed_overflows(record));
     remarks
 }

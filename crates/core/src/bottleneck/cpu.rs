@@ -64,6 +64,21 @@ pub(super) fn machine(record: &ResourceRecord, window: Window) -> Option<Bottlen
     Some(Bottleneck { resource, since, evidence: evidence.into() })
 }
 
+/// Cores that others fill: no bottleneck of what is watched, and yet a run to repeat.
+pub(super) fn filled_by_others(record: &ResourceRecord, window: Window) -> Option<String> {
+    let busy: Vec<f64> = record.samples.iter().map(|sample| sample.cpu.busy()).collect();
+    let from = window.reached(&busy, MACHINE_FULL)?;
+    let share = watched_share(record, from, from + window.samples);
+    let since = secs(record.samples[from].at);
+    (share < NOTABLE).then(|| {
+        format!(
+            "all cores were full from {since} on, {} of them with what was watched: other \
+             processes disturb this run",
+            percent(share),
+        )
+    })
+}
+
 /// A core that does nothing but the kernel's packet work.
 pub(super) fn softirq(record: &ResourceRecord, window: Window) -> Option<Bottleneck> {
     let of_core = |core: usize| -> Vec<f64> {

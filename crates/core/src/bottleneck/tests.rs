@@ -190,6 +190,8 @@ fn many_threads_that_fill_all_cores_are_the_cpu_of_who_owns_them() {
 fn a_machine_that_others_fill_does_not_limit_who_sleeps() {
     let verdict = judge(&run(Role::Generator, 20, |_| busy(1.0, 0.01)), None);
     assert_eq!(verdict.first(), None);
+    let said = "all cores were full from 1.0 s on, 0.5 % of them with what was watched";
+    assert!(verdict.remarks.iter().any(|remark| remark.starts_with(said)), "{verdict:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Without an interval given it reads every 100 ms, and every second once a run is longer than
-//! 10 s. It costs 0.1 to 0.5 ms a reading, which every record states as `sampler_cpu_share`.
+//! 10 s. What that took of a core is in every record, as `sampler_cpu_share`.
 
 mod parse;
 mod processes;

@@ -65,6 +65,9 @@ impl Reading {
 pub(super) struct Machine {
     ports: (u16, u16),
     unread: BTreeSet<&'static str>,
+    table: Table,
+    /// When the table may be read again.
+    table_due: Instant,
 }
 
 impl Machine {
@@ -75,7 +78,8 @@ impl Machine {
         let range = text(PORT_RANGE).unwrap_or_default();
         let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse().ok());
         let ports = ends.next().zip(ends.next());
-        Ok(Self { ports: ports.unwrap_or(USUAL_PORTS), unread: BTreeSet::new() })
+        let (unread, table, table_due) = (BTreeSet::new(), Table::default(), Instant::ZERO);
+        Ok(Self { ports: ports.unwrap_or(USUAL_PORTS), unread, table, table_due })
     }
 
     /// A file's text; an empty one, and a remark, where it cannot be read.
@@ -87,50 +91,29 @@ impl Machine {
     }
 
     fn sockets(&mut self) -> record::Sockets {
-        let (four, six) = (self.text("/proc/net/sockstat"), text("/proc/net/sockstat6"));
+        let sockstat = self.text("/proc/net/sockstat");
         let snmp = self.text("/proc/net/snmp");
         let netstat = self.text("/proc/net/netstat");
-        let of = |name| parse::sockstat(&four, "TCP", name).unwrap_or_default();
+        let of = |name| parse::sockstat(&sockstat, "TCP", name).unwrap_or_default();
         let tcp = |name| parse::counter(&snmp, "Tcp", name).unwrap_or_default();
         let extended = |name| parse::counter(&netstat, "TcpExt", name).unwrap_or_default();
-        let six = six.and_then(|six| parse::sockstat(&six, "TCP6", "inuse"));
-        let all = of("inuse") + of("tw") + six.unwrap_or_default();
-        let table = self.table(all);
+        let began = now();
+        if began >= self.table_due {
+            self.table = Table::read(self.ports);
+            self.table_due = began + now().since(began) * TABLE_REST;
+        }
         record::Sockets {
             established: tcp("CurrEstab"),
             time_wait: of("tw"),
             orphaned: of("orphan"),
             buffer_bytes: of("mem") * page_size() as u64,
-            ports_in_use: table.ports.unwrap_or(all),
-            longest_listen_queue: table.longest_queue,
+            ports_in_use: self.table.ports_in_use,
+            longest_listen_queue: self.table.longest_queue,
             listen_overflows: extended("ListenOverflows"),
             listen_drops: extended("ListenDrops"),
             segments_sent: tcp("OutSegs"),
             segments_resent: tcp("RetransSegs"),
         }
-    }
-
-    /// Goes through the sockets one by one: all of them where they are few or could be nearly all
-    /// ports, otherwise only the listeners, which the kernel lists first.
-    fn table(&self, sockets: u64) -> Table {
-        let counts = sockets <= FEW || sockets > self.port_count() / 2;
-        let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
-        let mut longest_queue = 0;
-        for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            let lines = File::open(path).into_iter().flat_map(|file| BufReader::new(file).lines());
-            for socket in lines.map_while(Result::ok).filter_map(|line| parse::socket(&line)) {
-                let (local, port) = socket.local;
-                if socket.is_listening {
-                    longest_queue = longest_queue.max(socket.received);
-                } else if !counts {
-                    break;
-                } else if (self.ports.0..=self.ports.1).contains(&port) {
-                    *towards.entry((local, socket.remote.0, socket.remote.1)).or_default() += 1;
-                }
-            }
-        }
-        let ports = counts.then(|| towards.values().copied().max().unwrap_or(0));
-        Table { ports, longest_queue }
     }
 
     fn port_count(&self) -> u64 {
@@ -161,10 +144,30 @@ impl Machine {
 }
 
 /// What the tables of sockets say.
+#[derive(Clone, Copy, Default)]
 struct Table {
-    /// Ephemeral ports in use towards the busiest destination; none where they were not counted.
-    ports: Option<u64>,
+    ports_in_use: u64,
     longest_queue: u64,
+}
+
+impl Table {
+    /// Goes through the sockets one by one; `ports` are the first and the last ephemeral one.
+    fn read(ports: (u16, u16)) -> Self {
+        let mut towards: HashMap<(u128, u128, u16), u64> = HashMap::new();
+        let mut longest_queue = 0;
+        for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
+            let lines = File::open(path).into_iter().flat_map(|file| BufReader::new(file).lines());
+            for socket in lines.map_while(Result::ok).filter_map(|line| parse::socket(&line)) {
+                let (local, port) = socket.local;
+                if socket.is_listening {
+                    longest_queue = longest_queue.max(socket.received);
+                } else if (ports.0..=ports.1).contains(&port) {
+                    *towards.entry((local, socket.remote.0, socket.remote.1)).or_default() += 1;
+                }
+            }
+        }
+        Self { ports_in_use: towards.values().copied().max().unwrap_or(0), longest_queue }
+    }
 }
 
 fn interface(name: &str, limits: &[NetLimit]) -> Interface {
@@ -189,5 +192,6 @@ const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// What Linux comes with.
 const USUAL_PORTS: (u16, u16) = (32_768, 60_999);
 
-/// So many sockets are listed within a millisecond.
-const FEW: u64 = 2_000;
+/// Reading the table makes the kernel walk its hash of all connections, 10 ms where the machine has
+/// memory for many and few are there. Resting so many times as long keeps it to 2 % of a core.
+const TABLE_REST: u64 = 50;

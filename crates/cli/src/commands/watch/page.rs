@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loadline_core::{
-    record::{Bottleneck, Process, ResourceRecord, Sample},
+    record::{Bottleneck, Process, ProcessSample, ResourceRecord, Sample},
     time::Duration,
 };
 
@@ -30,6 +30,9 @@ pub(crate) fn write(record: &ResourceRecord) -> String {
     verdict(&mut page, record);
     page
 }
+
+/// A figure of a sample.
+type Figure = fn(&Sample) -> f64;
 
 /// One resource over time.
 struct Row {
@@ -78,11 +81,10 @@ impl Row {
 }
 
 fn rows(record: &ResourceRecord) -> Vec<Row> {
-    let row =
-        |label: &str, figure, value: fn(&Sample) -> f64| Row::new(record, label, figure, value);
+    let row = |label: &str, figure, value: Figure| Row::new(record, label, figure, value);
     let cpu = format!("CPU, {} cores", record.machine.cores);
     let mut rows = vec![row(&cpu, percent, |one| one.cpu.busy()).up_to(1.0)];
-    let parts: [(&str, fn(&Sample) -> f64); 4] = [
+    let parts: [(&str, Figure); 4] = [
         ("  user", |one| one.cpu.user),
         ("  system", |one| one.cpu.system),
         ("  softirq", |one| one.cpu.softirq),
@@ -96,7 +98,7 @@ fn rows(record: &ResourceRecord) -> Vec<Row> {
     rows.push(row("run queue", count, |one| one.running as f64));
     rows.extend(processes(record));
     rows.extend(interfaces(record));
-    let levels: [(&str, fn(&Sample) -> f64); 6] = [
+    let levels: [(&str, Figure); 6] = [
         ("connections", |one| one.sockets.established as f64),
         ("in TIME_WAIT", |one| one.sockets.time_wait as f64),
         ("ports in use", |one| one.sockets.ports_in_use as f64),
@@ -113,7 +115,8 @@ fn rows(record: &ResourceRecord) -> Vec<Row> {
 fn processes(record: &ResourceRecord) -> Vec<Row> {
     let mut rows: Vec<Row> = record.processes.iter().map(|one| cores(record, one)).collect();
     rows.sort_by(|a, b| b.mean().total_cmp(&a.mean()));
-    rows.truncate(MOST_PROCESSES);
+    let busy = rows.iter().take_while(|row| row.mean() >= NOTABLE / 2.0).count();
+    rows.truncate(busy.clamp(1, MOST_PROCESSES));
     for process in &record.processes {
         let limit = process.descriptor_limit.unwrap_or(u64::MAX) as f64;
         let label = format!("descriptors [{}]", process.pid);
@@ -125,14 +128,11 @@ fn processes(record: &ResourceRecord) -> Vec<Row> {
 
 fn cores(record: &ResourceRecord, process: &Process) -> Row {
     let label = format!("{} {}[{}]", process.role, process.name, process.pid);
-    Row::new(record, &label, share_of_core, of(process, |one| one.cores())).up_to(1.0)
+    Row::new(record, &label, share_of_core, of(process, ProcessSample::cores)).up_to(1.0)
 }
 
 /// A figure of one process; zero where it does not live.
-fn of(
-    process: &Process,
-    figure: impl Fn(&loadline_core::record::ProcessSample) -> f64,
-) -> impl Fn(&Sample) -> f64 {
+fn of(process: &Process, figure: impl Fn(&ProcessSample) -> f64) -> impl Fn(&Sample) -> f64 {
     let pid = process.pid;
     move |sample| sample.processes.iter().find(|one| one.pid == pid).map_or(0.0, &figure)
 }
@@ -200,10 +200,14 @@ fn listed(page: &mut String, sentences: &[String]) {
     }
 }
 
-/// Breaks a sentence between words; a word that is too long for a line is cut.
+/// Breaks a sentence between words, but not between a number and its unit; a word that is too long
+/// for a line is cut.
 fn wrapped(page: &mut String, indent: &str, sentence: &str) {
     let mut text = indent.to_owned();
-    for word in sentence.split_whitespace() {
+    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    for word in words.chunk_by(|one, next| is_number(one) && !is_number(next)) {
+        let word = word.join(" ");
         let is_first = text.trim().is_empty();
         let width = text.chars().count() + word.chars().count() + usize::from(!is_first);
         if width > WIDTH && !is_first {
@@ -262,7 +266,7 @@ fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
 const WIDTH: usize = 80;
 
 /// Leaves 18 columns for the figures and 2 for space.
-const LABEL: usize = 24;
+const LABEL: usize = 28;
 
 /// Columns of a sparkline.
 const SPARK: usize = WIDTH - LABEL - 20;
@@ -281,8 +285,7 @@ const MOST_INTERFACES: usize = 3;
 mod tests {
     use super::*;
     use loadline_core::record::{
-        BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, ProcessSample, Resource, Role,
-        Sockets,
+        BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Resource, Role, Sockets,
     };
 
     fn sample(second: u64) -> Sample {
@@ -347,11 +350,11 @@ mod tests {
         for part in [
             "watched: wrk -c 64",
             "60.0 s, 60 samples 1s apart",
-            "CPU, 2 cores                 60 %     80 %  ▂▂▂▂▂▂▂▂▂▂▇▇▇▇",
-            "lb a-long-name-haproxy[     0.60     0.80  ",
-            "eth0 out               180Mb/s  180Mb/s  ████",
-            "eth0 packets/s            25000    25000",
-            "descriptors [812]          1000     1000  ████",
+            "CPU, 2 cores                     60 %     80 %  ▂▂▂▂▂▂▂▂▂▂▇▇▇▇",
+            "lb a-long-name-haproxy[812]      0.60     0.80  ",
+            "eth0 out                      180Mb/s  180Mb/s  ████",
+            "eth0 packets/s                  25000    25000",
+            "descriptors [812]                1000     1000  ████",
             "Gave out first: network rate, from 12.0 s on\n  eth0 carried",
             "Not seen\n  eth0 reports no speed",
         ] {
