@@ -155,3 +155,30 @@ fn what_cannot_be_is_told_with_its_exit_code() {
     let ended = watch(&["--", "sh", "-c", "kill -TERM $$"]);
     assert_eq!(ended.status.code(), Some(128 + 15));
 }
+
+#[test]
+fn a_bench_that_watches_has_the_resources_on_its_own_axis() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(["worker", "fixed", "--listen=127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut worker = Shell(command.spawn().unwrap());
+    let mut first = String::new();
+    BufReader::new(worker.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim_end().strip_prefix("listening on ").unwrap();
+    let server = format!("server={}", worker.pid());
+    let bench = |last: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        command.args(["bench", address, "--users=2", "--duration=1500ms", "--watch", &server]);
+        command.args(last).output().unwrap()
+    };
+    let output = bench(&["--json"]);
+    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let Record::Load(load) = document.record else { panic!("a load record is expected") };
+    let resources = load.resources.unwrap();
+    let roles: Vec<Role> = resources.processes.iter().map(|process| process.role).collect();
+    assert_eq!(roles, [Role::Server, Role::Generator]);
+    assert!(resources.started_unix_ms.abs_diff(load.started_unix_ms) < 1_000);
+    assert!(resources.samples.iter().any(|sample| sample.cpu.busy() > 0.0));
+    let page = String::from_utf8(bench(&["--quiet"]).stdout).unwrap();
+    assert!(page.contains("watched: http://"), "{page}");
+    assert!(page.contains("ave out"), "{page}");
+}

@@ -26,7 +26,6 @@ use loadline_load::watch::{
     NetLimit, Subject, SubjectError, WatchError, WatchPlan, Watcher, Who, subjects,
 };
 
-#[expect(unused_imports, reason = "`bench --watch` is built on it")]
 pub(crate) use page::write as write_page;
 
 /// Watch what a machine's resources do while a command runs, and say which gave out first
@@ -114,7 +113,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// Where one of them does not exist or nothing can be read.
-#[expect(dead_code, reason = "`bench --watch` is built on it")]
 pub(crate) fn beside(
     target: &str,
     subjects: &Subjects,
@@ -127,7 +125,6 @@ pub(crate) fn beside(
 }
 
 /// What was watched during a load run, judged together with it.
-#[expect(dead_code, reason = "`bench --watch` is built on it")]
 pub(crate) fn judged(watcher: Watcher, load: &LoadRecord) -> ResourceRecord {
     let mut record = watcher.finish();
     record.verdict = bottleneck::judge(&record, Some(load));
