@@ -318,8 +318,8 @@ fn warnings_of((name, record): (&str, &LoadRecord)) -> Vec<String> {
 
 /// The unit to show a figure in, and its factor, so that neither run has more than four digits.
 fn shown_in(figure: &ComparedFigure) -> (&'static str, f64) {
-    let values = [figure.a.value, figure.b.value].into_iter().flatten();
-    let largest = values.fold(0.0, f64::max);
+    let most = |of: Measured| of.interval.map(|interval| interval.high).or(of.value);
+    let largest = [figure.a, figure.b].into_iter().filter_map(most).fold(0.0, f64::max);
     match figure.unit.as_str() {
         "share" => ("%", 100.0),
         "ms" if largest >= 9_999.5 => ("s", 1e-3),
@@ -376,3 +376,176 @@ impl std::fmt::Display for Trimmed {
 const CONFIDENCE: f64 = 0.95;
 /// The shorter run is at least this share of the longer one.
 const LIKE: f64 = 0.8;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::{
+        record::{Arrivals, Bin, Fault, Latency, Outcomes, Spread},
+        units::Rate,
+    };
+
+    use super::*;
+
+    /// A minute at 100/s, even seconds a little faster and odd ones a little slower than `ms`; of
+    /// every hundred requests so many fail.
+    fn run(ms: f64, failed: u64) -> LoadRecord {
+        let time = |ms: f64| Duration::from_nanos((ms * 1e6) as u64);
+        let outcomes = |seconds| Outcomes {
+            ok: (100 - failed) * seconds,
+            timeout: failed * seconds,
+            ..Outcomes::default()
+        };
+        let moment = |second: u64| Moment {
+            at: Duration::from_secs(second),
+            planned: 100,
+            outcomes: outcomes(1),
+            mean: time(if second.is_multiple_of(2) { ms * 0.97 } else { ms * 1.03 }),
+            ..Moment::default()
+        };
+        let count = outcomes(60).ok;
+        let bin = |factor: f64| Bin { up_to: time(ms * factor), count: count / 100 };
+        LoadRecord {
+            model: LoadModel::Open {
+                rate: Rate::per_sec(100),
+                arrivals: Arrivals::Constant,
+                seed: 1,
+                stages: Vec::new(),
+            },
+            elapsed: Duration::from_secs(60),
+            planned: 6_000,
+            outcomes: outcomes(60),
+            response: Latency {
+                count,
+                mean: time(ms),
+                stddev: time(ms * 0.1),
+                p50: time(ms),
+                p90: time(ms * 1.08),
+                p99: time(ms * 1.098),
+                max: time(ms * 1.1),
+                ..Latency::default()
+            },
+            spreads: loadline_core::record::Spreads {
+                response: Spread(
+                    (1..=100).map(|step| bin(0.9 + 0.002 * f64::from(step))).collect(),
+                ),
+                ..Default::default()
+            },
+            moments: (1..=60).map(moment).collect(),
+            ..LoadRecord::default()
+        }
+    }
+
+    fn findings(a: &LoadRecord, b: &LoadRecord) -> Vec<(String, Finding)> {
+        let record = compare_runs(("a", a), ("b", b), Limits::default());
+        record.figures.into_iter().map(|figure| (figure.name, figure.finding)).collect()
+    }
+
+    fn finding_of(name: &str, a: &LoadRecord, b: &LoadRecord) -> Finding {
+        findings(a, b).into_iter().find(|(figure, _)| figure == name).unwrap().1
+    }
+
+    #[test]
+    fn a_run_is_the_same_as_itself_and_its_maximum_is_not_judged() {
+        for (name, finding) in findings(&run(10.0, 1), &run(10.0, 1)) {
+            let expected = match name.as_str() {
+                "max" => Finding::NotJudged,
+                "errors" => Finding::NotShown,
+                _ => Finding::Same,
+            };
+            assert_eq!(finding, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_third_slower_is_a_regression_and_the_other_way_round_it_is_better() {
+        let (fast, slow) = (run(30.0, 0), run(40.0, 0));
+        for name in ["mean", "p50", "p90", "p99"] {
+            assert_eq!(finding_of(name, &fast, &slow), Finding::Worse, "{name}");
+            assert_eq!(finding_of(name, &slow, &fast), Finding::Better, "{name}");
+        }
+        let record = compare_runs(("a", &fast), ("b", &slow), Limits::default());
+        assert!(record.regressed);
+        let lenient = Limits { threshold: 0.5, ..Limits::default() };
+        assert!(!compare_runs(("a", &fast), ("b", &slow), lenient).regressed);
+    }
+
+    #[test]
+    fn errors_are_judged_in_points_and_take_their_part_of_the_rate() {
+        let (good, bad) = (run(10.0, 0), run(10.0, 20));
+        assert_eq!(finding_of("errors", &good, &bad), Finding::Worse);
+        assert_eq!(finding_of("rate", &good, &bad), Finding::Worse);
+        assert_eq!(finding_of("errors", &bad, &good), Finding::Better);
+        assert_eq!(finding_of("errors", &good, &good), Finding::Same);
+    }
+
+    #[test]
+    fn a_difference_at_the_threshold_is_not_shown_either_way() {
+        let (fast, slow) = (run(10.0, 0), run(10.5, 0));
+        assert_eq!(finding_of("mean", &fast, &slow), Finding::NotShown);
+    }
+
+    #[test]
+    fn too_few_answers_have_no_interval_for_their_p99() {
+        let mut short = run(10.0, 0);
+        short.response.count = 300;
+        short.moments.clear();
+        let record = compare_runs(("a", &short), ("b", &short), Limits::default());
+        let p99 = record.figures.iter().find(|figure| figure.name == "p99").unwrap();
+        assert_eq!((p99.a.interval, p99.finding), (None, Finding::NotJudged));
+        assert!(record.warnings[0].contains("0 moments, 8 needed"), "{:?}", record.warnings);
+    }
+
+    #[test]
+    fn runs_without_answers_compare_without_figures() {
+        let none = LoadRecord::default();
+        for (name, finding) in findings(&none, &run(10.0, 0)) {
+            assert_eq!(finding, Finding::NotJudged, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_speaks_against_a_comparison_is_told() {
+        let (a, mut b) = (run(10.0, 0), run(10.0, 0));
+        assert_eq!(compare_runs(("a", &a), ("b", &b), Limits::default()).warnings, [""; 0]);
+        let fault = Fault { what: "out of ports".into(), advice: "keep connections".into() };
+        b.generator.faults.push(fault);
+        b.interrupted = true;
+        b.elapsed = Duration::from_secs(30);
+        b.target = "other".into();
+        b.model = LoadModel::Closed { users: 4, think: Duration::ZERO };
+        let warnings = compare_runs(("a", &a), ("b", &b), Limits::default()).warnings.join("; ");
+        for told in [
+            "b is invalid: out of ports; keep connections",
+            "b was interrupted",
+            "different targets",
+            "different plans: 100/s constant against 4 users",
+            "different lengths: 60.0 s and 30.0 s",
+        ] {
+            assert!(warnings.contains(told), "{told:?} is not in {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn plans_differ_by_what_they_ask_and_not_by_their_seed() {
+        let (a, mut b) = (run(10.0, 0), run(10.0, 0));
+        if let LoadModel::Open { seed, .. } = &mut b.model {
+            *seed = 2;
+        }
+        assert_eq!(plan_difference(&a, &b), None);
+        b.model = LoadModel::default();
+        assert_eq!(plan_difference(&a, &b).as_deref(), Some("100/s constant against 1 user"));
+    }
+
+    #[test]
+    fn the_table_fits_a_terminal_whatever_the_figures() {
+        for (ms, failed) in [(0.012, 0), (0.9, 1), (10.0, 50), (9_999.0, 3), (123_456.0, 99)] {
+            for factor in [0.01, 1.0, 60.0] {
+                let (a, b) = (run(ms, failed), run(ms * factor, 99 - failed));
+                let record = compare_runs(("a", &a), ("b", &b), Limits::default());
+                let table = comparison_table(&record).to_string();
+                let widest = table.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(80), "{widest:?}\n{table}");
+            }
+        }
+    }
+}

@@ -77,9 +77,8 @@ fn summary(runs: &[Run<'_>]) -> Section {
     let mut blocks = vec![Block::Table(table)];
     for Run { label, record } in runs {
         let faults = record.generator.faults.iter();
-        blocks.extend(
-            faults.map(|fault| text(format!("{label}: {}; {}.", fault.what, fault.advice))),
-        );
+        let told = faults.map(|fault| format!("{label}: {}; {}.", fault.what, fault.advice));
+        blocks.extend(told.map(Block::Warning));
         blocks.extend(breaches(label, record));
     }
     blocks.push(Block::Details(outcomes(runs)));
@@ -98,8 +97,13 @@ fn objective(record: &LoadRecord) -> Cell {
 fn breaches(label: &str, record: &LoadRecord) -> Option<Block> {
     let objective = record.objective.as_ref()?;
     let breached = objective.criteria.iter().filter(|criterion| !criterion.met);
-    let told: Vec<_> =
-        breached.map(|one| format!("{} (measured {})", one.text, one.measured)).collect();
+    let sure = |confidence: &str| match confidence {
+        "" => String::new(),
+        told => format!(", {told}"),
+    };
+    let told: Vec<_> = breached
+        .map(|one| format!("{} (measured {}{})", one.text, one.measured, sure(&one.confidence)))
+        .collect();
     (!told.is_empty()).then(|| text(format!("{label} breached {}.", told.join(", "))))
 }
 

@@ -1,4 +1,182 @@
 //! What a page of records must contain, and must not.
 
+use loadline_core::{
+    record::{
+        Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, Spread, Spreads,
+    },
+    time::Duration,
+    units::Rate,
+};
+
+use super::*;
+
+/// A run of ten seconds at this rate, in which answers took so many milliseconds.
+fn load(rate: u64, ms: u64) -> LoadRecord {
+    let time = Duration::from_millis(ms);
+    let latency = Latency {
+        count: 10 * rate,
+        mean: time,
+        p50: time,
+        p99: time,
+        max: time,
+        ..Latency::default()
+    };
+    let moment = |second: u64| Moment {
+        at: Duration::from_secs(second),
+        planned: rate,
+        outcomes: Outcomes { ok: rate, ..Outcomes::default() },
+        mean: time,
+        p50: time,
+        p99: time,
+        max: time,
+        ..Moment::default()
+    };
+    let spread = Spread(vec![Bin { up_to: time, count: 10 * rate }]);
+    LoadRecord {
+        target: "http://a.example/?<script>".into(),
+        model: LoadModel::Open {
+            rate: Rate::per_sec(rate),
+            arrivals: Arrivals::Constant,
+            seed: 1,
+            stages: Vec::new(),
+        },
+        elapsed: Duration::from_secs(10),
+        planned: 10 * rate,
+        outcomes: Outcomes { ok: 10 * rate, ..Outcomes::default() },
+        response: latency.clone(),
+        service: latency.clone(),
+        phases: Phases { first_byte: latency, ..Phases::default() },
+        spreads: Spreads { response: spread.clone(), service: spread, lag: Spread::default() },
+        moments: (1..=10).map(moment).collect(),
+        ..LoadRecord::default()
+    }
+}
+
+fn named(name: &str, record: LoadRecord) -> Named {
+    Named { name: name.into(), record: Record::Load(record) }
+}
+
+fn html(records: &[Named]) -> String {
+    runs_page("Test", records).unwrap().html()
+}
+
+fn invalid(record: LoadRecord) -> LoadRecord {
+    let fault = Fault { what: "own CPU at 99 %".into(), advice: "use more cores".into() };
+    let generator = loadline_core::record::Generator { faults: vec![fault], ..record.generator };
+    LoadRecord { generator, ..record }
+}
+
 #[test]
-fn todo_later() {}
+fn several_runs_stand_in_every_table_and_every_plot() {
+    let html = html(&[named("slow <1>", load(100, 50)), named("fast", load(200, 20))]);
+    for part in [
+        "Response time against rate",
+        "Latency by percentile",
+        "Where the time goes",
+        "All runs over time",
+        "Run slow &lt;1&gt;",
+        "Run fast",
+        "fast, response",
+        "fast, service",
+        "\noffered\n",
+        "\nachieved\n",
+        "\nin flight\n",
+        "\nended, requests/s\n",
+        "percentile of requests, %",
+        "What became of every request",
+        "100/s constant",
+    ] {
+        assert!(html.contains(part), "{part:?} is missing");
+    }
+}
+
+#[test]
+fn one_run_has_nothing_to_be_laid_over() {
+    let html = html(&[named("alone", load(100, 50))]);
+    assert!(!html.contains("All runs over time"));
+    assert!(!html.contains("Response time against rate"));
+    assert!(html.contains("alone over time"));
+}
+
+#[test]
+fn an_invalid_run_is_called_so_wherever_it_is_named() {
+    let html = html(&[named("good", load(100, 50)), named("bad", invalid(load(200, 20)))]);
+    assert!(html.contains(">INVALID</td>"));
+    assert!(html.contains("bad (invalid): own CPU at 99 %; use more cores."));
+    assert!(html.contains("bad (invalid), response"));
+    assert!(html.contains("mean (invalid)"));
+    let marked = html.matches("bad (invalid)").count();
+    assert_eq!(html.matches("bad").count() - html.matches("bad answer").count(), marked);
+}
+
+#[test]
+fn a_breached_objective_is_told_with_its_figures() {
+    let criterion = |text: &str, met| Criterion {
+        text: text.into(),
+        measured: "50.0 ms".into(),
+        met,
+        ..Criterion::default()
+    };
+    let objective = ObjectiveRecord {
+        text: "p99<30ms, p50<90ms".into(),
+        criteria: vec![criterion("p99<30ms", false), criterion("p50<90ms", true)],
+    };
+    let html = html(&[named("run", LoadRecord { objective: Some(objective), ..load(9, 50) })]);
+    assert!(html.contains("<td class=\"fail\">breached</td>"));
+    assert!(html.contains("run breached p99&lt;30ms (measured 50.0 ms)."));
+}
+
+#[test]
+fn the_page_reaches_for_nothing_outside_itself_and_runs_no_script() {
+    let html = html(&[named("a", load(100, 50)), named("b", load(200, 20))]);
+    for reference in ["src=", "href=", "url(", "@import", "<script", "<link", "<img", "<iframe"] {
+        assert!(!html.contains(reference), "the page contains {reference}");
+    }
+    assert!(html.contains("default-src 'none'"));
+}
+
+#[test]
+fn every_element_is_closed_in_its_order() {
+    let html = html(&[named("a <b>", load(100, 50)), named("\"c\" & d", invalid(load(200, 20)))]);
+    let mut open = Vec::new();
+    for tag in html.split('<').skip(1).filter_map(|rest| rest.split_once('>')).map(|tag| tag.0) {
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap();
+        match tag {
+            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "at </{name}>"),
+            _ if tag.starts_with('!') || tag.ends_with('/') || name == "meta" => {}
+            _ => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} stay open");
+}
+
+#[test]
+fn a_run_of_nothing_is_still_a_page() {
+    let html = html(&[named("none", LoadRecord::default())]);
+    assert!(html.contains("Run none") && html.ends_with("</html>"));
+    assert!(!html.contains("NaN"), "a figure is not a number");
+}
+
+#[test]
+fn plans_are_told_in_a_few_words() {
+    let stage = |from, to| loadline_core::record::Stage {
+        from: Rate::per_sec(from),
+        to: Rate::per_sec(to),
+        lasts: Duration::from_secs(60),
+    };
+    let open = |stages| LoadModel::Open {
+        rate: Rate::per_sec(200),
+        arrivals: Arrivals::Poisson,
+        seed: 7,
+        stages,
+    };
+    let think = Duration::from_secs(1);
+    for (model, told) in [
+        (LoadModel::default(), "1 user"),
+        (LoadModel::Closed { users: 64, think }, "64 users, think 1s"),
+        (open(Vec::new()), "200/s Poisson"),
+        (open(vec![stage(10, 10), stage(10, 400)]), "10/s to 400/s in 2 stages, Poisson"),
+    ] {
+        assert_eq!(plan(&model), told);
+    }
+}

@@ -16,7 +16,7 @@ pub(crate) struct Source {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     /// The file could not be read.
-    #[error("cannot read `{path}`: {source}")]
+    #[error("cannot read `{path}`")]
     File {
         /// Which.
         path: String,
@@ -24,7 +24,7 @@ pub(crate) enum ReadError {
         source: std::io::Error,
     },
     /// It is no record.
-    #[error("`{path}`: {source}")]
+    #[error("`{path}`")]
     Document {
         /// Which.
         path: String,
