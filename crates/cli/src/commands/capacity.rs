@@ -1,15 +1,105 @@
-//! `loadline capacity`.
+//! `loadline capacity`: find the load line of a service.
+//!
+//! The search itself is [`loadline_load::search`]; here are its command line ([`args`]), the shell
+//! that runs what it asks for ([`drive`]), and the page of what it found ([`page`], [`plot`]).
 
-use std::process::ExitCode;
+mod args;
+mod drive;
+mod page;
+mod plot;
 
-/// Find the load line: the highest rate at which a service still meets its objective
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use loadline_control::EditError;
+use loadline_core::{
+    record::{CapacityRecord, Document, Record, Verdict},
+    units::Rate,
+};
+use loadline_load::LoadError;
+
+use super::bench::UsageError;
+pub(crate) use args::Args;
 
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from running.
-pub(crate) fn run(_args: &Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// What kept it from printing what it found.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let record = match search(args) {
+        Ok(record) => record,
+        Err(error) => {
+            let code = super::report_error(&error);
+            return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
+        }
+    };
+    let text = if args.json { json(&record)? } else { page::write(&record) };
+    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    if let Some(path) = &args.output {
+        let written = std::fs::write(path, json(&record)?);
+        written.with_context(|| format!("cannot write the record to `{}`", path.display()))?;
+    }
+    if let Some((path, group)) = args.edit() {
+        write_max_rate(path, group, &record)?;
+    }
+    Ok(exit_code(record.verdict))
 }
+
+fn search(args: &Args) -> anyhow::Result<CapacityRecord> {
+    let plan = args.plan()?;
+    if let Some((path, group)) = args.edit() {
+        // A search takes minutes: what it is to be written to is looked at before.
+        check_edit(path, group)?;
+    }
+    drive::run(args.config(&plan), &args.objective(), &plan, &args.pace())
+}
+
+fn check_edit(path: &Path, group: &str) -> Result<(), EditError> {
+    let read = std::fs::read_to_string(path);
+    let text = read.map_err(|source| EditError::Read { path: path.to_owned(), source })?;
+    let name = path.display().to_string();
+    loadline_control::edit_max_rate(&name, &text, group, Rate::per_sec(1)).map(|_| ())
+}
+
+#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
+fn write_max_rate(path: &Path, group: &str, record: &CapacityRecord) -> anyhow::Result<()> {
+    let name = path.display();
+    match &record.found {
+        Some(line) => {
+            loadline_control::write_max_rate(path, group, line.max_rate)?;
+            eprintln!("loadline: {name}: max_rate of {group} is now {}", line.max_rate);
+        }
+        None => eprintln!("loadline: {name} is left as it is: no load line was found"),
+    }
+    Ok(())
+}
+
+fn json(record: &CapacityRecord) -> anyhow::Result<String> {
+    let document = Document::new(Record::Capacity(record.clone()));
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+fn exit_code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Found | Verdict::AtLeast => ExitCode::SUCCESS,
+        Verdict::NoLoadMeets | Verdict::Unconfirmed => ExitCode::from(EXIT_BREACHED),
+        Verdict::GeneratorInvalid => ExitCode::from(EXIT_INVALID),
+        Verdict::Interrupted => ExitCode::from(super::EXIT_FAILED),
+    }
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(LoadError::Plan(_)))
+        || error.downcast_ref::<UsageError>().is_some()
+        || error.downcast_ref::<EditError>().is_some()
+}
+
+/// No load, or none that could be confirmed, meets the objective; as k6 has it.
+const EXIT_BREACHED: u8 = 99;
+
+/// The generator gave out before the service.
+const EXIT_INVALID: u8 = 98;

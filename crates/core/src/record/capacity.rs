@@ -107,7 +107,9 @@ pub struct Interval {
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
     /// 95 % confidence: where the line through the logarithms of rate and of pressure (measured
-    /// value over its limit) of the bracketing trials crosses the limit, by Fieller's theorem.
+    /// value over its limit) of the bracketing trials crosses the limit, by Fieller's theorem;
+    /// widened where need be to hold the highest accepted, the lowest refused and the confirmed
+    /// load.
     Regression95,
     /// From the highest accepted to the lowest refused load; the trials show no usable trend.
     Bracket,

@@ -5,7 +5,8 @@
 //!   bracket both ways, bisect     bounds again, ...     bounds again, bisect, done
 //! ```
 //! Each goal first tries the bounds of the one before it with its own longer trials. A bound that
-//! does not hold is left behind in steps that double, and the bisection goes on from there.
+//! does not hold is left behind in steps that double, and the bisection goes on from there. A load
+//! that is undecided is tried again before any other.
 
 use loadline_core::units::Rate;
 
@@ -32,11 +33,19 @@ pub(super) struct Range {
     pub(super) highest: Rate,
 }
 
-/// What to do next under `goals`, given all trials so far.
+/// What to do next under `goals`, given all trials so far. A goal that was begun is not gone back
+/// from: what its longer trials take away from the bounds they also find again.
 pub(super) fn next(loads: &Loads, goals: &[Goal], range: &Range) -> Ask {
-    let mut hint = Bounds::default();
-    for (index, goal) in goals.iter().enumerate() {
+    let begun = goals.iter().rposition(|goal| loads.have_tried(goal)).unwrap_or(0);
+    let mut hint = match begun.checked_sub(1) {
+        Some(before) => loads.bounds(&goals[before]),
+        None => Bounds::default(),
+    };
+    for (index, goal) in goals.iter().enumerate().skip(begun) {
         let bounds = loads.bounds(goal);
+        if let Some(rate) = loads.unfinished(goal, bounds) {
+            return Ask::Trial { rate, goal: index, bracketing: false };
+        }
         let rate = match (bounds.lower, bounds.upper) {
             (Some(lower), Some(upper)) if is_narrow(lower, upper, goal) => {
                 hint = bounds;
@@ -66,31 +75,21 @@ fn missing(
     hint: Bounds,
     range: &Range,
 ) -> Result<Rate, Ask> {
-    let untried = |rate: &Rate| loads.class(*rate, goal) == Class::Undecided;
-    let lower_hint = hint.lower.filter(|rate| bounds.upper.is_none_or(|upper| *rate < upper));
-    let upper_hint = hint.upper.filter(|rate| bounds.lower.is_none_or(|lower| *rate > lower));
-    if bounds.lower.is_none()
-        && let Some(rate) = lower_hint.filter(untried)
-    {
-        return Ok(rate);
-    }
-    if bounds.upper.is_none()
-        && let Some(rate) = upper_hint.filter(untried)
-    {
-        return Ok(rate);
-    }
     match (bounds.lower, bounds.upper) {
+        (None, None) => Ok(hint.lower.or(hint.upper).unwrap_or(range.guess)),
         (None, Some(upper)) if upper <= range.lowest => Err(Ask::Floor { upper }),
         (None, Some(upper)) => {
             let factor = 1.0 - stride(goal, index, loads.count(goal, Class::Refused)).min(0.5);
-            Ok(scale(upper, factor).max(range.lowest))
+            let step = scale(upper, factor).max(range.lowest);
+            Ok(hint.lower.filter(|rate| *rate < upper).map_or(step, |rate| rate.max(step)))
         }
         (Some(lower), None) if lower >= range.highest => Err(Ask::Ceiling { lower }),
         (Some(lower), None) => {
             let factor = 1.0 + stride(goal, index, loads.count(goal, Class::Accepted));
-            Ok(scale(lower, factor).min(range.highest))
+            let step = scale(lower, factor).min(range.highest);
+            Ok(hint.upper.filter(|rate| *rate > lower).map_or(step, |rate| rate.min(step)))
         }
-        _ => Ok(range.guess),
+        (Some(lower), Some(upper)) => Ok(between(lower, upper)),
     }
 }
 

@@ -56,6 +56,11 @@ impl Ladder {
         met.or(self.rungs.first().map(|rung| rung.throughput)).unwrap_or_default()
     }
 
+    /// The part of the guess below which no load need be tried.
+    pub(super) fn depth(&self) -> f64 {
+        if self.rungs.first().is_some_and(|rung| rung.met) { DEEPEST } else { SHALLOW }
+    }
+
     /// The median response time of one user: what a service at rest answers in.
     pub(super) fn at_rest(&self) -> Duration {
         self.rungs.first().map_or(Duration::ZERO, |rung| rung.response.p50)
@@ -70,6 +75,12 @@ const GROWTH: f64 = 0.05;
 
 /// A pressure above this is far beyond the objective: more users tell nothing about it.
 const FAR: f64 = 3.0;
+
+/// A service that cannot meet its objective at this part of what users got cannot meet it.
+const DEEPEST: f64 = 64.0;
+
+/// Where one user breached the objective it is not for want of capacity: there was no queue.
+const SHALLOW: f64 = 8.0;
 
 /// So many rungs are climbed at least before growth counts, for the scalability fit.
 const RUNGS: usize = 3;

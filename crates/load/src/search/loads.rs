@@ -71,6 +71,28 @@ impl Loads {
         u32::try_from(many).unwrap_or(u32::MAX)
     }
 
+    /// Whether any trial was long enough for `goal`.
+    pub(super) fn have_tried(&self, goal: &Goal) -> bool {
+        self.by_rate.keys().any(|rate| self.is_begun(*rate, goal))
+    }
+
+    /// A load between `bounds` with a long trial that has not decided it.
+    pub(super) fn unfinished(&self, goal: &Goal, bounds: Bounds) -> Option<Rate> {
+        let inside = |rate: &&Rate| {
+            bounds.lower.is_none_or(|lower| **rate > lower)
+                && bounds.upper.is_none_or(|upper| **rate < upper)
+        };
+        let open = |rate: &&Rate| {
+            self.is_begun(**rate, goal) && self.class(**rate, goal) == Class::Undecided
+        };
+        self.by_rate.keys().filter(inside).find(open).copied()
+    }
+
+    fn is_begun(&self, rate: Rate, goal: &Goal) -> bool {
+        let [good_long, bad_long, _, _] = self.sums(rate, goal.duration);
+        good_long + bad_long > 0.0
+    }
+
     /// The accepted loads that lie above a refused one.
     pub(super) fn inverted(&self, goal: &Goal) -> impl Iterator<Item = Rate> {
         let upper = self.bounds(goal).upper.unwrap_or(Rate::milli_per_sec(u64::MAX));

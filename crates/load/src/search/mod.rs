@@ -14,7 +14,7 @@
 //! - confirmation: longer runs, each at a lower load than the one before, until one meets the
 //!   objective.
 //!
-//! A run whose generator was at fault decides nothing. It is made once more; a second one ends the
+//! A run whose generator was at fault decides nothing and is made again; three in a row end the
 //! search, with what is known by then.
 
 mod bisect;
@@ -365,7 +365,8 @@ impl Search {
         }
         let range = *self.range.get_or_insert_with(|| {
             let guess = self.ladder.guess().max(LOWEST).min(self.config.highest);
-            let lowest = scale(guess, 1.0 / DEEPEST).max(LOWEST).min(self.config.highest);
+            let lowest =
+                scale(guess, 1.0 / self.ladder.depth()).max(LOWEST).min(self.config.highest);
             Range { lowest, guess, highest: self.config.highest }
         });
         match self.confirming {
@@ -432,17 +433,15 @@ const EVEN_STRIDES: u32 = 3;
 /// After so many breached confirming runs the bracket was wrong.
 const MOST_CONFIRMATIONS: u32 = 8;
 
-/// An invalid run may be an accident of the machine; two in a row are not.
-const INVALID_IN_A_ROW: u32 = 2;
+/// An invalid run may be an accident of the machine, and two when it is busy; three in a row are
+/// none.
+const INVALID_IN_A_ROW: u32 = 3;
 
 /// A service is back at rest when its median is within this multiple of what it was ...
 const AT_REST: f64 = 1.5;
 
 /// ... and this much more, which is nothing to a person and much to a loopback.
 const AT_REST_LEAST: Duration = Duration::from_millis(1);
-
-/// A service that cannot meet its objective at this part of what one user gets cannot meet it.
-const DEEPEST: f64 = 64.0;
 
 /// The lowest load that is tried at all.
 const LOWEST: Rate = Rate::milli_per_sec(100);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use loadline_core::{
     record::{
-        Bound, CapacityRecord, Interval, IntervalMethod, Latency, LoadLine, Purpose, Series, Trial,
-        Verdict,
+        Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Purpose, Series,
+        Trial, Verdict,
     },
     units::{Rate, Ratio},
 };
@@ -39,7 +39,7 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         rungs: search.ladder.rungs.clone(),
         scalability: scalability::fit(&search.ladder.rungs),
         trials: search.trials.clone(),
-        knee: knee::find(&bend),
+        knee: found.and_then(|_| knee::find(&bend)),
         curve: Series { name: config.objective.clone(), points: curve },
         notes: notes(search, verdict),
     }
@@ -62,7 +62,8 @@ fn load_line(search: &Search, rate: Rate) -> LoadLine {
     }
 }
 
-/// Round the confirmed load, which is always part of it.
+/// The interval of the regression, widened to the bracket and the confirmed load: trials that were
+/// chosen by what came before them agree more than independent ones would.
 fn interval(search: &Search, rate: Rate) -> Interval {
     let bounds = search.loads.bounds(&search.goals[2]);
     let (lower, upper) = (bounds.lower.unwrap_or(rate), bounds.upper.unwrap_or(rate));
@@ -72,7 +73,8 @@ fn interval(search: &Search, rate: Rate) -> Interval {
         None => (lower, upper, IntervalMethod::Bracket),
     };
     let trials = u32::try_from(points.len()).unwrap_or(u32::MAX);
-    Interval { low: low.min(rate), high: high.max(rate), method, trials }
+    let (low, high) = (low.min(lower).min(rate), high.max(upper).max(rate));
+    Interval { low, high, method, trials }
 }
 
 /// The valid, long trials round the bracket whose pressure is known.
@@ -121,10 +123,7 @@ fn notes(search: &Search, verdict: Verdict) -> Vec<String> {
     for rate in search.loads.inverted(&search.goals[0]) {
         notes.push(format!("{rate} was accepted although a lower load was refused"));
     }
-    let invalid = search.trials.iter().filter(|trial| !trial.faults.is_empty());
-    for (trial, fault) in invalid.flat_map(|trial| trial.faults.iter().map(move |it| (trial, it))) {
-        notes.push(format!("invalid at {}: {}; {}", trial.rate, fault.what, fault.advice));
-    }
+    notes.extend(invalid(search));
     let confirming = search.trials.iter().filter(|it| it.purpose == Purpose::Confirmation);
     let breached = confirming.filter(|trial| trial.faults.is_empty() && !trial.met).count();
     if breached > 0 && verdict == Verdict::Found {
@@ -134,13 +133,23 @@ fn notes(search: &Search, verdict: Verdict) -> Vec<String> {
     notes
 }
 
-/// A word where trials were too small for the percentile to be more than the slowest request.
+/// How many runs the generator spoiled, and by what the last of them.
+fn invalid(search: &Search) -> Option<String> {
+    let runs = || search.trials.iter().filter(|trial| !trial.faults.is_empty());
+    let (last, count) = (runs().next_back()?, runs().count());
+    let Fault { what, advice } = last.faults.first()?;
+    let rate = last.rate;
+    Some(format!("invalid trials: {count}, the last at {rate}, where {what}; {advice}"))
+}
+
+/// A word where trials were so small that a high percentile is no more than the slowest request.
 fn few(search: &Search) -> Option<String> {
-    let last = search.trials.iter().rev().find(|trial| trial.purpose == Purpose::Bisection)?;
-    let count = last.response.count;
-    (count < FEW).then(|| {
-        format!("a trial held {count} requests; give more time for a p99 that can be repeated")
-    })
+    let sizes = search.trials.iter().map(|trial| trial.response.count);
+    let most = sizes.max().filter(|most| *most < FEW)?;
+    Some(format!(
+        "no trial held more than {most} requests: a p99 of so few is the slowest of them; make \
+         trials longer (--trial)"
+    ))
 }
 
 /// How far above the load line a point may lie and still belong to the bend of the curve: further

@@ -1,0 +1,256 @@
+//! The command line of `loadline capacity`, and what it means for a search.
+
+use std::path::{Path, PathBuf};
+
+use loadline_core::{
+    objective::Objective,
+    record,
+    time::Duration,
+    units::{Rate, Ratio},
+};
+use loadline_load::{LoadPlan, Pattern, Until, search::Config};
+
+use super::drive::Pace;
+use crate::commands::bench::{RequestArgs, TransportArgs, UsageError};
+
+/// Find the load line: the highest rate at which a service still meets its objective
+///
+/// First a closed loop of 1, 2, 4 ... users shows the throughput. Then open-loop trials bracket the
+/// load line from both sides and halve the bracket, short ones first, longer and repeated ones at
+/// the end, in the manner of RFC 9971. A longer run confirms what was found. After a breach the
+/// search waits until the service is at rest again. Two to five minutes; --quick takes half a
+/// minute and is as much less sure.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    request: RequestArgs,
+    /// The objective, like `p99<300ms, errors<0.1%`; errors<1% is added where it names no errors
+    #[arg(long, value_name = "TEXT", value_parser = objective)]
+    slo: Objective,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
+    /// The share of the load line that stays free in what is to be written
+    #[arg(long, value_name = "SHARE", default_value = "20%", help_heading = "Result")]
+    headroom: Ratio,
+    /// Set max_rate in this configuration, keeping its comments
+    #[arg(long, value_name = "FILE", requires = "group", help_heading = "Result")]
+    write: Option<PathBuf>,
+    /// The group to set it of: its region, or SERVICE/REGION
+    #[arg(long, value_name = "NAME", requires = "write", help_heading = "Result")]
+    group: Option<String>,
+    /// Print the record as JSON
+    #[arg(long, help_heading = "Result")]
+    pub(super) json: bool,
+    /// Write the record as JSON to this file too
+    #[arg(short, long, value_name = "FILE", help_heading = "Result")]
+    pub(super) output: Option<PathBuf>,
+    /// No progress on the standard error
+    #[arg(short, long, help_heading = "Result")]
+    quiet: bool,
+}
+
+/// How long to look, and how closely.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Search")]
+struct SearchArgs {
+    /// Half a minute: trials of 1s at most, bounds 4% apart
+    #[arg(long)]
+    quick: bool,
+    /// How the instants of trials lie
+    #[arg(long, value_enum, default_value = "poisson")]
+    arrivals: Kind,
+    /// Which of the random plans; the same seed gives the same plans
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How long a number of users is kept up [3s]
+    #[arg(long, value_name = "TIME")]
+    rung: Option<Duration>,
+    /// How long the first trials last [3s]
+    #[arg(long, value_name = "TIME")]
+    first_trial: Option<Duration>,
+    /// How long the last ones last [10s]
+    #[arg(long, value_name = "TIME")]
+    trial: Option<Duration>,
+    /// The time of such trials that decides a load [three of them]
+    #[arg(long, value_name = "TIME")]
+    trial_sum: Option<Duration>,
+    /// How long the confirming run lasts [30s]
+    #[arg(long, value_name = "TIME")]
+    confirm: Option<Duration>,
+    /// How close the accepted and the refused load come in the end [2%]
+    #[arg(long, value_name = "SHARE")]
+    width: Option<Ratio>,
+    /// Try no higher rate than this
+    #[arg(long, value_name = "RATE", default_value = "1000000/s")]
+    max_rate: Rate,
+    /// Drop, and count as errors, what is due while so many requests are under way
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_in_flight: u32,
+    /// How long to wait for the service to come to rest after a breach
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    cool_down: Duration,
+    /// How long one request may take, connecting included
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    timeout: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// At even distances: kinder than users are
+    Constant,
+    /// Independent of each other, as many users are
+    Poisson,
+    /// Distances uniform between zero and twice the mean
+    Uniform,
+}
+
+impl Args {
+    /// What every run of the search sends; the pattern is that of the first.
+    pub(super) fn plan(&self) -> Result<LoadPlan, UsageError> {
+        let mut targets = self.request.targets()?;
+        let one = Pattern::Closed {
+            users: 1,
+            think: Duration::ZERO,
+            until: Until::Elapsed(Duration::from_secs(1)),
+        };
+        let mut plan = LoadPlan::new(targets[0].0.clone(), one);
+        plan.targets.clear();
+        plan.targets.append(&mut targets);
+        plan.transport = self.transport.transport()?;
+        plan.keepalive = self.transport.keepalive();
+        plan.timeout = self.search.timeout;
+        self.request.complete(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// The search that the command line means.
+    pub(super) fn config(&self, plan: &LoadPlan) -> Config {
+        let search = &self.search;
+        let base = Config {
+            target: plan
+                .targets
+                .iter()
+                .map(|(target, _)| target.to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+            objective: self.objective().to_string(),
+            arrivals: self.arrivals(),
+            seed: search.seed,
+            highest: search.max_rate,
+            headroom: self.headroom,
+            ..Config::default()
+        };
+        let base = if search.quick { base.quick() } else { base };
+        let last_trial = search.trial.unwrap_or(base.last_trial);
+        let usual_sum = if search.trial.is_some() { last_trial * 3 } else { base.duration_sum };
+        Config {
+            rung: search.rung.unwrap_or(base.rung),
+            first_trial: search.first_trial.unwrap_or(base.first_trial).min(last_trial),
+            last_trial,
+            duration_sum: search.trial_sum.unwrap_or(usual_sum),
+            confirm: search.confirm.unwrap_or(base.confirm),
+            width: search.width.unwrap_or(base.width),
+            ..base
+        }
+    }
+
+    /// The objective with what it means to answer at all.
+    pub(super) fn objective(&self) -> Objective {
+        let text = self.slo.to_string();
+        let counts = ["errors", "availability", "target"].iter().any(|name| text.contains(name));
+        let whole = if counts { text } else { format!("{text}, {NO_ERRORS}") };
+        whole.parse().unwrap_or_else(|_| self.slo.clone())
+    }
+
+    /// How the shell goes about it.
+    pub(super) fn pace(&self) -> Pace {
+        Pace {
+            arrivals: self.arrivals(),
+            max_in_flight: self.search.max_in_flight,
+            cool_down: self.search.cool_down,
+            quiet: self.quiet,
+        }
+    }
+
+    /// The file and the group that the result is to be written to.
+    pub(super) fn edit(&self) -> Option<(&Path, &str)> {
+        self.write.as_deref().zip(self.group.as_deref())
+    }
+
+    fn arrivals(&self) -> record::Arrivals {
+        match self.search.arrivals {
+            Kind::Constant => record::Arrivals::Constant,
+            Kind::Poisson => record::Arrivals::Poisson,
+            Kind::Uniform => record::Arrivals::Uniform,
+        }
+    }
+}
+
+fn objective(text: &str) -> Result<Objective, loadline_core::objective::ObjectiveError> {
+    text.parse()
+}
+
+/// A service that answers 503 at once keeps any limit of time.
+const NO_ERRORS: &str = "errors<1%";
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline capacity http://10.0.0.11/ --slo 'p99<300ms'
+  loadline capacity 10.0.0.11 --slo 'p95<200ms, errors<0.1%' --headroom 30% -o search.json
+  loadline capacity 10.0.0.11 --slo 'p99<300ms' --write loadline.toml --group web/europe-west3
+  loadline capacity 127.0.0.1:9001 --slo 'p99<1s' --quick
+
+A load is accepted when at most half of the time of its trials breached the objective. With random
+arrivals that makes the load line the rate at which a trial is as likely to meet it as not: leave
+headroom. A trial that the generator could not carry out decides nothing; three in a row end
+the search, and the output says what to change.
+
+Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed or
+interrupted, 98 the generator gave out first, 99 no load meets the objective.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn read(arguments: &[&str]) -> Args {
+        let line = ["capacity", "localhost"].iter().chain(arguments);
+        Line::try_parse_from(line).map(|line| line.args).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn an_objective_that_forgets_errors_is_completed() {
+        for (given, judged) in [
+            ("p99<300ms", "p99<300ms, errors<1%"),
+            ("p99<300ms, errors<5%", "p99<300ms, errors<5%"),
+            ("rate>=0.99*target", "rate>=0.99*target"),
+        ] {
+            assert_eq!(read(&["--slo", given]).objective().to_string(), judged);
+        }
+    }
+
+    #[test]
+    fn three_trials_decide_however_long_they_are() {
+        let config = |arguments: &[&str]| {
+            let args = read(&[&["--slo", "p99<1s"], arguments].concat());
+            args.config(&args.plan().unwrap())
+        };
+        assert_eq!(config(&[]).duration_sum, Duration::from_secs(30));
+        assert_eq!(config(&["--trial", "20s"]).duration_sum, Duration::from_secs(60));
+        let quick = config(&["--quick", "--first-trial", "5s"]);
+        assert_eq!(
+            (quick.first_trial, quick.last_trial),
+            (quick.last_trial, Duration::from_secs(1))
+        );
+    }
+}

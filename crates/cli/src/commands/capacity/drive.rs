@@ -1,0 +1,184 @@
+//! Runs what a search asks for, and says on the standard error what is being tried.
+
+use std::{
+    io::{self, Write as _},
+    time,
+};
+
+use loadline_core::{
+    objective::Objective,
+    record::{Arrivals, CapacityRecord, LoadRecord, Purpose},
+    time::Duration,
+    units::Rate,
+};
+use loadline_load::{
+    LoadPlan, Pattern, Timetable, Until,
+    search::{Config, Measured, Observation, Search, Step},
+};
+use loadline_report::{millis, per_second};
+use tokio::runtime::Runtime;
+
+/// How runs are made beyond what the search says.
+pub(super) struct Pace {
+    pub(super) arrivals: Arrivals,
+    pub(super) max_in_flight: u32,
+    /// The longest wait for the service to come to rest.
+    pub(super) cool_down: Duration,
+    pub(super) quiet: bool,
+}
+
+/// Searches with runs of `plan` under the patterns that the search asks for.
+pub(super) fn run(
+    config: Config,
+    objective: &Objective,
+    plan: &LoadPlan,
+    pace: &Pace,
+) -> anyhow::Result<CapacityRecord> {
+    let runtime = loadline_load::runtime()?;
+    let driver = Driver { objective, plan, pace, runtime, begun: time::Instant::now() };
+    let mut search = Search::new(config);
+    loop {
+        let observation = match search.next() {
+            Step::Done(record) => return Ok(*record),
+            Step::Ladder { users, duration } => driver.rung(users, duration)?,
+            Step::CoolDown { at_rest } => driver.cool_down(at_rest)?,
+            Step::Trial { rate, duration, seed, purpose } => {
+                let timetable = Timetable::steady(rate, pace.arrivals, seed);
+                driver.trial(&search, timetable, rate, duration, purpose)?
+            }
+        };
+        search.observe(observation);
+    }
+}
+
+struct Driver<'a> {
+    objective: &'a Objective,
+    plan: &'a LoadPlan,
+    pace: &'a Pace,
+    runtime: Runtime,
+    begun: time::Instant,
+}
+
+impl Driver<'_> {
+    fn rung(&self, users: u32, duration: Duration) -> anyhow::Result<Observation> {
+        let until = Until::Elapsed(duration);
+        let run = self.measure(Pattern::Closed { users, think: Duration::ZERO, until })?;
+        if run.interrupted {
+            return Ok(Observation::Interrupted);
+        }
+        let measured = self.judge(run);
+        let throughput = per_second(measured.achieved);
+        let plural = if users == 1 { "" } else { "s" };
+        self.say(&format!("{users} user{plural}: {throughput}, {}", told(&measured)));
+        Ok(Observation::Run(measured))
+    }
+
+    fn trial(
+        &self,
+        search: &Search,
+        timetable: Timetable,
+        rate: Rate,
+        duration: Duration,
+        purpose: Purpose,
+    ) -> anyhow::Result<Observation> {
+        let run = self.measure(Pattern::Open {
+            timetable,
+            until: Until::Elapsed(duration),
+            max_in_flight: Some(self.pace.max_in_flight),
+        })?;
+        if run.interrupted {
+            return Ok(Observation::Interrupted);
+        }
+        let measured = self.judge(run);
+        let purpose = match purpose {
+            Purpose::Bracket => "bracket",
+            Purpose::Curve => "curve",
+            Purpose::Bisection => "bisect",
+            Purpose::Confirmation => "confirm",
+        };
+        let known = match search.bracket() {
+            (None, None) => String::new(),
+            (lower, upper) => {
+                let end = |rate: Option<Rate>| rate.map_or("?".to_owned(), per_second);
+                format!(" [before: {} to {}]", end(lower), end(upper))
+            }
+        };
+        let seconds = duration.as_secs_f64();
+        let rate = per_second(rate);
+        self.say(&format!("{purpose} {rate} for {seconds:.1} s: {}{known}", told(&measured)));
+        Ok(Observation::Run(measured))
+    }
+
+    /// Asks with one user at a time until the median answer is back where it was.
+    fn cool_down(&self, at_rest: Duration) -> anyhow::Result<Observation> {
+        let begun = time::Instant::now();
+        loop {
+            let until = Until::Elapsed(PROBE);
+            let run = self.measure(Pattern::Closed { users: 1, think: Duration::ZERO, until })?;
+            if run.interrupted {
+                return Ok(Observation::Interrupted);
+            }
+            let rested = run.outcomes.ok > 0 && run.response.p50 <= at_rest;
+            let waited = begun.elapsed();
+            if rested || waited >= self.pace.cool_down.to_std() {
+                let end = if rested { "at rest again" } else { "still busy" };
+                if !rested || waited >= NOTABLE {
+                    self.say(&format!("cool down: {end} after {:.1} s", waited.as_secs_f64()));
+                }
+                return Ok(Observation::Cooled { at_rest: rested });
+            }
+        }
+    }
+
+    fn measure(&self, pattern: Pattern) -> anyhow::Result<LoadRecord> {
+        let mut plan = self.plan.clone();
+        plan.pattern = pattern;
+        let stop = async {
+            if tokio::signal::ctrl_c().await.is_err() {
+                // Then the signal's own effect ends the process.
+                std::future::pending::<()>().await;
+            }
+        };
+        Ok(self.runtime.block_on(loadline_load::measure(&plan, |_| {}, stop))?)
+    }
+
+    fn judge(&self, mut run: LoadRecord) -> Measured {
+        let judged = self.objective.judge(&run);
+        let pressure = self.objective.pressure(&run);
+        let suits = self.objective.suits(&run.model);
+        run.objective = Some(judged);
+        let mut measured = Measured::of(&run, pressure);
+        if !suits {
+            // What compares with a planned rate says nothing of a closed loop.
+            measured.criteria.retain(|criterion| !criterion.text.contains("target"));
+            measured.met = measured.criteria.iter().all(|criterion| criterion.met);
+        }
+        measured
+    }
+
+    fn say(&self, text: &str) {
+        if !self.pace.quiet {
+            let elapsed = self.begun.elapsed().as_secs();
+            // Progress that nobody can read is no reason to end a search.
+            let _ = writeln!(io::stderr(), "{elapsed:>4} s  {text}");
+        }
+    }
+}
+
+/// A run in a few words: what breached the objective, or how it was met.
+fn told(measured: &Measured) -> String {
+    if let Some(fault) = measured.faults.first() {
+        return format!("invalid, {}", fault.what);
+    }
+    let breached = measured.criteria.iter().find(|criterion| !criterion.met);
+    match breached {
+        Some(criterion) => format!("breached, {} is {}", criterion.text, criterion.measured),
+        None => format!("met, p99 {}", millis(measured.response.p99)),
+    }
+}
+
+/// Long enough for a median, short enough not to wait for nothing.
+const PROBE: Duration = Duration::from_millis(200);
+
+/// A shorter rest is not worth a line.
+const NOTABLE: time::Duration = time::Duration::from_secs(1);

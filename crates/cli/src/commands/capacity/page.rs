@@ -1,0 +1,218 @@
+//! What a search found, on a page that fits a terminal.
+
+use std::fmt::Write as _;
+
+use loadline_core::record::{
+    Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Purpose, Rung,
+    Scalability, Verdict,
+};
+use loadline_report::{Cell, Table, digits, millis, per_second};
+
+use super::plot;
+
+/// The page, with its line ends.
+pub(super) fn write(record: &CapacityRecord) -> String {
+    let arrivals = match record.arrivals {
+        Arrivals::Constant => "arrivals at even distances".to_owned(),
+        Arrivals::Poisson => format!("Poisson arrivals, seed {}", record.seed),
+        Arrivals::Uniform => format!("uniform arrivals, seed {}", record.seed),
+        Arrivals::Listed => "listed arrivals".to_owned(),
+    };
+    let mut page = format!(
+        "capacity of {}\nobjective {}; open loop, {arrivals}\n\n",
+        record.target, record.objective
+    );
+    for (label, text) in lines(record) {
+        page += &wrapped(label, INDENT, &text);
+    }
+    let _ = write!(page, "\n{}", ladder(&record.rungs));
+    let line = record.found.as_ref().map(|line| line.rate);
+    let curve = plot::draw(&record.curve.points, line);
+    if !curve.is_empty() {
+        let load_line = if line.is_some() { ", | the load line" } else { "" };
+        let _ = write!(page, "\nResponse time against rate: o mean, * p99{load_line}\n{curve}");
+    }
+    if let Some(found) = &record.found {
+        let share = 100.0 * found.headroom_share;
+        let _ =
+            write!(page, "\nTo keep {share:.0} % free, write into the group\n  {}\n", paste(found));
+    }
+    if !record.notes.is_empty() {
+        page += "\n";
+    }
+    for note in &record.notes {
+        page += &wrapped("note:", 6, note);
+    }
+    page
+}
+
+/// A label and its text in lines that fit the page, every line of the text set in by `indent`.
+fn wrapped(label: &str, indent: usize, text: &str) -> String {
+    let mut lines = vec![format!("{label:<indent$}")];
+    let mut empty = true;
+    for word in text.split(' ') {
+        let width = lines.last().map_or(0, |line| line.chars().count());
+        if !empty && width + 1 + word.chars().count() > WIDTH {
+            lines.push(" ".repeat(indent));
+            empty = true;
+        }
+        if let Some(line) = lines.last_mut() {
+            let space = if empty { "" } else { " " };
+            *line += space;
+            *line += word;
+        }
+        empty = false;
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The line of a configuration.
+fn paste(found: &LoadLine) -> String {
+    format!("max_rate = \"{}\"", found.max_rate)
+}
+
+fn lines(record: &CapacityRecord) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("load line", verdict(record))];
+    if let Some(found) = &record.found {
+        lines.push(("", interval(found)));
+    }
+    let confirmed = record.trials.last().filter(|_| record.verdict == Verdict::Found);
+    if let Some(trial) = confirmed.filter(|trial| trial.purpose == Purpose::Confirmation) {
+        let seconds = trial.lasts.as_secs_f64();
+        lines.push(("confirmed", format!("for {seconds:.0} s: {}", criteria(&trial.criteria))));
+    }
+    if let Some(bound) = record.accepted.as_ref().filter(|_| record.found.is_none()) {
+        lines.push(("accepted", told(bound)));
+    }
+    if let Some(bound) = &record.refused {
+        lines.push(("refused", told(bound)));
+    }
+    if let Some(knee) = &record.knee {
+        let (from, to) = (per_second(knee.from), per_second(knee.to));
+        let rate = per_second(knee.rate);
+        lines.push(("knee", format!("{rate}, a hint: of the range from {from} to {to}")));
+    }
+    if let Some(law) = &record.scalability {
+        lines.push(("scalability", scalability(law)));
+        lines.push(("", peak(law)));
+    }
+    lines
+}
+
+fn verdict(record: &CapacityRecord) -> String {
+    let rate = |bound: &Option<Bound>| {
+        bound.as_ref().map_or("nothing".to_owned(), |bound| per_second(bound.rate))
+    };
+    match (record.verdict, &record.found) {
+        (_, Some(found)) => per_second(found.rate),
+        (Verdict::AtLeast, None) => {
+            format!("at least {}, the highest rate that was allowed", rate(&record.accepted))
+        }
+        (Verdict::NoLoadMeets, None) => {
+            format!("none: not even {} meets the objective", rate(&record.refused))
+        }
+        (Verdict::GeneratorInvalid, None) => format!(
+            "unknown: the generator gave out first; accepted was {}",
+            rate(&record.accepted)
+        ),
+        (Verdict::Interrupted, None) => {
+            format!("unknown: interrupted; accepted was {}", rate(&record.accepted))
+        }
+        (Verdict::Unconfirmed | Verdict::Found, None) => {
+            "not confirmed: the service does not keep to one line".to_owned()
+        }
+    }
+}
+
+fn interval(found: &LoadLine) -> String {
+    let interval = &found.interval;
+    let (low, high) = (per_second(interval.low), per_second(interval.high));
+    let trials = interval.trials;
+    match interval.method {
+        IntervalMethod::Regression95 => format!(
+            "{low} to {high} with 95 % confidence, by regression over {trials} trials near it"
+        ),
+        IntervalMethod::Bracket => {
+            format!("{low} to {high}, the last accepted and refused; no trend in {trials} trials")
+        }
+    }
+}
+
+fn told(bound: &Bound) -> String {
+    let (met, breached) = (bound.met.as_secs_f64(), bound.breached.as_secs_f64());
+    let whole = met + breached;
+    format!(
+        "{}: {} ({breached:.0} of {whole:.0} s breached)",
+        per_second(bound.rate),
+        criteria(&bound.criteria)
+    )
+}
+
+fn criteria(criteria: &[Criterion]) -> String {
+    let one = |criterion: &Criterion| {
+        let measured = criterion.measured.split(" (").next().unwrap_or_default();
+        format!("{} is {measured}", criterion.text)
+    };
+    criteria.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn scalability(law: &Scalability) -> String {
+    format!(
+        "one user {}/s, contention {:.1} %, coherence {:.3} %, residual {:.1} %, {} rungs",
+        digits(law.gamma_per_s),
+        100.0 * law.alpha,
+        100.0 * law.beta,
+        100.0 * law.residual_share,
+        law.rungs,
+    )
+}
+
+fn peak(law: &Scalability) -> String {
+    let extrapolated = if law.extrapolated { ", extrapolated: do not count on it" } else { "" };
+    match (law.peak_per_s, law.peak_users) {
+        (Some(peak), Some(users)) => {
+            format!("at most {}/s, with {users:.0} users{extrapolated}", digits(peak))
+        }
+        (Some(peak), None) => format!("levels off at {}/s{extrapolated}", digits(peak)),
+        (None, _) => "no ceiling in sight: throughput grew with the users".to_owned(),
+    }
+}
+
+fn ladder(rungs: &[Rung]) -> Table {
+    let headings = ["users", "throughput", "mean", "p99", "X R / N", "objective"];
+    let mut table = Table::new("Closed loop, users without think time", &headings);
+    for rung in rungs {
+        let little = format!("{:.2}", 1.0 + rung.little_error);
+        table.push([
+            Cell::Text(rung.users.to_string()),
+            Cell::Text(per_second(rung.throughput)),
+            Cell::Text(millis(rung.response.mean)),
+            Cell::Text(millis(rung.response.p99)),
+            if rung.suspect { Cell::Bad(little) } else { Cell::Text(little) },
+            if rung.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
+        ]);
+    }
+    table
+}
+
+/// Where the text behind a label begins.
+const INDENT: usize = 14;
+
+/// Columns of the page.
+const WIDTH: usize = 80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_set_in_under_its_beginning() {
+        let text = ["word"; 30].join(" ");
+        let lines = wrapped("refused", INDENT, &text);
+        assert_eq!(lines.lines().count(), 3);
+        assert!(lines.lines().all(|line| line.len() <= WIDTH), "{lines}");
+        assert!(lines.starts_with("refused       word word"), "{lines}");
+        assert!(lines.lines().skip(1).all(|line| line.starts_with("              word")));
+        assert_eq!(wrapped("note:", 6, "short"), "note: short\n");
+    }
+}

@@ -1,0 +1,172 @@
+//! `loadline capacity` as people run it: live against workers whose capacity is known.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::{Child, Command, Output, Stdio},
+};
+
+use loadline_core::record::{CapacityRecord, Document, Purpose, Record, Verdict};
+
+/// A worker process, ended with the test.
+struct Worker {
+    process: Child,
+    address: String,
+}
+
+impl Worker {
+    fn start(cores: u32, service_time: &str) -> Self {
+        let cores = cores.to_string();
+        let args = ["worker", "fixed", "--listen=127.0.0.1:0", "--cores", &cores];
+        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
+            .args(args)
+            .args(["--service-time", service_time])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let address = first.trim_end().strip_prefix("listening on ").unwrap().to_owned();
+        Self { process, address }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Both fail where the process has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn capacity(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.arg("capacity").args(arguments).output().unwrap()
+}
+
+/// A search of some twenty seconds, its record and what it said meanwhile.
+fn search(address: &str, arguments: &[&str]) -> (CapacityRecord, String) {
+    let output = capacity(&[&[address, "--json"], SHORT, arguments].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let Record::Capacity(record) = document.record else { panic!("a capacity record") };
+    (record, said)
+}
+
+fn assert_near(record: &CapacityRecord, exact: f64, said: &str) {
+    let found = record.found.as_ref().unwrap().rate.as_per_sec_f64();
+    assert!((found / exact - 1.0).abs() < 0.1, "found {found}/s, is {exact}/s\n{said}");
+}
+
+/// The 95th percentile in seconds at `cores` that take `job` seconds for each request, when
+/// requests come independent of each other: every core takes its jobs in turn.
+fn p95(rate: f64, cores: usize, job: f64) -> f64 {
+    const REQUESTS: usize = 200_000;
+    let (mut state, mut arrival) = (7_u64, 0.0_f64);
+    let mut free = vec![0.0_f64; cores];
+    let mut times: Vec<f64> = (0..REQUESTS)
+        .map(|request| {
+            // Vigna's splitmix64: a constant added, then two rounds of mixing.
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let uniform = ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
+            arrival -= (-uniform).ln_1p() / rate;
+            let core = &mut free[request % cores];
+            *core = core.max(arrival) + job;
+            *core - arrival
+        })
+        .collect();
+    *times.select_nth_unstable_by(REQUESTS * 95 / 100, f64::total_cmp).1
+}
+
+/// The highest rate that keeps the 95th percentile under `limit` seconds.
+fn exact(cores: usize, job: f64, limit: f64) -> f64 {
+    let (mut low, mut high) = (0.0, cores as f64 / job);
+    for _ in 0..10 {
+        let middle = 0.5 * (low + high);
+        if p95(middle, cores, job) < limit { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[test]
+fn random_arrivals_at_sixteen_cores_reach_what_the_queue_allows() {
+    let worker = Worker::start(16, "50ms");
+    let (record, said) = search(&worker.address, &["--slo", "p95<80ms"]);
+    assert_eq!(record.verdict, Verdict::Found);
+    assert_near(&record, exact(16, 0.05, 0.08), &said);
+    assert!(record.objective.ends_with("errors<1%"), "{}", record.objective);
+    assert_eq!(record.trials.last().unwrap().purpose, Purpose::Confirmation);
+    for part in ["1 user: ", "bracket ", "bisect ", "confirm ", "[before: "] {
+        assert!(said.contains(part), "{part:?} is not in\n{said}");
+    }
+}
+
+#[test]
+fn even_arrivals_at_twenty_cores_reach_what_the_cores_can_do_and_the_file_is_told() {
+    let worker = Worker::start(20, "50ms");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("loadline.toml");
+    let text = "\
+[[listener]]
+bind = \"127.0.0.1:8080\"
+service = \"web\"
+
+[[service.web.group]]
+max_rate = \"100/s\" # guessed
+servers = [\"127.0.0.1:8081\"]
+";
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let arrivals = ["--slo", "p95<100ms", "--arrivals", "constant", "--headroom", "25%"];
+    let (record, said) = search(
+        &worker.address,
+        &[&arrivals[..], &["--write", path, "--group", "web/local"]].concat(),
+    );
+    assert_near(&record, 400.0, &said);
+    let max_rate = record.found.unwrap().max_rate;
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(written, text.replace("100/s", &max_rate.to_string()));
+    assert!((270.0..330.0).contains(&max_rate.as_per_sec_f64()), "{max_rate}");
+}
+
+#[test]
+fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
+    let worker = Worker::start(1, "20ms");
+    let quick = ["--rung", "200ms", "--first-trial", "100ms", "--trial", "100ms", "--quick"];
+    let output = capacity(&[&[&*worker.address, "--slo", "p50<15ms"], &quick[..]].concat());
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(99), "{page}");
+    assert!(page.contains("none: not even"), "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+}
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_loaded() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (arguments, told) in [
+        (&["--slo", "fast"][..], "p99<300ms"),
+        (&[], "--slo"),
+        (&["--slo", "p99<1s", "--write", "x.toml"], "--group"),
+        (&["--slo", "p99<1s", "--write", "/no/such.toml", "--group", "web"], "/no/such.toml"),
+        (&["--slo", "p99<1s", "--rung", "5"], "500ms"),
+    ] {
+        let output = capacity(&[&[&*closed], arguments].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(told), "{arguments:?}: {said}");
+    }
+}
+
+/// Long enough for 10 %, short enough for a test.
+const SHORT: &[&str] = &[
+    "--rung=400ms",
+    "--first-trial=500ms",
+    "--trial=2s",
+    "--trial-sum=4s",
+    "--confirm=3s",
+    "--width=4%",
+];
