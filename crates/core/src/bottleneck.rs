@@ -55,6 +55,7 @@ pub fn judge(record: &ResourceRecord, load: Option<&LoadRecord>) -> BottleneckVe
     found.extend(cpu::softirq(record, window));
     found.extend(network::at_limit(record, window));
     found.extend(limits::listen_queues(record));
+    let mut unexplained = None;
     if let Some(load) = load {
         let unmet = waiting::unmet(record, load, window);
         found.extend(unmet.as_ref().and_then(|unmet| network::plateau(record, unmet)));
@@ -63,12 +64,12 @@ pub fn judge(record: &ResourceRecord, load: Option<&LoadRecord>) -> BottleneckVe
         {
             found.extend(waiting::server_queue(record, unmet));
         }
+        unexplained = unmet.map(|unmet| unmet.text).filter(|_| found.is_empty());
         found.extend(waiting::generator(load, found.is_empty()));
     }
-    BottleneckVerdict {
-        remarks: remarks(record, window, &found),
-        bottlenecks: in_order(found, window.span),
-    }
+    let mut remarks = Vec::from_iter(unexplained);
+    remarks.extend(self::remarks(record, window, &found));
+    BottleneckVerdict { remarks, bottlenecks: in_order(found, window.span) }
 }
 
 /// By time; those within one window of the first from cause to effect; each resource once.

@@ -195,6 +195,14 @@ fn a_machine_that_others_fill_does_not_limit_who_sleeps() {
 }
 
 #[test]
+fn load_that_is_not_met_while_others_fill_the_machine_is_said_and_laid_on_nobody() {
+    let verdict = judge(&run(Role::Server, 60, |_| busy(1.0, 0.1)), Some(&load(60, 100, 40)));
+    assert_eq!(verdict.first(), None);
+    assert!(verdict.remarks[0].starts_with("100/s were offered and 40/s answered"), "{verdict:?}");
+    assert!(verdict.remarks.iter().any(|remark| remark.contains("other processes disturb")));
+}
+
+#[test]
 fn spent_credits_show_as_steal_and_go_before_the_cpu_they_fill() {
     let throttled = |second| {
         let mut sample = busy(0.5, 0.5);
