@@ -165,8 +165,8 @@ fn wrong_usage_is_told_before_anything_is_loaded() {
 const SHORT: &[&str] = &[
     "--rung=400ms",
     "--first-trial=500ms",
-    "--trial=2s",
-    "--trial-sum=4s",
-    "--confirm=3s",
+    "--trial=1500ms",
+    "--trial-sum=3s",
+    "--confirm=2s",
     "--width=4%",
 ];

@@ -111,7 +111,8 @@ pub enum IntervalMethod {
     /// widened where need be to hold the highest accepted, the lowest refused and the confirmed
     /// load.
     Regression95,
-    /// From the highest accepted to the lowest refused load; the trials show no usable trend.
+    /// From the highest accepted to the lowest refused load, and the width of the goal more on
+    /// either side: so close to each other the trials show no significant trend.
     Bracket,
 }
 

@@ -70,7 +70,10 @@ fn interval(search: &Search, rate: Rate) -> Interval {
     let points = points(search, lower, upper);
     let (low, high, method) = match estimate::crossing(&points) {
         Some(line) => (line.low, line.high, IntervalMethod::Regression95),
-        None => (lower, upper, IntervalMethod::Bracket),
+        None => {
+            let width = search.goals[2].width;
+            (scale(lower, 1.0 - width), scale(upper, 1.0 + width), IntervalMethod::Bracket)
+        }
     };
     let trials = u32::try_from(points.len()).unwrap_or(u32::MAX);
     let (low, high) = (low.min(lower).min(rate), high.max(upper).max(rate));

@@ -133,7 +133,7 @@ fn interval(found: &LoadLine) -> String {
             "{low} to {high} with 95 % confidence, by regression over {trials} trials near it"
         ),
         IntervalMethod::Bracket => {
-            format!("{low} to {high}, the last accepted and refused; no trend in {trials} trials")
+            format!("{low} to {high}, the bracket and its width; {trials} trials show no trend")
         }
     }
 }
