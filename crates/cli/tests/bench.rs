@@ -183,6 +183,29 @@ fn a_server_that_resets_half_has_half_its_requests_counted_so() {
     judge(half(), "errors<=50%", outcomes, 0);
 }
 
+/// 40 files do not hold 100 connections; what was dropped says nothing about the server.
+#[test]
+fn a_run_whose_generator_was_the_bottleneck_is_judged_by_nothing() {
+    let url = server().to_string();
+    let program = env!("CARGO_BIN_EXE_loadline");
+    for (slo, code) in [("--slo errors<=100%", 98), ("--slo errors<=0%", 98), ("", 0)] {
+        let line = format!("ulimit -n 40; exec {program} bench {url} -c 100 -n 1 {}", quoted(slo));
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        let [page, notices] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{slo}: {page}");
+        for part in ["Run     INVALID", "no free descriptor", "change: ", "dropped"] {
+            assert!(page.contains(part), "{part:?} is not in\n{page}");
+        }
+        assert!(notices.contains("may open 40 files"), "told before the run: {notices}");
+    }
+}
+
+/// A flag and its value, safe from the shell.
+fn quoted(flag: &str) -> String {
+    flag.split_once(' ').map_or(String::new(), |(flag, value)| format!("{flag} '{value}'"))
+}
+
 #[test]
 fn requests_go_to_several_urls_by_their_weights_and_as_a_file_lists_them() {
     let paths = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);

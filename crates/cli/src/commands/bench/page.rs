@@ -62,7 +62,9 @@ fn pattern(record: &LoadRecord) -> String {
         }
     };
     let elapsed = record.elapsed.as_secs_f64();
-    format!("{pattern}, {}, {elapsed:.2} s", record.protocol)
+    // Nothing is known of the protocol where no connection came about.
+    let comma = if record.protocol.is_empty() { "" } else { ", " };
+    format!("{pattern}{comma}{}, {elapsed:.2} s", record.protocol)
 }
 
 fn pause(think: loadline_core::time::Duration) -> String {
@@ -156,8 +158,8 @@ fn rates(page: &mut String, record: &LoadRecord) {
         0 => String::new(),
         count => format!(", {count} kept ones found closed"),
     };
-    line(page, format_args!("Read    {total}, {rate}/s"));
-    line(page, format_args!("Opened  {} connections{stale}", record.connections));
+    let opened = record.connections;
+    line(page, format_args!("Read    {total}, {rate}/s; {opened} connections opened{stale}"));
 }
 
 /// With one decimal, as what was achieved, or as it was given where that has fewer.
@@ -350,7 +352,7 @@ mod tests {
             "sum                    500  of 500 planned",
             "status 200: 497, 503: 2",
             "header eu/1: 499",
-            "12 connections, 3 kept ones found closed",
+            "kB/s; 12 connections opened, 3 kept ones found closed",
             "response      38.0 ms  40.0 ms  39.0 ms  45.0 ms  50.0 ms   900 ms 11076 ms",
             "lag              none",
             "9.9/s answered ok of 10/s planned",

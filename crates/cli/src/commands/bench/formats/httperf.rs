@@ -13,7 +13,10 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::{LoadRecord, Moment};
+use loadline_core::{
+    record::{LoadRecord, Moment, Outcomes},
+    time::Duration,
+};
 
 /// CPU time of the generator in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,8 +70,8 @@ fn connections(text: &mut String, record: &LoadRecord) {
         ),
     );
     let times = &record.response;
-    let [min, mean, max, p50, stddev] = [times.min, times.mean, times.max, times.p50, times.stddev]
-        .map(|time| time.as_millis_f64());
+    let [min, mean, max, p50, stddev] =
+        [times.min, times.mean, times.max, times.p50, times.stddev].map(Duration::as_millis_f64);
     line(
         text,
         format_args!(
@@ -170,7 +173,7 @@ fn replies(record: &LoadRecord) -> u64 {
     answered(&record.outcomes)
 }
 
-fn answered(outcomes: &loadline_core::record::Outcomes) -> u64 {
+fn answered(outcomes: &Outcomes) -> u64 {
     outcomes.ok + outcomes.client_error + outcomes.server_error
 }
 
@@ -235,10 +238,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{Latency, Outcomes, Phases},
-        time::Duration,
-    };
+    use loadline_core::record::{Latency, Phases};
 
     /// What httperf 0.9.0 itself printed of 500 requests at 250/s, less what is left out; the
     /// head counts to the content, and the requests' own bytes are not in the net I/O.

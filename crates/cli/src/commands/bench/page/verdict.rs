@@ -34,4 +34,5 @@ pub(super) fn objective(page: &mut String, record: &LoadRecord) {
         let text = format!("{}{comma}{}", criterion.measured, criterion.confidence);
         wrapped(page, &start, &text);
     }
+    page.push('\n');
 }
