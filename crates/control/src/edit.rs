@@ -202,14 +202,19 @@ fn group_at<'a>(document: &'a mut DocumentMut, place: &Place) -> Option<&'a mut 
     Some(inline)
 }
 
-/// Sets a key to a text; what stands round an old value, a comment above all, stays.
+/// Sets a key to a text; what stands round the key and its old value, a comment above all, stays.
 fn set(table: &mut dyn TableLike, key: &str, text: &str) {
     let mut new = value(text);
     let old = table.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
     if let (Some(decor), Some(new)) = (old, new.as_value_mut()) {
         *new.decor_mut() = decor;
     }
-    table.insert(key, new);
+    match table.get_mut(key) {
+        Some(item) => *item = new,
+        None => {
+            table.insert(key, new);
+        }
+    }
 }
 
 /// Writes beside the file and renames, with the permissions it had.
