@@ -30,7 +30,7 @@ fn a_server_ten_times_slower_is_a_regression_and_exits_with_three() {
     assert_eq!(output.status.code(), Some(3), "{page}{}", text(&output.stderr));
     assert!(page.contains("A  before") && page.contains("B is a regression."), "{page}");
     let widest = page.lines().skip(3).map(|line| line.chars().count()).max();
-    assert!(widest <= Some(82), "{page}");
+    assert!(widest <= Some(80), "{page}");
 
     let output = loadline(&["compare", &before, &after, "--json"]);
     assert_eq!(output.status.code(), Some(3));

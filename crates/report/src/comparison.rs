@@ -84,7 +84,7 @@ pub fn plan_difference(a: &LoadRecord, b: &LoadRecord) -> Option<String> {
 #[must_use]
 pub fn comparison_table(record: &ComparisonRecord) -> Table {
     let caption = format!(
-        "Response times, {:.0} % intervals in brackets; judged beyond {} % (errors: {} points)",
+        "{:.0} % intervals in brackets; judged beyond {} %, errors beyond {} points",
         record.confidence * 100.0,
         Trimmed(record.threshold * 100.0),
         Trimmed(record.error_threshold * 100.0),

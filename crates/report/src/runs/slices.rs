@@ -15,10 +15,11 @@ pub(super) struct Slice {
     pub(super) outcomes: Outcomes,
     /// The most that were under way at the end of a moment.
     pub(super) in_flight: u64,
-    /// The largest of the moments' medians, 99th percentiles and maxima: a plot must not hide the
-    /// worst.
+    /// The mean of the moments' medians, weighted by their answers.
     pub(super) p50: Duration,
+    /// The largest of the moments' 99th percentiles: a plot must not hide the worst.
     pub(super) p99: Duration,
+    /// The longest.
     pub(super) max: Duration,
 }
 
@@ -43,18 +44,21 @@ impl Slice {
     }
 
     fn add(&mut self, other: &Self) {
+        let (answers, more) = (self.outcomes.ok, other.outcomes.ok);
+        let share = more as f64 / (answers + more).max(1) as f64;
+        self.p50 = self.p50.scale(1.0 - share) + other.p50.scale(share);
         self.until = other.until;
         self.planned += other.planned;
         self.outcomes = sum(&self.outcomes, &other.outcomes);
         self.in_flight = self.in_flight.max(other.in_flight);
-        self.p50 = self.p50.max(other.p50);
         self.p99 = self.p99.max(other.p99);
         self.max = self.max.max(other.max);
     }
 }
 
-/// The slices of a run, [`MOST`] at most. A last one of less than half the usual length is joined
-/// with the one before it: rates over a few milliseconds are noise.
+/// The slices of a run, [`MOST`] at most, of [`FEWEST`] requests in the mean: rates over a few
+/// requests are noise. A last one of less than half the usual length is joined with the one before
+/// it for the same reason.
 pub(super) fn slices(moments: &[Moment]) -> Vec<Slice> {
     let mut from = Duration::ZERO;
     let slice = |moment: &Moment| {
@@ -72,7 +76,9 @@ pub(super) fn slices(moments: &[Moment]) -> Vec<Slice> {
         slice
     };
     let all: Vec<_> = moments.iter().map(slice).collect();
-    let mut joined: Vec<_> = all.chunks(all.len().div_ceil(MOST).max(1)).map(join).collect();
+    let planned: u64 = all.iter().map(|slice| slice.planned).sum();
+    let slices = usize::try_from(planned / FEWEST).unwrap_or(MOST).clamp(1, MOST);
+    let mut joined: Vec<_> = all.chunks(all.len().div_ceil(slices).max(1)).map(join).collect();
     if let [.., before, last] = joined.as_slice()
         && last.length() < before.length() / 2.0
         && let Some(short) = joined.pop()
@@ -107,6 +113,8 @@ fn sum(a: &Outcomes, b: &Outcomes) -> Outcomes {
 
 /// A plot of 700 pixels shows no more lines than this apart.
 const MOST: usize = 240;
+/// The standard deviation of such a count is a third of it.
+const FEWEST: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -117,9 +125,20 @@ mod tests {
             at: Duration::from_millis(millis),
             planned: ok,
             outcomes: Outcomes { ok, timeout: 1, ..Outcomes::default() },
+            p50: Duration::from_millis(ok),
             max: Duration::from_millis(ok),
             ..Moment::default()
         }
+    }
+
+    #[test]
+    fn few_requests_are_seen_over_a_longer_time() {
+        let moments: Vec<_> = (1..=100).map(|tenth| moment(tenth * 100, tenth % 2)).collect();
+        let slices = slices(&moments);
+        assert_eq!(slices.len(), 5);
+        assert!(slices.iter().all(|slice| slice.planned == 10), "{slices:?}");
+        let medians: Vec<_> = slices.iter().map(|slice| slice.millis(|slice| slice.p50)).collect();
+        assert!(medians.iter().all(|median| (median - 1.0).abs() < 1e-3), "{medians:?}");
     }
 
     #[test]
@@ -136,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_last_moment_of_a_few_milliseconds_makes_no_rate_of_its_own() {
-        let slices = slices(&[moment(1_000, 10), moment(2_000, 10), moment(2_004, 3)]);
+        let slices = slices(&[moment(1_000, 40), moment(2_000, 40), moment(2_004, 3)]);
         assert_eq!(slices.len(), 2);
-        assert_eq!(slices[1].outcomes.ok, 13);
-        assert!((slices[1].per_second(13) - 12.95).abs() < 0.01);
+        assert_eq!(slices[1].outcomes.ok, 43);
+        assert!((slices[1].per_second(43) - 42.83).abs() < 0.01);
     }
 }
