@@ -25,21 +25,27 @@ fn serve(
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let shared = Arc::new((answer, AtomicU64::new(0)));
+    let (answer, number) = (Arc::new(answer), Arc::new(AtomicU64::new(0)));
     std::thread::spawn(move || {
-        for mut stream in listener.incoming().map(Result::unwrap) {
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || {
-                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                for _end_of_head in lines.map_while(Result::ok).filter(String::is_empty) {
-                    if shared.0(shared.1.fetch_add(1, Relaxed), &mut stream).is_err() {
-                        break;
-                    }
-                }
-            });
+        for stream in listener.incoming().map(Result::unwrap) {
+            let (answer, number) = (Arc::clone(&answer), Arc::clone(&number));
+            std::thread::spawn(move || converse(stream, &*answer, &number));
         }
     });
     address
+}
+
+fn converse(
+    mut stream: TcpStream,
+    answer: &impl Fn(u64, &mut TcpStream) -> io::Result<()>,
+    number: &AtomicU64,
+) {
+    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    for _end_of_head in lines.map_while(Result::ok).filter(String::is_empty) {
+        if answer(number.fetch_add(1, Relaxed), &mut stream).is_err() {
+            break;
+        }
+    }
 }
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-Served-By: a\r\nContent-Length: 10\r\n\r\n0123456789";
