@@ -11,6 +11,8 @@ pub enum Ending {
     Complete,
     /// The connection became a tunnel (Upgrade) and was closed by either side.
     Tunnel,
+    /// A TCP connection on which neither side sent anything for as long as `idle` allows.
+    Idle,
     /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
     ClientBad,
     /// The client took too long to send its head or body: 408.
@@ -62,9 +64,10 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Complete,
         Self::Tunnel,
+        Self::Idle,
         Self::ClientBad,
         Self::ClientTimeout,
         Self::ClientGone,
@@ -89,6 +92,7 @@ impl Ending {
         match self {
             Self::Complete => "complete",
             Self::Tunnel => "tunnel",
+            Self::Idle => "idle",
             Self::ClientBad => "client-bad",
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
@@ -112,7 +116,7 @@ impl Ending {
     #[must_use]
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Complete | Self::Tunnel => Fault::None,
+            Self::Complete | Self::Tunnel | Self::Idle => Fault::None,
             Self::ClientBad | Self::ClientTimeout | Self::ClientGone => Fault::Client,
             Self::NoServer
             | Self::ConnectRefused
@@ -141,6 +145,7 @@ impl Ending {
             }
             Self::Complete
             | Self::Tunnel
+            | Self::Idle
             | Self::ClientGone
             | Self::ServerCut
             | Self::ServerStalled

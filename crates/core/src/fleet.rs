@@ -4,6 +4,7 @@
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
 //! vouches for that.
 
+mod names;
 mod tls;
 
 use alloc::{
@@ -17,6 +18,7 @@ use crate::{
     units::{Bytes, Rate, Ratio},
 };
 
+pub use names::ServerNames;
 pub use tls::{Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 
 /// Everything one edge needs to know.
@@ -59,8 +61,14 @@ pub struct Listener {
     pub bind: SocketAddr,
     /// What is spoken there.
     pub protocol: Protocol,
-    /// Index into [`Fleet::services`].
+    /// Index into [`Fleet::services`]; for whatever [`Listener::names`] does not name.
     pub service: usize,
+    /// Services by the server name of TLS, for [`Protocol::Tls`] and
+    /// [`Protocol::TlsPassthrough`].
+    pub names: ServerNames,
+    /// Whether every connection has to begin with a PROXY protocol header, which says whose it
+    /// is.
+    pub accept_proxy: bool,
     /// Client connections at a time; further ones wait in the kernel's backlog.
     pub max_connections: u32,
     /// How long clients may take.
@@ -73,6 +81,25 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
 }
 
+impl Listener {
+    /// A listener for the service at this index that speaks HTTP, with the documented defaults.
+    #[must_use]
+    pub fn new(bind: SocketAddr, service: usize) -> Self {
+        Self {
+            bind,
+            protocol: Protocol::Http,
+            service,
+            names: ServerNames::default(),
+            accept_proxy: false,
+            max_connections: CONNECTIONS_MAX,
+            timeouts: ClientTimeouts::default(),
+            limits: HeadLimits::default(),
+            forwarded: Forwarded::XForwarded,
+            tls: None,
+        }
+    }
+}
+
 /// What a listener speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -80,6 +107,35 @@ pub enum Protocol {
     Http,
     /// HTTP over TLS.
     Https,
+    /// Anything over TCP: bytes both ways.
+    Tcp,
+    /// The same over TLS, which ends here.
+    Tls,
+    /// TLS that the server ends; only the name that its client asks for is read.
+    TlsPassthrough,
+}
+
+impl Protocol {
+    /// Whether messages are HTTP, rather than bytes that mean nothing here.
+    #[must_use]
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
+
+    /// Whether TLS towards the client ends here.
+    #[must_use]
+    pub const fn ends_tls(self) -> bool {
+        matches!(self, Self::Https | Self::Tls)
+    }
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// A line of text.
+    V1,
+    /// A binary header.
+    V2,
 }
 
 /// Which headers tell the server about the client.
@@ -156,6 +212,8 @@ pub struct Service {
     pub timeouts: ServerTimeouts,
     /// TLS towards the servers; in clear where absent.
     pub tls: Option<ServerTls>,
+    /// The PROXY protocol header that tells servers whose connection it is; none where absent.
+    pub send_proxy: Option<ProxyVersion>,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -181,6 +239,7 @@ impl Service {
             retry: Retry::default(),
             timeouts: ServerTimeouts::default(),
             tls: None,
+            send_proxy: None,
             groups: Vec::new(),
         }
     }
@@ -434,3 +493,7 @@ pub struct Capacity {
     /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
     pub max_utilization: Option<Ratio>,
 }
+
+/// With two sockets an exchange this fits the usual hard limit of open files many times, and
+/// bounds the memory of buffers to a few hundred MiB.
+const CONNECTIONS_MAX: u32 = 10_000;

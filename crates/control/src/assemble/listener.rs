@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::fleet::{ClientTimeouts, Forwarded, HeadLimits, Listener, Protocol, Service};
+use loadline_core::fleet::{ClientTimeouts, HeadLimits, Listener, Service};
 
 use super::{set, tls};
 use crate::{
@@ -47,15 +47,11 @@ fn listener(
         let help = "add where to listen: bind = \":8080\"".to_owned();
         problems.absent(&entry.span, &entry.span, "a listener without `bind`".to_owned(), help);
     }
+    let bind = given.bind.get().map_or(NOWHERE, |bind| bind.0.0);
     let mut listener = Listener {
-        bind: given.bind.get().map_or(NOWHERE, |bind| bind.0.0),
-        protocol: Protocol::Http,
-        service: service_index(entry, file, services, problems),
-        max_connections: MAX_CONNECTIONS,
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
-        forwarded: Forwarded::XForwarded,
-        tls: None,
+        ..Listener::new(bind, service_index(entry, file, services, problems))
     };
     set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
     listener.tls = tls::listener(entry, listener.protocol, problems);
@@ -143,7 +139,3 @@ fn warn_unused(
 /// Stands in for an address that is missing; the fleet is thrown away.
 const NOWHERE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-
-/// With two sockets an exchange this fits the usual hard limit of open files many times, and
-/// bounds the memory of buffers to a few hundred MiB.
-const MAX_CONNECTIONS: u32 = 10_000;

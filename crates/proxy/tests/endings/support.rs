@@ -13,10 +13,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{
-        Capacity, ClientTimeouts, Edge, Fleet, Forwarded, Group, HeadLimits, Listener, Protocol,
-        Server, Service,
-    },
+    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
     time::Duration,
     units::Ratio,
 };
@@ -92,14 +89,8 @@ pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
         drain_timeout: Duration::from_secs(1),
     };
     let listener = Listener {
-        bind: SocketAddr::from(([127, 0, 0, 1], 0)),
-        protocol: Protocol::Http,
-        service: 0,
         max_connections: 1_000,
-        timeouts: ClientTimeouts::default(),
-        limits: HeadLimits::default(),
-        forwarded: Forwarded::XForwarded,
-        tls: None,
+        ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
     let group = Group {
         name: "here".into(),

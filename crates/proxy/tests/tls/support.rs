@@ -9,8 +9,8 @@ use std::{
 
 use loadline_core::{
     fleet::{
-        Capacity, Certificate, ClientTimeouts, Edge, Fleet, Forwarded, Group, HeadLimits, Listener,
-        ListenerTls, Protocol, Server, Service, TlsTerms,
+        Capacity, Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server,
+        Service, TlsTerms,
     },
     time::Duration,
     units::Ratio,
@@ -30,14 +30,10 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
         drain_timeout: Duration::from_secs(1),
     };
     let listener = Listener {
-        bind: SocketAddr::from(([127, 0, 0, 1], 0)),
         protocol: if tls.is_some() { Protocol::Https } else { Protocol::Http },
-        service: 0,
         max_connections: 1_000,
-        timeouts: ClientTimeouts::default(),
-        limits: HeadLimits::default(),
-        forwarded: Forwarded::XForwarded,
         tls,
+        ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
     let capacity = Capacity::default();
     let server = Server { address: server, weight: 1, capacity, max_connections: 1_000 };
