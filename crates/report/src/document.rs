@@ -77,6 +77,7 @@ pub fn read_document(text: &str) -> Result<Document, DocumentError> {
         Some("resources") => Record::Resources(fields(text, "resources")?),
         Some("formula") => Record::Formula(fields(text, "formula")?),
         Some("comparison") => Record::Comparison(fields(text, "comparison")?),
+        Some("study") => Record::Study(fields(text, "study")?),
         Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
         None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
     };

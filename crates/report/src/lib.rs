@@ -1,10 +1,9 @@
-//! Records drawn: text tables, verdict lines, JSON, SVG plots, one self-contained HTML page.
+//! Records drawn: text tables, verdict lines, SVG plots, one self-contained HTML page.
 //!
 //! ```text
 //! LoadRecord --> Table ---> terminal, page
 //!            --> Picture -> page, .svg file
 //!            --> Verdict -> terminal, page, exit status
-//!            --> Report --> JSON
 //! ```
 //! Everything here is a pure function of its arguments: no file is read or written, no clock is
 //! asked, so the same records give the same bytes.
@@ -15,7 +14,6 @@ mod document;
 mod figures;
 mod page;
 mod plot;
-mod report;
 mod runs;
 mod table;
 mod verdict;
@@ -33,7 +31,6 @@ pub use plot::{
     share::{Share, share_against_rate},
     timeline::{Slice, Timeline, over_time},
 };
-pub use report::{Report, ReportError, Run};
 pub use runs::{Named, runs_page};
 pub use table::{Align, Cell, Column, Table};
 pub use verdict::Verdict;

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// A measured figure, its target, and whether one meets the other.
 ///
 /// Prints as exactly one line, `PASS name measured (target)` or `FAIL name measured (target)`,
 /// whatever its parts contain, so that a script can count lines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// What was judged.
     pub name: String,

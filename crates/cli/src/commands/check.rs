@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::Context;
 use loadline_control::{ConfigError, ConfigErrors, Loaded};
+use loadline_core::record::{CheckRecord, Document, Problem, Record, Severity};
 use loadline_proxy::tls::Keys;
-use serde_json::{Value, json};
 
 use super::EXIT_USAGE;
 
@@ -23,7 +23,7 @@ use super::EXIT_USAGE;
 pub(crate) struct Args {
     /// The configuration
     file: PathBuf,
-    /// Print errors and warnings as JSON: an array of {severity, line, column, message, help}
+    /// Print errors and warnings as JSON: a record of the kind `check`
     #[arg(long)]
     json: bool,
 }
@@ -36,8 +36,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(loaded) => &loaded.warnings,
             Err(errors) => errors.errors(),
         };
-        let found: Vec<Value> = found.iter().map(as_json).collect();
-        let text = serde_json::to_string_pretty(&found).context("writing JSON")? + "\n";
+        let record = CheckRecord {
+            file: args.file.display().to_string(),
+            problems: found.iter().map(problem).collect(),
+        };
+        let text = serde_json::to_string_pretty(&Document::new(Record::Check(record)))? + "\n";
         stdout().write_all(text.as_bytes()).context("printing the errors")?;
         return Ok(code);
     }
@@ -72,14 +75,14 @@ pub(crate) fn print_warnings(loaded: &Loaded) {
     }
 }
 
-fn as_json(error: &ConfigError) -> Value {
-    json!({
-        "severity": if error.is_warning() { "warning" } else { "error" },
-        "line": error.line(),
-        "column": error.column(),
-        "message": error.message(),
-        "help": error.help_text(),
-    })
+fn problem(error: &ConfigError) -> Problem {
+    Problem {
+        severity: if error.is_warning() { Severity::Warning } else { Severity::Error },
+        line: error.line() as u64,
+        column: error.column() as u64,
+        message: error.message().to_owned(),
+        help: error.help_text().to_owned(),
+    }
 }
 
 const AFTER_HELP: &str = "\

@@ -17,6 +17,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use loadline_core::record::{Document, Record};
 use loadline_report::{Block, Picture, Section, Verdict};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,9 +56,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sections = story::sections(&measured).context("cannot draw the report")?;
     print(&sections, &verdicts).context("cannot print the result")?;
     if let Some(file) = &args.json {
-        let runs = measured.runs();
-        let report = loadline_report::Report::new(story::TITLE, runs, verdicts.clone());
-        write(file, &report.to_json()?)?;
+        let study = Record::Study(measured.record(story::TITLE, &verdicts));
+        let json = serde_json::to_string_pretty(&Document::new(study))?;
+        write(file, &(json + "\n"))?;
     }
     if let (Some(file), Some(picture)) = (&args.picture, first_picture(&sections)) {
         write(file, picture.svg())?;

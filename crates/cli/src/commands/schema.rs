@@ -1,4 +1,6 @@
-//! `loadline schema`: print the JSON Schema of the configuration.
+//! `loadline schema`: print the JSON Schema of the configuration, or of records.
+
+mod records;
 
 use std::{
     io::{Write, stdout},
@@ -7,30 +9,39 @@ use std::{
 
 use anyhow::Context;
 
-/// Print the JSON Schema of the configuration
+/// Print the JSON Schema of the configuration, or of what `--json` prints
 ///
 /// Editors that know TOML (Even Better TOML, taplo) complete and check a file with it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
+    /// Of the records that commands print, instead of the configuration
+    #[arg(long)]
+    records: bool,
     /// Print the reference of every key instead, as Markdown
     #[arg(long)]
     markdown: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let text = if args.markdown {
-        loadline_control::reference()
-    } else {
-        let schema = serde_json::to_string_pretty(&loadline_control::schema());
-        schema.context("writing the schema as JSON")? + "\n"
+    let text = match (args.records, args.markdown) {
+        (false, true) => loadline_control::reference(),
+        (true, true) => records::reference(),
+        (false, false) => json(&loadline_control::schema())?,
+        (true, false) => json(&records::schema())?,
     };
     stdout().write_all(text.as_bytes()).context("printing the schema")?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn json(schema: &serde_json::Value) -> anyhow::Result<String> {
+    let text = serde_json::to_string_pretty(schema).context("writing the schema as JSON")?;
+    Ok(text + "\n")
+}
+
 const AFTER_HELP: &str = "\
-Example:
+Examples:
+  loadline schema --records > records.schema.json
   loadline schema > loadline.schema.json
   # and as the first line of the configuration:
   #:schema ./loadline.schema.json";

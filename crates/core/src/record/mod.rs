@@ -5,6 +5,7 @@
 //! have none. New fields do not raise the version; a field that goes or changes its meaning does.
 
 mod capacity;
+mod check;
 mod comparison;
 mod formula;
 mod latency;
@@ -13,6 +14,7 @@ mod number;
 mod objective;
 mod probe;
 mod resources;
+mod study;
 
 use alloc::string::String;
 
@@ -22,6 +24,7 @@ pub use capacity::{
     Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
     Trial, Verdict,
 };
+pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
 pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 pub use latency::{Bin, Latency, Series, Spread};
@@ -34,6 +37,7 @@ pub use resources::{
     Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
     ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
 };
+pub use study::{StudyRecord, StudyRun, StudyVerdict};
 
 /// The version of the schema of every record.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -69,6 +73,10 @@ pub enum Record {
     Formula(FormulaRecord),
     /// Two runs beside each other.
     Comparison(ComparisonRecord),
+    /// A study: its runs and the verdicts on them.
+    Study(StudyRecord),
+    /// A configuration that was checked.
+    Check(CheckRecord),
 }
 
 impl Document {

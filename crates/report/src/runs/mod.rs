@@ -14,7 +14,7 @@ mod resources;
 mod slices;
 mod timeline;
 
-use loadline_core::record::{Arrivals, LoadModel, LoadRecord, Record};
+use loadline_core::record::{Arrivals, LoadModel, LoadRecord, Record, StudyRun};
 
 use crate::{
     figures::per_second,
@@ -42,11 +42,13 @@ struct Run<'r> {
 /// # Errors
 /// [`PlotError`] where the drawing library fails.
 pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
+    let records: Vec<Named> = records.iter().flat_map(apart).collect();
     let runs: Vec<_> = records.iter().filter_map(run).collect();
     let mut sections = load::sections(&runs)?;
-    for Named { name, record } in records {
+    for Named { name, record } in &records {
         match record {
-            Record::Load(_) => {}
+            // Drawn above, apart, or with nothing to draw.
+            Record::Load(_) | Record::Study(_) | Record::Check(_) => {}
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),
             Record::Probe(record) => sections.push(probe::section(name, record)?),
             Record::Resources(record) => sections.push(resources::section(name, record)?),
@@ -65,6 +67,16 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
              planned for, service times from its send; both of successful requests only."
         ),
     })
+}
+
+/// The runs of a study, and anything else as it is.
+fn apart(named: &Named) -> Vec<Named> {
+    let Record::Study(study) = &named.record else { return vec![named.clone()] };
+    let run = |run: &StudyRun| Named {
+        name: format!("{}: {}", named.name, run.name),
+        record: Record::Load(run.record.clone()),
+    };
+    study.runs.iter().map(run).collect()
 }
 
 /// How requests were planned, in a few words: `64 users`, `200/s Poisson`.

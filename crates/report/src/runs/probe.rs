@@ -1,17 +1,25 @@
 //! Series of single requests, target beside target.
 
-use loadline_core::record::{ProbeKind, ProbeRecord, ProbeTarget};
+use loadline_core::record::{ProbeKind, ProbeRecord, ProbeSample, ProbeTarget};
 
 use super::{load::shares, part, picture};
 use crate::{
     figures::{digits, millis},
     page::{Block, Section},
-    plot::{PlotError, Tone, layers::Layers},
+    plot::{
+        PlotError, Tone,
+        layers::Layers,
+        scatter::{Dot, Dots, times_by_number},
+    },
     table::{Align, Table},
 };
 
 pub(super) fn section(name: &str, record: &ProbeRecord) -> Result<Section, PlotError> {
     let mut blocks = vec![Block::Table(targets(record))];
+    if record.targets.iter().any(|target| !target.samples.is_empty()) {
+        let series: Vec<_> = record.targets.iter().map(|target| dots(record, target)).collect();
+        blocks.push(picture(times_by_number("Each by its number", &series)?));
+    }
     if record.probe == ProbeKind::Ttfb
         && let Some(layers) = phases(record)
     {
@@ -22,6 +30,16 @@ pub(super) fn section(name: &str, record: &ProbeRecord) -> Result<Section, PlotE
         ProbeKind::Ttfb => "Time to first byte",
     };
     Ok(part(format!("{what}: {name}"), blocks))
+}
+
+/// The series of a target; where connections are kept, a ring is a request that opened one.
+fn dots(record: &ProbeRecord, target: &ProbeTarget) -> Dots {
+    let dot = |sample: &ProbeSample| Dot {
+        number: sample.number,
+        time: sample.good_time(),
+        cold: record.keepalive && !sample.reused,
+    };
+    Dots { name: target.target.clone(), points: target.samples.iter().map(dot).collect() }
 }
 
 fn targets(record: &ProbeRecord) -> Table {

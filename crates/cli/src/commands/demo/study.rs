@@ -5,11 +5,11 @@
 //! see the same machine. The five runs and the failure have the machine to themselves.
 
 use loadline_core::{
-    record::{LoadModel, LoadRecord},
+    record::{LoadModel, LoadRecord, StudyRecord, StudyRun, StudyVerdict},
     time::Duration,
     units::{Count, Rate, Ratio},
 };
-use loadline_report::{Run, Slice, Timeline};
+use loadline_report::{Slice, Timeline, Verdict};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -43,9 +43,9 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Every run with its name.
-    pub(crate) fn runs(&self) -> Vec<Run> {
-        let named = |part: &'static str, records: &[LoadRecord]| -> Vec<Run> {
-            let run = |(index, record): (usize, &LoadRecord)| Run {
+    pub(crate) fn runs(&self) -> Vec<StudyRun> {
+        let named = |part: &'static str, records: &[LoadRecord]| -> Vec<StudyRun> {
+            let run = |(index, record): (usize, &LoadRecord)| StudyRun {
                 name: format!("{part}, {}, {}", index + 1, rate(record)),
                 record: record.clone(),
             };
@@ -60,6 +60,22 @@ impl Measured {
             named("near region killed, slice", &self.failover),
         ]
         .concat()
+    }
+
+    /// Everything that was measured and judged, for programs to read.
+    pub(crate) fn record(&self, title: &str, verdicts: &[Verdict]) -> StudyRecord {
+        let verdict = |verdict: &Verdict| StudyVerdict {
+            name: verdict.name.clone(),
+            measured: verdict.measured.clone(),
+            target: verdict.target.clone(),
+            pass: verdict.pass,
+        };
+        StudyRecord {
+            title: title.to_owned(),
+            pass: verdicts.iter().all(|verdict| verdict.pass),
+            verdicts: verdicts.iter().map(verdict).collect(),
+            runs: self.runs(),
+        }
     }
 
     /// The run with the failure as a time line.

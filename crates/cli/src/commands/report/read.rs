@@ -70,6 +70,8 @@ impl Source {
             Record::Resources(_) => "resources",
             Record::Formula(_) => "formula",
             Record::Comparison(_) => "comparison",
+            Record::Study(_) => "study",
+            Record::Check(_) => "check",
         };
         Err(ReadError::Kind { path: self.path.display().to_string(), kind })
     }

@@ -1,0 +1,109 @@
+//! What a measurement must not hide: the binary beside wrk and beside the server's own record.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use loadline_core::record::{Document, LoadRecord, Record};
+
+/// A worker process; ended when the test is.
+struct Worker {
+    process: Child,
+    address: String,
+}
+
+impl Worker {
+    fn start(args: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
+            .args(["worker", "fixed", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let address = first.trim_end().strip_prefix("listening on ").unwrap().to_owned();
+        Self { process, address }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// The worker's own record of its answers.
+    fn stats(&self) -> serde_json::Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET /stats HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Both fail where the process has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn bench(args: &[&str]) -> LoadRecord {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    let output = command.arg("bench").args(args).args(["--json", "--quiet"]).output().unwrap();
+    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let Record::Load(record) = document.record else { panic!("a load record is expected") };
+    record
+}
+
+/// The p99 that wrk prints, in milliseconds, and how many time-outs it counts.
+fn wrk(url: &str) -> (f64, u64) {
+    let args = ["-t1", "-c8", "-d10s", "--latency", url];
+    let output = Command::new("wrk").args(args).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let p99 = text.lines().find_map(|line| line.trim().strip_prefix("99%")).unwrap().trim();
+    let digits = p99.trim_end_matches(char::is_alphabetic);
+    let unit = match &p99[digits.len()..] {
+        "us" => 1e-3,
+        "ms" => 1.0,
+        _ => 1e3,
+    };
+    let timeouts = text.split("timeout ").nth(1).map_or("0", |rest| rest.lines().next().unwrap());
+    (digits.parse::<f64>().unwrap() * unit, timeouts.parse().unwrap())
+}
+
+#[test]
+fn a_stall_of_two_seconds_shows_in_the_p99_and_not_in_that_of_wrk() {
+    let stalling =
+        ["--cores", "8", "--service-time", "4ms", "--stall", "2s", "--stall-after", "4s"];
+    let (ours, theirs) = (Worker::start(&stalling), Worker::start(&stalling));
+    let (record, (wrk_p99, timeouts)) = thread::scope(|scope| {
+        let wrk = scope.spawn(|| wrk(&theirs.url()));
+        let record = bench(&[&ours.url(), "--rate", "1000", "--duration", "10s"]);
+        (record, wrk.join().unwrap())
+    });
+    assert_eq!(record.outcomes.ok, 10_000);
+    assert!(record.response.p99.as_millis_f64() > 1_500.0, "{:?}", record.response);
+    // It leaves out of its percentiles what took longer than its time-out, 2 s.
+    assert!(wrk_p99 < 500.0, "wrk says {wrk_p99} ms, {timeouts} time-outs");
+    assert_eq!(timeouts, 8);
+}
+
+#[test]
+fn the_p99_agrees_with_the_record_of_the_server() {
+    let worker = Worker::start(&["--cores", "4", "--service-time", "10ms"]);
+    let args = ["--rate", "300", "--arrivals", "poisson", "--requests", "900"];
+    let record = bench(&[&[worker.url().as_str()], &args[..]].concat());
+    let stats = worker.stats();
+    assert_eq!(stats["time"]["count"], 900);
+    assert_eq!(record.outcomes.ok, 900);
+    let theirs = stats["time"]["p99_ms"].as_f64().unwrap();
+    let ours = record.service.p99.as_millis_f64();
+    // The way there and back is not in the server's time; a busy machine makes it longer.
+    assert!(theirs >= 10.0 && ours + 0.1 >= theirs, "{ours} ms here, {theirs} ms there");
+    assert!(ours < theirs + 10.0, "{ours} ms here, {theirs} ms there");
+}
