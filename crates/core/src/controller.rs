@@ -208,9 +208,11 @@ impl Controller {
         let (was_healthy, old_rtt) = (member.health.is_healthy(), member.rtt);
         let first = member.health == Health::Starting;
         member.checked(now, passed, check);
-        let is_healthy = member.health.is_healthy();
+        let (is_healthy, rtt) = (member.health.is_healthy(), member.rtt);
         if is_healthy == was_healthy {
-            return group.rtt.is_none() && old_rtt != member.rtt;
+            // The last of the first checks: what is told of the servers is out of date.
+            let all_known = first && !self.roster.awaits_first_checks();
+            return all_known || group.rtt.is_none() && old_rtt != rtt;
         }
         if is_healthy && !first {
             member.up_since = now;
@@ -232,6 +234,7 @@ impl Controller {
             return false;
         }
         member.ejected.eject(now, rules);
+        self.ledger.server(&service.name, &group.name, member.address).count_ejection();
         member.check_now(now);
         let time = member.ejected.until().map_or(Duration::ZERO, |until| until.since(now));
         self.outputs.push_back(notice(service, group, Change::Ejected(member.address, time)));
@@ -304,6 +307,7 @@ impl Controller {
             distance: self.distance(s, g, group),
             yields: self.standing.get(&key).is_some_and(|standing| standing.yields),
             shares,
+            conditions: self.roster.conditions(s, g),
         }
     }
 

@@ -116,6 +116,8 @@ pub struct GroupState {
     /// How long a permit is held, on average.
     pub(crate) held: LatencyAverage,
     pub(crate) utilization: Utilization,
+    /// Requests that came because nearer groups were full or down.
+    pub(crate) overflowed: AtomicU64,
 }
 
 impl GroupState {
@@ -142,6 +144,12 @@ pub struct ServerState {
     pub(crate) budget: Budget,
     pub(crate) errors_in_a_row: AtomicU32,
     pub(crate) utilization: Utilization,
+    /// Requests it was given; on the cache line that taking a place on it has just written.
+    pub(crate) requests: AtomicU64,
+    /// Requests it failed.
+    pub(crate) failures: AtomicU64,
+    /// How often its errors took it out.
+    pub(crate) ejections: AtomicU32,
     pub(crate) group: Arc<GroupState>,
     id: ServerId,
     address: SocketAddr,
@@ -156,6 +164,9 @@ impl ServerState {
             budget: Budget::default(),
             errors_in_a_row: AtomicU32::new(0),
             utilization: Utilization::default(),
+            requests: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            ejections: AtomicU32::new(0),
             group,
             id,
             address,
@@ -178,6 +189,10 @@ impl ServerState {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Relaxed)
+    }
+
+    pub(crate) fn count_ejection(&self) {
+        self.ejections.fetch_add(1, Relaxed);
     }
 
     /// Mean time from pick to the head of the answer; zero before the first answer.

@@ -87,6 +87,7 @@ impl Permit {
     /// Records a failure of the server and gives how many it has had in a row.
     #[must_use = "the controller ejects a server after a number of failures"]
     pub fn fail(self) -> u32 {
+        self.server.failures.fetch_add(1, Relaxed);
         self.server.errors_in_a_row.fetch_add(1, Relaxed) + 1
     }
 

@@ -13,6 +13,7 @@ use crate::{
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
     permit::{Permit, Terms},
     policy::Chooser,
+    state::Enrolled,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -26,6 +27,8 @@ pub struct Plan {
     pub fleet: Arc<Fleet>,
     /// In the order of [`Fleet::services`].
     pub services: Box<[ServicePlan]>,
+    /// Every group of every service, as in the file, for whoever shows how they do.
+    pub(crate) census: Box<[Box<[Enrolled]>]>,
 }
 
 /// How requests for one service are decided.
@@ -331,6 +334,10 @@ impl GroupPlan {
             server_utilization: server.limits.utilization,
             group_utilization: self.limits.utilization,
         };
+        server.state.requests.fetch_add(1, Relaxed);
+        if overflow {
+            self.state.overflowed.fetch_add(1, Relaxed);
+        }
         Permit { server: server.state.clone(), since: now, terms }
     }
 
@@ -402,6 +409,9 @@ impl ServerPlan {
         &self.state
     }
 }
+
+/// Weights in a plan are hundredths of those in the file, to have room below 1 for slow starts.
+pub(crate) const WEIGHT_SCALE: u32 = 100;
 
 /// How often a policy is asked again when another worker was faster; after that the group counts
 /// as full, which errs on the side of its limits.

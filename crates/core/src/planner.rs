@@ -6,8 +6,9 @@ use crate::{
     budget::Allowance,
     fleet::{Capacity, Fleet, Group, Server, Service},
     ledger::Ledger,
-    plan::{GroupPlan, Limits, Plan, ServerPlan, ServicePlan},
+    plan::{GroupPlan, Limits, Plan, ServerPlan, ServicePlan, WEIGHT_SCALE},
     policy::Chooser,
+    state::{Condition, Enrolled},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -21,6 +22,8 @@ pub(crate) struct GroupStatus {
     pub yields: bool,
     /// Per server, as in the file: the part of its weight it is given; zero keeps it out.
     pub shares: Vec<Ratio>,
+    /// Per server, as in the file: how it is.
+    pub conditions: Vec<Condition>,
 }
 
 /// Makes the plan. `status` has an entry for each group of each service, as in the file.
@@ -35,7 +38,26 @@ pub(crate) fn plan(
     let services: Box<[ServicePlan]> =
         services.map(|(service, status)| service_plan(service, ledger, status)).collect();
     services.iter().flat_map(|service| &service.groups).for_each(|group| group.change_budgets(now));
-    Plan { generation, fleet: fleet.clone(), services }
+    let enrolled = fleet.services.iter().zip(status);
+    let census = enrolled.map(|(service, status)| enroll(service, ledger, status)).collect();
+    Plan { generation, fleet: fleet.clone(), services, census }
+}
+
+fn enroll(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> Box<[Enrolled]> {
+    let groups = service.groups.iter().zip(status);
+    let enrolled = groups.map(|(group, status)| Enrolled {
+        distance: status.distance,
+        state: ledger.group(&service.name, &group.name),
+        servers: group
+            .servers
+            .iter()
+            .zip(&status.conditions)
+            .map(|(server, condition)| {
+                (ledger.server(&service.name, &group.name, server.address), *condition)
+            })
+            .collect(),
+    });
+    enrolled.collect()
 }
 
 impl GroupPlan {
@@ -119,9 +141,6 @@ fn limits(capacity: &Capacity, scaler: Ratio, healthy: Ratio) -> Limits {
 fn weight(server: &Server, share: Ratio) -> u32 {
     (share.of(u64::from(server.weight * WEIGHT_SCALE)) as u32).max(1)
 }
-
-/// Weights in a plan are hundredths of those in the file, to have room below 1 for slow starts.
-const WEIGHT_SCALE: u32 = 100;
 
 /// How long servers of a service start slowly. Policies that hash do not: each change of weight
 /// would move keys.

@@ -8,6 +8,7 @@ use crate::{
     fleet::{Fleet, HealthCheck},
     health::Health,
     ledger::{Ledger, ServerId},
+    state::Condition,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -53,6 +54,16 @@ impl Member {
     /// Whether it may be given requests.
     pub(crate) fn is_healthy(&self) -> bool {
         self.health.is_healthy() && !self.ejected.is_out()
+    }
+
+    /// How it is, for whoever asks.
+    fn condition(&self) -> Condition {
+        match self.health {
+            Health::Down { .. } => Condition::Down,
+            _ if self.ejected.is_out() => Condition::Ejected,
+            Health::Up { .. } => Condition::Up,
+            Health::Starting => Condition::Unchecked,
+        }
     }
 
     /// Takes the result of a check in.
@@ -156,6 +167,19 @@ impl Roster {
         let mut members: Vec<&Member> = self.group(service, group).collect();
         members.sort_by_key(|member| member.place.server);
         members.iter().map(|member| member.share(now, slow_start)).collect()
+    }
+
+    /// Whether a server is still to be checked for the first time.
+    pub(crate) fn awaits_first_checks(&self) -> bool {
+        let waits = |member: &Member| member.checks != Checks::Off;
+        self.members.values().any(|member| waits(member) && member.health == Health::Starting)
+    }
+
+    /// How each server of a group is, in the order of the file.
+    pub(crate) fn conditions(&self, service: usize, group: usize) -> Vec<Condition> {
+        let mut members: Vec<&Member> = self.group(service, group).collect();
+        members.sort_by_key(|member| member.place.server);
+        members.iter().map(|member| member.condition()).collect()
     }
 
     /// Whether a healthy server of the service has less than its weight yet.

@@ -15,7 +15,7 @@
 //! | `pool` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
-//! | [`tally`], `access_log` | what is told about it |
+//! | [`tally`], [`latency`], `access_log` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
 // unsafe: two calls about listeners for which no library has a safe function (`kernel`).
@@ -30,6 +30,7 @@ pub mod engine;
 mod exchange;
 mod grant;
 mod kernel;
+pub mod latency;
 mod listener;
 mod peer;
 mod pipe;

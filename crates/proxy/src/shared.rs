@@ -144,6 +144,12 @@ impl Shared {
         queue.clone()
     }
 
+    /// Open connections to a server, over all workers.
+    pub(crate) fn connections(&self, server: ServerId) -> u32 {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(server.index()).map_or(0, |count| count.load(Relaxed))
+    }
+
     /// The count of open connections to a server, over all workers.
     pub(crate) fn open_connections(&self, server: ServerId) -> Arc<AtomicU32> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

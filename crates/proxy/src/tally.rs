@@ -13,6 +13,8 @@ use std::{
 
 use loadline_core::ending::Ending;
 
+use crate::latency::{Latencies, Latency};
+
 /// What has been counted so far, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tallies {
@@ -50,8 +52,8 @@ pub struct ServiceTally {
     pub retries: u64,
     /// Requests that waited for capacity.
     pub queued: u64,
-    /// Time from the head of the request to the end of the answer, summed, in nanoseconds.
-    pub nanos: u64,
+    /// Times from the head of the request to the end of the answer.
+    pub latency: Latencies,
 }
 
 impl ServiceTally {
@@ -77,7 +79,7 @@ pub(crate) struct Cells {
     pub(crate) overflowed: Count,
     pub(crate) retries: Count,
     pub(crate) queued: Count,
-    pub(crate) nanos: Count,
+    pub(crate) nanos: Latency,
 }
 
 impl Cells {
@@ -99,7 +101,7 @@ impl Cells {
         tally.overflowed += self.overflowed.get();
         tally.retries += self.retries.get();
         tally.queued += self.queued.get();
-        tally.nanos += self.nanos.get();
+        self.nanos.add_to(&mut tally.latency);
     }
 }
 
@@ -113,7 +115,7 @@ impl Count {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

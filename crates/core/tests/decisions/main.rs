@@ -5,4 +5,6 @@
 mod controller;
 mod fleets;
 mod model;
+mod overrides;
+mod state;
 mod two_regions;

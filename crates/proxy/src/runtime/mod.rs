@@ -1,6 +1,7 @@
 //! A whole proxy: the engine's workers and the thread that runs the controller.
 
 mod control;
+mod handle;
 mod probe;
 
 use std::{net::SocketAddr, sync::Arc, thread};
@@ -17,9 +18,11 @@ use crate::{
     engine::{Engine, StartError},
     shared::Shared,
     tally::Tallies,
-    tls::{Keys, TlsError},
+    tls::TlsError,
 };
 use control::Control;
+
+pub use handle::Handle;
 
 /// A running proxy. Dropping it without [`Runtime::stop`] leaves its threads running until the
 /// process ends.
@@ -61,10 +64,13 @@ impl Runtime {
     /// # Errors
     /// [`TlsError`] where one of them cannot be used; nothing has changed then.
     pub fn reload(&self, fleet: Fleet) -> Result<(), TlsError> {
-        self.shared.replace_keys(Keys::load(&fleet)?);
-        // The receiver lives as long as the process.
-        let _ = self.inputs.send(Input::Reload(fleet));
-        Ok(())
+        self.handle().reload(fleet)
+    }
+
+    /// A second hold on it, for another thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { shared: self.shared.clone(), inputs: self.inputs.clone() }
     }
 
     /// What has been counted so far.

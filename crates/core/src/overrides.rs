@@ -1,0 +1,220 @@
+//! Changes at run time: what an operator sets over the file until the next reload.
+//!
+//! `fleet in force = overrides applied to the fleet of the file`. One thing has one override, the
+//! latest; setting what the file says takes it back. A reload of the file forgets them all: what
+//! is to stay is written into the file, and [`Override`] says as which line.
+//!
+//! | state of a server | its weight | capacity of its group |
+//! |---|---|---|
+//! | active | as in the file | as in the file |
+//! | drain | 0: requests under way end, none are added | as it was: the others take its part |
+//! | maintenance | 0 | less by its part, as if it were down |
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::{fmt, net::SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fleet::{Fleet, Group, Server},
+    units::Ratio,
+};
+
+/// A change to something of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The service.
+    pub service: String,
+    /// The group.
+    pub group: String,
+    /// What of it, and how.
+    pub setting: Setting,
+}
+
+/// What is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The part of the group's capacity in use: 0, or 10 % to 100 %.
+    Scaler(Ratio),
+    /// The weight of a server, 0 to 1000.
+    Weight(SocketAddr, u32),
+    /// Whether a server takes part.
+    Mode(SocketAddr, Mode),
+}
+
+/// Whether a server takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As the file says.
+    Active,
+    /// It is given nothing more; the others take its part.
+    Drain,
+    /// As if it were down: the group's capacity shrinks.
+    Maintenance,
+}
+
+/// Why something cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverrideError {
+    /// There is no such service.
+    #[error("there is no service `{0}`")]
+    Service(String),
+    /// The service has no such group.
+    #[error("the service `{0}` has no group `{1}`")]
+    Group(String, String),
+    /// The group has no such server.
+    #[error("the group `{0}` has no server `{1}`")]
+    Server(String, SocketAddr),
+    /// Not 0 and not from 0.1 to 1.
+    #[error("a scaler is 0, which drains, or from 0.1 to 1")]
+    Scaler,
+    /// Over 1000.
+    #[error("a weight is from 0, which drains, to 1000")]
+    Weight,
+}
+
+/// Every change in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides(BTreeMap<Key, Override>);
+
+/// What an override is about: service, group, server, and the kind of setting.
+type Key = (String, String, Option<SocketAddr>, u8);
+
+impl Overrides {
+    /// Sets something over the `fleet` of the file.
+    ///
+    /// # Errors
+    /// [`OverrideError`] where it is not there or the value is out of its range.
+    pub fn set(&mut self, fleet: &Fleet, change: Override) -> Result<(), OverrideError> {
+        let unchanged = check(fleet, &change)?;
+        let key = change.key();
+        if unchanged {
+            self.0.remove(&key);
+        } else {
+            self.0.insert(key, change);
+        }
+        Ok(())
+    }
+
+    /// The fleet of the file with every change. What the fleet no longer has is passed over.
+    #[must_use]
+    pub fn applied_to(&self, fleet: &Fleet) -> Fleet {
+        let mut changed = fleet.clone();
+        for change in self.iter() {
+            let services = changed.services.iter_mut().filter(|it| it.name == change.service);
+            let groups = services.flat_map(|service| &mut service.groups);
+            groups.filter(|group| group.name == change.group).for_each(|group| change.apply(group));
+        }
+        changed
+    }
+
+    /// The changes, by service, group and server.
+    pub fn iter(&self) -> impl Iterator<Item = &Override> {
+        self.0.values()
+    }
+
+    /// Whether everything is as the file says.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Override {
+    fn key(&self) -> Key {
+        // Modes come after weights: whoever is out stays out whatever its weight.
+        let (server, kind) = match self.setting {
+            Setting::Scaler(_) => (None, 0),
+            Setting::Weight(server, _) => (Some(server), 1),
+            Setting::Mode(server, _) => (Some(server), 2),
+        };
+        (self.service.clone(), self.group.clone(), server, kind)
+    }
+
+    fn apply(&self, group: &mut Group) {
+        match self.setting {
+            Setting::Scaler(scaler) => group.scaler = scaler,
+            Setting::Weight(server, weight) => set_weight(group, server, weight),
+            Setting::Mode(_, Mode::Active) => {}
+            Setting::Mode(server, Mode::Drain) => set_weight(group, server, 0),
+            Setting::Mode(server, Mode::Maintenance) => {
+                shrink_without(group, server);
+                set_weight(group, server, 0);
+            }
+        }
+    }
+}
+
+/// The line of the file that says the same, for its table.
+impl fmt::Display for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "# service.{}, group {}: ", self.service, self.group)?;
+        match self.setting {
+            Setting::Scaler(scaler) => write!(f, "\nscaler = {}", scaler.as_f64()),
+            Setting::Weight(server, weight) => line(f, "weight", server, weight),
+            Setting::Mode(server, Mode::Active) => write!(f, "{server} as the file says"),
+            Setting::Mode(server, Mode::Drain) => line(f, "drain", server, 0),
+            Setting::Mode(server, Mode::Maintenance) => line(f, "maintenance", server, 0),
+        }
+    }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, what: &str, server: SocketAddr, weight: u32) -> fmt::Result {
+    write!(f, "{what}, among its servers\n{{ address = \"{server}\", weight = {weight} }}")
+}
+
+/// Whether the fleet says the same already.
+fn check(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
+    let Override { service: service_name, group: group_name, setting } = change;
+    let service = fleet.services.iter().find(|service| service.name == *service_name);
+    let service = service.ok_or_else(|| OverrideError::Service(service_name.clone()))?;
+    let group = service.groups.iter().find(|group| group.name == *group_name);
+    let no_group = || OverrideError::Group(service_name.clone(), group_name.clone());
+    let group = group.ok_or_else(no_group)?;
+    let server = |address: SocketAddr| {
+        let server = group.servers.iter().find(|server| server.address == address);
+        server.ok_or_else(|| OverrideError::Server(group_name.to_string(), address))
+    };
+    match *setting {
+        Setting::Scaler(scaler) => {
+            let fits = scaler == Ratio::ZERO || (SCALER_MIN..=Ratio::ONE).contains(&scaler);
+            if fits { Ok(group.scaler == scaler) } else { Err(OverrideError::Scaler) }
+        }
+        Setting::Weight(_, weight) if weight > WEIGHT_MAX => Err(OverrideError::Weight),
+        Setting::Weight(address, weight) => Ok(server(address)?.weight == weight),
+        Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
+    }
+}
+
+fn set_weight(group: &mut Group, address: SocketAddr, weight: u32) {
+    let servers = group.servers.iter_mut().filter(|server| server.address == address);
+    servers.for_each(|server| server.weight = weight);
+}
+
+/// Takes the part of one server off the limits of the group as a whole, as the planner does for
+/// servers that are down. Where nobody is left nothing is given anyway.
+fn shrink_without(group: &mut Group, address: SocketAddr) {
+    let taking: Vec<&Server> = group.servers.iter().filter(|server| server.weight > 0).collect();
+    let all = taking.len() as u64;
+    let left = taking.iter().filter(|server| server.address != address).count() as u64;
+    if left == 0 || left == all {
+        return;
+    }
+    let part = Ratio::part(left, all);
+    let capacity = &mut group.capacity;
+    capacity.max_rate = capacity.max_rate.map(|rate| rate.share(part));
+    capacity.max_in_flight =
+        capacity.max_in_flight.map(|places| part.of(u64::from(places)).max(1) as u32);
+}
+
+/// Less is no target but noise; as in the file.
+const SCALER_MIN: Ratio = Ratio::percent(10);
+
+/// As in the file.
+const WEIGHT_MAX: u32 = 1000;

@@ -1,0 +1,426 @@
+//! What a running edge does, as plain data for whoever shows it: metrics, API, dashboard.
+//!
+//! A [`State`] is filled in three steps. [`State::of`] reads a plan and its ledger: groups in the
+//! order they are filled, what each may be given now and what it has. The proxy adds what its
+//! workers counted. [`State::measure_since`] compares it with an earlier one and gives the rates.
+//!
+//! `headroom = limit - load` for each kind of limit, and `fullness` is the largest quotient of
+//! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
+//! where all of them have one and their sum is less.
+
+mod measure;
+
+use alloc::{
+    boxed::Box,
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+use core::sync::atomic::Ordering::Relaxed;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fleet::{self, WhenFull},
+    ledger::{GroupState, ServerId, ServerState},
+    plan::{self, GroupPlan, Plan, ServerPlan},
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// What an edge does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct State {
+    /// The region the edge is in.
+    pub region: String,
+    /// Counts up with every plan: configuration, health, slow start.
+    pub generation: u64,
+    /// Seconds since the start of the process.
+    pub uptime_s: f64,
+    /// Whether the edge takes no more connections and lets requests end.
+    pub draining: bool,
+    /// Access log lines given up because the writer did not keep up.
+    pub log_lines_dropped: u64,
+    /// In the order of the file.
+    pub services: Vec<Service>,
+}
+
+/// What a service does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// Whether a server of any group may take traffic.
+    pub ready: bool,
+    /// How a server is chosen inside a group.
+    pub policy: String,
+    /// Requests that wait for capacity.
+    pub queued: u32,
+    /// The most that may wait; 0 where the service has no queue.
+    pub queue_length: u32,
+    /// What has been counted since the start.
+    pub counts: Counts,
+    /// What was measured between the last two looks.
+    pub rates: Rates,
+    /// In the order they are filled; those without a server that may take traffic come last.
+    pub groups: Vec<Group>,
+}
+
+/// What has been counted of a service since the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Counts {
+    /// Requests by how they ended.
+    pub endings: BTreeMap<String, u64>,
+    /// Requests by the class of the status their client was told, `1xx` (tunnels) to `5xx`.
+    pub statuses: BTreeMap<String, u64>,
+    /// Requests sent to a group other than the nearest.
+    pub overflowed: u64,
+    /// Further attempts after a failed one.
+    pub retries: u64,
+    /// Requests that waited for capacity.
+    pub queued: u64,
+    /// How long requests took, from their head to the end of the answer.
+    pub duration: Histogram,
+}
+
+/// Times, counted in bins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Histogram {
+    /// The longest time of each bin but the last, which is open, in seconds.
+    pub bounds_s: Vec<f64>,
+    /// How many are in each bin, one more than there are bounds.
+    pub counts: Vec<u64>,
+    /// The sum of all times, in seconds.
+    pub sum_s: f64,
+}
+
+/// What was measured of a service between two looks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Rates {
+    /// Requests that ended, per second.
+    pub requests_per_s: f64,
+    /// Of these, those that failed by fault of a server, of capacity or of loadline itself.
+    pub errors_per_s: f64,
+    /// Requests sent to a group other than the nearest, per second.
+    pub overflow_per_s: f64,
+    /// Further attempts, per second.
+    pub retries_per_s: f64,
+    /// Half of the requests took no longer, in milliseconds; none where none ended.
+    pub p50_ms: Option<f64>,
+    /// 99 of 100 requests took no longer, in milliseconds; none where none ended.
+    pub p99_ms: Option<f64>,
+    /// Requests per second by how they ended; those that occurred.
+    pub endings_per_s: BTreeMap<String, f64>,
+}
+
+/// What a group does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub region: String,
+    /// Round-trip time from this edge, in milliseconds; none while not measured.
+    pub distance_ms: Option<f64>,
+    /// Whether it may be given traffic.
+    pub standing: Standing,
+    /// The part of its capacity in use, 0 to 1.
+    pub scaler: f64,
+    /// What it may be given now: capacity times scaler and health.
+    pub limits: Limits,
+    /// What it has.
+    pub load: Load,
+    /// The largest quotient of load and limit; none where nothing limits it.
+    pub fullness: Option<f64>,
+    /// What it may be given more; never less than zero.
+    pub headroom: Limits,
+    /// Requests it was given since the start.
+    pub requests: u64,
+    /// Of these, those that came because nearer groups were full or down.
+    pub overflowed: u64,
+    /// The latter per second, between the last two looks.
+    pub overflow_per_s: f64,
+    /// In the order of the file.
+    pub servers: Vec<Server>,
+}
+
+/// Whether a group may be given traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// In its turn.
+    Open,
+    /// After the others: too few of its servers are healthy.
+    Yields,
+    /// Not at all: none of its servers may take traffic.
+    #[default]
+    Closed,
+}
+
+/// Requests per second, requests in flight and utilization that are allowed or left; none where
+/// not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Limits {
+    /// Requests per second.
+    pub rate_per_s: Option<f64>,
+    /// Requests in flight.
+    pub in_flight: Option<u32>,
+    /// Utilization, 1 for all.
+    pub utilization: Option<f64>,
+}
+
+/// Requests per second, requests in flight and utilization there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Load {
+    /// Requests per second it was given, between the last two looks.
+    pub rate_per_s: f64,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Mean utilization as servers report it; none where none did lately.
+    pub utilization: Option<f64>,
+}
+
+/// What a server does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Server {
+    /// Where it listens.
+    pub address: String,
+    /// How it is.
+    pub condition: Condition,
+    /// Its weight in the file, changes at run time included.
+    pub weight: u32,
+    /// The part of its weight it is given now: less than 1 in a slow start.
+    pub share: f64,
+    /// What it may be given now.
+    pub limits: Limits,
+    /// What it has.
+    pub load: Load,
+    /// Mean time from pick to the head of the answer, in milliseconds; 0 before the first.
+    pub latency_ms: f64,
+    /// Open connections to it.
+    pub connections: u32,
+    /// Requests it was given since the start.
+    pub requests: u64,
+    /// Requests it failed since the start.
+    pub failures: u64,
+    /// How often its errors took it out.
+    pub ejections: u32,
+}
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// Its checks pass.
+    Up,
+    /// Nothing has checked it; it counts as healthy.
+    #[default]
+    Unchecked,
+    /// Its checks fail.
+    Down,
+    /// Real requests failed on it; it is out for a while.
+    Ejected,
+    /// Its weight or the scaler of its group is zero.
+    Drained,
+}
+
+impl Condition {
+    /// Every condition, in the order of the documentation.
+    pub const ALL: [Self; 5] =
+        [Self::Up, Self::Unchecked, Self::Down, Self::Ejected, Self::Drained];
+
+    /// The name in metrics, API and dashboard.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Unchecked => "unchecked",
+            Self::Down => "down",
+            Self::Ejected => "ejected",
+            Self::Drained => "drained",
+        }
+    }
+}
+
+impl State {
+    /// What a plan and its ledger say at `now`.
+    #[must_use]
+    pub fn of(plan: &Plan, now: Instant) -> Self {
+        let services = plan.services.iter().zip(&plan.fleet.services).zip(&plan.census);
+        Self {
+            region: plan.fleet.edge.region.clone(),
+            generation: plan.generation,
+            uptime_s: now.since(Instant::ZERO).as_secs_f64(),
+            services: services.map(|((plan, of), census)| service(plan, of, census, now)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Every server, in the order of [`Plan::server_ids`].
+    pub fn servers_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        let groups = self.services.iter_mut().flat_map(|service| &mut service.groups);
+        groups.flat_map(|group| &mut group.servers)
+    }
+
+    /// Whether every service has a server that may take traffic, and the edge takes it.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        !self.draining && self.services.iter().all(|service| service.ready)
+    }
+}
+
+/// A configured group, whether or not it may be given requests.
+#[derive(Debug)]
+pub(crate) struct Enrolled {
+    pub distance: Duration,
+    pub state: Arc<GroupState>,
+    /// In the order of the file.
+    pub servers: Box<[(Arc<ServerState>, Condition)]>,
+}
+
+fn service(
+    plan: &plan::ServicePlan,
+    of: &fleet::Service,
+    census: &[Enrolled],
+    now: Instant,
+) -> Service {
+    let group_plan = |index: usize| plan.groups.iter().find(|g| usize::from(g.index) == index);
+    Service {
+        name: of.name.clone(),
+        ready: !plan.groups.is_empty(),
+        policy: of.policy.name().to_string(),
+        queued: plan.state().queued(),
+        queue_length: match of.when_full {
+            WhenFull::Queue { length, .. } => length,
+            WhenFull::Spread | WhenFull::Shed => 0,
+        },
+        groups: filling_order(plan, of.groups.len())
+            .map(|index| group(group_plan(index), &of.groups[index], &census[index], now))
+            .collect(),
+        ..Service::default()
+    }
+}
+
+/// Indices of the groups as they are filled, then of those that are not.
+fn filling_order(plan: &plan::ServicePlan, groups: usize) -> impl Iterator<Item = usize> {
+    let open = plan.groups.iter().map(|group| usize::from(group.index));
+    let is_open = |index: &usize| plan.groups.iter().any(|g| usize::from(g.index) == *index);
+    open.chain((0..groups).filter(move |index| !is_open(index)))
+}
+
+impl Plan {
+    /// The number of every server, in the order of [`State::servers_mut`].
+    pub fn server_ids(&self) -> impl Iterator<Item = ServerId> {
+        self.services.iter().zip(&self.census).flat_map(|(service, census)| {
+            let groups = filling_order(service, census.len()).map(|index| &census[index]);
+            groups.flat_map(|group| group.servers.iter().map(|(state, _)| state.id()))
+        })
+    }
+}
+
+fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Instant) -> Group {
+    let find = |index: usize| {
+        plan.and_then(|plan| plan.servers.iter().find(|s| usize::from(s.index) == index))
+    };
+    let given = here.servers.iter().zip(&of.servers).enumerate();
+    let servers: Vec<Server> = given
+        .map(|(index, (enrolled, of_server))| {
+            let drained = of_server.weight == 0 || of.scaler == Ratio::ZERO;
+            server(find(index), of_server, enrolled, drained, now)
+        })
+        .collect();
+    Group {
+        name: of.name.clone(),
+        region: of.region.clone(),
+        distance_ms: (here.distance < Duration::MAX).then(|| here.distance.as_millis_f64()),
+        standing: match plan {
+            None => Standing::Closed,
+            Some(plan) if plan.yields => Standing::Yields,
+            Some(_) => Standing::Open,
+        },
+        scaler: of.scaler.as_f64(),
+        limits: plan.map_or(Limits::NOTHING, GroupPlan::effective_limits),
+        load: Load {
+            rate_per_s: 0.0,
+            in_flight: here.state.in_flight(),
+            utilization: here.state.utilization(now).map(Ratio::as_f64),
+        },
+        requests: servers.iter().map(|server| server.requests).sum(),
+        overflowed: here.state.overflowed.load(Relaxed),
+        servers,
+        ..Group::default()
+    }
+}
+
+fn server(
+    plan: Option<&ServerPlan>,
+    of: &fleet::Server,
+    (state, condition): &(Arc<ServerState>, Condition),
+    drained: bool,
+    now: Instant,
+) -> Server {
+    let full = (of.weight * plan::WEIGHT_SCALE).max(1);
+    Server {
+        address: of.address.to_string(),
+        condition: if drained { Condition::Drained } else { *condition },
+        weight: of.weight,
+        share: plan.map_or(0.0, |plan| f64::from(plan.weight) / f64::from(full)),
+        limits: plan.map_or(Limits::NOTHING, |plan| plan.limits.as_told()),
+        load: Load {
+            rate_per_s: 0.0,
+            in_flight: state.in_flight(),
+            utilization: state.utilization.mean(now).map(Ratio::as_f64),
+        },
+        latency_ms: state.latency().as_millis_f64(),
+        connections: 0,
+        requests: state.requests.load(Relaxed),
+        failures: state.failures.load(Relaxed),
+        ejections: state.ejections.load(Relaxed),
+    }
+}
+
+impl Limits {
+    /// What may be given to whoever is out.
+    const NOTHING: Self = Self { rate_per_s: Some(0.0), in_flight: Some(0), utilization: None };
+}
+
+impl plan::Limits {
+    fn as_told(&self) -> Limits {
+        let per_s = |rate: &crate::budget::Allowance| 1.0 / rate.interval().as_secs_f64();
+        Limits {
+            rate_per_s: self.rate.as_ref().map(per_s),
+            in_flight: (self.in_flight < u32::MAX).then_some(self.in_flight),
+            utilization: self.utilization.map(Ratio::as_f64),
+        }
+    }
+}
+
+impl GroupPlan {
+    /// The limits of the group, or the sums over its servers where those are less.
+    fn effective_limits(&self) -> Limits {
+        let own = self.limits.as_told();
+        let servers = || self.servers.iter().map(|server| server.limits.as_told());
+        let rates: Option<Vec<f64>> = servers().map(|limits| limits.rate_per_s).collect();
+        let places: Option<Vec<u32>> = servers().map(|limits| limits.in_flight).collect();
+        let rate = rates.map(|rates| rates.iter().sum::<f64>());
+        let places =
+            places.map(|places| places.iter().fold(0, |sum: u32, n| sum.saturating_add(*n)));
+        Limits {
+            rate_per_s: own.rate_per_s.into_iter().chain(rate).reduce(f64::min),
+            in_flight: own.in_flight.into_iter().chain(places).min(),
+            utilization: own.utilization,
+        }
+    }
+}

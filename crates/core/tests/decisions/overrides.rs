@@ -1,0 +1,104 @@
+//! Changes at run time over the fleet of the file.
+
+use std::net::SocketAddr;
+
+use loadline_core::{
+    fleet::{Capacity, Fleet, Service},
+    overrides::{Mode, Override, OverrideError, Overrides, Setting},
+    units::{Rate, Ratio},
+};
+
+use crate::fleets::{fleet, group};
+
+/// Three servers that may be given 90 per second together.
+fn three_servers() -> Fleet {
+    let capacity = Capacity { max_rate: Some(Rate::per_sec(90)), ..Capacity::default() };
+    let groups = vec![group("near", 0, 3, capacity)];
+    fleet(Service { groups, ..Service::named("web") })
+}
+
+fn change(setting: Setting) -> Override {
+    Override { service: "web".into(), group: "near".into(), setting }
+}
+
+fn server(fleet: &Fleet, index: usize) -> SocketAddr {
+    fleet.services[0].groups[0].servers[index].address
+}
+
+#[test]
+fn a_drained_server_leaves_its_part_to_the_others_and_one_in_maintenance_takes_it_away() {
+    let file = three_servers();
+    let first = server(&file, 0);
+    for (mode, rate) in [(Mode::Drain, 90), (Mode::Maintenance, 60)] {
+        let mut overrides = Overrides::default();
+        overrides.set(&file, change(Setting::Mode(first, mode))).unwrap();
+        let group = &overrides.applied_to(&file).services[0].groups[0];
+        assert_eq!(group.servers[0].weight, 0);
+        let given = group.capacity.max_rate.unwrap().as_per_sec_f64();
+        assert!((given - f64::from(rate)).abs() < 0.1, "{mode:?}: {given}");
+    }
+}
+
+#[test]
+fn the_latest_change_counts_and_what_the_file_says_takes_it_back() {
+    let file = three_servers();
+    let mut overrides = Overrides::default();
+    let first = server(&file, 0);
+    overrides.set(&file, change(Setting::Scaler(Ratio::percent(50)))).unwrap();
+    overrides.set(&file, change(Setting::Weight(first, 7))).unwrap();
+    overrides.set(&file, change(Setting::Weight(first, 9))).unwrap();
+    let changed = overrides.applied_to(&file);
+    assert_eq!(changed.services[0].groups[0].scaler, Ratio::percent(50));
+    assert_eq!(changed.services[0].groups[0].servers[0].weight, 9);
+    assert_eq!(overrides.iter().count(), 2);
+
+    overrides.set(&file, change(Setting::Scaler(Ratio::ONE))).unwrap();
+    overrides.set(&file, change(Setting::Weight(first, 1))).unwrap();
+    assert!(overrides.is_empty());
+    assert_eq!(overrides.applied_to(&file), file);
+}
+
+#[test]
+fn whoever_is_drained_stays_so_whatever_its_weight_until_it_is_active_again() {
+    let file = three_servers();
+    let mut overrides = Overrides::default();
+    let first = server(&file, 0);
+    overrides.set(&file, change(Setting::Mode(first, Mode::Drain))).unwrap();
+    overrides.set(&file, change(Setting::Weight(first, 9))).unwrap();
+    let weight =
+        |overrides: &Overrides| overrides.applied_to(&file).services[0].groups[0].servers[0].weight;
+    assert_eq!(weight(&overrides), 0);
+    overrides.set(&file, change(Setting::Mode(first, Mode::Active))).unwrap();
+    assert_eq!(weight(&overrides), 9);
+}
+
+#[test]
+fn what_is_not_there_or_out_of_range_is_refused_and_changes_nothing() {
+    let file = three_servers();
+    let mut overrides = Overrides::default();
+    let stranger = SocketAddr::from(([10, 0, 0, 1], 80));
+    let other = |service: &str, group: &str| Override {
+        service: service.into(),
+        group: group.into(),
+        setting: Setting::Scaler(Ratio::ONE),
+    };
+    let refused = [
+        (other("api", "near"), OverrideError::Service("api".into())),
+        (other("web", "far"), OverrideError::Group("web".into(), "far".into())),
+        (change(Setting::Weight(stranger, 1)), OverrideError::Server("near".into(), stranger)),
+        (change(Setting::Scaler(Ratio::percent(5))), OverrideError::Scaler),
+        (change(Setting::Weight(server(&file, 0), 1001)), OverrideError::Weight),
+    ];
+    for (change, error) in refused {
+        assert_eq!(overrides.set(&file, change), Err(error));
+    }
+    assert!(overrides.is_empty());
+}
+
+#[test]
+fn a_change_says_the_line_of_the_file_that_keeps_it() {
+    let scaler = change(Setting::Scaler(Ratio::percent(50)));
+    assert!(scaler.to_string().ends_with("\nscaler = 0.5"), "{scaler}");
+    let drain = change(Setting::Mode(server(&three_servers(), 0), Mode::Drain));
+    assert!(drain.to_string().ends_with("\n{ address = \"127.110.0.0:80\", weight = 0 }"));
+}

@@ -1,0 +1,66 @@
+//! What is told of an edge while it works: the order of groups, limits, loads, who is out.
+
+use loadline_core::{
+    controller::Input,
+    fleet::{Capacity, Service},
+    plan::{Ask, Decision},
+    state::{Condition, Standing, State},
+    time::{Duration, Instant},
+    units::{Rate, Ratio},
+};
+
+use crate::fleets::{after, group, started};
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+/// Two groups: near two servers at 100 per second, far one.
+fn two_groups() -> Service {
+    let limited =
+        Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, limited), group("far", 30, 1, Capacity::default())];
+    Service { groups, ..Service::named("web") }
+}
+
+#[test]
+fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
+    let (_controller, plan) = started(two_groups());
+    let before = State::of(&plan, NOW);
+    let ask = Ask { now: NOW, key: 0, draw: 0, tried: &[] };
+    let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ask)).collect();
+
+    let mut state = State::of(&plan, NOW + Duration::from_secs(1));
+    state.measure_since(&before);
+    let [near, far] = &state.services[0].groups[..] else { panic!("two groups") };
+    assert_eq!((near.requests, near.overflowed, near.load.in_flight), (1, 0, 1));
+    assert_eq!((far.requests, far.overflowed, far.load.in_flight), (2, 2, 2));
+    assert_eq!(far.distance_ms, Some(30.0));
+    assert_eq!(near.limits.rate_per_s, Some(100.0));
+    assert_eq!(near.headroom.rate_per_s, Some(99.0));
+    assert_eq!((far.fullness, far.headroom.rate_per_s), (None, None), "nothing limits it");
+    drop(permits);
+    assert_eq!(State::of(&plan, NOW).services[0].groups[0].load.in_flight, 0);
+}
+
+#[test]
+fn a_group_that_is_out_comes_last_and_may_be_given_nothing() {
+    let mut service = two_groups();
+    service.groups[0].scaler = Ratio::ZERO;
+    let state = State::of(&started(service).1, NOW);
+    let groups = &state.services[0].groups;
+    assert_eq!(groups[0].name, "far");
+    assert_eq!((groups[1].standing, groups[1].limits.rate_per_s), (Standing::Closed, Some(0.0)));
+    assert_eq!(groups[1].servers[0].condition, Condition::Drained);
+    assert!(state.is_ready(), "one group is enough");
+}
+
+#[test]
+fn servers_that_fail_are_told_as_ejected_and_counted() {
+    let (mut controller, first) = started(two_groups());
+    let server = first.server_ids().next().unwrap();
+    let plan = after(&mut controller, first, NOW, Input::Failing { server, errors_in_a_row: 3 });
+    let state = State::of(&plan, NOW);
+    let near = state.services[0].groups.iter().find(|group| group.name == "near").unwrap();
+    assert_eq!(near.servers[0].condition, Condition::Ejected);
+    assert_eq!(near.servers[0].ejections, 1);
+    assert_eq!(near.limits.rate_per_s, Some(50.0), "half of the group is left");
+}

@@ -1,0 +1,74 @@
+//! A second hold on a running proxy, for whoever watches or changes it from another thread.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    controller::Input,
+    ending::Ending,
+    fleet::Fleet,
+    state::{Counts, State},
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    shared::{Shared, Stage},
+    tally::ServiceTally,
+    tls::{Keys, TlsError},
+};
+
+/// A hold on a running proxy. Cheap to copy; it keeps nothing running.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) inputs: UnboundedSender<Input>,
+}
+
+impl Handle {
+    /// What the proxy does now. Rates are not known yet: [`State::measure_since`].
+    #[must_use]
+    pub fn state(&self) -> State {
+        let plan = self.shared.plan();
+        let mut state = State::of(&plan, self.shared.clock.now());
+        let tallies = self.shared.snapshot();
+        state.draining = self.shared.stage() != Stage::Serving;
+        state.log_lines_dropped = tallies.log_lines_dropped;
+        for service in &mut state.services {
+            service.counts = tallies.services.get(&service.name).map(counts).unwrap_or_default();
+        }
+        for (id, server) in plan.server_ids().zip(state.servers_mut()) {
+            server.connections = self.shared.connections(id);
+        }
+        state
+    }
+
+    /// Puts a new configuration in force. Requests under way go on; nothing that is counted is
+    /// lost. Listeners stay as they were started. Files for TLS are read again.
+    ///
+    /// # Errors
+    /// [`TlsError`] where one of them cannot be used; nothing has changed then.
+    pub fn reload(&self, fleet: Fleet) -> Result<(), TlsError> {
+        self.shared.replace_keys(Keys::load(&fleet)?);
+        self.amend(fleet);
+        Ok(())
+    }
+
+    /// Puts a configuration in force that differs from the last in weights, scalers and capacities
+    /// alone: no file is read.
+    pub fn amend(&self, fleet: Fleet) {
+        // The receiver lives as long as the process.
+        let _ = self.inputs.send(Input::Reload(fleet));
+    }
+}
+
+fn counts(tally: &ServiceTally) -> Counts {
+    let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
+    let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
+    Counts {
+        statuses: statuses.collect(),
+        endings: Ending::ALL.map(ending).into(),
+        overflowed: tally.overflowed,
+        retries: tally.retries,
+        queued: tally.queued,
+        duration: tally.latency.histogram(),
+    }
+}
