@@ -34,6 +34,7 @@ mod policy;
 pub mod record;
 pub mod retry;
 mod roster;
+pub mod rules;
 pub mod state;
 pub mod statistics;
 pub mod time;

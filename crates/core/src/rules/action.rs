@@ -1,0 +1,290 @@
+//! What a rule does with a request.
+
+use alloc::{string::String, vec::Vec};
+
+use super::{Regex, normal, pattern::is_under};
+
+/// What is done with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A service answers it.
+    Service(Split),
+    /// The client is sent elsewhere.
+    Redirect(Redirect),
+    /// It is answered here, or denied.
+    Answer(Answer),
+}
+
+/// Services and their shares of the requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// At least one, of which one has a weight.
+    shares: Vec<Share>,
+    total: u64,
+}
+
+/// A service and its part of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Index into [`crate::fleet::Fleet::services`].
+    pub service: usize,
+    /// Its part, in proportion to the others'; 0 gets none.
+    pub weight: u32,
+}
+
+impl Split {
+    /// All to one service.
+    #[must_use]
+    pub fn all(service: usize) -> Self {
+        Self { shares: [Share { service, weight: 1 }].into(), total: 1 }
+    }
+
+    /// In proportion to weights; none where they are all zero.
+    #[must_use]
+    pub fn by_weight(shares: Vec<Share>) -> Option<Self> {
+        let total = shares.iter().map(|share| u64::from(share.weight)).sum();
+        (total > 0).then_some(Self { shares, total })
+    }
+
+    /// The service for a draw, even over all numbers of 64 bits.
+    #[must_use]
+    pub fn choose(&self, draw: u64) -> usize {
+        // The product of two numbers of 64 bits has 128, and its upper half is below `total`.
+        let mut point = ((u128::from(draw) * u128::from(self.total)) >> 64) as u64;
+        for share in &self.shares {
+            let weight = u64::from(share.weight);
+            if point < weight {
+                return share.service;
+            }
+            point -= weight;
+        }
+        unreachable!("a point is below the sum of the weights")
+    }
+
+    /// The services and their weights.
+    #[must_use]
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
+    }
+}
+
+/// An answer that sends the client elsewhere. What is not given stays as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// `http` or `https`.
+    pub scheme: Option<String>,
+    /// The host, with its port where it has one.
+    pub host: Option<String>,
+    /// What becomes of the path.
+    pub path: Option<PathChange>,
+}
+
+impl Redirect {
+    /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
+    /// goes along. A port goes with the host that was asked for, but not to another scheme.
+    pub fn location(&self, asked: &Asked<'_>, out: &mut Vec<u8>) {
+        let scheme = self.scheme.as_deref().unwrap_or(asked.scheme);
+        out.extend_from_slice(scheme.as_bytes());
+        out.extend_from_slice(b"://");
+        match &self.host {
+            Some(host) => out.extend_from_slice(host.as_bytes()),
+            None if scheme == asked.scheme => out.extend_from_slice(asked.authority),
+            None => out.extend_from_slice(asked.host),
+        }
+        let changed = self.path.as_ref().is_some_and(|path| path.write(asked.path, out));
+        if !changed {
+            out.extend_from_slice(asked.raw_path);
+        }
+        if !asked.query.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(asked.query);
+        }
+    }
+}
+
+/// The parts of the address that a client asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and port as they came.
+    pub authority: &'a [u8],
+    /// The host in its normal form.
+    pub host: &'a [u8],
+    /// The path as it came.
+    pub raw_path: &'a [u8],
+    /// The path in its normal form.
+    pub path: &'a [u8],
+    /// Without the question mark.
+    pub query: &'a [u8],
+}
+
+/// An answer that is made here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// 200 to 599.
+    pub status: u16,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// What it says.
+    pub body: String,
+}
+
+/// Changes of header fields: first some are removed, then set, then added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderEdits {
+    /// Names of fields that are dropped.
+    pub remove: Vec<String>,
+    /// Fields that replace all of their name.
+    pub set: Vec<(String, String)>,
+    /// Fields that come beside those of their name.
+    pub add: Vec<(String, String)>,
+}
+
+impl HeaderEdits {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+
+    /// Whether a field of the message does not stay.
+    #[must_use]
+    pub fn drops(&self, name: &[u8]) -> bool {
+        let removed = self.remove.iter().chain(self.set.iter().map(|field| &field.0));
+        removed.into_iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The fields that come in.
+    pub fn fields(&self) -> impl Iterator<Item = &(String, String)> {
+        self.set.iter().chain(&self.add)
+    }
+}
+
+/// How a path becomes another. It is given and made in its normal form, without the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// Always this path.
+    Whole(String),
+    /// Another prefix, where the path is below the first ([`super::Path::Prefix`]).
+    Prefix {
+        /// Without a slash at its end.
+        from: String,
+        /// Without a slash at its end.
+        to: String,
+    },
+    /// The first match of an expression becomes this, in which `$1` stands for a group.
+    Regex {
+        /// What is replaced.
+        pattern: Regex,
+        /// By what.
+        to: String,
+    },
+}
+
+impl PathChange {
+    /// Writes what becomes of a path, percent-encoded; false and nothing where it stays.
+    pub fn write(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Whole(to) => normal::encode(to.as_bytes(), out),
+            Self::Prefix { from, to } => {
+                if !is_under(path, from) {
+                    return false;
+                }
+                let rest = &path[from.len()..];
+                normal::encode(to.as_bytes(), out);
+                normal::encode(if to.is_empty() && rest.is_empty() { b"/" } else { rest }, out);
+            }
+            Self::Regex { pattern, to } => {
+                let mut changed = Vec::new();
+                if !pattern.replace(path, to, &mut changed) {
+                    return false;
+                }
+                if !changed.starts_with(b"/") {
+                    out.push(b'/');
+                }
+                normal::encode(&changed, out);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::ToString, vec};
+
+    use super::*;
+
+    fn changed(change: &PathChange, path: &str) -> Option<String> {
+        let mut out = vec![];
+        let changes = change.write(path.as_bytes(), &mut out);
+        changes.then(|| String::from_utf8(out).expect("what is encoded is ASCII"))
+    }
+
+    #[test]
+    fn a_prefix_is_replaced_at_the_border_of_a_segment() {
+        let change = |from: &str, to: &str| PathChange::Prefix { from: from.into(), to: to.into() };
+        for (from, to, path, expected) in [
+            ("/api", "", "/api/users", Some("/users")),
+            ("/api", "", "/api", Some("/")),
+            ("/api", "/v2", "/api", Some("/v2")),
+            ("/api", "/v2", "/apis", None),
+            ("", "/v2", "/users", Some("/v2/users")),
+            ("/api", "", "/api/a b?", Some("/a%20b%3F")),
+        ] {
+            assert_eq!(changed(&change(from, to), path).as_deref(), expected, "{from} {path}");
+        }
+    }
+
+    #[test]
+    fn an_expression_puts_its_groups_where_the_text_wants_them() {
+        let pattern = Regex::part("^/users/([0-9]+)/").expect("an expression");
+        let change = PathChange::Regex { pattern, to: "/u/$1/v2/".to_string() };
+        assert_eq!(changed(&change, "/users/17/name").as_deref(), Some("/u/17/v2/name"));
+        assert_eq!(changed(&change, "/users/x/name"), None);
+    }
+
+    #[test]
+    fn a_redirect_to_https_keeps_host_path_and_query_but_not_the_port() {
+        let redirect = |host: Option<&str>, path| Redirect {
+            status: 308,
+            scheme: Some("https".into()),
+            host: host.map(Into::into),
+            path,
+        };
+        let asked = Asked {
+            scheme: "http",
+            authority: b"example.com:8080",
+            host: b"example.com",
+            raw_path: b"/a%2fb",
+            path: b"/a/b",
+            query: b"x=1",
+        };
+        let location = |redirect: Redirect| {
+            let mut out = vec![];
+            redirect.location(&asked, &mut out);
+            String::from_utf8(out).expect("ASCII")
+        };
+        assert_eq!(location(redirect(None, None)), "https://example.com/a%2fb?x=1");
+        let moved = PathChange::Prefix { from: "/a".into(), to: "/c".into() };
+        let moved = location(redirect(Some("new.example:8443"), Some(moved)));
+        assert_eq!(moved, "https://new.example:8443/c/b?x=1");
+    }
+
+    #[test]
+    fn draws_that_are_even_split_in_proportion_to_the_weights() {
+        let share = |service, weight| Share { service, weight };
+        let split = Split::by_weight(vec![share(4, 90), share(7, 0), share(5, 10)]);
+        let split = split.expect("weights");
+        let mut given = [0_u32; 8];
+        for draw in 0..1_000u64 {
+            given[split.choose(draw * (u64::MAX / 999))] += 1;
+        }
+        assert!(given[4].abs_diff(900) <= 1 && given[5].abs_diff(100) <= 1, "{given:?}");
+        assert_eq!(given[7], 0);
+        assert_eq!(Split::by_weight(vec![share(1, 0)]), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! Finds rules that can never decide, because one that is asked earlier matches all they match.
+//!
+//! What is told is certain. Not everything is told: rules that only several others together leave
+//! nothing to, and expressions that match no more than a different one.
+
+use alloc::{format, string::String, vec::Vec};
+
+use super::{Host, Path, Rule, Table};
+
+/// A rule that never decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// Its place among the rules.
+    pub rule: usize,
+    /// The place of the earlier rule that matches all that it matches.
+    pub by: usize,
+}
+
+/// The rules that can never decide, in the order of the file.
+///
+/// Looks for the earlier rule with [`Table`], so that ten thousand rules take no time to speak of.
+#[must_use]
+pub fn lint(rules: &[Rule]) -> Vec<Shadowed> {
+    let table = Table::compile(rules.to_vec());
+    let ranked = table.rules();
+    let mut found: Vec<_> = (0..ranked.len())
+        .filter_map(|rank| {
+            let by = shadow(&table, rank)?;
+            Some(Shadowed { rule: ranked[rank].0, by: ranked[by].0 })
+        })
+        .collect();
+    found.sort_unstable_by_key(|warning| warning.rule);
+    found
+}
+
+/// The first rule that covers the one at `rank`. It has to be where the first host and the first
+/// path of that rule lead.
+fn shadow(table: &Table, rank: usize) -> Option<usize> {
+    let conditions = &table.rules()[rank].1.when;
+    let host = match conditions.hosts.first() {
+        None => String::new(),
+        Some(Host::Exact(name)) => name.clone(),
+        Some(Host::Under(domain)) => format!("*.{domain}"),
+    };
+    let path = match conditions.paths.first() {
+        None => "",
+        Some(Path::Exact(path) | Path::Prefix(path)) => path,
+        Some(Path::Regex(regex)) => regex.directory(),
+    };
+    let mut best = rank;
+    table.walk(host.as_bytes(), path.as_bytes(), &mut |entries| {
+        let earlier = entries.iter().take_while(|entry| entry.rank < best);
+        let mut covering = earlier.filter(|entry| table.rules_at(entry).when.cover(conditions));
+        if let Some(entry) = covering.next() {
+            best = entry.rank;
+        }
+    });
+    (best < rank).then_some(best)
+}

@@ -1,0 +1,130 @@
+//! Content rules: what is done with a request, by what is in it.
+//!
+//! A [`Rule`] has [`Conditions`], all of which must hold, and says what to do then. The first rule
+//! that matches decides: the highest [`Rule::priority`] first, equal ones in the order of the file.
+//!
+//! [`Table`] finds that rule without looking at all of them. Hosts are a map, domains of wildcards
+//! another, and for each there is a tree of path segments; a regular expression hangs in the tree
+//! where its literal beginning leads. With `n` rules, `l` labels in the host and `s` segments in
+//! the path that is `O((l + s) log n)` comparisons, plus one test for each rule that shares both
+//! host and path with the request and comes before the one that matches. Only rules that differ in
+//! nothing but their other conditions (method, header, query, cookie, source) are tried one by
+//! one.
+//!
+//! Rules see a request in its normal form ([`normal`]), so that `/%61dmin` and `/x/../admin` do
+//! not get around a rule for `/admin`. [`lint`] tells of rules that can never decide.
+
+mod action;
+mod covers;
+mod limit;
+mod lint;
+pub mod normal;
+mod pattern;
+mod table;
+
+use alloc::{string::String, vec::Vec};
+use core::net::IpAddr;
+
+pub use action::{Action, Answer, Asked, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use limit::{LimitKey, Limiter, RateLimit};
+pub use lint::{Shadowed, lint};
+pub use pattern::{
+    Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
+};
+pub use table::{Matched, Table};
+
+/// What is done with the requests that meet some conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The higher, the earlier it is asked; equal ones in the order of the file.
+    pub priority: i32,
+    /// Which requests it is for.
+    pub when: Conditions,
+    /// How many of them are let through.
+    pub limit: Option<RateLimit>,
+    /// What is done with those.
+    pub action: Action,
+    /// How the path is changed on the way to a server.
+    pub path: Option<PathChange>,
+    /// How the headers of the request are changed on the way to a server.
+    pub request: HeaderEdits,
+    /// How the headers of the answer are changed on the way to the client.
+    pub answer: HeaderEdits,
+}
+
+/// What must hold of a request; a condition that is empty holds of any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// The host is one of these.
+    pub hosts: Vec<Host>,
+    /// The path is one of these.
+    pub paths: Vec<Path>,
+    /// The method is one of these, in the same case.
+    pub methods: Vec<String>,
+    /// Each of these header fields is there. Names match in any case.
+    pub headers: Vec<Field>,
+    /// Each of these query parameters is there, percent-decoded.
+    pub query: Vec<Field>,
+    /// Each of these cookies is there.
+    pub cookies: Vec<Field>,
+    /// The client is in one of these.
+    pub sources: Vec<Network>,
+}
+
+/// What rules can see of a request, borrowed from its head.
+#[derive(Debug)]
+pub struct Request<'a, H: ?Sized> {
+    /// As [`normal::host`] gives it.
+    pub host: &'a [u8],
+    /// As [`normal::path`] gives it.
+    pub path: &'a [u8],
+    /// As it came, without the question mark.
+    pub query: &'a [u8],
+    /// In the case in which it came.
+    pub method: &'a [u8],
+    /// The client.
+    pub source: IpAddr,
+    /// The header fields.
+    pub headers: &'a H,
+}
+
+/// Header fields that can be searched.
+pub trait Headers {
+    /// Whether `test` holds of the value of any field of this name, whatever its case.
+    fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}
+
+impl Headers for [(&str, &str)] {
+    fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let mut named = self.iter().filter(|field| field.0.eq_ignore_ascii_case(name));
+        named.any(|field| test(field.1.as_bytes()))
+    }
+}
+
+impl Conditions {
+    /// Whether all of them hold.
+    #[must_use]
+    pub fn hold<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> bool {
+        one_of(&self.hosts, |host| host.matches(request.host))
+            && one_of(&self.paths, |path| path.matches(request.path))
+            && self.others_hold(request)
+    }
+
+    /// Whether all hold that are about neither host nor path.
+    fn others_hold<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> bool {
+        let headers = request.headers;
+        one_of(&self.methods, |method| method.as_bytes() == request.method)
+            && one_of(&self.sources, |network| network.contains(request.source))
+            && self.headers.iter().all(|field| field.in_headers(headers))
+            && self.query.iter().all(|field| field.in_query(request.query))
+            && self.cookies.iter().all(|field| field.in_cookies(headers))
+    }
+}
+
+/// Whether a list says nothing or one of its items holds.
+fn one_of<T>(list: &[T], holds: impl Fn(&T) -> bool) -> bool {
+    list.is_empty() || list.iter().any(holds)
+}
+
+#[cfg(test)]
+mod tests;

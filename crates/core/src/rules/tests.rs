@@ -1,0 +1,333 @@
+//! The compiled table against the plain reading of the rules, and the linter against both.
+
+use std::{format, string::ToString, vec, vec::Vec};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A request that can be made up and printed.
+#[derive(Clone, Debug)]
+struct Made {
+    host: &'static str,
+    path: String,
+    query: &'static str,
+    method: &'static str,
+    source: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
+}
+
+impl Made {
+    fn request(&self) -> Request<'_, [(&'static str, &'static str)]> {
+        Request {
+            host: self.host.as_bytes(),
+            path: self.path.as_bytes(),
+            query: self.query.as_bytes(),
+            method: self.method.as_bytes(),
+            source: self.source.parse().expect("an address"),
+            headers: self.headers.as_slice(),
+        }
+    }
+}
+
+fn get(host: &'static str, path: &str) -> Made {
+    let (path, source) = (path.to_string(), "10.1.2.3");
+    Made { host, path, query: "", method: "GET", source, headers: vec![] }
+}
+
+fn rule(when: Conditions) -> Rule {
+    Rule {
+        priority: 0,
+        when,
+        limit: None,
+        action: Action::Service(Split::all(0)),
+        path: None,
+        request: HeaderEdits::default(),
+        answer: HeaderEdits::default(),
+    }
+}
+
+fn hosts(texts: &[&str]) -> Vec<Host> {
+    texts.iter().map(|text| Host::parse(text).expect("a host")).collect()
+}
+
+/// `=/exact`, `~regex`, else a prefix.
+fn path(text: &str) -> Path {
+    let path = match text.split_at(1) {
+        ("=", exact) => Path::exact(exact),
+        ("~", regex) => Regex::whole(regex).map(Path::Regex),
+        _ => Path::prefix(text),
+    };
+    path.expect("a path")
+}
+
+/// The same for values; nothing stands for any value.
+fn field(name: &str, text: &str) -> Field {
+    let value = match text.split_at(text.len().min(1)) {
+        ("", _) => return Field { name: name.to_string(), values: vec![] },
+        ("=", exact) => Text::Exact(exact.to_string()),
+        ("~", regex) => Text::Regex(Regex::whole(regex).expect("an expression")),
+        _ => Text::Prefix(text.to_string()),
+    };
+    Field { name: name.to_string(), values: vec![value] }
+}
+
+/// The rule that decides, by the letter: one after another in the order of priority.
+fn naive(rules: &[Rule], made: &Made) -> Option<usize> {
+    let mut order: Vec<_> = rules.iter().enumerate().collect();
+    order.sort_by_key(|(_, rule)| core::cmp::Reverse(rule.priority));
+    order.into_iter().find(|(_, rule)| rule.when.hold(&made.request())).map(|(index, _)| index)
+}
+
+fn found(rules: &[Rule], made: &Made) -> Option<usize> {
+    Table::compile(rules.to_vec()).find(&made.request()).map(|matched| matched.index)
+}
+
+fn of_paths(paths: &[&str]) -> Vec<Rule> {
+    let one = |text: &&str| rule(Conditions { paths: vec![path(text)], ..Conditions::default() });
+    paths.iter().map(one).collect()
+}
+
+#[test]
+fn a_prefix_ends_at_the_border_of_a_segment() {
+    for pattern in ["/api", "/api/"] {
+        let rules = of_paths(&[pattern]);
+        for (path, matches) in
+            [("/api", true), ("/api/", true), ("/api/x", true), ("/apis", false), ("/", false)]
+        {
+            assert_eq!(found(&rules, &get("a", path)).is_some(), matches, "{pattern} {path}");
+        }
+    }
+}
+
+#[test]
+fn the_file_orders_rules_and_priority_overrules_it() {
+    let mut rules = of_paths(&["/a/b", "/a", "=/a/b/c"]);
+    assert_eq!(found(&rules, &get("x", "/a/b/c")), Some(0));
+    rules[2].priority = 1;
+    assert_eq!(found(&rules, &get("x", "/a/b/c")), Some(2));
+    assert_eq!(found(&rules, &get("x", "/a/c")), Some(1));
+    assert_eq!(found(&rules, &get("x", "/c")), None);
+}
+
+#[test]
+fn a_wildcard_is_for_all_below_a_domain_but_not_for_the_domain() {
+    let when = Conditions { hosts: hosts(&["*.Example.com"]), ..Conditions::default() };
+    let rules = [rule(when)];
+    for (host, matches) in [
+        ("www.example.com", true),
+        ("a.b.example.com", true),
+        ("example.com", false),
+        ("notexample.com", false),
+        ("", false),
+    ] {
+        assert_eq!(found(&rules, &get(host, "/")).is_some(), matches, "{host}");
+    }
+}
+
+#[test]
+fn all_conditions_must_hold_and_one_item_of_each_list_is_enough() {
+    let when = Conditions {
+        methods: vec!["POST".into(), "PUT".into()],
+        headers: vec![field("X-Tenant", "~[a-z]+"), field("x-debug", "")],
+        query: vec![field("q", "=a b")],
+        cookies: vec![field("session", "v2-")],
+        sources: vec!["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
+        ..Conditions::default()
+    };
+    let rules = [rule(when)];
+    let good = Made {
+        query: "x=1&q=a+%62",
+        method: "PUT",
+        headers: vec![
+            ("x-tenant", "7"),
+            ("X-TENANT", "acme"),
+            ("X-Debug", ""),
+            ("Cookie", "a=b; session=v2-17"),
+        ],
+        ..get("a", "/")
+    };
+    assert_eq!(found(&rules, &good), Some(0));
+    let mapped = Made { source: "::ffff:10.0.0.1", ..good.clone() };
+    assert_eq!(found(&rules, &mapped), Some(0));
+    for bad in [
+        Made { method: "GET", ..good.clone() },
+        Made { query: "q=ab", ..good.clone() },
+        Made { source: "11.0.0.1", ..good.clone() },
+        Made { headers: good.headers[1..3].to_vec(), ..good.clone() },
+        Made { headers: vec![good.headers[0], good.headers[2], good.headers[3]], ..good.clone() },
+    ] {
+        assert_eq!(found(&rules, &bad), None, "{bad:?}");
+    }
+}
+
+#[test]
+fn patterns_that_cannot_be_say_what_would_be_right() {
+    for (error, part) in [
+        (Host::parse("http://a").unwrap_err(), "a host is a name"),
+        (Host::parse("*").unwrap_err(), "*.example.com"),
+        (Host::parse("a:80").unwrap_err(), "a host is a name"),
+        (Path::exact("api").unwrap_err(), "begins with \"/\""),
+        (Path::prefix("/a/../b").unwrap_err(), "/../"),
+        (Path::exact("/%61").unwrap_err(), "decoded"),
+        (Path::exact(&"/a".repeat(1_001)).unwrap_err(), "2000 bytes"),
+        (Regex::whole("a)(b").unwrap_err(), "unopened group"),
+        (Regex::whole("(?:a{1000}){1000}").unwrap_err(), "size limit"),
+        ("10.0.0.1/8".parse::<Network>().unwrap_err(), "the network is 10.0.0.0/8"),
+        ("10.0.0.0/33".parse::<Network>().unwrap_err(), "10.0.0.0/8"),
+        ("2001:db8::/129".parse::<Network>().unwrap_err(), "a network is"),
+    ] {
+        assert!(error.to_string().contains(part), "{error} has no {part:?}");
+    }
+    assert!(Host::parse("[::1]").unwrap().matches(b"[::1]"));
+    assert!("0.0.0.0/0".parse::<Network>().unwrap().contains([1, 2, 3, 4].into()));
+    assert!("::/0".parse::<Network>().unwrap().contains([1u16; 8].into()));
+}
+
+#[test]
+fn the_linter_names_the_rule_that_takes_everything() {
+    let rules = of_paths(&["/a", "/a/b", "=/a", "~/a/[0-9]+", "/b", "~/[a-z]+", "=/c", "/ab"]);
+    let pairs: Vec<_> = lint(&rules).iter().map(|it| (it.rule, it.by)).collect();
+    assert_eq!(pairs, [(1, 0), (2, 0), (3, 0), (6, 5)]);
+}
+
+#[test]
+fn the_linter_follows_hosts_fields_and_networks() {
+    let wide = Conditions {
+        hosts: hosts(&["*.example.com"]),
+        sources: vec!["10.0.0.0/8".parse().unwrap()],
+        headers: vec![field("x-a", "b")],
+        ..Conditions::default()
+    };
+    let narrow = Conditions {
+        hosts: hosts(&["*.eu.example.com", "www.example.com"]),
+        paths: vec![path("/x"), path("~/y+")],
+        methods: vec!["GET".into()],
+        sources: vec!["10.1.0.0/16".parse().unwrap()],
+        headers: vec![field("X-A", "=bc"), field("x-b", "")],
+        ..Conditions::default()
+    };
+    let other_host = Conditions { hosts: hosts(&["example.com"]), ..narrow.clone() };
+    let rules = [rule(wide), rule(narrow.clone()), rule(other_host)];
+    assert_eq!(lint(&rules), [Shadowed { rule: 1, by: 0 }]);
+    let mut first = rules.clone();
+    first[1].priority = 1;
+    assert_eq!(lint(&first), []);
+}
+
+#[test]
+fn ten_thousand_rules_are_linted_at_once() {
+    let mut rules: Vec<Rule> =
+        (0..10_000).flat_map(|n| of_paths(&[format!("/p/{n}").as_str()])).collect();
+    rules.extend(of_paths(&["/p/77/x"]));
+    assert_eq!(lint(&rules), [Shadowed { rule: 10_000, by: 77 }]);
+}
+
+const HOSTS: [&str; 6] = ["a.test", "b.test", "*.test", "*.b.test", "*.a.b.test", "x.b.test"];
+const PATHS: [&str; 16] = [
+    "/",
+    "/a",
+    "/a/b",
+    "/a/b/c",
+    "/b",
+    "=/a",
+    "=/a/",
+    "=/a/b",
+    "=/",
+    "~/a/.*",
+    "~/[ab]/b.*",
+    "~.*b",
+    "~/(a|b)/b/?",
+    "~(?i)/A",
+    "~/a/b/[a-c]",
+    "~/a/?",
+];
+const METHODS: [&str; 3] = ["GET", "POST", "PUT"];
+const NETWORKS: [&str; 5] = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "0.0.0.0/0", "2001:db8::/32"];
+const VALUES: [&str; 7] = ["", "=a", "=ab", "a", "ab", "~a.*", "~[ab]+"];
+
+fn some<T: Clone + std::fmt::Debug + 'static>(
+    items: Vec<T>,
+    most: usize,
+) -> impl Strategy<Value = Vec<T>> {
+    prop_oneof![
+        2 => Just(vec![]),
+        1 => prop::collection::vec(prop::sample::select(items), 1..=most),
+    ]
+}
+
+fn any_rule() -> impl Strategy<Value = Rule> {
+    let fields = |names: [&str; 2]| {
+        let all = names.iter().flat_map(|name| VALUES.map(|value| field(name, value)));
+        some(all.collect(), 2)
+    };
+    let networks = NETWORKS.map(|text| text.parse().expect("a network")).to_vec();
+    let conditions = (
+        some(hosts(&HOSTS), 3),
+        some(PATHS.map(path).to_vec(), 3),
+        some(METHODS.map(String::from).to_vec(), 2),
+        (fields(["h", "H2"]), fields(["q", "r"]), fields(["c", "d"])),
+        some(networks, 2),
+        -1..=1,
+    );
+    conditions.prop_map(|(hosts, paths, methods, fields, sources, priority)| {
+        let (headers, query, cookies) = fields;
+        let when = Conditions { hosts, paths, methods, headers, query, cookies, sources };
+        Rule { priority, ..rule(when) }
+    })
+}
+
+fn any_request() -> impl Strategy<Value = Made> {
+    let hosts = ["a.test", "b.test", "test", "x.b.test", "y.a.b.test", ".test", "", "other"];
+    let queries = ["", "q=a", "q=%61b&r", "r=ab&q=b", "q&q=a"];
+    let cookies = ["c=a", "c=ab; d=a", "d", "x=1;c=b"];
+    let fields = ["a", "ab", "b"].map(|value| ("h", value)).into_iter();
+    let fields = fields.chain([("h2", "a")]).chain(cookies.map(|value| ("Cookie", value)));
+    let made = (
+        prop::sample::select(hosts.to_vec()),
+        "(/[abc]?){1,4}|\\*|",
+        prop::sample::select(queries.to_vec()),
+        prop::sample::select(METHODS.to_vec()),
+        prop::sample::select(vec!["10.1.2.3", "10.9.9.9", "192.0.2.1", "2001:db8::1"]),
+        prop::collection::vec(prop::sample::select(fields.collect::<Vec<_>>()), 0..4),
+    );
+    made.prop_map(|(host, path, query, method, source, headers)| Made {
+        host,
+        path,
+        query,
+        method,
+        source,
+        headers,
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_table_decides_as_the_rules_read(
+        rules in prop::collection::vec(any_rule(), 0..12),
+        requests in prop::collection::vec(any_request(), 1..40),
+    ) {
+        let table = Table::compile(rules.clone());
+        for made in &requests {
+            let found = table.find(&made.request()).map(|matched| matched.index);
+            prop_assert_eq!(found, naive(&rules, made), "{:?}", made);
+        }
+    }
+
+    #[test]
+    fn a_rule_that_the_linter_warns_of_never_decides(
+        rules in prop::collection::vec(any_rule(), 2..12),
+        requests in prop::collection::vec(any_request(), 1..100),
+    ) {
+        let warnings = lint(&rules);
+        for made in &requests {
+            let decided = naive(&rules, made);
+            let warned = warnings.iter().find(|it| Some(it.rule) == decided);
+            prop_assert_eq!(warned, None, "{:?}", made);
+            for Shadowed { rule, by } in &warnings {
+                let holds = |at: usize| rules[at].when.hold(&made.request());
+                prop_assert!(!holds(*rule) || holds(*by), "{rule} is not covered by {by}");
+            }
+        }
+    }
+}
