@@ -202,6 +202,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Ending>> {
         self.poll_upload(cx)?;
+        if self.exchange.client.socket.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Ending::ClientGone));
+        }
         let buffers = &self.exchange.worker.buffers;
         let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
         match self.connection.peer.poll_fill_up_to(cx, buffers, most) {

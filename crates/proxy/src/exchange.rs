@@ -71,6 +71,8 @@ pub(crate) enum Next {
     Linger,
     /// It is reset, since an orderly close would make a broken answer look whole.
     Reset,
+    /// It goes on in HTTP/2, as its first bytes announce.
+    Http2,
 }
 
 /// Why an attempt, or the request as a whole, failed.

@@ -9,6 +9,7 @@
 //! | [`engine`], `worker` | the threads |
 //! | `listener` | takes connections in |
 //! | `session` | one client connection: request after request |
+//! | `http2` | one client connection: its streams, each as a session of one request |
 //! | `exchange`, `waiting` | one request: pick, queue, retry, record |
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
@@ -29,6 +30,7 @@ pub mod clock;
 pub mod engine;
 mod exchange;
 mod grant;
+mod http2;
 mod kernel;
 pub mod latency;
 mod listener;

@@ -3,7 +3,8 @@
 //! A connection that waits for its next request holds its socket, the lines about its client and
 //! nothing else: no buffer, no parser, no plan. States: *idle* (nothing of a request has come;
 //! bounded by `head` at first and by `keep_alive` later), *reading a head* (bounded by `head`),
-//! *in an exchange*.
+//! *in an exchange*. A client that begins in HTTP/2 is handed over; each of its streams comes back
+//! as a session of one request.
 
 use std::{future::poll_fn, io, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
 
@@ -16,7 +17,8 @@ use crate::{
     access_log::{Line, Times},
     buffer::Buffer,
     exchange::{Exchange, Next},
-    listener::Pass,
+    http2::{self, Stream},
+    listener::{Door, Pass},
     peer::{Gone, Peer},
     request::{From, Request},
     socket::Socket,
@@ -26,15 +28,23 @@ use crate::{
     worker::Worker,
 };
 
-/// One client connection.
+/// One client connection, or one stream of it.
 #[derive(Debug)]
 pub(crate) struct Session {
-    worker: Rc<Worker>,
+    origin: Origin,
     client: Peer,
+    timer: Timer,
+    /// Nothing has been read of it.
+    is_new: bool,
+}
+
+/// Where requests come from: what the streams of a connection have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) door: Arc<Door>,
     address: SocketAddr,
     lines: ClientLines,
-    timer: Timer,
-    pass: Pass,
 }
 
 /// Why a request is not even tried.
@@ -44,9 +54,25 @@ struct Refused {
     status: u16,
 }
 
+/// Why there is no request.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// The connection is over.
+    Over,
+    /// The connection is to go on in HTTP/2.
+    Http2,
+    Refused(Refused),
+}
+
 impl Refused {
     const fn bad(error: ParseError) -> Self {
         Self { ending: Ending::ClientBad, status: error.status() }
+    }
+}
+
+impl std::convert::From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
     }
 }
 
@@ -75,83 +101,110 @@ impl Session {
                     Err(error) => return tracing::debug!(%address, %error, "no TLS"),
                 }
             }
-            let mut session = Self { worker, client, address, lines, timer, pass };
+            let origin = Origin { worker, door: pass.door.clone(), address, lines };
+            let mut session = Self { origin, client, timer, is_new: true };
             match session.run().await {
                 Next::Linger => Box::pin(session.linger()).await,
                 Next::Reset => session.client.socket.reset(),
                 Next::KeepAlive | Next::Close => {}
+                Next::Http2 => {
+                    let Self { origin, client, timer, .. } = session;
+                    Box::pin(http2::serve(origin, client, timer)).await;
+                }
             }
         });
     }
 
+    /// Answers the one request of a stream, and ends the stream.
+    pub(crate) async fn answer_stream(origin: Origin, stream: Box<Stream>) {
+        let timer = Timer::here(&origin.worker.timers).await;
+        let client = Peer::new(Socket::Stream(stream));
+        let mut session = Self { origin, client, timer, is_new: false };
+        match session.next().await {
+            Next::Reset => session.client.socket.reset(),
+            _ => session.client.socket.shut(),
+        }
+    }
+
     /// Answers requests until the connection is to be closed: how.
     async fn run(&mut self) -> Next {
+        if self.client.socket.protocol() == Some(b"h2") {
+            return Next::Http2;
+        }
         loop {
-            let next = match self.next_request().await {
-                Ok(Some((view, request))) => Box::pin(self.answer(view, request)).await,
-                Ok(None) => return Next::Close,
-                Err(refused) => Box::pin(self.refuse(refused)).await,
-            };
+            let next = self.next().await;
             if next != Next::KeepAlive {
                 return next;
             }
         }
     }
 
-    /// Reads until a request is complete; none if the connection is over.
-    async fn next_request(&mut self) -> Result<Option<(Rc<View>, Request)>, Refused> {
+    /// Answers one request.
+    async fn next(&mut self) -> Next {
+        match self.next_request().await {
+            Ok((view, request)) => Box::pin(self.answer(view, request)).await,
+            Err(Stop::Over) => Next::Close,
+            Err(Stop::Http2) => Next::Http2,
+            Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)).await,
+        }
+    }
+
+    /// Reads until a request is complete.
+    async fn next_request(&mut self) -> Result<(Rc<View>, Request), Stop> {
         let mut partial: Option<Box<RequestHead>> = None;
         loop {
+            let Self { origin, client, timer, .. } = self;
+            let worker = &origin.worker;
             let read = match &partial {
-                None if !self.client.rest.is_empty() => Ok(self.pipelined()),
+                None if !client.rest.is_empty() => Ok(self.pipelined()),
                 None => self.first_bytes().await,
-                Some(_) => self.client.fill(&self.worker.buffers, &self.timer).await,
+                Some(_) => client.fill(&worker.buffers, timer).await,
             };
-            let mut buffer = match (read, &partial) {
-                (Ok(buffer), _) => buffer,
-                (Err(_), None) => return Ok(None),
-                (Err(Gone::Expired), Some(_)) => {
-                    return Err(Refused { ending: Ending::ClientTimeout, status: 408 });
-                }
-                (Err(_), Some(_)) => return Err(Refused { ending: Ending::ClientGone, status: 0 }),
-            };
-            let view = self.worker.view();
-            let door = &self.pass.door;
-            let Some(entrance) = view.entrance(door.index, door.bind) else { return Ok(None) };
+            let mut buffer = read.map_err(|gone| Stop::before_request(gone, partial.is_some()))?;
+            let Self { origin, client, timer, .. } = self;
+            let Origin { worker, door, address, lines } = origin;
+            let view = worker.view();
+            let entrance = view.entrance(door.index, door.bind).ok_or(Stop::Over)?;
             let is_first = partial.is_none();
             let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
-            if let Status::Partial = head.parse(buffer.filled()).map_err(Refused::bad)? {
+            let parsed = head.parse(buffer.filled());
+            if parsed.is_err() && self.is_new && announces_http2(client, buffer.filled()) {
+                client.keep(buffer, &worker.buffers);
+                return Err(Stop::Http2);
+            }
+            if let Status::Partial = parsed.map_err(Refused::bad)? {
                 if is_first {
-                    self.timer.arm(entrance.timeouts.head);
+                    timer.arm(entrance.timeouts.head);
                 }
-                self.client.keep(buffer, &self.worker.buffers);
+                client.keep(buffer, &worker.buffers);
                 partial = Some(head);
                 continue;
             }
             if head.method() == Method::Connect {
-                return Err(Refused { ending: Ending::ClientBad, status: 501 });
+                return Err(Stop::Refused(Refused { ending: Ending::ClientBad, status: 501 }));
             }
-            let from = From { address: self.address, lines: &self.lines };
-            let request = Request::take(&self.worker, (&view, entrance), &head, &mut buffer, from);
+            self.is_new = false;
+            let from = From { address: *address, lines };
+            let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
             entrance.give_request_head(head);
-            self.client.keep(buffer, &self.worker.buffers);
-            return Ok(Some((view, request.map_err(Refused::bad)?)));
+            client.keep(buffer, &worker.buffers);
+            return Ok((view, request.map_err(Refused::bad)?));
         }
     }
 
     /// A request, or part of one, that came together with the one before.
     fn pipelined(&mut self) -> Buffer {
-        let mut buffer = self.worker.buffers.take();
+        let mut buffer = self.origin.worker.buffers.take();
         buffer.append(&std::mem::take(&mut self.client.rest));
         buffer
     }
 
     /// Waits for a request to begin, unless the connection is not wanted any more.
     async fn first_bytes(&mut self) -> Result<Buffer, Gone> {
-        let Self { worker, client, timer, pass, .. } = self;
+        let Self { origin: Origin { worker, door, .. }, client, timer, .. } = self;
         poll_fn(|cx| match client.poll_fill(cx, &worker.buffers) {
             Poll::Pending => {
-                let unwanted = worker.max_connections(&pass.door).is_none();
+                let unwanted = worker.max_connections(door).is_none();
                 let over = unwanted || timer.has_expired();
                 if over { Poll::Ready(Err(Gone::Expired)) } else { Poll::Pending }
             }
@@ -161,10 +214,8 @@ impl Session {
     }
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
-        let Self { worker, client, address, timer, pass, .. } = self;
-        let Some(entrance) = view.entrance(pass.door.index, pass.door.bind) else {
-            return Next::Close;
-        };
+        let Self { origin: Origin { worker, door, address, .. }, client, timer, .. } = self;
+        let Some(entrance) = view.entrance(door.index, door.bind) else { return Next::Close };
         let at = (&**worker, &view, entrance);
         let mut exchange = Exchange::new(at, (client, *address, timer), request);
         let next = exchange.run().await;
@@ -186,14 +237,14 @@ impl Session {
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
-        let (worker, door) = (&self.worker, &self.pass.door);
+        let Origin { worker, door, address, .. } = &self.origin;
         let view = worker.view();
         let Some(entrance) = view.entrance(door.index, door.bind) else { return };
         view.desks[entrance.service].cells.end(refused.ending, refused.status);
         let Some(log) = &worker.shared.log else { return };
         let now = worker.shared.clock.now();
         let line = Line {
-            client: self.address,
+            client: *address,
             method: "-",
             target: "-",
             status: refused.status,
@@ -212,10 +263,29 @@ impl Session {
     async fn linger(&mut self) {
         self.client.socket.shut();
         self.timer.arm(LINGER);
-        while let Ok(buffer) = self.client.fill(&self.worker.buffers, &self.timer).await {
-            self.worker.buffers.give(buffer);
+        let buffers = &self.origin.worker.buffers;
+        while let Ok(buffer) = self.client.fill(buffers, &self.timer).await {
+            buffers.give(buffer);
         }
     }
+}
+
+impl Stop {
+    /// Why no bytes came, of which some are there or none.
+    const fn before_request(gone: Gone, has_begun: bool) -> Self {
+        match (gone, has_begun) {
+            (_, false) => Self::Over,
+            (Gone::Expired, true) => {
+                Self::Refused(Refused { ending: Ending::ClientTimeout, status: 408 })
+            }
+            (_, true) => Self::Refused(Refused { ending: Ending::ClientGone, status: 0 }),
+        }
+    }
+}
+
+/// Whether a client begins in HTTP/2 without having asked (RFC 9113, 3.3). Over TLS it has to ask.
+fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
+    client.socket.is_plain() && bytes.starts_with(b"PRI * HTTP/2.0\r\n")
 }
 
 /// Puts TLS on a connection and waits for the client to agree to it.

@@ -1,9 +1,9 @@
-//! A TCP connection that the reactor hears of only when it must.
+//! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2.
 //!
-//! A socket is *raw* at first: system calls go straight to it. The first one that would block
-//! registers it, and from then on it is *watched*: tokio knows from the kernel's events whether
-//! trying is worthwhile. A client that connects, asks, is answered and leaves is never registered,
-//! which saves two of its eight system calls.
+//! The reactor hears of a TCP connection only when it must. It is *raw* at first: system calls go
+//! straight to it. The first one that would block registers it, and from then on it is *watched*:
+//! tokio knows from the kernel's events whether trying is worthwhile. A client that connects, asks,
+//! is answered and leaves is never registered, which saves two of its eight system calls.
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -25,13 +25,17 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{pipe::Pipe, tls::Tls};
+use crate::{http2::Stream, pipe::Pipe, tls::Tls};
 
-/// A non-blocking TCP connection, with TLS on it or without.
+/// Where bytes come from and go to without blocking.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    io: Io,
-    tls: Option<Box<Tls>>,
+pub(crate) enum Socket {
+    /// Bytes go to the kernel and come from it as they are.
+    Plain(Io),
+    /// TLS is between.
+    Secure(Io, Box<Tls>),
+    /// One request of many on a connection, in the syntax of HTTP/1.
+    Stream(Box<Stream>),
 }
 
 /// The TCP connection itself.
@@ -45,25 +49,36 @@ pub(crate) enum Io {
 
 impl Socket {
     /// Takes a socket that is non-blocking.
-    pub(crate) fn raw(stream: net::TcpStream) -> Self {
-        Self { io: Io::Raw(stream), tls: None }
+    pub(crate) const fn raw(stream: net::TcpStream) -> Self {
+        Self::Plain(Io::Raw(stream))
     }
 
     /// The same connection with TLS on it from now on.
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
-        Self { io: self.io, tls: Some(tls) }
+        match self {
+            Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
+            Self::Stream(_) => self,
+        }
     }
 
     /// Whether bytes go to the kernel and come from it as they are.
     pub(crate) const fn is_plain(&self) -> bool {
-        self.tls.is_none()
+        matches!(self, Self::Plain(_))
     }
 
     /// Ready when the handshake is through; at once without TLS.
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.tls {
-            Some(tls) => tls.poll_handshake(&mut self.io, cx),
-            None => Poll::Ready(Ok(())),
+        match self {
+            Self::Secure(io, tls) => tls.poll_handshake(io, cx),
+            Self::Plain(_) | Self::Stream(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The protocol that a TLS handshake agreed on (RFC 7301), if any.
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        match self {
+            Self::Secure(_, tls) => tls.protocol(),
+            Self::Plain(_) | Self::Stream(_) => None,
         }
     }
 
@@ -73,22 +88,24 @@ impl Socket {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.tls {
-            None => self.io.poll_read(cx, into),
-            Some(tls) => tls.poll_read(&mut self.io, cx, into),
+        match self {
+            Self::Plain(io) => io.poll_read(cx, into),
+            Self::Secure(io, tls) => tls.poll_read(io, cx, into),
+            Self::Stream(stream) => stream.poll_read(cx, into),
         }
     }
 
-    /// Writes as much as the kernel takes. Once this has been pending, the next write must begin
-    /// with the same bytes.
+    /// Writes as much as is taken. Once this has been pending, the next write must begin with the
+    /// same bytes.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.tls {
-            None => self.io.poll_write(cx, bytes),
-            Some(tls) => tls.poll_write(&mut self.io, cx, [bytes, &[]]),
+        match self {
+            Self::Plain(io) => io.poll_write(cx, bytes),
+            Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
+            Self::Stream(stream) => stream.poll_write(cx, bytes),
         }
     }
 
@@ -98,9 +115,10 @@ impl Socket {
         cx: &mut Context<'_>,
         pieces: [&[u8]; 2],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.tls {
-            None => self.io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
-            Some(tls) => tls.poll_write(&mut self.io, cx, pieces),
+        match self {
+            Self::Plain(io) => io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
+            Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
+            Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
         }
     }
 
@@ -111,7 +129,7 @@ impl Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-        let stream = self.io.watched()?;
+        let stream = self.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
@@ -129,7 +147,7 @@ impl Socket {
         pipe: &mut Pipe,
         most: usize,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.io.watched()?;
+        let stream = self.watched()?;
         loop {
             ready!(stream.poll_read_ready(cx))?;
             let moved = stream.try_io(Interest::READABLE, || {
@@ -151,7 +169,7 @@ impl Socket {
         cx: &mut Context<'_>,
         pipe: &mut Pipe,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.io.watched()?;
+        let stream = self.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let moved = stream.try_io(Interest::WRITABLE, || {
@@ -172,25 +190,32 @@ impl Socket {
     /// # Errors
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
-        self.io.watched().map(|_| ())
+        match self {
+            Self::Stream(_) => Ok(()),
+            Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
+        }
     }
 
     /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
     /// something has.
     pub(crate) fn is_quiet(&mut self) -> bool {
-        match &mut self.tls {
-            Some(tls) => tls.is_quiet(&mut self.io),
-            None => {
-                let found = self.io.try_read(&mut [0]);
+        match self {
+            Self::Plain(io) => {
+                let found = io.try_read(&mut [0]);
                 matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             }
+            Self::Secure(io, tls) => tls.is_quiet(io),
+            Self::Stream(_) => false,
         }
     }
 
     /// Waits for the peer to close or reset the connection. Bytes that come first end the watch:
     /// the peer is there, and what it sends is for later.
     pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Ok(stream) = self.io.watched() else { return Poll::Ready(()) };
+        if let Self::Stream(stream) = self {
+            return stream.poll_reset(cx);
+        }
+        let Ok(stream) = self.watched() else { return Poll::Ready(()) };
         let mut byte = [0];
         match ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
             Ok(1..) => Poll::Pending,
@@ -198,10 +223,21 @@ impl Socket {
         }
     }
 
+    /// Waits for the peer to take its request back, which only a stream of HTTP/2 can tell from
+    /// having sent all of it.
+    pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Stream(stream) => stream.poll_reset(cx),
+            Self::Plain(_) | Self::Secure(..) => Poll::Pending,
+        }
+    }
+
     /// Says that nothing more will be sent.
     pub(crate) fn shut(&mut self) {
-        if let Some(tls) = &mut self.tls {
-            tls.close(&mut self.io);
+        match self {
+            Self::Plain(_) => {}
+            Self::Secure(io, tls) => tls.close(io),
+            Self::Stream(stream) => return stream.shut(),
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
@@ -209,6 +245,9 @@ impl Socket {
 
     /// Closes the connection so that the peer cannot take what it got for the whole.
     pub(crate) fn reset(self) {
+        if let Self::Stream(mut stream) = self {
+            return stream.reset();
+        }
         // Without it the peer sees an orderly end; nothing better is left to do.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_linger(Some(Duration::ZERO)));
     }
@@ -221,10 +260,19 @@ impl Socket {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.io {
-            Io::Raw(stream) => Some(stream.as_fd()),
-            Io::Watched(stream) => Some(stream.as_fd()),
-            Io::Lost => None,
+        match self {
+            Self::Plain(Io::Raw(stream)) | Self::Secure(Io::Raw(stream), _) => Some(stream.as_fd()),
+            Self::Plain(Io::Watched(stream)) | Self::Secure(Io::Watched(stream), _) => {
+                Some(stream.as_fd())
+            }
+            Self::Plain(Io::Lost) | Self::Secure(Io::Lost, _) | Self::Stream(_) => None,
+        }
+    }
+
+    fn watched(&mut self) -> io::Result<&mut TcpStream> {
+        match self {
+            Self::Plain(io) | Self::Secure(io, _) => io.watched(),
+            Self::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Keys {
         let mut keys = Self::default();
         for listener in &fleet.listeners {
             if let Some(tls) = &listener.tls {
-                keys.listeners.insert(listener.bind, for_clients(tls, &["http/1.1"])?);
+                keys.listeners.insert(listener.bind, for_clients(tls, &["h2", "http/1.1"])?);
             }
         }
         for service in &fleet.services {

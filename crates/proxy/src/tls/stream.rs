@@ -48,6 +48,11 @@ impl Tls {
         Ok(Box::new(Self { connection, owed: 0 }))
     }
 
+    /// The protocol that both sides agreed on (RFC 7301), if any.
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
     /// Ready when both sides have agreed and everything of ours has gone out.
     pub(crate) fn poll_handshake(
         &mut self,

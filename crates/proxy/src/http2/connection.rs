@@ -1,0 +1,154 @@
+//! One client connection: its streams come in here, and go on as sessions of their own.
+//!
+//! States: *greeting* (until the client's preface; bounded by `head`), *serving*, *leaving* (no new
+//! streams are taken, those that are open end). A connection leaves when it has had no stream for
+//! `keep_alive`, and when the worker drains or the listener goes.
+//!
+//! What a client can do to a server with HTTP/2, and what bounds it:
+//!
+//! | attack | what bounds it |
+//! |---|---|
+//! | many streams | [`STREAMS_MAX`] at a time, more are refused (REFUSED_STREAM) |
+//! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; here: `streams` |
+//! | errors that make us reset (CVE-2025-8671) | h2: 1,024, then GOAWAY |
+//! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
+//! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
+//! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its answer is written |
+//! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
+//! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream, server};
+use http::Request;
+use loadline_core::time::Duration;
+use loadline_http1::HeadLimits;
+use tokio::task::spawn_local;
+
+use super::{stream::Stream, streams::Streams, wire::Wire};
+use crate::{
+    peer::Peer,
+    session::{Origin, Session},
+    timer::Timer,
+};
+
+/// Answers the streams of a connection until it is over.
+pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
+    let Origin { worker, door, .. } = &origin;
+    let view = worker.view();
+    let Some(entrance) = view.entrance(door.index, door.bind) else { return };
+    timer.arm(entrance.timeouts.head);
+    let keep_alive = entrance.timeouts.keep_alive;
+    let builder = builder(entrance.limits);
+    drop(view);
+    let mut greeting = pin!(builder.handshake(Wire(client)));
+    let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
+        Poll::Pending if timer.has_expired() => Poll::Ready(None),
+        agreed => agreed.map(Result::ok),
+    });
+    let Some(h2) = agreed.await else { return };
+    timer.arm(keep_alive);
+    let streams = Streams::new(&worker.timers);
+    let mut connection = Connection { h2, origin, timer, keep_alive, streams, is_leaving: false };
+    poll_fn(|cx| connection.poll(cx)).await;
+}
+
+/// A connection whose client has greeted.
+struct Connection {
+    h2: server::Connection<Wire, Bytes>,
+    origin: Origin,
+    timer: Timer,
+    keep_alive: Duration,
+    streams: Rc<Streams>,
+    is_leaving: bool,
+}
+
+impl Connection {
+    /// Takes streams in; ready when the connection is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_wanted = self.origin.worker.max_connections(&self.origin.door).is_some();
+        if !is_wanted && !self.is_leaving {
+            self.leave();
+        }
+        if self.streams.is_abused() {
+            self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        }
+        loop {
+            while let Poll::Ready(next) = self.h2.poll_accept(cx) {
+                let Some(Ok((request, respond))) = next else { return Poll::Ready(()) };
+                self.open(request, respond);
+            }
+            if !self.timer.has_expired() {
+                return Poll::Pending;
+            }
+            if self.expire() {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Has a stream answered.
+    fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<Bytes>) {
+        let random = &self.origin.worker.random;
+        let draws = [random.draw(), random.draw()];
+        let stream = Stream::new(request, respond, draws, self.streams.enter());
+        spawn_local(Session::answer_stream(self.origin.clone(), stream));
+    }
+
+    /// Leaves if there has been no stream for long enough; true if that has been said before.
+    fn expire(&mut self) -> bool {
+        let now = self.origin.worker.timers.coarse_now();
+        let until = self.streams.idle_since().map(|since| since + self.keep_alive);
+        match until {
+            None => self.timer.arm(self.keep_alive),
+            Some(_) if self.is_leaving => return true,
+            Some(until) if now < until => self.timer.arm(until.since(now)),
+            Some(_) => self.leave(),
+        }
+        false
+    }
+
+    /// Sends GOAWAY and lets the streams end.
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.h2.graceful_shutdown();
+        self.keep_alive = LEAVE;
+        self.timer.arm(LEAVE);
+    }
+}
+
+fn builder(limits: HeadLimits) -> server::Builder {
+    let mut builder = server::Builder::new();
+    // HTTP/2 counts 32 bytes more for each field (RFC 9113, 6.5.2). The exact limit is the
+    // parser's, so that a head that is too large is counted and logged as in HTTP/1.
+    let heads = limits.bytes.saturating_add(limits.fields.saturating_mul(32 + 2));
+    builder
+        .max_header_list_size(u32::try_from(heads).unwrap_or(u32::MAX))
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BYTES)
+        .enable_connect_protocol();
+    builder
+}
+
+/// Streams at a time: what RFC 9113 (6.5.2) calls enough, and browsers expect.
+const STREAMS_MAX: u32 = 100;
+
+/// What a client may send on a stream before the server has taken it: 100 Mbit/s at 20 ms.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// The same for all streams of a connection, which bounds what they can hold of our memory.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// What is taken of an answer before the client's window has room for it, for each stream.
+const SEND_BYTES: usize = 64 << 10;
+
+/// How long a client without streams may take to notice that the connection is over.
+const LEAVE: Duration = Duration::from_secs(1);

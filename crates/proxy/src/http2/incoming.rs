@@ -1,0 +1,136 @@
+//! What a stream brings: frames in, the bytes of an HTTP/1 message out.
+//!
+//! Of the body there is never more here than one frame. The window is given back when a frame is
+//! taken, and a frame is taken when there is room for it further on, so a slow receiver slows its
+//! sender down and nobody else.
+
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http::HeaderMap;
+
+use super::head::write_fields;
+
+/// The receiving half of a stream, as HTTP/1.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    receive: RecvStream,
+    coding: Coding,
+    stage: Stage,
+    /// Syntax that goes first: a head, the size of a chunk, trailers.
+    text: Vec<u8>,
+    /// How much of it has gone.
+    gone: usize,
+    /// Payload behind it.
+    data: Bytes,
+    /// What ends the chunk.
+    tail: &'static [u8],
+}
+
+/// How the body is written in HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// As it is: its length is known, or it is no body but another protocol.
+    Plain,
+    /// In chunks.
+    Chunked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Data,
+    Trailers,
+    Over,
+    Broken,
+}
+
+impl Incoming {
+    /// A message that begins with the head `text`.
+    pub(super) const fn new(text: Vec<u8>, coding: Coding, receive: RecvStream) -> Self {
+        Self { receive, coding, stage: Stage::Data, text, gone: 0, data: Bytes::new(), tail: b"" }
+    }
+
+    /// Reads what is there; 0 at the end of the message.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut count = 0;
+        loop {
+            count += self.copy(&mut into[count..]);
+            if count == into.len() {
+                return Poll::Ready(Ok(count));
+            }
+            match self.poll_more(cx) {
+                Poll::Ready(Ok(true)) => {}
+                nothing if count == 0 => return nothing.map_ok(|_| 0),
+                // The end, and what is wrong, is seen again.
+                _ => return Poll::Ready(Ok(count)),
+            }
+        }
+    }
+
+    /// Hands out what is in memory.
+    fn copy(&mut self, into: &mut [u8]) -> usize {
+        let mut count = take(&self.text[self.gone..], into);
+        self.gone += count;
+        if self.gone == self.text.len() && self.gone > 0 {
+            (self.text, self.gone) = (Vec::new(), 0);
+        }
+        let of_data = take(&self.data, &mut into[count..]);
+        self.data = self.data.split_off(of_data);
+        count += of_data;
+        let of_tail = take(self.tail, &mut into[count..]);
+        self.tail = &self.tail[of_tail..];
+        count + of_tail
+    }
+
+    /// Takes the next frame; false at the end.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        match self.stage {
+            Stage::Data => match ready!(self.receive.poll_data(cx)) {
+                Some(Ok(data)) => self.begin_data(data),
+                Some(Err(_)) => self.stage = Stage::Broken,
+                None => self.stage = Stage::Trailers,
+            },
+            Stage::Trailers => match ready!(self.receive.poll_trailers(cx)) {
+                Ok(trailers) => self.end(trailers.as_ref()),
+                Err(_) => self.stage = Stage::Broken,
+            },
+            Stage::Over => return Poll::Ready(Ok(false)),
+            Stage::Broken => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    fn begin_data(&mut self, data: Bytes) {
+        // Refused only if it is more than was received.
+        let _ = self.receive.flow_control().release_capacity(data.len());
+        if self.coding == Coding::Chunked && !data.is_empty() {
+            self.text.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+            self.tail = b"\r\n";
+        }
+        self.data = data;
+    }
+
+    fn end(&mut self, trailers: Option<&HeaderMap>) {
+        self.stage = Stage::Over;
+        if self.coding == Coding::Chunked {
+            self.text.extend_from_slice(b"0\r\n");
+            trailers.into_iter().for_each(|trailers| write_fields(&mut self.text, trailers));
+            self.text.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Copies as much as fits.
+fn take(from: &[u8], into: &mut [u8]) -> usize {
+    let count = from.len().min(into.len());
+    into[..count].copy_from_slice(&from[..count]);
+    count
+}

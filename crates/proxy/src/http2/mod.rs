@@ -1,0 +1,26 @@
+//! HTTP/2 (RFC 9113): a second syntax for the same exchange.
+//!
+//! Frames, streams, windows and header compression are h2's. Each stream is shown to the proxy as a
+//! [`Socket`](crate::socket::Socket) that speaks HTTP/1, and answered by a session of one request.
+//! So every rule about requests holds for both versions without being written twice, and what
+//! HTTP/2 could smuggle past its own rules meets the strict HTTP/1 parser.
+//!
+//! | | |
+//! |---|---|
+//! | `connection`, `streams` | one client connection: streams in, idle time, abuse, GOAWAY |
+//! | `stream` | one stream as a socket |
+//! | `incoming`, `outgoing` | its two bodies, with their windows |
+//! | `head`, `websocket` | heads in the other syntax |
+//! | `wire` | a socket as h2 wants it |
+
+mod connection;
+mod head;
+mod incoming;
+mod outgoing;
+mod stream;
+mod streams;
+mod websocket;
+mod wire;
+
+pub(crate) use connection::serve;
+pub(crate) use stream::Stream;

@@ -1,0 +1,145 @@
+//! One stream as a socket: what is read from it is a request in HTTP/1, what is written to it has
+//! to be the answer in HTTP/1.
+//!
+//! States of the answer: *awaited* (interim heads may come, then the head), *begun* (its body is
+//! on the way), *over*.
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use h2::{RecvStream, server::SendResponse};
+use http::{Method, Request};
+use loadline_http1::{self as http1, Framing, HeadLimits, ResponseHead, Status};
+
+use super::{
+    head::{answer, write_request},
+    incoming::{Coding, Incoming},
+    outgoing::Outgoing,
+    streams::Place,
+    websocket,
+};
+
+/// A stream that a client opened.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    request: Incoming,
+    /// What decides whether the answer has a body.
+    method: http1::Method,
+    answer: Answer,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Awaited(SendResponse<Bytes>),
+    Begun(Outgoing),
+    Over,
+}
+
+impl Stream {
+    /// A stream whose head has come. `draws` are 128 random bits.
+    pub(super) fn new(
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        draws: [u64; 2],
+        place: Place,
+    ) -> Box<Self> {
+        let (parts, receive) = request.into_parts();
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let coding = if websocket::is_asked_for(&parts) {
+            websocket::write_upgrade(&mut text, &parts, draws);
+            Coding::Plain
+        } else {
+            write_request(&mut text, &parts, receive.is_end_stream())
+        };
+        let is_head = parts.method == Method::HEAD;
+        Box::new(Self {
+            request: Incoming::new(text, coding, receive),
+            method: if is_head { http1::Method::Head } else { http1::Method::Other },
+            answer: Answer::Awaited(respond),
+            place,
+        })
+    }
+
+    /// Reads of the request; 0 at its end.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.request.poll_read(cx, into)
+    }
+
+    /// Writes of the answer. A head has to be written in one piece.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.answer {
+            Answer::Awaited(_) => Poll::Ready(self.begin(bytes)),
+            Answer::Begun(body) => body.poll_write(cx, bytes),
+            Answer::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Ready when the client has reset the stream, or is gone.
+    pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.answer {
+            Answer::Awaited(respond) => respond.poll_reset(cx).map(|_| ()),
+            Answer::Begun(body) => body.poll_reset(cx),
+            Answer::Over => Poll::Pending,
+        }
+    }
+
+    /// Ends the answer. Without one, or with half of one, the stream is reset.
+    pub(crate) fn shut(&mut self) {
+        if let Answer::Begun(body) = &mut self.answer {
+            body.shut();
+        }
+    }
+
+    /// Ends the stream so that nobody takes what there was of the answer for the whole.
+    pub(crate) fn reset(&mut self) {
+        if let Answer::Begun(body) = &mut self.answer {
+            body.reset();
+        }
+    }
+
+    /// Sends the head at the beginning of `bytes`: its length.
+    fn begin(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Answer::Awaited(respond) = &mut self.answer else { return Ok(0) };
+        let mut head = ResponseHead::new(ANY);
+        let Ok(Status::Complete(length)) = head.parse(bytes, self.method) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        if head.is_interim() {
+            let interim = answer(&head, bytes, head.status())?;
+            respond.send_informational(interim).map_err(io::Error::other)?;
+            return Ok(length);
+        }
+        // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
+        let (status, framing) = match head.tunnels() {
+            true => (200, Framing::UntilClose),
+            false => (head.status(), head.framing()),
+        };
+        let is_whole = matches!(framing, Framing::None | Framing::Length(0));
+        let sent = respond.send_response(answer(&head, bytes, status)?, is_whole);
+        let send = sent.map_err(io::Error::other)?;
+        self.place.was_answered = true;
+        self.answer = match is_whole {
+            true => Answer::Over,
+            false => Answer::Begun(Outgoing::new(send, framing)),
+        };
+        Ok(length)
+    }
+}
+
+/// A head that was written here has been bounded before.
+const ANY: HeadLimits = HeadLimits { bytes: usize::MAX, fields: usize::MAX };
+
+/// Most heads are shorter.
+const TEXT_BYTES: usize = 512;
