@@ -224,7 +224,10 @@ impl Client {
                 self.tally.count_connection(opened.protocol);
                 Ok(opened)
             }
-            Err(NoConnection { outcome, shortage }) => {
+            Err(NoConnection { outcome, shortage, reason }) => {
+                if let Some(reason) = reason {
+                    self.tally.count_reason(reason);
+                }
                 if let Some(shortage) = shortage {
                     self.tally.count_shortage(shortage);
                 }

@@ -11,7 +11,7 @@ use std::{io, rc::Rc};
 use loadline_core::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-use crate::{alarm::Alarm, client::Client, clock, plan::Until, tally::Tally};
+use crate::{alarm::Alarm, client::Client, clock, outcome::Outcome, plan::Until, tally::Tally};
 
 /// Runs `users` until each has done what `until` says and has its last answer.
 ///
@@ -79,6 +79,10 @@ impl User {
             ticket.send(now);
             let result = self.client.fetch(&pool, now).await;
             let failed = result.is_err();
+            if result == Err(Outcome::Dropped) {
+                // What the machine is out of does not come back while everybody asks for it.
+                tokio::time::sleep(SHORTAGE_PAUSE).await;
+            }
             let free = clock::now();
             ticket.end(free, result);
             if failed {
@@ -89,3 +93,6 @@ impl User {
         }
     }
 }
+
+/// Rest of a user whose request the machine had no descriptor or port for.
+const SHORTAGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

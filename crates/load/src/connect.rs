@@ -60,12 +60,14 @@ pub(crate) struct Opened {
 }
 
 /// Why there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoConnection {
     /// The class of a request that needed it.
     pub(crate) outcome: Outcome,
     /// What the generator lacked, where it is to blame.
     pub(crate) shortage: Option<Shortage>,
+    /// What TLS found wrong.
+    pub(crate) reason: Option<String>,
 }
 
 /// The bytes of a connection, plain or through TLS.
@@ -140,6 +142,7 @@ impl Connector {
         let stream = self.tcp(endpoint.address).await.map_err(|error| NoConnection {
             outcome: Outcome::of_connect_error(&error),
             shortage: Shortage::of(&error),
+            reason: None,
         })?;
         // Without this a long body's last segment waits for the acknowledgement of the one
         // before. Where it cannot be set the connection is broken, and the exchange will say so.
@@ -151,14 +154,16 @@ impl Connector {
             let (wire, protocol) = (Wire::Plain(stream), protocol(http2, None));
             return Ok(Opened { wire, http2, protocol, connect, tls: None });
         };
-        let stream = tls
-            .connect(name.clone(), stream)
-            .await
-            .map_err(|error| NoConnection { outcome: tls::outcome_of(&error), shortage: None })?;
+        let stream = tls.connect(name.clone(), stream).await.map_err(|error| NoConnection {
+            outcome: tls::outcome_of(&error),
+            shortage: None,
+            reason: Some(error.to_string()),
+        })?;
         let session = stream.get_ref().1;
         let http2 = session.alpn_protocol() == Some(tls::ALPN_HTTP2);
         if self.secure == Protocol::Http2 && !http2 {
-            return Err(NoConnection { outcome: Outcome::BadAnswer, shortage: None });
+            let reason = Some("the server does not choose HTTP/2".to_owned());
+            return Err(NoConnection { outcome: Outcome::BadAnswer, shortage: None, reason });
         }
         let protocol = protocol(http2, tls::version_of(session.protocol_version()));
         let wire = Wire::Secure(Box::new(stream));

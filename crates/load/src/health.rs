@@ -148,7 +148,7 @@ fn no_descriptor(signs: &Signs) -> Option<Fault> {
     (signs.no_descriptor > 0).then(|| Fault {
         what: format!("{} connections found no free descriptor", signs.no_descriptor),
         advice: "raise the hard limit of open files (ulimit -Hn), or bound what is under way \
-                 (--max-in-flight)"
+                 (--max-in-flight, fewer --users)"
             .to_owned(),
     })
 }
@@ -156,7 +156,9 @@ fn no_descriptor(signs: &Signs) -> Option<Fault> {
 fn no_memory(signs: &Signs) -> Option<Fault> {
     (signs.no_memory > 0).then(|| Fault {
         what: format!("the kernel had no memory for {} connections", signs.no_memory),
-        advice: "bound what is under way (--max-in-flight), or raise net.ipv4.tcp_mem".to_owned(),
+        advice: "bound what is under way (--max-in-flight, fewer --users), or raise \
+                 net.ipv4.tcp_mem"
+            .to_owned(),
     })
 }
 

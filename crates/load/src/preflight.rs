@@ -136,7 +136,8 @@ fn descriptors(held: &Held, machine: &Machine) -> Option<Notice> {
     let limit = machine.descriptors?;
     (held.connections + OWN_DESCRIPTORS > limit).then(|| Notice {
         what: format!("{held} at once, and this process may open {limit} files"),
-        advice: "raise the hard limit (ulimit -Hn), or bound what is under way (--max-in-flight)"
+        advice: "raise the hard limit (ulimit -Hn), or bound what is under way \
+                 (--max-in-flight, fewer --users)"
             .to_owned(),
     })
 }

@@ -56,6 +56,7 @@ struct Books {
     bytes_read: u64,
     statuses: BTreeMap<u16, u64>,
     by_header: BTreeMap<String, u64>,
+    reasons: BTreeMap<String, u64>,
     stale: u64,
     /// Connections that were opened.
     connections: u64,
@@ -116,6 +117,7 @@ impl Tally {
             bytes_read: 0,
             statuses: BTreeMap::new(),
             by_header: BTreeMap::new(),
+            reasons: BTreeMap::new(),
             stale: 0,
             connections: 0,
             protocol: String::new(),
@@ -172,6 +174,14 @@ impl Tally {
     /// Counts a connection that could not be opened for want of something of the generator's own.
     pub(crate) fn count_shortage(&self, shortage: Shortage) {
         *self.books.borrow_mut().shortages.entry(shortage).or_default() += 1;
+    }
+
+    /// Notes why a TLS connection did not come about.
+    pub(crate) fn count_reason(&self, reason: String) {
+        let reasons = &mut self.books.borrow_mut().reasons;
+        if reasons.len() < REASONS_MAX || reasons.contains_key(&reason) {
+            *reasons.entry(reason).or_default() += 1;
+        }
     }
 
     /// Requests entered and not settled.
@@ -248,6 +258,7 @@ impl Tally {
             bytes_read: books.bytes_read,
             statuses: books.statuses.clone(),
             by_header: books.by_header.clone(),
+            reasons: books.reasons.clone(),
             connections: books.connections,
             stale: books.stale,
             interrupted,
@@ -384,6 +395,9 @@ impl PhaseBooks {
 const DIGITS: u8 = 3;
 /// The display is read twice a second; two digits make that cheap.
 const RECENT_DIGITS: u8 = 2;
+
+/// Different reasons that are kept; a server has one or two.
+const REASONS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -55,6 +55,9 @@ pub struct LoadRecord {
     pub statuses: BTreeMap<u16, u64>,
     /// Answers by the value of the header that was asked for (for example which server answered).
     pub by_header: BTreeMap<String, u64>,
+    /// Why TLS connections did not come about, in the words of the TLS library.
+    #[serde(default)]
+    pub reasons: BTreeMap<String, u64>,
     /// Connections that were opened.
     pub connections: u64,
     /// Kept connections found closed when a request was written to them, before a byte of an

@@ -72,7 +72,10 @@ fn a_certificate_of_nobody_or_for_another_is_a_bad_answer() {
         let mut plan = plan(&server, 2);
         plan.transport.tls.authorities = Some(authorities.clone());
         let expected = Outcomes { bad_answer: 2, ..Outcomes::default() };
-        assert_eq!(run(&plan).outcomes, expected);
+        let record = run(&plan);
+        assert_eq!(record.outcomes, expected);
+        let reasons: Vec<_> = record.reasons.into_iter().collect();
+        assert!(matches!(&reasons[..], [(why, 2)] if why.contains("certificate")), "{reasons:?}");
         plan.transport.tls.insecure = true;
         assert_eq!(run(&plan).outcomes.ok, 2, "who verifies nothing is answered");
     }
