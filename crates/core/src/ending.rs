@@ -13,6 +13,8 @@ pub enum Ending {
     Tunnel,
     /// A TCP connection on which neither side sent anything for as long as `idle` allows.
     Idle,
+    /// A rule of the listener answered it: a redirect, a fixed answer, a rate limit.
+    Ruled,
     /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
     ClientBad,
     /// The client took too long to send its head or body: 408.
@@ -64,10 +66,11 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
+        Self::Ruled,
         Self::ClientBad,
         Self::ClientTimeout,
         Self::ClientGone,
@@ -93,6 +96,7 @@ impl Ending {
             Self::Complete => "complete",
             Self::Tunnel => "tunnel",
             Self::Idle => "idle",
+            Self::Ruled => "ruled",
             Self::ClientBad => "client-bad",
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
@@ -116,7 +120,7 @@ impl Ending {
     #[must_use]
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Complete | Self::Tunnel | Self::Idle => Fault::None,
+            Self::Complete | Self::Tunnel | Self::Idle | Self::Ruled => Fault::None,
             Self::ClientBad | Self::ClientTimeout | Self::ClientGone => Fault::Client,
             Self::NoServer
             | Self::ConnectRefused
@@ -146,6 +150,7 @@ impl Ending {
             Self::Complete
             | Self::Tunnel
             | Self::Idle
+            | Self::Ruled
             | Self::ClientGone
             | Self::ServerCut
             | Self::ServerStalled

@@ -14,6 +14,7 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
+    rules::Routes,
     time::Duration,
     units::{Bytes, Rate, Ratio},
 };
@@ -63,6 +64,8 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Index into [`Fleet::services`]; for whatever [`Listener::names`] does not name.
     pub service: usize,
+    /// Rules that decide about a request before [`Listener::service`] gets it; for HTTP.
+    pub routes: Routes,
     /// Services by the server name of TLS, for [`Protocol::Tls`] and
     /// [`Protocol::TlsPassthrough`].
     pub names: ServerNames,
@@ -89,6 +92,7 @@ impl Listener {
             bind,
             protocol: Protocol::Http,
             service,
+            routes: Routes::default(),
             names: ServerNames::default(),
             accept_proxy: false,
             max_connections: CONNECTIONS_MAX,

@@ -279,7 +279,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let client = self.exchange.request.version;
         let options = ResponseOptions { client, keep_alive, dechunk, ..ResponseOptions::default() };
         let mut text = self.exchange.worker.buffers.take_text();
-        let forwarded = write_response(&mut text, buffer.filled(), head, options);
+        let mut forwarded = write_response(&mut text, buffer.filled(), head, options);
+        if let Some(changes) = &self.exchange.request.changes {
+            let head = &buffer.filled()[..head.head_len()];
+            forwarded = changes.of_answer(forwarded, head, &mut text);
+        }
         let mut body = BodyReader::new(head.framing());
         self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;
 

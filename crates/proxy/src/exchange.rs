@@ -23,6 +23,7 @@ use crate::{
     pool::Connection,
     request::Request,
     route::Route,
+    rules::Reply,
     timer::Timer,
     turn::after_the_others,
     view::{Entrance, View},
@@ -121,7 +122,7 @@ impl<'a> Exchange<'a> {
         (client, address, timer): (&'a mut Peer, SocketAddr, &'a Timer),
         request: Request,
     ) -> Self {
-        let route = Route::new(view.clone(), entrance.service);
+        let route = Route::new(view.clone(), request.service);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
         Self { worker, entrance, client, address, timer, request, route, record }
@@ -130,10 +131,14 @@ impl<'a> Exchange<'a> {
     /// Answers the request.
     pub(crate) async fn run(&mut self) -> Next {
         after_the_others().await;
-        self.route.plan().count_request();
-        let (ending, next) = match self.serve().await {
-            Ok(served) => served,
-            Err(failure) => (failure.ending, self.answer(failure).await),
+        let (ending, next) = if let Some(reply) = self.request.reply.take() {
+            Box::pin(self.reply(&reply)).await
+        } else {
+            self.route.plan().count_request();
+            match self.serve().await {
+                Ok(served) => served,
+                Err(failure) => (failure.ending, self.answer(failure).await),
+            }
         };
         self.end(ending);
         self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
@@ -245,10 +250,7 @@ impl<'a> Exchange<'a> {
         }
         let Some(status) = failure.status.or(failure.ending.status()) else { return Next::Close };
         let again = failure.ending.fault() == Fault::Capacity || failure.ending == Ending::NoServer;
-        let close = !self.request.keep_alive
-            || !self.request.is_whole
-            || failure.ending.fault() == Fault::Client
-            || self.worker.is_draining();
+        let close = self.must_close() || failure.ending.fault() == Fault::Client;
         let answer = Answer {
             status,
             retry_after: again.then_some(RETRY_AFTER),
@@ -257,6 +259,26 @@ impl<'a> Exchange<'a> {
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
+        self.tell(text, status, close).await
+    }
+
+    /// Gives the answer of a rule.
+    async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
+        let close = self.must_close();
+        let mut text = self.worker.buffers.take_text();
+        reply.write(close, self.request.method == Method::Head, &mut text);
+        let next = self.tell(text, reply.status, close).await;
+        let told = self.record.status != 0;
+        (if told { Ending::Ruled } else { Ending::ClientGone }, next)
+    }
+
+    /// Whether the connection cannot be used again after an answer of our own.
+    fn must_close(&self) -> bool {
+        !self.request.keep_alive || !self.request.is_whole || self.worker.is_draining()
+    }
+
+    /// Sends an answer of our own.
+    async fn tell(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
         self.timer.arm(self.entrance.timeouts.idle);
         let sent = self.client.send(&text, self.timer).await;
         if sent.is_ok() {

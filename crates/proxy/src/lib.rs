@@ -10,6 +10,7 @@
 //! | `listener` | takes connections in |
 //! | `session` | one client connection: request after request |
 //! | `http2` | one client connection: its streams, each as a session of one request |
+//! | `rules` | which service it is for, or which answer it gets |
 //! | `exchange`, `waiting` | one request: pick, queue, retry, record |
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
@@ -42,6 +43,7 @@ mod random;
 mod relay;
 mod request;
 mod route;
+mod rules;
 pub mod runtime;
 mod session;
 pub mod shared;

@@ -14,6 +14,7 @@ use loadline_http1::{
 use crate::{
     buffer::Buffer,
     random::hash,
+    rules::{self, Changes, Reply, Routed},
     view::{Desk, Entrance, View},
     worker::Worker,
 };
@@ -33,6 +34,12 @@ pub(crate) struct Request {
     pub(crate) upgrade: bool,
     /// Whether [`Request::text`] is all of it, so that it can be sent again.
     pub(crate) is_whole: bool,
+    /// Index among the services of the plan.
+    pub(crate) service: usize,
+    /// The answer, where a rule gives it.
+    pub(crate) reply: Option<Box<Reply>>,
+    /// What a rule changes of the answer.
+    pub(crate) changes: Option<Changes>,
     /// What a consistent hash goes by.
     pub(crate) key: u64,
     /// When its head was complete.
@@ -72,6 +79,14 @@ impl Request {
         let mut text = worker.buffers.take_text();
         let options = RequestOptions { upgrade, ..RequestOptions::default() };
         write_request(&mut text, bytes, head, from.lines, options);
+        let routed = if entrance.routes.is_empty() {
+            Routed { service: entrance.service, ..Routed::default() }
+        } else {
+            rules::route(worker, entrance, (head, bytes), from)
+        };
+        if let Some(changes) = &routed.changes {
+            changes.of_request(&mut text);
+        }
         let mut body = BodyReader::new(head.framing());
         let early = &bytes[head.head_len()..];
         let early = &early[..body.feed(early)?.consumed];
@@ -84,7 +99,10 @@ impl Request {
             version: head.version(),
             keep_alive: head.keep_alive(),
             upgrade,
-            key: key(&view.desks[entrance.service], head, bytes, from.address),
+            service: routed.service,
+            reply: routed.reply,
+            changes: routed.changes,
+            key: key(&view.desks[routed.service], head, bytes, from.address),
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|_| Asked::take(head, bytes)),
         };

@@ -8,6 +8,7 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     fleet::{ClientTimeouts, Forwarded, HashKey, Listener, Service},
     plan::{Plan, ServicePlan},
+    rules::Routes,
 };
 use loadline_http1::{ForwardRules, HeadLimits, RequestHead, ResponseHead};
 use rustls::ServerConfig;
@@ -65,6 +66,8 @@ pub(crate) struct Entrance {
     bind: SocketAddr,
     /// Index into the services of the plan.
     pub(crate) service: usize,
+    /// What decides before the service gets a request.
+    pub(crate) routes: Routes,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
     pub(crate) rules: ForwardRules,
@@ -81,6 +84,7 @@ impl Entrance {
         Self {
             bind: listener.bind,
             service: listener.service,
+            routes: listener.routes.clone(),
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             rules: rules(listener.forwarded),

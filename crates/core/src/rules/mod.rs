@@ -20,6 +20,7 @@ mod limit;
 mod lint;
 pub mod normal;
 mod pattern;
+mod routes;
 mod table;
 
 use alloc::{string::String, vec::Vec};
@@ -30,7 +31,9 @@ pub use limit::{LimitKey, Limiter, RateLimit};
 pub use lint::{Shadowed, lint};
 pub use pattern::{
     Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
+    any_cookie,
 };
+pub use routes::Routes;
 pub use table::{Matched, Table};
 
 /// What is done with the requests that meet some conditions.

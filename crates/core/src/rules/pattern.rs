@@ -234,7 +234,8 @@ impl Field {
 }
 
 /// Whether `test` holds of the value of any cookie of this name.
-pub(super) fn any_cookie<H: Headers + ?Sized>(
+#[must_use]
+pub fn any_cookie<H: Headers + ?Sized>(
     headers: &H,
     name: &str,
     test: &mut dyn FnMut(&[u8]) -> bool,

@@ -27,6 +27,8 @@ pub struct Table {
 pub struct Matched<'a> {
     /// Its place among the rules that were compiled.
     pub index: usize,
+    /// Its place in the order in which they are asked, that of [`Table::rules`].
+    pub rank: usize,
     /// The rule.
     pub rule: &'a Rule,
 }
@@ -80,7 +82,7 @@ impl Table {
                 best = entry.rank;
             }
         });
-        self.rules.get(best).map(|(index, rule)| Matched { index: *index, rule })
+        self.rules.get(best).map(|(index, rule)| Matched { index: *index, rank: best, rule })
     }
 
     /// The rules in the order of priority, with their places in the file.

@@ -1,0 +1,67 @@
+//! The rules of a listener, compiled, with the rate limits that live as long as they do.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use super::{Action, Headers, Limiter, Matched, Request, Rule, Share, Table};
+
+/// The rules of a listener. A copy is the same rules with the same limits.
+#[derive(Clone, Debug, Default)]
+pub struct Routes(Option<Arc<Compiled>>);
+
+#[derive(Debug)]
+struct Compiled {
+    table: Table,
+    /// In the order of the rules of the file.
+    limiters: Vec<Option<Limiter>>,
+}
+
+impl Routes {
+    /// Compiles rules.
+    #[must_use]
+    pub fn new(rules: Vec<Rule>) -> Self {
+        if rules.is_empty() {
+            return Self::default();
+        }
+        let limiters = rules.iter().map(|rule| rule.limit.as_ref().map(Limiter::new)).collect();
+        Self(Some(Arc::new(Compiled { table: Table::compile(rules), limiters })))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The rule that decides; see [`Table::find`].
+    #[must_use]
+    pub fn find<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> Option<Matched<'_>> {
+        self.0.as_ref()?.table.find(request)
+    }
+
+    /// What the rule at this place of the file has let through.
+    #[must_use]
+    pub fn limiter(&self, index: usize) -> Option<&Limiter> {
+        self.0.as_ref()?.limiters.get(index)?.as_ref()
+    }
+
+    /// The rules in the order in which they are asked, with their places in the file.
+    #[must_use]
+    pub fn rules(&self) -> &[(usize, Rule)] {
+        self.0.as_ref().map_or(&[], |compiled| compiled.table.rules())
+    }
+
+    /// The services that rules send to, each as often as they do.
+    pub fn services(&self) -> impl Iterator<Item = usize> {
+        let shares = self.rules().iter().flat_map(|(_, rule)| match &rule.action {
+            Action::Service(split) => split.shares(),
+            Action::Redirect(_) | Action::Answer(_) => &[],
+        });
+        shares.map(|share: &Share| share.service)
+    }
+}
+
+impl PartialEq for Routes {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules() == other.rules()
+    }
+}

@@ -1,0 +1,168 @@
+//! Two services that say what they were asked and who they are, and a proxy with rules before them.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration as StdDuration, Instant},
+};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
+    rules::{Action, Answer, Conditions, HeaderEdits, Path, Routes, Rule},
+    time::Duration,
+    units::Ratio,
+};
+use loadline_proxy::runtime::Runtime;
+
+/// Longer than anything takes that goes right.
+const PATIENCE: StdDuration = StdDuration::from_secs(5);
+
+/// A rule that changes nothing.
+pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
+    Rule {
+        priority: 0,
+        when,
+        limit: None,
+        action,
+        path: None,
+        request: HeaderEdits::default(),
+        answer: HeaderEdits::default(),
+    }
+}
+
+/// All paths below this one.
+pub(crate) fn under(path: &str) -> Conditions {
+    Conditions { paths: vec![Path::prefix(path).expect("a path")], ..Conditions::default() }
+}
+
+/// An answer without headers.
+pub(crate) fn answer(status: u16, body: &str) -> Answer {
+    Answer { status, headers: vec![], body: body.into() }
+}
+
+/// A proxy for the services `zero`, which is the listener's, and `one`.
+pub(crate) struct Proxy {
+    runtime: Runtime,
+    address: SocketAddr,
+    served: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    pub(crate) fn of(rules: Vec<Rule>) -> Self {
+        let served = Arc::new(AtomicU64::new(0));
+        let services = ["zero", "one"].map(|name| service(name, mirror(name, served.clone())));
+        let edge = Edge {
+            region: "here".into(),
+            threads: 1,
+            access_log: None,
+            drain_timeout: Duration::from_secs(1),
+        };
+        let bind = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) };
+        let fleet = Fleet { edge, listeners: vec![listener], services: services.into() };
+        let runtime = Runtime::start(fleet).expect("a proxy");
+        let address = runtime.local_addrs()[0];
+        Self { runtime, address, served }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream
+    }
+
+    /// Sends this on a connection of its own and gives all that comes until it is closed.
+    pub(crate) fn ask(&self, request: &str) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("a request is taken");
+        until_closed(&mut stream)
+    }
+
+    /// A GET of this target on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> String {
+        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// How many requests have ended like this, once there is one.
+    pub(crate) fn count(&self, ending: Ending) -> u64 {
+        let start = Instant::now();
+        while self.runtime.tallies().count(ending) == 0 {
+            assert!(start.elapsed() < PATIENCE, "none is {}", ending.name());
+            thread::yield_now();
+        }
+        self.runtime.tallies().count(ending)
+    }
+
+    /// How many requests have reached a server.
+    pub(crate) fn served(&self) -> u64 {
+        self.served.load(Relaxed)
+    }
+}
+
+/// Reads to the end of the stream.
+pub(crate) fn until_closed(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("the connection is closed in time");
+    text
+}
+
+fn service(name: &str, address: SocketAddr) -> Service {
+    let server =
+        Server { address, weight: 1, capacity: Capacity::default(), max_connections: 1_000 };
+    let group = Group {
+        name: "here".into(),
+        region: "here".into(),
+        rtt: Some(Duration::ZERO),
+        capacity: Capacity::default(),
+        scaler: Ratio::ONE,
+        servers: vec![server],
+    };
+    Service { groups: vec![group], ..Service::named(name) }
+}
+
+/// A server that answers each request with the head it got, and its name.
+fn mirror(name: &'static str, served: Arc<AtomicU64>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let served = served.clone();
+            thread::spawn(move || reflect(stream, name, &served));
+        }
+    });
+    address
+}
+
+fn reflect(stream: TcpStream, name: &str, served: &AtomicU64) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut body, mut length) = (String::new(), 0);
+        while !body.ends_with("\r\n\r\n") {
+            let start = body.len();
+            if !matches!(reader.read_line(&mut body), Ok(1..)) {
+                return;
+            }
+            if let Some(value) = body[start..].to_ascii_lowercase().strip_prefix("content-length:")
+            {
+                length = value.trim().parse().expect("a length");
+            }
+        }
+        let mut payload = vec![0; length];
+        if reader.read_exact(&mut payload).is_err() {
+            return;
+        }
+        served.fetch_add(1, Relaxed);
+        body.push_str(name);
+        let fields = format!("Server: mirror\r\nContent-Length: {}\r\n", body.len());
+        let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
+        if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
