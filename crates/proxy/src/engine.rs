@@ -9,7 +9,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{Edge, LogTarget},
+    fleet::{Edge, LogTarget, Protocol},
     time::Duration,
 };
 use thiserror::Error;
@@ -69,7 +69,9 @@ impl Engine {
         let mut doors: Vec<Doors> = (0..threads).map(|_| Doors::new()).collect();
         for (index, listener) in plan.fleet.listeners.iter().enumerate() {
             let failed = |source| StartError::Bind { address: listener.bind, source };
-            let (address, sockets) = bind(listener.bind, threads).map_err(failed)?;
+            let client_speaks_first = listener.protocol != Protocol::Tcp || listener.accept_proxy;
+            let bound = bind(listener.bind, threads, client_speaks_first);
+            let (address, sockets) = bound.map_err(failed)?;
             addresses.push(address);
             let door = Arc::new(Door::new(index, listener.bind));
             for (doors, socket) in doors.iter_mut().zip(sockets) {

@@ -8,13 +8,15 @@
 //! |---|---|
 //! | [`engine`], `worker` | the threads |
 //! | `listener` | takes connections in |
+//! | `introduction`, `proxy_protocol` | whose connections they are |
 //! | `session` | one client connection: request after request |
 //! | `http2` | one client connection: its streams, each as a session of one request |
 //! | `rules` | which service it is for, or which answer it gets |
+//! | `stream_session`, `client_hello` | one client connection of which nothing is understood |
 //! | `exchange`, `waiting` | one request: pick, queue, retry, record |
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
-//! | `pool` | server connections |
+//! | `pool`, `dial` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
 //! | [`tally`], [`latency`], `access_log` | what is told about it |
@@ -26,18 +28,22 @@
 mod access_log;
 mod attempt;
 mod buffer;
+mod client_hello;
 pub mod clock;
+mod dial;
 
 pub mod engine;
 mod exchange;
 mod grant;
 mod http2;
+mod introduction;
 mod kernel;
 pub mod latency;
 mod listener;
 mod peer;
 mod pipe;
 mod pool;
+mod proxy_protocol;
 mod queue;
 mod random;
 mod relay;
@@ -48,6 +54,7 @@ pub mod runtime;
 mod session;
 pub mod shared;
 mod socket;
+mod stream_session;
 pub mod tally;
 mod timer;
 pub mod tls;

@@ -2,7 +2,8 @@
 //!
 //! Every worker has a socket of its own on each address (SO_REUSEPORT): the kernel shares
 //! connections out by their addresses, and no worker wakes for another's. TCP_DEFER_ACCEPT lets a
-//! connection through only when its first bytes are there, so that the first read need not wait.
+//! connection through only when its first bytes are there, so that the first read need not wait;
+//! not where the server may speak first.
 //!
 //! At the connection limit of the listener its workers stop accepting; further connections wait
 //! in the kernel's backlog and are taken in as others end.
@@ -21,17 +22,23 @@ use std::{
     time::Duration,
 };
 
+use loadline_core::fleet::Listener;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     sync::Notify,
+    task::spawn_local,
 };
 
 use crate::{
+    introduction::{IntroductionError, introduced},
     kernel::{defer_accept, watch},
+    proxy_protocol::Ends,
     session::Session,
+    stream_session::StreamSession,
     timer::Timer,
+    view::View,
     worker::Worker,
 };
 
@@ -92,6 +99,7 @@ impl Drop for Pass {
 pub(crate) fn bind(
     address: SocketAddr,
     count: usize,
+    client_speaks_first: bool,
 ) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
     let alone = socket(address)?;
     alone.bind(&address.into())?;
@@ -102,6 +110,9 @@ pub(crate) fn bind(
         let socket = socket(address)?;
         socket.set_reuse_port(true)?;
         socket.bind(&bound.into())?;
+        if client_speaks_first {
+            defer_accept(&socket)?;
+        }
         socket.listen(BACKLOG)?;
         let socket = TcpListener::from(socket);
         bound = socket.local_addr()?;
@@ -116,7 +127,6 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it.
     socket.set_tcp_nodelay(true)?;
-    defer_accept(&socket)?;
     Ok(socket)
 }
 
@@ -143,7 +153,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: TcpLis
     // Whoever is in the backlog was told that the connection is open.
     while let Some(pass) = door.try_enter(u32::MAX) {
         match accept_one(listener.get_ref()) {
-            Ok((socket, client)) => Session::spawn(&worker, socket, client, pass),
+            Ok((socket, client)) => take_in(&worker, socket, client, pass),
             Err(_) => break,
         }
     }
@@ -165,11 +175,64 @@ async fn ready(worker: &Worker, listener: &AsyncFd<TcpListener>, _wakes: &Timer)
 fn admit(worker: &Rc<Worker>, listener: &AsyncFd<TcpListener>, pass: Pass) -> io::Result<()> {
     match listener.try_io(Interest::READABLE, accept_one) {
         Ok((socket, client)) => {
-            Session::spawn(worker, socket, client, pass);
+            take_in(worker, socket, client, pass);
             Ok(())
         }
         Err(error) if is_momentary(&error) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Hands a connection on to whoever speaks its protocol, once it is known whose it is.
+fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pass) {
+    let view = worker.view();
+    let Some(listener) = listener(&view, &pass.door) else { return };
+    if !listener.accept_proxy {
+        return hand_on(worker, stream, (client, None), (&view, listener), pass);
+    }
+    let limit = listener.timeouts.head;
+    let worker = worker.clone();
+    spawn_local(async move {
+        let (stream, ends) = match introduced(stream, limit).await {
+            Ok(introduced) => introduced,
+            Err(error) => return turn_away(&worker, &pass.door, client, &error),
+        };
+        let view = worker.view();
+        let Some(listener) = self::listener(&view, &pass.door) else { return };
+        hand_on(&worker, stream, (client, ends), (&view, listener), pass);
+    });
+}
+
+fn hand_on(
+    worker: &Rc<Worker>,
+    stream: TcpStream,
+    (client, told): (SocketAddr, Option<Ends>),
+    at: (&Rc<View>, &Listener),
+    pass: Pass,
+) {
+    let source = told.map_or(client, |ends| ends.source);
+    if at.1.protocol.is_http() {
+        return Session::spawn(worker, stream, source, pass);
+    }
+    let own = || stream.local_addr().map(|destination| Ends { source, destination });
+    match told.map_or_else(own, Ok) {
+        Ok(ends) => StreamSession::spawn(worker, stream, at.0, ends, pass),
+        Err(error) => tracing::debug!(%client, %error, "gone already"),
+    }
+}
+
+/// The listener behind a door, if it still is in the plan.
+fn listener<'a>(view: &'a View, door: &Door) -> Option<&'a Listener> {
+    view.plan.fleet.listeners.get(door.index).filter(|listener| listener.bind == door.bind)
+}
+
+/// Counts a connection that does not say whose it is. It is closed without a word: what would be
+/// understood at its other end is not known.
+fn turn_away(worker: &Worker, door: &Door, client: SocketAddr, error: &IntroductionError) {
+    tracing::debug!(%client, %error, "no PROXY header");
+    let view = worker.view();
+    if let Some(listener) = listener(&view, door) {
+        view.desks[listener.service].cells.end(error.ending(), 0);
     }
 }
 
@@ -200,15 +263,15 @@ mod tests {
 
     #[test]
     fn all_sockets_of_a_listener_share_the_port_the_kernel_chose() {
-        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 3).unwrap();
+        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 3, true).unwrap();
         assert_ne!(address.port(), 0);
         assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == address));
     }
 
     #[test]
     fn an_address_that_is_taken_is_refused_even_if_it_could_be_shared() {
-        let (address, _sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
-        let error = bind(address, 1).unwrap_err();
+        let (address, _sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, true).unwrap();
+        let error = bind(address, 1, true).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 

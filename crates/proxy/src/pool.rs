@@ -65,6 +65,16 @@ impl Connection {
         let peer = Peer::new(socket);
         Ok(Self { peer, reused: false, large: false, slot })
     }
+
+    /// The same connection with TLS on it, for one that stands already.
+    ///
+    /// # Errors
+    /// What rustls finds wrong with the configuration.
+    pub(crate) fn secured(self, address: SocketAddr, tls: &Dialing) -> io::Result<Self> {
+        let (config, name) = tls.to(address.ip());
+        let tls = Tls::client(config, name).map_err(io::Error::other)?;
+        Ok(Self { peer: Peer::new(self.peer.socket.over(tls)), ..self })
+    }
 }
 
 /// One open connection in the count of its server.

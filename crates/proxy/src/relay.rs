@@ -25,6 +25,8 @@ pub(crate) struct Relay {
     buffer: Option<Buffer>,
     /// Payload behind them.
     pipe: Option<Pipe>,
+    /// Whether the last read found so much that more is worth being spliced.
+    bulk: bool,
     /// Whether bytes have moved since somebody last asked.
     moved: bool,
     /// Nothing more will be passed on, complete or not.
@@ -63,6 +65,7 @@ impl Relay {
             plain: false,
             buffer: None,
             pipe: None,
+            bulk: false,
             moved: false,
             bytes: 0,
         }
@@ -76,7 +79,7 @@ impl Relay {
     /// A relay of the rest of a body of which `buffer` has been accepted and must go first.
     pub(crate) fn going_on(body: BodyReader, plain: bool, buffer: Option<Buffer>) -> Self {
         let over = body.is_finished() && buffer.is_none();
-        Self { body, plain, buffer, pipe: None, moved: true, over, bytes: 0 }
+        Self { body, plain, buffer, pipe: None, bulk: false, moved: true, over, bytes: 0 }
     }
 
     /// Makes bytes that came before the stream go first.
@@ -156,14 +159,14 @@ impl Relay {
     }
 
     /// Moves payload that is long enough into a pipe, if all before it has gone or is in memory.
+    /// Where nobody knows how long it is, what came last tells.
     fn poll_splice(&mut self, cx: &mut Context<'_>, buffers: &Buffers, from: &mut Peer) -> Ahead {
         if self.pipe.is_some() {
             return Ahead::Payload;
         }
         let length = self.body.payload_ahead();
-        let splices = (SPLICE_MIN..u64::MAX).contains(&length)
-            && from.rest.is_empty()
-            && from.socket.is_plain();
+        let long = if length == u64::MAX { self.bulk } else { length >= SPLICE_MIN };
+        let splices = long && from.rest.is_empty() && from.socket.is_plain();
         if !splices {
             return Ahead::Unknown;
         }
@@ -173,6 +176,7 @@ impl Relay {
         if let Poll::Ready(Ok(count @ 1..)) = moved {
             self.body.skip(count as u64);
             self.moved = true;
+            self.bulk = count as u64 >= SPLICE_MIN;
             self.pipe = Some(pipe);
             return Ahead::Payload;
         }
@@ -237,6 +241,7 @@ impl Relay {
             self.body.feed(buffer.filled())
         };
         let consumed = progress.map_err(Broken::Syntax)?.consumed;
+        self.bulk = consumed as u64 >= SPLICE_MIN;
         if consumed < buffer.filled().len() {
             from.rest = buffer.filled()[consumed..].to_vec();
         }

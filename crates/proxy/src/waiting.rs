@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 use crate::{
     exchange::{Exchange, Failure},
     grant::Grant,
+    peer::Peer,
     route::Route,
     worker::Worker,
 };
@@ -26,6 +27,16 @@ pub(crate) async fn wait(
     ask: Ask<'_>,
 ) -> Result<Grant, Failure> {
     let Exchange { worker, client, route, .. } = exchange;
+    wait_for(worker, client, route, (place, ask)).await
+}
+
+/// As [`wait`], for whoever has no exchange.
+pub(crate) async fn wait_for(
+    worker: &Worker,
+    client: &mut Peer,
+    route: &mut Route,
+    (place, ask): (QueuePlace, Ask<'_>),
+) -> Result<Grant, Failure> {
     route.desk().cells.queued.add(1);
     let longest = match route.plan().when_full_rule() {
         WhenFull::Queue { timeout, .. } => timeout,

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::fleet::{Fleet, Service};
+use loadline_core::fleet::{Fleet, Protocol, Service};
 use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
 
 use super::config::{TlsError, for_clients, for_servers};
@@ -39,7 +39,7 @@ impl Keys {
         let mut keys = Self::default();
         for listener in &fleet.listeners {
             if let Some(tls) = &listener.tls {
-                keys.listeners.insert(listener.bind, for_clients(tls, &["h2", "http/1.1"])?);
+                keys.listeners.insert(listener.bind, for_clients(tls, alpn(listener.protocol))?);
             }
         }
         for service in &fleet.services {
@@ -59,6 +59,11 @@ impl Keys {
     pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
         self.services.get(name).cloned()
     }
+}
+
+/// What clients are offered: where bytes mean nothing here, whatever they ask for.
+const fn alpn(protocol: Protocol) -> &'static [&'static str] {
+    if protocol.is_http() { &["h2", "http/1.1"] } else { &[] }
 }
 
 impl Dialing {

@@ -1,0 +1,436 @@
+//! One client connection whose bytes mean nothing here: to a server and back until both are done.
+//!
+//! A server is chosen by the same plan as for a request. The connection is one request in flight
+//! for as long as it lasts, and takes one from the rate. States: *greeting* (the handshake of TLS,
+//! or its first message, which tells the server name; bounded by `head`), *reaching* (picking a
+//! server, waiting for room, connecting; while nothing has been sent another server may be tried)
+//! and *carrying* (bounded by `idle` without a byte either way).
+//!
+//! What is counted and what the access log says of a connection it says of it as of a request. Its
+//! latency is the time to connect. Only failing to connect counts against a server: a connection
+//! that breaks later may have any reason.
+
+use std::{
+    future::poll_fn,
+    net::{self, IpAddr, SocketAddr},
+    rc::Rc,
+    task::Poll,
+};
+
+use loadline_core::{
+    ending::{Ending, Fault},
+    fleet::{Listener, Protocol},
+    ledger::ServerId,
+    plan::{Ask, Decision},
+    time::{Duration, Instant},
+};
+use tokio::task::spawn_local;
+
+use crate::{
+    access_log::{Line, Times},
+    client_hello::{self, Hello},
+    dial::{Dial, dial},
+    grant::Grant,
+    listener::Pass,
+    peer::{Gone, Peer},
+    pool::Connection,
+    proxy_protocol::{self, Ends},
+    random::hash,
+    route::Route,
+    socket::Socket,
+    timer::Timer,
+    tls::Tls,
+    tunnel::{End, Tunnel},
+    view::View,
+    waiting,
+    worker::Worker,
+};
+
+/// One client connection.
+#[derive(Debug)]
+pub(crate) struct StreamSession {
+    worker: Rc<Worker>,
+    client: Peer,
+    ends: Ends,
+    timer: Timer,
+    /// Without a byte either way.
+    idle: Duration,
+    record: Record,
+    /// One place under the limit of the listener.
+    _pass: Pass,
+}
+
+/// What is told about the connection when it has ended.
+#[derive(Debug)]
+struct Record {
+    worker: Rc<Worker>,
+    route: Route,
+    client: SocketAddr,
+    protocol: &'static str,
+    /// The server name the client asked for.
+    name: Option<String>,
+    bytes: u64,
+    times: Times,
+    retries: u32,
+    overflowed: bool,
+    /// Index of the group, and the server.
+    server: Option<(usize, SocketAddr)>,
+    counted: bool,
+}
+
+/// Why a client is not given a server.
+enum Unheard {
+    /// It opened a connection and closed it again, as browsers and health checks do.
+    Silent,
+    /// Anything else.
+    Ended(Ending),
+}
+
+/// Why no connection to one server could be made.
+struct Unreached {
+    ending: Ending,
+    /// It has all the connections it may have.
+    crowded: bool,
+}
+
+impl StreamSession {
+    /// Takes care of a connection for which a listener of `view` does.
+    pub(crate) fn spawn(
+        worker: &Rc<Worker>,
+        stream: net::TcpStream,
+        view: &Rc<View>,
+        ends: Ends,
+        pass: Pass,
+    ) {
+        let mut client = Socket::raw(stream);
+        let entrance = view.entrance(pass.door.index, pass.door.bind);
+        if let Some(config) = entrance.and_then(|entrance| entrance.tls.clone()) {
+            match Tls::server(config) {
+                Ok(tls) => client = client.over(tls),
+                Err(error) => return tracing::error!(%error, "no TLS"),
+            }
+        }
+        let (worker, view, index) = (worker.clone(), view.clone(), pass.door.index);
+        spawn_local(async move {
+            let listener = &view.plan.fleet.listeners[index];
+            let timer = Timer::here(&worker.timers).await;
+            timer.arm(listener.timeouts.head);
+            let session = Self {
+                record: Record::new(&worker, &view, listener, ends.source),
+                client: Peer::new(client),
+                ends,
+                timer,
+                idle: listener.timeouts.idle,
+                worker,
+                _pass: pass,
+            };
+            session.run(&view, listener).await;
+        });
+    }
+
+    async fn run(mut self, view: &Rc<View>, listener: &Listener) {
+        match self.greet(view, listener).await {
+            Ok(()) => {}
+            Err(Unheard::Silent) => return self.record.forget(),
+            Err(Unheard::Ended(ending)) => return self.record.end(ending),
+        }
+        self.record.route.plan().count_request();
+        match self.reach().await {
+            Ok((grant, server)) => self.carry(grant, server).await,
+            Err(ending) => self.record.end(ending),
+        }
+    }
+
+    /// Learns what the client says before a server is chosen.
+    async fn greet(&mut self, view: &Rc<View>, listener: &Listener) -> Result<(), Unheard> {
+        match listener.protocol {
+            Protocol::Tls => self.agree().await?,
+            Protocol::TlsPassthrough => {
+                self.record.name = self.asked_name().await?;
+                let named = self.record.name.as_deref().and_then(|name| listener.names.find(name));
+                self.record.route = Route::new(view.clone(), named.unwrap_or(listener.service));
+            }
+            Protocol::Http | Protocol::Https | Protocol::Tcp => return Ok(()),
+        }
+        // From here on it is the plan and the servers that take time.
+        self.record.times.received = self.worker.shared.clock.now();
+        Ok(())
+    }
+
+    /// Waits for the client to agree to TLS.
+    async fn agree(&mut self) -> Result<(), Unheard> {
+        let Self { client, timer, ends, .. } = self;
+        poll_fn(|cx| match client.socket.poll_handshake(cx) {
+            Poll::Pending if timer.has_expired() => Poll::Ready(Err(Ending::ClientTimeout)),
+            agreed => agreed.map_err(|error| {
+                tracing::debug!(client = %ends.source, %error, "no TLS");
+                Ending::ClientBad
+            }),
+        })
+        .await
+        .map_err(Unheard::Ended)
+    }
+
+    /// Reads the first message of TLS, and leaves it for the server.
+    async fn asked_name(&mut self) -> Result<Option<String>, Unheard> {
+        let Self { worker, client, timer, ends, .. } = self;
+        loop {
+            let read = client.fill(&worker.buffers, timer).await;
+            let buffer = read.map_err(|gone| match gone {
+                Gone::Closed | Gone::Broken if client.rest.is_empty() => Unheard::Silent,
+                Gone::Closed | Gone::Broken => Unheard::Ended(Ending::ClientGone),
+                Gone::Expired => Unheard::Ended(Ending::ClientTimeout),
+            })?;
+            let hello = client_hello::read(buffer.filled());
+            client.keep(buffer, &worker.buffers);
+            match hello {
+                Ok(Hello::Partial) => {}
+                Ok(Hello::Whole(name)) => return Ok(name),
+                Err(error) => {
+                    tracing::debug!(client = %ends.source, %error, "no server name");
+                    return Err(Unheard::Ended(Ending::ClientBad));
+                }
+            }
+        }
+    }
+
+    /// Tries servers until a connection to one stands, or until no further attempt is allowed.
+    async fn reach(&mut self) -> Result<(Grant, Connection), Ending> {
+        let mut tried = Vec::new();
+        let mut now = self.record.times.received;
+        let mut last = None;
+        loop {
+            let grant = self.pick(now, &tried).await;
+            let grant = grant.map_err(|ending| last.unwrap_or(ending))?;
+            let failure = match self.connect(&grant).await {
+                Ok(connection) => return Ok((grant, connection)),
+                Err(failure) => failure,
+            };
+            tried.push(grant.server());
+            now = self.worker.shared.clock.now();
+            self.blame(&failure, grant);
+            let may = failure.crowded || self.may_retry(now);
+            if !may || !self.record.route.renew(&self.worker) {
+                return Err(failure.ending);
+            }
+            last = Some(failure.ending);
+        }
+    }
+
+    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Ending> {
+        let Self { worker, client, record: Record { route, .. }, .. } = self;
+        let key = route.desk().hash.as_ref().map_or(0, |_| address_key(self.ends.source.ip()));
+        let ask = Ask { now, key, draw: worker.random.draw(), tried };
+        let grant = match route.plan().pick(&ask) {
+            Decision::Send(permit) => Ok(route.grant(permit)),
+            Decision::Queue(place) => waiting::wait_for(worker, client, route, (place, ask)).await,
+            Decision::Refuse(refusal) => waiting::refuse(route, refusal, ask),
+        };
+        let grant = grant.map_err(|failure| failure.ending)?;
+        let record = &mut self.record;
+        record.times.picked.get_or_insert(grant.since());
+        record.overflowed = grant.is_overflow();
+        record.server = Some((grant.place().0, grant.address()));
+        Ok(grant)
+    }
+
+    async fn connect(&mut self, grant: &Grant) -> Result<Connection, Unreached> {
+        let Self { worker, record: Record { route, .. }, timer, .. } = self;
+        let (server, max) = (grant.server(), route.max_connections(grant));
+        let Some(slot) = worker.pools.slot(&worker.shared, server, max) else {
+            return Err(Unreached { ending: Ending::Shed, crowded: true });
+        };
+        let settings = route.settings();
+        let mut header = Vec::new();
+        if let Some(version) = settings.send_proxy {
+            proxy_protocol::write(&mut header, version, Some(self.ends));
+        }
+        let to = Dial {
+            address: grant.address(),
+            tls: route.desk().tls.as_ref(),
+            header: &header,
+            limit: settings.timeouts.connect,
+        };
+        let dialled = dial(to, slot, timer).await;
+        let connection = dialled.map_err(|ending| Unreached { ending, crowded: false })?;
+        let now = worker.shared.clock.now();
+        self.record.times.sent = Some(now);
+        grant.answered(now);
+        Ok(connection)
+    }
+
+    /// Gives the permit back, and counts the failure against the server if it is the server's.
+    fn blame(&self, failure: &Unreached, grant: Grant) {
+        if failure.ending.fault() != Fault::Server {
+            return;
+        }
+        let server = grant.server();
+        let errors = grant.fail();
+        let rules = self.record.route.settings().ejection;
+        if rules.is_some_and(|rules| errors >= rules.errors) {
+            self.worker.shared.report_failing(server, errors);
+        }
+    }
+
+    fn may_retry(&mut self, now: Instant) -> bool {
+        let may = self.record.route.plan().may_retry(self.record.retries + 1, now);
+        self.record.retries += u32::from(may);
+        may
+    }
+
+    /// Carries bytes both ways, and passes on how it ended.
+    async fn carry(mut self, grant: Grant, mut server: Connection) {
+        let ending = self.exchange_bytes(&mut server.peer).await;
+        grant.finish(self.worker.shared.clock.now());
+        self.record.end(ending);
+        match ending {
+            // An orderly end would make what was cut look whole.
+            Ending::ClientGone => server.peer.socket.reset(),
+            Ending::ServerCut => self.client.socket.reset(),
+            Ending::Complete => {
+                // Frees the place at the server while the client reads the last bytes.
+                drop(server);
+                self.linger().await;
+            }
+            _ => {}
+        }
+    }
+
+    async fn exchange_bytes(&mut self, server: &mut Peer) -> Ending {
+        let limit = shorter(self.idle, self.record.route.settings().timeouts.idle);
+        let Self { worker, client, timer, record, .. } = self;
+        if limit == Duration::ZERO {
+            client.socket.keep_alive();
+            server.socket.keep_alive();
+        }
+        let mut tunnel = Tunnel::between(&worker.buffers, client, server);
+        timer.arm(limit);
+        poll_fn(|cx| {
+            let end = tunnel.poll(cx, &worker.buffers, client, server);
+            record.bytes = tunnel.down.bytes;
+            if record.bytes > 0 && record.times.answered.is_none() {
+                record.times.answered = Some(worker.shared.clock.now());
+            }
+            if tunnel.has_moved() {
+                timer.arm(limit);
+            }
+            match end {
+                Poll::Ready(End::Closed) => Poll::Ready(Ending::Complete),
+                Poll::Ready(End::ClientBroken) => Poll::Ready(Ending::ClientGone),
+                Poll::Ready(End::ServerBroken) => Poll::Ready(Ending::ServerCut),
+                Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Reads what a client still sends to a server that has closed, and throws it away for a
+    /// while: closing at once would take the last bytes from the client.
+    async fn linger(&mut self) {
+        self.timer.arm(LINGER);
+        while let Ok(buffer) = self.client.fill(&self.worker.buffers, &self.timer).await {
+            self.worker.buffers.give(buffer);
+        }
+    }
+}
+
+impl Record {
+    fn new(worker: &Rc<Worker>, view: &Rc<View>, listener: &Listener, client: SocketAddr) -> Self {
+        Self {
+            worker: worker.clone(),
+            route: Route::new(view.clone(), listener.service),
+            client,
+            protocol: told_as(listener.protocol),
+            name: None,
+            bytes: 0,
+            times: Times { received: worker.shared.clock.now(), ..Times::default() },
+            retries: 0,
+            overflowed: false,
+            server: None,
+            counted: false,
+        }
+    }
+
+    /// Tells nothing.
+    const fn forget(&mut self) {
+        self.counted = true;
+    }
+
+    /// Counts the connection and writes its line.
+    fn end(&mut self, ending: Ending) {
+        self.counted = true;
+        self.times.ended = self.worker.shared.clock.now();
+        let cells = &self.route.desk().cells;
+        cells.end(ending, 0);
+        cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
+        cells.retries.add(u64::from(self.retries));
+        cells.overflowed.add(u64::from(self.overflowed));
+        if let Some(log) = &self.worker.shared.log {
+            self.worker.log.add(log, &self.line(ending));
+        }
+    }
+
+    /// The protocol stands where a request has its method, the server name where it has its target.
+    fn line(&self, ending: Ending) -> Line<'_> {
+        let settings = self.route.settings();
+        let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
+        Line {
+            client: self.client,
+            method: self.protocol,
+            target: self.name.as_deref().unwrap_or("-"),
+            status: 0,
+            bytes: self.bytes,
+            service: &settings.name,
+            server: self.server.map(|(group, address)| (name(group), address)),
+            ending,
+            retries: self.retries,
+            times: self.times,
+        }
+    }
+}
+
+impl Drop for Record {
+    /// A connection that is dropped on its way was cut at the end of a drain.
+    fn drop(&mut self) {
+        if !self.counted {
+            self.end(Ending::Drained);
+        }
+    }
+}
+
+/// Who let the time pass: whoever does not take what is there for it, or nobody.
+const fn silent(tunnel: &Tunnel) -> Ending {
+    match (tunnel.up.waits_for_sink(), tunnel.down.waits_for_sink()) {
+        (_, true) => Ending::ClientTimeout,
+        (true, false) => Ending::ServerStalled,
+        (false, false) => Ending::Idle,
+    }
+}
+
+/// The shorter of two limits, of which zero is none.
+fn shorter(one: Duration, other: Duration) -> Duration {
+    match (one, other) {
+        (Duration::ZERO, limit) | (limit, Duration::ZERO) => limit,
+        (one, other) => one.min(other),
+    }
+}
+
+/// The hash of a client's address: the same for both ways of writing version 4.
+fn address_key(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => hash(&address.octets()),
+        IpAddr::V6(address) => hash(&address.octets()),
+    }
+}
+
+const fn told_as(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http | Protocol::Https => "HTTP",
+        Protocol::Tcp => "TCP",
+        Protocol::Tls | Protocol::TlsPassthrough => "TLS",
+    }
+}
+
+/// How long a client may take to notice that the connection is over.
+const LINGER: Duration = Duration::from_secs(1);
