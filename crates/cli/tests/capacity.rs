@@ -1,43 +1,19 @@
 //! `loadline capacity` as people run it: live against workers whose capacity is known.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+mod served;
+
 use std::{
-    io::{BufRead as _, BufReader},
     net::TcpListener,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use loadline_core::record::{CapacityRecord, Document, Purpose, Record, Verdict};
 
-/// A worker process, ended with the test.
-struct Worker {
-    process: Child,
-    address: String,
-}
+use served::Worker;
 
-impl Worker {
-    fn start(cores: u32, service_time: &str) -> Self {
-        let cores = cores.to_string();
-        let args = ["worker", "fixed", "--listen=127.0.0.1:0", "--cores", &cores];
-        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
-            .args(args)
-            .args(["--service-time", service_time])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        let address = first.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        Self { process, address }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Both fail where the process has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn worker(cores: u32, service_time: &str) -> Worker {
+    Worker::start(&["--cores", &cores.to_string(), "--service-time", service_time])
 }
 
 fn capacity(arguments: &[&str]) -> Output {
@@ -94,7 +70,7 @@ fn exact(cores: usize, job: f64, limit: f64) -> f64 {
 
 #[test]
 fn random_arrivals_at_sixteen_cores_reach_what_the_queue_allows() {
-    let worker = Worker::start(16, "50ms");
+    let worker = worker(16, "50ms");
     let (record, said) = search(&worker.address, &["--slo", "p95<80ms"]);
     assert_eq!(record.verdict, Verdict::Found);
     assert_near(&record, exact(16, 0.05, 0.08), &said);
@@ -107,7 +83,7 @@ fn random_arrivals_at_sixteen_cores_reach_what_the_queue_allows() {
 
 #[test]
 fn even_arrivals_at_twenty_cores_reach_what_the_cores_can_do_and_the_file_is_told() {
-    let worker = Worker::start(20, "50ms");
+    let worker = worker(20, "50ms");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("loadline.toml");
     let text = "\
@@ -135,7 +111,7 @@ servers = [\"127.0.0.1:8081\"]
 
 #[test]
 fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
-    let worker = Worker::start(1, "20ms");
+    let worker = worker(1, "20ms");
     let quick = ["--rung", "200ms", "--first-trial", "100ms", "--trial", "100ms", "--quick"];
     let output = capacity(&[&[&*worker.address, "--slo", "p50<15ms"], &quick[..]].concat());
     let page = String::from_utf8(output.stdout).unwrap();

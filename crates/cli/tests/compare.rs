@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod runs;
+mod served;
 
 use loadline_core::record::{ComparisonRecord, Document, Finding, Record};
-use runs::{Worker, bench, loadline, text};
+use runs::{bench, loadline, text};
+use served::Worker;
 
 const PLAN: [&str; 4] = ["--rate", "100", "--duration", "2s"];
 

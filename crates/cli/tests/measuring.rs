@@ -1,55 +1,26 @@
 //! What a measurement must not hide: the binary beside wrk and beside the server's own record.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod served;
+
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{Read as _, Write as _},
     net::TcpStream,
-    process::{Child, Command, Stdio},
+    process::Command,
     thread,
 };
 
 use loadline_core::record::{Document, LoadRecord, Record};
 
-/// A worker process; ended when the test is.
-struct Worker {
-    process: Child,
-    address: String,
-}
+use served::Worker;
 
-impl Worker {
-    fn start(args: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
-            .args(["worker", "fixed", "--listen", "127.0.0.1:0"])
-            .args(args)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        let address = first.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        Self { process, address }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/", self.address)
-    }
-
-    /// The worker's own record of its answers.
-    fn stats(&self) -> serde_json::Value {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET /stats HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Both fail where the process has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// The worker's own record of its answers.
+fn stats(worker: &Worker) -> serde_json::Value {
+    let mut stream = TcpStream::connect(&worker.address).unwrap();
+    write!(stream, "GET /stats HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 fn bench(args: &[&str]) -> LoadRecord {
@@ -82,8 +53,8 @@ fn a_stall_of_two_seconds_shows_in_the_p99_and_not_in_that_of_wrk() {
         ["--cores", "8", "--service-time", "4ms", "--stall", "2s", "--stall-after", "4s"];
     let (ours, theirs) = (Worker::start(&stalling), Worker::start(&stalling));
     let (record, (wrk_p99, timeouts)) = thread::scope(|scope| {
-        let wrk = scope.spawn(|| wrk(&theirs.url()));
-        let record = bench(&[&ours.url(), "--rate", "1000", "--duration", "10s"]);
+        let wrk = scope.spawn(|| wrk(&format!("http://{}/", theirs.address)));
+        let record = bench(&[&ours.address, "--rate", "1000", "--duration", "10s"]);
         (record, wrk.join().unwrap())
     });
     assert_eq!(record.outcomes.ok, 10_000);
@@ -97,8 +68,8 @@ fn a_stall_of_two_seconds_shows_in_the_p99_and_not_in_that_of_wrk() {
 fn the_p99_agrees_with_the_record_of_the_server() {
     let worker = Worker::start(&["--cores", "4", "--service-time", "10ms"]);
     let args = ["--rate", "300", "--arrivals", "poisson", "--requests", "900"];
-    let record = bench(&[&[worker.url().as_str()], &args[..]].concat());
-    let stats = worker.stats();
+    let record = bench(&[&[worker.address.as_str()], &args[..]].concat());
+    let stats = stats(&worker);
     assert_eq!(stats["time"]["count"], 900);
     assert_eq!(record.outcomes.ok, 900);
     let theirs = stats["time"]["p99_ms"].as_f64().unwrap();

@@ -1,42 +1,22 @@
 //! Every record that a command prints fits the schema that another one prints.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod served;
+
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     net::TcpListener,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
 
-/// A worker with 4 cores of 2 ms; ended when the test is.
-struct Worker {
-    process: Child,
-    url: String,
-}
+use served::Worker;
 
-impl Worker {
-    fn start() -> Self {
-        let mut process = loadline(&["worker", "fixed", "--listen", "127.0.0.1:0"])
-            .args(["--cores", "4", "--service-time", "2ms"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        let address = first.trim_end().strip_prefix("listening on ").unwrap();
-        Self { url: format!("http://{address}/"), process }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Both fail where the process has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A worker with 4 cores of 2 ms.
+fn worker() -> Worker {
+    Worker::start(&["--cores", "4", "--service-time", "2ms"])
 }
 
 fn loadline(args: &[&str]) -> Command {
@@ -64,8 +44,8 @@ fn fits(args: &[&str]) -> String {
 
 #[test]
 fn load_runs_of_every_kind() {
-    let worker = Worker::start();
-    let url = worker.url.as_str();
+    let worker = worker();
+    let url = worker.address.as_str();
     let runs: [&[&str]; 5] = [
         &["--users", "4", "--requests", "20"],
         &["--rate", "200", "--requests", "50", "--arrivals", "poisson"],
@@ -90,9 +70,9 @@ fn a_run_in_which_nothing_went_well() {
 
 #[test]
 fn series_searches_and_watches() {
-    let worker = Worker::start();
-    let url = worker.url.as_str();
-    let port = url.trim_end_matches('/').rsplit(':').next().unwrap();
+    let worker = worker();
+    let url = worker.address.as_str();
+    let port = url.rsplit(':').next().unwrap();
     assert_eq!(fits(&["ttfb", url, "-n", "5", "--json", "--quiet"]), "probe");
     assert_eq!(fits(&["ping", "127.0.0.1", "-c", "2", "--tcp", port, "--json", "-q"]), "probe");
     assert_eq!(fits(&["watch", "--json", "--", "sleep", "0.5"]), "resources");
@@ -107,11 +87,12 @@ fn formulas_comparisons_and_checks() {
     for formula in ["bandwidth", "ports", "replication", "fibre", "queue", "credits"] {
         assert_eq!(fits(&["plan", formula, "--json"]), "formula");
     }
-    let worker = Worker::start();
+    let worker = worker();
     let folder = tempfile::tempdir().unwrap();
     let files = ["a.json", "b.json"].map(|name| folder.path().join(name).display().to_string());
     for file in &files {
-        let args = ["bench", &worker.url, "--users", "2", "--requests", "200", "-o", file, "-q"];
+        let args =
+            ["bench", &worker.address, "--users", "2", "--requests", "200", "-o", file, "-q"];
         assert!(loadline(&args).stdout(Stdio::null()).status().unwrap().success());
         assert!(fs::metadata(file).unwrap().len() > 0);
     }

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod runs;
+mod served;
 
 use std::fs;
 
-use runs::{Worker, bench, loadline, text};
+use runs::{bench, loadline, text};
+use served::Worker;
 
 #[test]
 fn two_runs_of_bench_become_one_page_that_needs_nothing_but_itself() {

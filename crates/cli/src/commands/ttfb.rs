@@ -2,7 +2,6 @@
 
 mod page;
 mod plot;
-mod switches;
 
 use std::{
     cell::Cell,
@@ -23,8 +22,8 @@ use loadline_load::{
 use loadline_report::{Dot, Dots, times_by_number};
 
 use super::series;
+use super::switches::Switches;
 use plot::SHOWN;
-use switches::Switches;
 
 /// Measure the time to the first byte, request by request
 ///

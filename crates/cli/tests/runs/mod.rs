@@ -2,39 +2,11 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output},
 };
 
-/// A test server that answers a few bytes, until it is dropped.
-pub(crate) struct Worker {
-    process: Child,
-    address: String,
-}
-
-impl Worker {
-    pub(crate) fn start(options: &[&str]) -> Self {
-        let mut process = Command::new(PROGRAM)
-            .args(["worker", "fixed", "--listen", "127.0.0.1:0"])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-        Self { process, address }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may have ended by itself; that is for the test to find out.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use crate::served::Worker;
 
 /// Runs `bench --json` against the worker and gives the path of the record. An invalid run is one
 /// too: what else runs on this machine is not the subject here.

@@ -1,10 +1,11 @@
-//! The flags that say how requests travel, named as curl names them.
+//! The flags about protocol and TLS that `bench`, `capacity` and `ttfb` share, named as curl names
+//! them.
 
 use std::path::PathBuf;
 
 use loadline_load::{Protocol, Tls, TlsVersion, Transport};
 
-/// How requests travel.
+/// What is spoken.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Protocol and TLS")]
 pub(crate) struct Switches {
@@ -45,7 +46,7 @@ impl Switches {
     ///
     /// # Errors
     /// What cannot be together.
-    pub(super) fn transport(&self) -> Result<Transport, &'static str> {
+    pub(crate) fn transport(&self) -> Result<Transport, &'static str> {
         let protocol = match (self.http1, self.http2) {
             (true, _) => Protocol::Http1,
             (_, true) => Protocol::Http2,
@@ -99,7 +100,9 @@ mod tests {
         ] {
             assert_eq!(read(line).unwrap().tls.version, version, "{line}");
         }
-        assert!(read("-k").unwrap().tls.insecure);
+        let tls = read("-k -E cert.pem --key key.pem --server-name a.example").unwrap().tls;
+        assert!(tls.insecure && tls.key.is_some() && tls.certificate.is_some());
+        assert_eq!(tls.server_name.as_deref(), Some("a.example"));
         assert!(read("--tlsv1.3 --tls-max 1.2").is_err());
     }
 }
