@@ -1,0 +1,88 @@
+//! What a client may do too much of.
+
+use loadline_core::ending::Ending;
+
+use crate::{
+    frames::{CONTINUATION, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw, SETTINGS},
+    support::{OK, Proxy, answering, head, server, wait_until},
+};
+
+/// A server that takes requests and never answers.
+fn silent() -> Proxy {
+    Proxy::to(server(|mut stream| while head(&mut stream).is_some() {}))
+}
+
+const PROTOCOL_ERROR: u32 = 1;
+const REFUSED_STREAM: [u8; 4] = [0, 0, 0, 7];
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+#[test]
+fn streams_beyond_the_limit_are_refused_and_the_limit_is_announced() {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    let settings = client.until(SETTINGS).payload;
+    assert!(settings.chunks(6).any(|it| it == [0, 3, 0, 0, 0, 100]), "{settings:?}");
+    for stream in 0..101 {
+        client.send(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, GET).unwrap();
+    }
+    let refused = client.until(RST_STREAM);
+    assert_eq!((refused.stream, &refused.payload[..]), (201, &REFUSED_STREAM[..]));
+}
+
+#[test]
+fn streams_reset_as_soon_as_they_are_opened_end_the_connection() {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    let mut frames = Vec::new();
+    for stream in (1..2_001_u32).step_by(2) {
+        for (kind, flags, payload) in
+            [(HEADERS, END_HEADERS | END_STREAM, GET), (RST_STREAM, 0, &CANCEL)]
+        {
+            frames.push((kind, flags, stream, payload));
+        }
+    }
+    // The proxy may hang up before all is sent.
+    let _ = frames
+        .iter()
+        .try_for_each(|&(kind, flags, stream, payload)| client.send(kind, flags, stream, payload));
+    assert_eq!(client.reason(), ENHANCE_YOUR_CALM);
+    assert!(proxy.runtime.tallies().requests() < 300);
+}
+
+#[test]
+fn streams_reset_again_and_again_end_the_connection_though_a_server_saw_each() {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    for number in 0..201_u32 {
+        let stream = 2 * number + 1;
+        client.send(HEADERS, END_HEADERS | END_STREAM, stream, GET).unwrap();
+        client.ping();
+        client.send(RST_STREAM, 0, stream, &CANCEL).unwrap();
+        let gone = || proxy.runtime.tallies().count(Ending::ClientGone);
+        wait_until(|| gone() > u64::from(number), "the reset to be seen");
+    }
+    client.send(HEADERS, END_HEADERS | END_STREAM, 1_001, GET).unwrap();
+    assert_eq!(client.reason(), ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn a_head_that_never_ends_ends_the_connection() {
+    let proxy = Proxy::to(answering(OK));
+    let mut client = Raw::connect(proxy.address);
+    client.send(HEADERS, END_STREAM, 1, GET).unwrap();
+    // Each a field `x: ` and 1,000 letters that is not remembered.
+    let field = [&b"\x00\x01x\x7f\xe9\x06"[..], &[b'y'; 1_000]].concat();
+    let _ = (0..1_000).try_for_each(|_| client.send(CONTINUATION, 0, 1, &field));
+    assert!([ENHANCE_YOUR_CALM, PROTOCOL_ERROR].contains(&client.reason()));
+    assert_eq!(proxy.runtime.tallies().requests(), 0);
+}
+
+#[test]
+fn empty_frames_without_end_end_the_connection() {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    client.send(HEADERS, END_HEADERS, 1, &[&GET[1..], b"\x83"].concat()).unwrap();
+    let _ = (0..100_000).try_for_each(|_| client.send(0, 0, 1, b""));
+    assert_eq!(client.reason(), ENHANCE_YOUR_CALM);
+}

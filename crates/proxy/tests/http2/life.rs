@@ -1,0 +1,103 @@
+//! The life of a connection: its streams, its idle time, its end.
+
+use std::{fs, io::Write as _, sync::Arc, sync::Barrier, thread};
+
+use h2::Reason;
+use loadline_core::{ending::Ending, fleet::LogTarget, time::Duration};
+
+use crate::{
+    frames::{GOAWAY, Raw},
+    support::{OK, Proxy, SHORT, answering, fleet, get, head, server},
+};
+
+#[tokio::test]
+async fn a_drain_says_goaway_and_lets_streams_end() {
+    let (asked, drained) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (here, there) = (asked.clone(), drained.clone());
+    let proxy = Proxy::to(server(move |mut stream| {
+        head(&mut stream);
+        here.wait();
+        there.wait();
+        stream.write_all(OK).unwrap();
+    }));
+    let client = proxy.client().await;
+    let requests = client.requests.clone();
+    let answer = tokio::spawn(async move { client.ask(get()).await });
+    tokio::task::spawn_blocking(move || asked.wait()).await.unwrap();
+    let stopped = thread::spawn(move || proxy.runtime.stop(Duration::from_secs(10)));
+    // GOAWAY: no new stream may be opened, and the library says so.
+    let refused = loop {
+        match requests.clone().ready().await {
+            Ok(_) => tokio::task::yield_now().await,
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!(refused.reason(), Some(Reason::NO_ERROR), "{refused}");
+    tokio::task::spawn_blocking(move || drained.wait()).await.unwrap();
+    assert_eq!(answer.await.unwrap().unwrap().text(), "ok");
+    let tallies = stopped.join().unwrap();
+    assert_eq!((tallies.requests(), tallies.count(Ending::Complete)), (1, 1));
+}
+
+#[test]
+fn an_idle_connection_is_told_and_closed() {
+    let mut fleet = fleet(answering(OK));
+    fleet.listeners[0].timeouts.keep_alive = SHORT;
+    let proxy = Proxy::of(fleet);
+    // It does not even answer the ping that h2 sends with its GOAWAY.
+    let mut client = Raw::connect(proxy.address);
+    client.until(GOAWAY);
+    while client.receive().is_ok() {}
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_longer_than_idle_connections_may_live_is_waited_for() {
+    let mut fleet = fleet(server(|mut stream| {
+        while head(&mut stream).is_some() {
+            thread::sleep(SHORT.to_std() * 3);
+            stream.write_all(OK).unwrap();
+        }
+    }));
+    fleet.listeners[0].timeouts.keep_alive = SHORT;
+    let proxy = Proxy::of(fleet);
+    assert_eq!(proxy.client().await.ask(get()).await.unwrap().text(), "ok");
+}
+
+#[tokio::test]
+async fn a_request_taken_back_is_taken_from_its_server_too() {
+    let (asked, closed) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (here, there) = (asked.clone(), closed.clone());
+    let proxy = Proxy::to(server(move |mut stream| {
+        head(&mut stream);
+        here.wait();
+        assert!(head(&mut stream).is_none());
+        there.wait();
+    }));
+    let client = proxy.client().await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut stream) = requests.send_request(get(), true).unwrap();
+    tokio::task::spawn_blocking(move || asked.wait()).await.unwrap();
+    stream.send_reset(Reason::CANCEL);
+    drop(answer);
+    tokio::task::spawn_blocking(move || closed.wait()).await.unwrap();
+    proxy.expect(Ending::ClientGone, 1);
+}
+
+#[tokio::test]
+async fn each_stream_has_its_line_in_the_access_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(answering(OK));
+    fleet.edge.access_log = Some(LogTarget::File(path.display().to_string()));
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    for _ in 0..3 {
+        client.ask(get()).await.unwrap();
+    }
+    drop(client);
+    proxy.runtime.stop(Duration::from_secs(10));
+    let log = fs::read_to_string(path).unwrap();
+    let complete =
+        |line: &&str| line.contains(" GET \"/page?q\" 200 ") && line.contains(" complete ");
+    assert_eq!(log.lines().filter(complete).count(), 3, "{log}");
+}

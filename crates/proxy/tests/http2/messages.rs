@@ -1,0 +1,189 @@
+//! What a request becomes for a server, and its answer for the client.
+
+use std::{future::poll_fn, io::Write as _, net::TcpStream};
+
+use bytes::Bytes;
+use h2::{Reason, ext::Protocol};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use loadline_core::ending::Ending;
+
+use crate::support::{Answer, OK, Proxy, answering, get, head, post, server, showing};
+
+#[tokio::test]
+async fn a_request_reaches_the_server_as_http1_without_what_ends_here() {
+    let proxy = Proxy::to(showing("\r\n\r\n"));
+    let mut request = get();
+    for crumb in ["a=1", "b=2; c=3", "d=4"] {
+        request.headers_mut().append("cookie", HeaderValue::from_static(crumb));
+    }
+    request.headers_mut().insert("te", HeaderValue::from_static("trailers"));
+    request.headers_mut().insert("x-mine", HeaderValue::from_static("kept"));
+    let seen = proxy.client().await.ask(request).await.unwrap().text();
+    assert!(seen.starts_with("GET /page?q HTTP/1.1\r\nhost: a.test\r\n"), "{seen}");
+    for line in ["cookie: a=1; b=2; c=3; d=4", "TE: trailers", "x-mine: kept"] {
+        assert!(seen.contains(&format!("\r\n{line}\r\n")), "{line} is not in {seen}");
+    }
+    for line in ["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a.test", "Via: "] {
+        assert!(seen.contains(&format!("\r\n{line}")), "{line} is not in {seen}");
+    }
+    for name in ["connection:", "transfer-encoding:", "content-length:"] {
+        assert!(!seen.to_ascii_lowercase().contains(name), "{name} is in {seen}");
+    }
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_goes_in_chunks_and_its_trailers_behind_it() {
+    let proxy = Proxy::to(showing("grpc-timeout: 1S\r\n\r\n"));
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-timeout", HeaderValue::from_static("1S"));
+    let answer = proxy.client().await.send(post(), b"hello", Some(trailers)).await.unwrap();
+    let seen = answer.text();
+    assert!(seen.contains("\r\ntransfer-encoding: chunked\r\n"), "{seen}");
+    assert!(seen.ends_with("\r\n\r\n5\r\nhello\r\n0\r\ngrpc-timeout: 1S\r\n\r\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_body_of_known_length_goes_as_it_is_and_none_is_said_to_be_none() {
+    let proxy = Proxy::to(showing("hello"));
+    let mut request = post();
+    request.headers_mut().insert("content-length", HeaderValue::from_static("5"));
+    let seen = proxy.client().await.send(request, b"hello", None).await.unwrap().text();
+    assert!(seen.contains("\r\ncontent-length: 5\r\n"), "{seen}");
+    assert!(seen.ends_with("\r\n\r\nhello"), "{seen}");
+    let proxy = Proxy::to(showing("\r\n\r\n"));
+    let seen = proxy.client().await.ask(post()).await.unwrap().text();
+    assert!(seen.contains("\r\ncontent-length: 0\r\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn an_answer_in_chunks_loses_them_and_keeps_its_trailers() {
+    let proxy = Proxy::to(answering(
+        b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\
+          Keep-Alive: timeout=5\r\nX-Mine: Kept\r\n\r\n\
+          3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nGrpc-Status: 0\r\n\r\n",
+    ));
+    let answer = proxy.client().await.ask(get()).await.unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "abcde"));
+    assert_eq!(answer.headers.len(), 1, "{:?}", answer.headers);
+    assert_eq!(answer.headers["x-mine"], "Kept");
+    assert_eq!(answer.trailers.unwrap()["grpc-status"], "0");
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_connection_ends_its_stream() {
+    let proxy = Proxy::to(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nall of it").unwrap();
+    }));
+    let client = proxy.client().await;
+    for _ in 0..2 {
+        assert_eq!(client.ask(get()).await.unwrap().text(), "all of it");
+    }
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_taken_for_the_whole() {
+    for answer in [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"[..],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ] {
+        let proxy = Proxy::to(server(move |mut stream| {
+            head(&mut stream);
+            stream.write_all(answer).unwrap();
+        }));
+        let client = proxy.client().await;
+        let broken = client.ask(get()).await.unwrap_err();
+        assert_eq!(broken.reason(), Some(Reason::INTERNAL_ERROR), "{broken}");
+        proxy.expect(Ending::ServerCut, 1);
+    }
+}
+
+#[tokio::test]
+async fn answers_without_a_body_end_with_their_head() {
+    let answers: [(Method, u16, &[u8]); 3] = [
+        (Method::HEAD, 200, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+        (Method::GET, 204, b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (Method::GET, 304, b"HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n"),
+    ];
+    for (method, status, bytes) in answers {
+        let proxy = Proxy::to(answering(bytes));
+        let mut request = get();
+        *request.method_mut() = method;
+        let answer = proxy.client().await.ask(request).await.unwrap();
+        assert_eq!((answer.status, answer.body.len()), (status, 0));
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_go_before_the_answer() {
+    let proxy = Proxy::to(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n").unwrap();
+        stream.write_all(OK).unwrap();
+    }));
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    let (mut answer, _) = requests.send_request(get(), true).unwrap();
+    let hint: Response<()> = poll_fn(|cx| answer.poll_informational(cx)).await.unwrap().unwrap();
+    assert_eq!(
+        (hint.status().as_u16(), &hint.headers()["link"]),
+        (103, &"</a.css>".parse().unwrap())
+    );
+    assert_eq!(Answer::read(answer.await.unwrap()).await.unwrap().text(), "ok");
+}
+
+#[tokio::test]
+async fn a_client_may_wait_for_leave_to_send_its_body() {
+    let proxy = Proxy::to(server(|mut stream: TcpStream| {
+        let request = head(&mut stream).unwrap();
+        assert!(request.contains("\r\nexpect: 100-continue\r\n"), "{request}");
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+        let body = head(&mut stream).unwrap();
+        assert_eq!(body, "4\r\nbody\r\n0\r\n\r\n");
+        stream.write_all(OK).unwrap();
+    }));
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    let mut request = post();
+    request.headers_mut().insert("expect", HeaderValue::from_static("100-continue"));
+    let (mut answer, mut body) = requests.send_request(request, false).unwrap();
+    let leave = poll_fn(|cx| answer.poll_informational(cx)).await.unwrap().unwrap();
+    assert_eq!(leave.status().as_u16(), 100);
+    body.send_data(Bytes::from_static(b"body"), true).unwrap();
+    assert_eq!(answer.await.unwrap().status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn a_websocket_goes_over_one_stream() {
+    let proxy = Proxy::to(server(|mut stream| {
+        let request = head(&mut stream).unwrap().to_ascii_lowercase();
+        for line in ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"] {
+            assert!(request.contains(&format!("\r\n{line}\r\n")), "{line} is not in {request}");
+        }
+        assert!(request.contains("\r\nsec-websocket-key: "), "{request}");
+        let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+            Connection: Upgrade\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        let mut back = stream.try_clone().unwrap();
+        std::io::copy(&mut stream, &mut back).unwrap();
+    }));
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    while !requests.is_extended_connect_protocol_enabled() {
+        tokio::task::yield_now().await;
+    }
+    let mut request = Request::connect("http://a.test/chat").body(()).unwrap();
+    request.extensions_mut().insert(Protocol::from_static("websocket"));
+    request.headers_mut().insert("sec-websocket-version", HeaderValue::from_static("13"));
+    let (answer, mut up) = requests.send_request(request, false).unwrap();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200);
+    let mut down = answer.into_body();
+    for word in ["one", "two"] {
+        up.send_data(Bytes::from_static(word.as_bytes()), false).unwrap();
+        assert_eq!(down.data().await.unwrap().unwrap(), word);
+    }
+    up.send_data(Bytes::new(), true).unwrap();
+    let end = down.data().await;
+    assert!(end.as_ref().is_none_or(|end| end.as_ref().is_ok_and(Bytes::is_empty)), "{end:?}");
+    proxy.expect(Ending::Tunnel, 1);
+}

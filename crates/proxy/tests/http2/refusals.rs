@@ -1,0 +1,73 @@
+//! Requests that no server sees.
+
+use std::net::SocketAddr;
+
+use http::{HeaderValue, Request};
+use loadline_core::{ending::Ending, fleet::HeadLimits, units::Bytes};
+
+use crate::support::{OK, Proxy, answering, fleet, get, post};
+
+/// A proxy in front of nobody.
+fn alone() -> Proxy {
+    Proxy::to(SocketAddr::from(([127, 0, 0, 1], 1)))
+}
+
+#[tokio::test]
+async fn two_hosts_that_differ_are_refused() {
+    let proxy = alone();
+    let mut request = get();
+    request.headers_mut().insert("host", HeaderValue::from_static("b.test"));
+    let answer = proxy.client().await.ask(request).await.unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (400, "Bad Request\n"));
+    proxy.expect(Ending::ClientBad, 1);
+}
+
+#[tokio::test]
+async fn a_head_beyond_the_limit_is_refused_and_the_connection_lives_on() {
+    let mut fleet = fleet(answering(OK));
+    fleet.listeners[0].limits = HeadLimits { size: Bytes::new(2_000), fields: 20 };
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    let mut long = get();
+    long.headers_mut().insert("x-long", "x".repeat(2_100).parse().unwrap());
+    assert_eq!(client.ask(long).await.unwrap().status, 431);
+    let mut many = get();
+    for number in 0..21 {
+        many.headers_mut().append("x-many", number.into());
+    }
+    assert_eq!(client.ask(many).await.unwrap().status, 431);
+    proxy.expect(Ending::ClientBad, 2);
+    // Far beyond it, the head is not even unpacked.
+    let mut bomb = get();
+    bomb.headers_mut().insert("x-long", "x".repeat(9_000).parse().unwrap());
+    assert_eq!(client.ask(bomb).await.unwrap().status, 431);
+    assert_eq!(client.ask(get()).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_plain_connect_is_refused() {
+    let proxy = alone();
+    let request = Request::connect("a.test:443").body(()).unwrap();
+    assert_eq!(proxy.client().await.ask(request).await.unwrap().status, 501);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_as_long_as_it_said_is_refused() {
+    let proxy = Proxy::to(answering(OK));
+    let client = proxy.client().await;
+    for length in ["4", "6"] {
+        let mut request = post();
+        request.headers_mut().insert("content-length", HeaderValue::from_static(length));
+        let refused = client.send(request, b"hello", None).await;
+        assert!(refused.is_err(), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_told_in_http2() {
+    let proxy = alone();
+    let answer = proxy.client().await.ask(get()).await.unwrap();
+    assert_eq!(answer.status, 502);
+    assert!(!answer.headers.contains_key("connection"));
+    proxy.expect(Ending::ConnectRefused, 1);
+}

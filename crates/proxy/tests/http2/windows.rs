@@ -1,0 +1,81 @@
+//! Flow control: what one side does not take, the other does not have to send.
+
+use std::{
+    io::Write as _,
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use bytes::Bytes;
+use h2::client::Builder;
+use loadline_core::ending::Ending;
+
+use crate::support::{Answer, Proxy, SHORT, fleet, get, head, post, server};
+
+/// A body of this length that does not look the same everywhere.
+fn body(length: usize) -> Vec<u8> {
+    (0..length).map(|at| b'a' + (at / 7 % 23 + at % 3) as u8).collect()
+}
+
+#[tokio::test]
+async fn large_bodies_go_both_ways_through_small_windows() {
+    let proxy = Proxy::to(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n").unwrap();
+        let mut back = stream.try_clone().unwrap();
+        std::io::copy(&mut std::io::Read::take(&mut stream, 300_000), &mut back).unwrap();
+    }));
+    let mut builder = Builder::new();
+    builder.initial_window_size(1_000).initial_connection_window_size(70_000);
+    let mut requests = proxy.client_with(&builder).await.requests.ready().await.unwrap();
+    let mut request = post();
+    request.headers_mut().insert("content-length", 300_000.into());
+    let (answer, mut up) = requests.send_request(request, false).unwrap();
+    let sent = body(300_000);
+    up.send_data(Bytes::from(sent.clone()), true).unwrap();
+    let answer = Answer::read(answer.await.unwrap()).await.unwrap();
+    assert!(answer.body == sent, "{} bytes came back", answer.body.len());
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_its_server_and_no_other_stream() {
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = written.clone();
+    let mut fleet = fleet(server(move |mut stream| {
+        let request = head(&mut stream).unwrap();
+        let length = if request.starts_with("POST") { 2 } else { 100_000_000 };
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").unwrap();
+        if length == 2 {
+            return stream.write_all(b"ok").unwrap();
+        }
+        // It is cut when the client has let its time pass.
+        while let Ok(more) = stream.write(&[b'x'; 10_000]) {
+            count.fetch_add(more, Relaxed);
+        }
+    }));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut builder = Builder::new();
+    builder.initial_window_size(65_535).initial_connection_window_size(1_000_000);
+    let client = proxy.client_with(&builder).await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, _) = requests.send_request(get(), true).unwrap();
+    let stalled = answer.await.unwrap();
+    assert_eq!(client.ask(post()).await.unwrap().text(), "ok");
+    // The window was not opened in time.
+    let mut stalled = stalled.into_body();
+    let mut came = 0;
+    let cut = loop {
+        match stalled.data().await.unwrap() {
+            Ok(data) => came += data.len(),
+            Err(cut) => break cut,
+        }
+    };
+    assert!(cut.is_reset(), "{cut}");
+    assert!(came <= 65_535, "{came} bytes came");
+    // Windows, buffers of the proxy, and what the kernel keeps for both sides.
+    assert!(written.load(Relaxed) < 30_000_000, "{written:?} bytes were written");
+    let tallies = proxy.runtime.tallies();
+    assert_eq!((tallies.count(Ending::ClientTimeout), tallies.count(Ending::Complete)), (1, 1));
+}
