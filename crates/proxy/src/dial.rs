@@ -44,6 +44,7 @@ pub(crate) async fn dial(to: Dial<'_>, slot: Slot, timer: &Timer) -> Result<Conn
     }
     let mut connection = Connection::open(address, None, slot).map_err(cannot)?;
     connection.peer.send(header, timer).await.map_err(failed)?;
+    connection.introduced = true;
     if let Some(tls) = tls {
         connection = connection.secured(address, tls).map_err(cannot)?;
         stands(&mut connection.peer.socket, timer).await.map_err(failed)?;

@@ -9,6 +9,7 @@ use std::{net::SocketAddr, rc::Rc};
 
 use loadline_core::{
     ending::{Ending, Fault},
+    fleet::ProxyVersion,
     ledger::ServerId,
     plan::{Ask, Decision, Refusal},
     time::Instant,
@@ -18,9 +19,11 @@ use loadline_http1::{Answer, Method};
 use crate::{
     access_log::{Line, Times},
     attempt::Attempt,
+    dial::{Dial, cannot_open, dial},
     grant::Grant,
     peer::Peer,
-    pool::Connection,
+    pool::{Connection, Slot},
+    proxy_protocol::{self, Ends},
     request::Request,
     route::Route,
     rules::Reply,
@@ -191,7 +194,10 @@ impl<'a> Exchange<'a> {
     /// out that the server had closed it.
     async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
         let server = grant.server();
-        if let Some(connection) = self.worker.pools.take(server) {
+        let introduces = self.route.settings().send_proxy;
+        if introduces.is_none()
+            && let Some(connection) = self.worker.pools.take(server)
+        {
             let mut attempt = Attempt::new(self, connection);
             let carried = attempt.carry(grant).await;
             match attempt.conclude(carried, grant) {
@@ -203,11 +209,39 @@ impl<'a> Exchange<'a> {
         let Some(slot) = self.worker.pools.slot(&self.worker.shared, server, max) else {
             return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
         };
-        let connection = Connection::open(grant.address(), self.route.desk().tls.as_ref(), slot);
-        let connection = connection.map_err(|error| Failure::new(cannot_open(&error)))?;
+        let tls = self.route.desk().tls.as_ref();
+        let connection = match introduces {
+            None => Connection::open(grant.address(), tls, slot).map_err(|it| cannot_open(&it)),
+            Some(version) => Box::pin(self.introduce(version, grant, slot)).await,
+        };
+        let connection = connection.map_err(Failure::new)?;
         let mut attempt = Attempt::new(self, connection);
         let carried = attempt.carry(grant).await;
         attempt.conclude(carried, grant)
+    }
+
+    /// Opens a connection that begins with a PROXY header. It is for this client alone, so it
+    /// carries one request.
+    async fn introduce(
+        &self,
+        version: ProxyVersion,
+        grant: &Grant,
+        slot: Slot,
+    ) -> Result<Connection, Ending> {
+        let destination = self.client.socket.local_addr().unwrap_or(self.entrance.bind);
+        let mut header = Vec::new();
+        proxy_protocol::write(
+            &mut header,
+            version,
+            Some(Ends { source: self.address, destination }),
+        );
+        let to = Dial {
+            address: grant.address(),
+            tls: self.route.desk().tls.as_ref(),
+            header: &header,
+            limit: self.route.settings().timeouts.connect,
+        };
+        dial(to, slot, self.timer).await
     }
 
     fn finish(&mut self, ending: Ending, grant: Grant) {
@@ -337,15 +371,6 @@ impl Drop for Exchange<'_> {
         if !self.record.counted {
             self.end(Ending::Drained);
         }
-    }
-}
-
-/// Whose fault it is that not even an attempt to connect can be made.
-fn cannot_open(error: &std::io::Error) -> Ending {
-    use rustix::io::Errno;
-    match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED | Errno::NETUNREACH | Errno::HOSTUNREACH) => Ending::ConnectRefused,
-        _ => Ending::Internal,
     }
 }
 

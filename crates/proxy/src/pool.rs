@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) reused: bool,
     /// Whether the last answer was large: then the next probably is.
     pub(crate) large: bool,
+    /// Whether the server was told whose it is: then it is for nobody else.
+    pub(crate) introduced: bool,
     slot: Slot,
 }
 
@@ -63,7 +65,7 @@ impl Connection {
             socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
         }
         let peer = Peer::new(socket);
-        Ok(Self { peer, reused: false, large: false, slot })
+        Ok(Self { peer, reused: false, large: false, introduced: false, slot })
     }
 
     /// The same connection with TLS on it, for one that stands already.
@@ -122,15 +124,19 @@ impl Pools {
         let pool = pools.get_mut(server.index())?.as_mut()?;
         while let Some(Kept { mut peer, slot, large, .. }) = pool.kept.pop() {
             if peer.socket.is_quiet() {
-                return Some(Connection { peer, reused: true, large, slot });
+                return Some(Connection { peer, reused: true, large, introduced: false, slot });
             }
         }
         None
     }
 
-    /// Keeps a connection on which the next message may follow, until `until`.
+    /// Keeps a connection on which the next message may follow, until `until`, unless it is for one
+    /// client alone.
     pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
-        let Connection { peer, slot, large, .. } = connection;
+        let Connection { peer, slot, large, introduced, .. } = connection;
+        if introduced {
+            return;
+        }
         let mut pools = self.pools.borrow_mut();
         if let Some(Some(pool)) = pools.get_mut(server.index()) {
             pool.kept.push(Kept { peer, slot, large, until });

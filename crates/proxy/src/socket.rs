@@ -8,7 +8,7 @@
 use std::{
     io::{self, IoSlice, Read, Write},
     mem,
-    net::{self, Shutdown},
+    net::{self, Shutdown, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
     pin::Pin,
     task::{Context, Poll, ready},
@@ -257,6 +257,11 @@ impl Socket {
         let params = TcpKeepalive::new().with_time(TUNNEL_PROBE);
         // A tunnel without it works, but may outlive its peer.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_keepalive(&params));
+    }
+
+    /// The address the peer opened the connection to; none for a stream of many.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.as_fd().and_then(|fd| SockRef::from(&fd).local_addr().ok()?.as_socket())
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -63,7 +63,7 @@ impl Desk {
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "a waiting task holds a pointer rather than the whole head")]
 pub(crate) struct Entrance {
-    bind: SocketAddr,
+    pub(crate) bind: SocketAddr,
     /// Index into the services of the plan.
     pub(crate) service: usize,
     /// What decides before the service gets a request.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     controller::{Controller, Input, Notice, Output},
-    fleet::HealthCheck,
+    fleet::{HealthCheck, ProxyVersion},
     ledger::ServerId,
     time::Instant,
 };
@@ -59,8 +59,11 @@ impl Control {
                 Output::Publish(plan) => self.shared.publish(plan),
                 Output::Check { server, service, address, check } => {
                     let tls = self.shared.keys().service(&service);
+                    let plan = self.shared.plan();
+                    let settings = plan.fleet.services.iter().find(|it| it.name == service);
+                    let way = (tls, settings.and_then(|it| it.send_proxy));
                     let results = self.results.clone();
-                    self.checks.spawn(run_check(server, (address, tls), check, results));
+                    self.checks.spawn(run_check(server, (address, way), check, results));
                 }
                 Output::Notice(notice) => log(&notice),
             }
@@ -70,11 +73,11 @@ impl Control {
 
 async fn run_check(
     server: ServerId,
-    (address, tls): (SocketAddr, Option<Dialing>),
+    (address, (tls, send_proxy)): (SocketAddr, (Option<Dialing>, Option<ProxyVersion>)),
     check: HealthCheck,
     results: UnboundedSender<Input>,
 ) {
-    let result = probe(address, tls.as_ref(), &check).await;
+    let result = probe(address, (tls.as_ref(), send_proxy), &check).await;
     if let Err(error) = &result {
         tracing::debug!(%address, %error, "check failed");
     }

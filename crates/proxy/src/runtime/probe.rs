@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, time::Instant};
 
 use loadline_core::{
-    fleet::{HealthCheck, Probe},
+    fleet::{HealthCheck, Probe, ProxyVersion},
     time::Duration,
 };
 use loadline_http1::{
@@ -18,7 +18,10 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::tls::Dialing;
+use crate::{proxy_protocol, tls::Dialing};
+
+/// How connections to the server are made: with TLS, with a PROXY header.
+pub(super) type Way<'a> = (Option<&'a Dialing>, Option<ProxyVersion>);
 
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
@@ -49,21 +52,27 @@ pub(super) enum ProbeError {
 /// [`ProbeError`] where the server does not pass.
 pub(super) async fn probe(
     address: SocketAddr,
-    tls: Option<&Dialing>,
+    (tls, send_proxy): Way<'_>,
     check: &HealthCheck,
 ) -> Result<Duration, ProbeError> {
-    let attempt = timeout(check.timeout.to_std(), attempt(address, tls, check));
+    let attempt = timeout(check.timeout.to_std(), attempt(address, (tls, send_proxy), check));
     attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))
 }
 
 async fn attempt(
     address: SocketAddr,
-    tls: Option<&Dialing>,
+    (tls, send_proxy): Way<'_>,
     check: &HealthCheck,
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     let mut stream = TcpStream::connect(address).await?;
     let round_trip = Duration::from_std(started.elapsed());
+    if let Some(version) = send_proxy {
+        let mut header = Vec::new();
+        // Nobody's connection: the check speaks for itself.
+        proxy_protocol::write(&mut header, version, None);
+        stream.write_all(&header).await?;
+    }
     match tls {
         None => ask(&mut stream, address, check).await?,
         Some(tls) => {
@@ -163,14 +172,14 @@ mod tests {
         for status in ["200 OK", "302 Found"] {
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").leak();
             let address = answering(answer.as_bytes()).await;
-            assert!(probe(address, None, &check(http(), false)).await.is_ok(), "{status}");
+            assert!(probe(address, (None, None), &check(http(), false)).await.is_ok(), "{status}");
         }
         let address = answering(b"HTTP/1.1 503 Busy\r\n\r\n").await;
-        let failed = probe(address, None, &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, (None, None), &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "answered 503");
         let address = answering(b"SSH-2.0-OpenSSH\r\n").await;
         assert!(matches!(
-            probe(address, None, &check(http(), false)).await,
+            probe(address, (None, None), &check(http(), false)).await,
             Err(ProbeError::Answer(_))
         ));
     }
@@ -180,22 +189,22 @@ mod tests {
         const TUTORIAL: &[u8] = b"HTTP/1.0 200 OK\r\nServer: BaseHTTP/0.3 Python/2.7.13\r\n";
         let address = answering(TUTORIAL).await;
         assert!(matches!(
-            probe(address, None, &check(http(), false)).await,
+            probe(address, (None, None), &check(http(), false)).await,
             Err(ProbeError::Closed)
         ));
         let address = answering(TUTORIAL).await;
-        assert!(probe(address, None, &check(http(), true)).await.is_ok());
+        assert!(probe(address, (None, None), &check(http(), true)).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_server_that_accepts_and_says_nothing_fails_in_time_but_passes_a_tcp_check() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let failed = probe(address, None, &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, (None, None), &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "no answer in 300ms");
-        assert!(probe(address, None, &check(Probe::Tcp, false)).await.is_ok());
+        assert!(probe(address, (None, None), &check(Probe::Tcp, false)).await.is_ok());
         drop(listener);
-        let refused = probe(address, None, &check(Probe::Tcp, false)).await;
+        let refused = probe(address, (None, None), &check(Probe::Tcp, false)).await;
         assert!(matches!(refused, Err(ProbeError::Connection(_))));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Fleet, Protocol, ProxyVersion},
+    fleet::{Fleet, HealthCheck, Probe, Protocol, ProxyVersion},
 };
 
 use crate::support::{
@@ -152,6 +152,60 @@ fn the_client_of_a_request_is_the_one_that_was_told() {
         .expect("curl is installed");
     let said = String::from_utf8_lossy(&curl.stdout);
     assert!(said.contains("X-Forwarded-For: 127.0.0.1\r\n"), "{said}");
+}
+
+#[test]
+fn each_request_tells_its_server_whose_it_is_and_no_connection_is_shared() {
+    let told = server(|mut stream| {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(exactly(&mut stream, 1).into_bytes()[0]);
+        }
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(exactly(&mut stream, 1).into_bytes()[0]);
+        }
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", line.len());
+        stream.write_all(&[head.as_bytes(), &line].concat()).unwrap();
+        // Kept open, in vain.
+        until_closed(&mut stream);
+    });
+    let mut fleet = between(false, Some(ProxyVersion::V1), told);
+    fleet.listeners[0].protocol = Protocol::Http;
+    let proxy = Proxy::of(fleet);
+    for _ in 0..2 {
+        let mut client = proxy.connect();
+        let (own, at) = (client.local_addr().unwrap().port(), proxy.address.port());
+        let line = format!("\r\n\r\nPROXY TCP4 127.0.0.1 127.0.0.1 {own} {at}\r\n");
+        for connection in ["keep-alive", "close"] {
+            let ask = format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: {connection}\r\n\r\n");
+            client.write_all(ask.as_bytes()).unwrap();
+        }
+        let answers = until_closed(&mut client);
+        assert_eq!(answers.matches(&line).count(), 2, "{answers}");
+    }
+    proxy.expect(Ending::Complete, 4);
+}
+
+#[test]
+fn checks_speak_for_themselves() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let address = server(move |mut stream| {
+        // The test may be over.
+        let _ = told.send(exactly(&mut stream, 15));
+    });
+    let mut fleet = between(false, Some(ProxyVersion::V1), address);
+    fleet.services[0].health = Some(HealthCheck {
+        probe: Probe::Tcp,
+        interval: SHORT,
+        fast_interval: SHORT,
+        timeout: SHORT,
+        rise: 1,
+        fall: 1,
+        lenient: false,
+    });
+    let _proxy = Proxy::of(fleet);
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), "PROXY UNKNOWN\r\n");
 }
 
 #[test]
