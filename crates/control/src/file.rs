@@ -5,9 +5,12 @@
 //! keys mean together; `assemble` does. Every key may be absent here, so that one error does not
 //! hide the next.
 
+mod stream;
 mod tls;
 
-use loadline_core::fleet::{Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, WhenFull};
+use loadline_core::fleet::{
+    Forwarded, HashKey, Overflow, PolicyKind, Protocol, ProxyVersion, Then, WhenFull,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -24,6 +27,7 @@ use crate::{
     },
 };
 
+pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
@@ -81,6 +85,13 @@ pub(crate) struct Listener {
     pub(crate) protocol: Key<Text<Word<Protocol>>>,
     /// The name of the service that gets the traffic.
     pub(crate) service: Key<Text<Name>>,
+    /// Services by the server name that clients ask for, for the protocol `tls-passthrough`;
+    /// `service` gets whatever none of them names.
+    pub(crate) names: Key<Vec<At<NamedService>>>,
+    /// Whether every connection has to begin with a header of the PROXY protocol, version 1 or 2,
+    /// which tells whose it is. Whoever reaches this address is believed.
+    #[schemars(extend("default" = false))]
+    pub(crate) accept_proxy: Key<bool>,
     /// Client connections at a time; further ones wait in the kernel's backlog.
     #[schemars(extend("default" = 10000))]
     pub(crate) max_connections: Key<Whole<1, 1_000_000>>,
@@ -91,7 +102,7 @@ pub(crate) struct Listener {
     /// Which headers tell the server about the client.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
-    /// TLS, for the protocol `https`.
+    /// TLS, for the protocols `https` and `tls`.
     pub(crate) tls: Key<ListenerTls>,
 }
 
@@ -99,10 +110,12 @@ pub(crate) struct Listener {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ClientTimeouts {
-    /// From the first byte of a head, or from the accept, to its last byte.
+    /// From the first byte of a head, or from the accept, to its last byte; the same for the first
+    /// message of TLS and the header of the PROXY protocol.
     #[schemars(extend("default" = "10s"))]
     pub(crate) head: Key<TimeOrOff>,
-    /// Without a byte in either direction while a message is under way.
+    /// Without a byte in either direction while a message is under way. Where it is not HTTP that
+    /// is spoken, the shorter of this and the service's holds for the whole connection.
     #[schemars(extend("default" = "60s"))]
     pub(crate) idle: Key<TimeOrOff>,
     /// Between two requests of a kept connection.
@@ -160,6 +173,10 @@ pub(crate) struct Service {
     pub(crate) timeouts: Key<ServerTimeouts>,
     /// TLS towards the servers. In clear where absent.
     pub(crate) tls: Key<ServerTls>,
+    /// The header of the PROXY protocol that begins each connection to a server and tells it whose
+    /// it is. None where absent. HTTP then takes a connection for each request, since a kept one
+    /// would tell the wrong client.
+    pub(crate) send_proxy: Key<Text<Word<ProxyVersion>>>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 
 use loadline_core::fleet::{ClientTimeouts, HeadLimits, Listener, Service};
 
-use super::{set, tls};
+use super::{set, stream, tls};
 use crate::{
     error::Problems,
     file::{self, File},
     place::{At, Named},
     suggest,
+    value::{label::Name, text::Text},
 };
 
 /// The listeners of the file. Warns about services that none of them names.
@@ -55,6 +56,10 @@ fn listener(
     };
     set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
     listener.tls = tls::listener(entry, listener.protocol, problems);
+    let find = |name: &_, problems: &mut _| known_service(name, file, services, problems);
+    listener.names = stream::names(entry, listener.protocol, find, problems);
+    stream::warn_of_http(entry, listener.protocol, problems);
+    set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
     listener
@@ -72,6 +77,16 @@ fn service_index(
         problems.absent(&entry.span, &entry.span, message, help);
         return 0;
     };
+    known_service(wanted, file, services, problems)
+}
+
+/// The index of the service that is named; 0 where there is none of that name.
+fn known_service(
+    wanted: &At<Text<Name>>,
+    file: &At<File>,
+    services: &[Service],
+    problems: &mut Problems,
+) -> usize {
     let name = &wanted.value.0.0;
     if let Some(index) = services.iter().position(|service| service.name == *name) {
         return index;
@@ -127,7 +142,11 @@ fn warn_unused(
     listeners: &[Listener],
     problems: &mut Problems,
 ) {
-    let used = |index: usize| listeners.iter().any(|listener| listener.service == index);
+    let used = |index: usize| {
+        let names =
+            |it: &Listener| it.service == index || it.names.services().any(|at| at == index);
+        listeners.iter().any(names)
+    };
     let names = file.value.service.get().into_iter().flat_map(Named::iter);
     for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used(*index)) {
         let message = format!("no listener names the service `{}`", services[index].name);

@@ -9,6 +9,7 @@ mod health;
 mod listener;
 mod region;
 mod service;
+mod stream;
 mod tls;
 
 use loadline_core::{

@@ -62,6 +62,7 @@ fn service(
     service.retry = retry(given.retry.get());
     service.timeouts = timeouts(given.timeouts.get());
     service.tls = super::tls::service(&given.tls, problems);
+    service.send_proxy = given.send_proxy.get().map(|word| word.0.0);
     let context = group::Context {
         service: name,
         table: &entry.span,

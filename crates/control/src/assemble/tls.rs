@@ -23,10 +23,11 @@ pub(super) fn listener(
     problems: &mut Problems,
 ) -> Option<ListenerTls> {
     let given = entry.value.tls.at();
-    match (protocol, given) {
-        (Protocol::Https, Some(given)) => Some(towards_clients(given, problems)),
-        (Protocol::Https, None) => {
-            let message = "`https` without a certificate".to_owned();
+    match (protocol.ends_tls(), given) {
+        (true, Some(given)) => Some(towards_clients(given, problems)),
+        (true, None) => {
+            let word = if protocol == Protocol::Https { "https" } else { "tls" };
+            let message = format!("`{word}` without a certificate");
             let help = "add one: tls = { certificates = [\"site.pem\"] }".to_owned();
             problems.absent(
                 &entry.value.protocol.place_or(&entry.span),
@@ -36,13 +37,13 @@ pub(super) fn listener(
             );
             None
         }
-        (_, Some(given)) => {
-            let message = "`tls` on a listener in clear".to_owned();
-            let help = "say protocol = \"https\", or leave `tls` out".to_owned();
+        (false, Some(given)) => {
+            let message = "`tls` on a listener that ends no TLS".to_owned();
+            let help = "say protocol = \"https\" or \"tls\", or leave `tls` out".to_owned();
             problems.error(&given.span, message, "never used", help);
             None
         }
-        (_, None) => None,
+        (false, None) => None,
     }
 }
 

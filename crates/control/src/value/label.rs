@@ -89,6 +89,37 @@ impl Textual for Host {
     }
 }
 
+/// A server name of TLS, or all names below one.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerName(pub(crate) String);
+
+impl Textual for ServerName {
+    fn expected() -> String {
+        "a server name like \"www.example.com\" or \"*.example.com\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(fits);
+        if name.len() <= 253 && name.split('.').all(label) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        let help = "write a name without a port; a star stands for all of its beginning: \
+                    \"*.example.com\"";
+        Err(Complaint::new(format!("`{text}` is not a server name"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a server name",
+            "pattern": "^(\\*\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$",
+            "examples": ["www.example.com", "*.example.com"],
+        })
+    }
+}
+
 /// The name of a header field.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderName(pub(crate) String);

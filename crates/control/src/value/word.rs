@@ -1,7 +1,7 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, Overflow, PolicyKind, Protocol, Then, TlsVersion, WhenFull,
+    Forwarded, HashKey, Overflow, PolicyKind, Protocol, ProxyVersion, Then, TlsVersion, WhenFull,
 };
 use schemars::{Schema, json_schema};
 
@@ -130,7 +130,22 @@ impl Words for Protocol {
         vec![
             ("http", Self::Http, "HTTP/1.0 and HTTP/1.1 in clear."),
             ("https", Self::Https, "The same over TLS; needs `tls`."),
+            ("tcp", Self::Tcp, "Anything over TCP: bytes both ways, one server a connection."),
+            ("tls", Self::Tls, "The same over TLS that ends here; needs `tls`."),
+            (
+                "tls-passthrough",
+                Self::TlsPassthrough,
+                "TLS that the servers end; only the server name is read, for `names`.",
+            ),
         ]
+    }
+}
+
+impl Words for ProxyVersion {
+    const WHAT: &'static str = "a version of the PROXY protocol";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("v1", Self::V1, "A line of text."), ("v2", Self::V2, "A binary header.")]
     }
 }
 

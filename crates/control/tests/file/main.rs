@@ -6,6 +6,7 @@ mod mutations;
 mod reference;
 mod rendering;
 mod schema;
+mod streams;
 
 use std::{fs, path::PathBuf};
 

@@ -1,0 +1,62 @@
+//! Listeners that do not speak HTTP: services by server name, and keys that mean nothing there.
+
+use loadline_core::fleet::{Protocol, ServerNames};
+
+use crate::{
+    error::Problems,
+    file,
+    place::{At, Span},
+    value::{label::Name, text::Text},
+};
+
+/// The services by server name of a listener that may have some; `find` knows their indices.
+pub(super) fn names(
+    entry: &At<file::Listener>,
+    protocol: Protocol,
+    find: impl Fn(&At<Text<Name>>, &mut Problems) -> usize,
+    problems: &mut Problems,
+) -> ServerNames {
+    let Some(given) = entry.value.names.at() else { return ServerNames::default() };
+    if protocol != Protocol::TlsPassthrough {
+        let message = "`names` on a listener that passes no TLS through".to_owned();
+        let help = "say protocol = \"tls-passthrough\", or leave `names` out".to_owned();
+        problems.error(&given.span, message, "never used", help);
+    }
+    let mut names: Vec<(String, usize)> = Vec::new();
+    for named in &given.value {
+        let (name, service) = (named.value.name.at(), named.value.service.at());
+        let (Some(name), Some(service)) = (name, service) else {
+            let message = "a name needs both `name` and `service`".to_owned();
+            let help = "write { name = \"*.example.com\", service = \"web\" }".to_owned();
+            problems.absent(&named.span, &named.span, message, help);
+            continue;
+        };
+        if names.iter().any(|(other, _)| *other == name.value.0.0) {
+            let message = format!("`{}` is named above", name.value.0.0);
+            problems.error(&name.span, message, "a second time", "keep one of them".to_owned());
+        }
+        names.push((name.value.0.0.clone(), find(service, problems)));
+    }
+    ServerNames::new(names)
+}
+
+/// Warns of keys that only HTTP has a use for.
+pub(super) fn warn_of_http(
+    entry: &At<file::Listener>,
+    protocol: Protocol,
+    problems: &mut Problems,
+) {
+    if protocol.is_http() {
+        return;
+    }
+    let given = &entry.value;
+    let places: [(&str, Option<&Span>); 2] = [
+        ("limits", given.limits.at().map(|at| &at.span)),
+        ("forwarded", given.forwarded.at().map(|at| &at.span)),
+    ];
+    for (key, span) in places.into_iter().filter_map(|(key, span)| span.map(|span| (key, span))) {
+        let message = format!("`{key}` on a listener that reads no HTTP");
+        let help = "leave it out, or say protocol = \"http\"".to_owned();
+        problems.warning(span, message, "no effect", help);
+    }
+}

@@ -1,0 +1,24 @@
+//! Traffic that is not HTTP in the file: services by the server name of TLS.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::Key,
+    value::{
+        label::{Name, ServerName},
+        text::Text,
+    },
+};
+
+/// A server name and the service that gets its connections.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["name", "service"]))]
+pub(crate) struct NamedService {
+    /// The name clients ask for. `*.example.com` is every name below `example.com`; an exact name
+    /// goes before it, and a longer one before a shorter.
+    pub(crate) name: Key<Text<ServerName>>,
+    /// The name of the service that gets the traffic.
+    pub(crate) service: Key<Text<Name>>,
+}
