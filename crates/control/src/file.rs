@@ -6,6 +6,7 @@
 //! hide the next.
 
 mod stream;
+mod admin;
 mod tls;
 
 use loadline_core::fleet::{
@@ -28,6 +29,7 @@ use crate::{
 };
 
 pub(crate) use stream::NamedService;
+pub(crate) use admin::Admin;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
@@ -37,6 +39,8 @@ pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 pub(crate) struct File {
     /// The process that takes traffic.
     pub(crate) edge: Key<Edge>,
+    /// Metrics, API and dashboard, on an address apart. There are none where absent.
+    pub(crate) admin: Key<Admin>,
     /// The places servers are in, and how far they are from each other.
     pub(crate) regions: Key<Named<Region>>,
     /// Where traffic comes in. At least one.

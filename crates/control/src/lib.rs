@@ -9,6 +9,7 @@
 //! together, and the rest of loadline sees neither.
 #![forbid(unsafe_code)]
 
+pub mod admin;
 mod assemble;
 mod describe;
 mod edit;
@@ -41,6 +42,8 @@ pub use shorthand::{ShorthandError, shorthand};
 pub struct Loaded {
     /// What it says.
     pub fleet: Fleet,
+    /// Where the administration listens, if anywhere.
+    pub admin: Option<admin::Settings>,
     /// What in it works but is hardly meant, in the order of the file.
     pub warnings: Vec<ConfigError>,
 }
@@ -81,12 +84,15 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, ConfigErrors> {
     let mut problems = error::Problems::default();
     let fleet = read::read(text, &mut problems)
-        .map(|file| assemble::assemble(&file, resolver, &mut problems));
+        .map(|file| {
+            let admin = assemble::admin(&file.value.admin, &mut problems);
+            (assemble::assemble(&file, resolver, &mut problems), admin)
+        });
     let failed = problems.failed();
     let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
     let found = problems.placed(&source);
     match fleet {
-        Some(fleet) if !failed => Ok(Loaded { fleet, warnings: found }),
+        Some((fleet, admin)) if !failed => Ok(Loaded { fleet, admin, warnings: found }),
         _ => {
             let errors = found.into_iter().filter(|found| !found.is_warning()).collect();
             Err(ConfigErrors::new(name, errors))

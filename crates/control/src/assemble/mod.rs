@@ -4,6 +4,7 @@
 //! Everything here goes on after an error with something harmless in its place, so that all
 //! errors are found; the caller throws the result away when there were any.
 
+mod admin;
 mod group;
 mod health;
 mod listener;
@@ -24,6 +25,7 @@ use crate::{
     resolve::Resolve,
 };
 
+pub(crate) use admin::admin;
 use region::Regions;
 
 /// Makes a fleet of the file. It is right only if `problems` has not failed.

@@ -38,6 +38,40 @@ impl Textual for Bind {
     }
 }
 
+/// Where the administration listens: an address, or the path of a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AdminPlace {
+    /// An IP address and a port.
+    Address(SocketAddr),
+    /// A path that begins with `/`.
+    Socket(String),
+}
+
+impl Textual for AdminPlace {
+    fn expected() -> String {
+        "an address like \"127.0.0.1:9090\" or a path like \"/run/loadline.sock\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.starts_with('/') && !text.contains('\0') {
+            return Ok(Self::Socket(text.to_owned()));
+        }
+        text.parse().map(Self::Address).map_err(|_| {
+            let help = "write \"127.0.0.1:9090\", or the whole path of a Unix socket";
+            Complaint::new(format!("`{text}` is no place for the administration"), help)
+        })
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an IP address with a port, or the path of a Unix socket",
+            "pattern": "^(/.+|([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5})$",
+            "examples": ["127.0.0.1:9090", "/run/loadline.sock"],
+        })
+    }
+}
+
 /// Where a server is: an address, or a name that is resolved when the file is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

@@ -1,0 +1,241 @@
+//! The JSON API: the state to read, changes to make. `openapi` describes it.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Json, Router,
+    extract::{FromRequestParts, Path, State, rejection::JsonRejection},
+    http::{StatusCode, header::WWW_AUTHENTICATE, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use loadline_core::{
+    overrides::{Mode, Override, OverrideError, Setting},
+    state,
+    units::Ratio,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{desk::Desk, history::Sample, openapi::openapi};
+
+pub(crate) fn routes() -> Router<Arc<Desk>> {
+    Router::new()
+        .route("/openapi.json", get(async || Json(openapi())))
+        .route("/api/state", get(whole))
+        .route("/api/services/{service}", get(service))
+        .route("/api/services/{service}/history", get(history))
+        .route("/api/changes", get(changes))
+        .route("/api/changes.toml", get(lines))
+        .route("/api/services/{service}/groups/{group}", post(change_group))
+        .route("/api/services/{service}/groups/{group}/servers/{server}", post(change_server))
+        .route("/api/reload", post(reload))
+}
+
+/// What is to change of a group.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupChange {
+    /// The part of its capacity in use: 0, which drains, or 0.1 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    scaler: f64,
+}
+
+/// What is to change of a server: one or both.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerChange {
+    /// Its share of the traffic of its group; 0 drains it.
+    #[schemars(range(max = 1000))]
+    weight: Option<u32>,
+    /// Whether it takes part.
+    mode: Option<Mode>,
+}
+
+/// The changes that are in force until the next reload.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Changes {
+    /// By service, group and server.
+    changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Change {
+    /// The service.
+    service: String,
+    /// The group.
+    group: String,
+    /// The server; absent where the group is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    /// The new scaler of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scaler: Option<f64>,
+    /// The new weight of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<u32>,
+    /// Whether the server takes part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<Mode>,
+}
+
+/// The last minutes of a service.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Samples {
+    /// One for each second, the oldest first.
+    samples: Vec<Sample>,
+}
+
+/// Why something was not done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Failure {
+    /// For people.
+    error: String,
+}
+
+impl Changes {
+    fn of(desk: &Desk) -> Json<Self> {
+        Json(Self { changes: desk.site.changes().into_iter().map(Change::of).collect() })
+    }
+}
+
+impl Change {
+    fn of(change: Override) -> Self {
+        let (server, scaler, weight, mode) = match change.setting {
+            Setting::Scaler(scaler) => (None, Some(scaler.as_f64()), None, None),
+            Setting::Weight(server, weight) => (Some(server), None, Some(weight), None),
+            Setting::Mode(server, mode) => (Some(server), None, None, Some(mode)),
+        };
+        let server = server.map(|server| server.to_string());
+        Self { service: change.service, group: change.group, server, scaler, weight, mode }
+    }
+}
+
+/// An answer that says what was wrong.
+type Refused = (StatusCode, Json<Failure>);
+
+/// Proof that the request showed the token.
+struct Authorized;
+
+impl FromRequestParts<Arc<Desk>> for Authorized {
+    type Rejection = Response;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        desk: &Arc<Desk>,
+    ) -> Result<Self, Self::Rejection> {
+        if desk.token.is_shown_by(&parts.headers) {
+            return Ok(Self);
+        }
+        let error = "changes need the token: Authorization: Bearer TOKEN";
+        let failure = refused(StatusCode::UNAUTHORIZED, error);
+        Err(([(WWW_AUTHENTICATE, "Bearer")], failure).into_response())
+    }
+}
+
+async fn whole(State(desk): State<Arc<Desk>>) -> Json<state::State> {
+    Json(desk.state())
+}
+
+async fn service(
+    State(desk): State<Arc<Desk>>,
+    Path(name): Path<String>,
+) -> Result<Json<state::Service>, Refused> {
+    let service = desk.state().services.into_iter().find(|service| service.name == name);
+    let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
+    service.map(Json).ok_or_else(absent)
+}
+
+async fn history(
+    State(desk): State<Arc<Desk>>,
+    Path(name): Path<String>,
+) -> Result<Json<Samples>, Refused> {
+    let samples = desk.samples(&name);
+    let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
+    if samples.is_empty() { Err(absent()) } else { Ok(Json(Samples { samples })) }
+}
+
+async fn changes(State(desk): State<Arc<Desk>>) -> Json<Changes> {
+    Changes::of(&desk)
+}
+
+/// The changes as lines for the file.
+async fn lines(State(desk): State<Arc<Desk>>) -> String {
+    desk.site.changes().iter().map(|change| format!("{change}\n")).collect()
+}
+
+async fn change_group(
+    _: Authorized,
+    State(desk): State<Arc<Desk>>,
+    Path((service, group)): Path<(String, String)>,
+    change: Result<Json<GroupChange>, JsonRejection>,
+) -> Result<Json<Changes>, Refused> {
+    let scaler = body(change)?.scaler;
+    if !(0.0..=1.0).contains(&scaler) {
+        return Err(of_override(&OverrideError::Scaler));
+    }
+    let setting = Setting::Scaler(Ratio::from_f64(scaler));
+    set(&desk, Override { service, group, setting })?;
+    Ok(Changes::of(&desk))
+}
+
+async fn change_server(
+    _: Authorized,
+    State(desk): State<Arc<Desk>>,
+    Path((service, group, server)): Path<(String, String, String)>,
+    change: Result<Json<ServerChange>, JsonRejection>,
+) -> Result<Json<Changes>, Refused> {
+    let change = body(change)?;
+    let no_address = |_| {
+        let error = format!("`{server}` is not an address like 10.0.0.1:80");
+        refused(StatusCode::NOT_FOUND, error)
+    };
+    let server: SocketAddr = server.parse().map_err(no_address)?;
+    let weight = change.weight.map(|weight| Setting::Weight(server, weight));
+    let mode = change.mode.map(|mode| Setting::Mode(server, mode));
+    if weight.is_none() && mode.is_none() {
+        return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, "say `weight`, `mode` or both"));
+    }
+    for setting in weight.into_iter().chain(mode) {
+        set(&desk, Override { service: service.clone(), group: group.clone(), setting })?;
+    }
+    Ok(Changes::of(&desk))
+}
+
+async fn reload(_: Authorized, State(desk): State<Arc<Desk>>) -> Result<Json<Changes>, Refused> {
+    // The file is read, and names in it may be asked of a name server: not on this task's time.
+    let site = desk.site.clone();
+    let reloaded = tokio::task::spawn_blocking(move || site.reload()).await;
+    let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
+    reloaded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    tracing::info!("reloaded by the administration");
+    Ok(Changes::of(&desk))
+}
+
+fn set(desk: &Desk, change: Override) -> Result<(), Refused> {
+    let told = change.to_string().replace('\n', " ");
+    desk.site.change(change).map_err(|error| of_override(&error))?;
+    tracing::info!(change = %told, "changed by the administration");
+    Ok(())
+}
+
+fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
+    let Json(body) =
+        body.map_err(|error| refused(StatusCode::UNPROCESSABLE_ENTITY, error.body_text()))?;
+    Ok(body)
+}
+
+fn of_override(error: &OverrideError) -> Refused {
+    let status = match error {
+        OverrideError::Service(_) | OverrideError::Group(..) | OverrideError::Server(..) => {
+            StatusCode::NOT_FOUND
+        }
+        OverrideError::Scaler | OverrideError::Weight => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    refused(status, error.to_string())
+}
+
+fn refused(status: StatusCode, error: impl Into<String>) -> Refused {
+    (status, Json(Failure { error: error.into() }))
+}

@@ -1,0 +1,59 @@
+//! What the handlers share: the site, its last minutes, and the token.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use loadline_core::state::State;
+
+use super::{
+    history::{History, Sample},
+    site::Site,
+    token::Token,
+};
+
+pub(crate) struct Desk {
+    pub(crate) site: Arc<Site>,
+    pub(crate) token: Token,
+    seen: Mutex<Seen>,
+}
+
+/// The last looks.
+#[derive(Default)]
+struct Seen {
+    /// The look before the last: rates are measured from there, over one to two seconds.
+    before: State,
+    last: State,
+    history: History,
+}
+
+impl Desk {
+    pub(crate) fn new(site: Arc<Site>, token: Token) -> Self {
+        let state = site.state();
+        let seen = Seen { before: state.clone(), last: state, history: History::default() };
+        Self { site, token, seen: Mutex::new(seen) }
+    }
+
+    /// Takes the state of this second into the memory.
+    pub(crate) fn look(&self) {
+        let mut state = self.site.state();
+        let mut seen = self.seen();
+        state.measure_since(&seen.last);
+        seen.history.take(&state);
+        seen.before = std::mem::replace(&mut seen.last, state);
+    }
+
+    /// The state now, with rates over the last one to two seconds.
+    pub(crate) fn state(&self) -> State {
+        let mut state = self.site.state();
+        state.measure_since(&self.seen().before);
+        state
+    }
+
+    /// The last minutes of a service, the oldest second first.
+    pub(crate) fn samples(&self, service: &str) -> Vec<Sample> {
+        self.seen().history.of(service)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,445 @@
+//! Metrics for Prometheus, in the OpenMetrics text format.
+//!
+//! Names follow the conventions: base units, `_total` for what only grows. Labels are names of the
+//! configuration and endings, so their number is bounded by the file; nothing a client sends
+//! becomes one. The table below is the reference as well ([`reference`]).
+
+use std::fmt;
+
+use loadline_core::state::{Condition, Group, Limits, Server, Service, State};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
+    metrics::MetricType,
+    registry::Registry,
+};
+
+/// The state in the OpenMetrics text format.
+pub(crate) fn exposition(state: State) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition(state)));
+    let mut text = String::new();
+    // Writing into memory cannot fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+/// The list of all metrics, as a table in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for family in FAMILIES {
+        let (kind, suffix) = match family.read {
+            Read::Counter(_) => ("counter", "_total"),
+            Read::Gauge(_) => ("gauge", ""),
+            Read::Times => ("histogram", ""),
+        };
+        let labels: Vec<String> = family.labels.iter().map(|it| format!("`{it}`")).collect();
+        let Family { name, help, .. } = family;
+        let labels = labels.join(", ");
+        table.push_str(&format!("| `loadline_{name}{suffix}` | {kind} | {labels} | {help} |\n"));
+    }
+    table
+}
+
+/// How the content is called.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// One metric with all its label values.
+struct Family {
+    /// Without the prefix, and without `_total`.
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    read: Read,
+}
+
+/// Where the samples come from.
+enum Read {
+    Counter(fn(&State, &mut Samples<u64>)),
+    Gauge(fn(&State, &mut Samples<f64>)),
+    /// The duration of requests by service.
+    Times,
+}
+
+/// Label values and a value each.
+struct Samples<T>(Vec<(Vec<String>, T)>);
+
+impl<T> Samples<T> {
+    fn add(&mut self, labels: &[&str], value: T) {
+        self.0.push((labels.iter().map(|&label| label.to_owned()).collect(), value));
+    }
+}
+
+#[derive(Debug)]
+struct Exposition(State);
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        FAMILIES.iter().try_for_each(|family| family.encode(&self.0, &mut encoder))
+    }
+}
+
+impl Family {
+    fn encode(&self, state: &State, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let name = format!("loadline_{}", self.name);
+        let kind = match self.read {
+            Read::Counter(_) => MetricType::Counter,
+            Read::Gauge(_) => MetricType::Gauge,
+            Read::Times => MetricType::Histogram,
+        };
+        let mut encoder = encoder.encode_descriptor(&name, self.help, None, kind)?;
+        match self.read {
+            Read::Counter(read) => self.each(state, read, &mut encoder, |encoder, value| {
+                encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }),
+            Read::Gauge(read) => {
+                self.each(state, read, &mut encoder, |encoder, value| encoder.encode_gauge(&value))
+            }
+            Read::Times => state.services.iter().try_for_each(|it| times(it, &mut encoder)),
+        }
+    }
+
+    fn each<T: Copy>(
+        &self,
+        state: &State,
+        read: fn(&State, &mut Samples<T>),
+        encoder: &mut MetricEncoder<'_>,
+        write: impl Fn(&mut MetricEncoder<'_>, T) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut samples = Samples(Vec::new());
+        read(state, &mut samples);
+        samples.0.iter().try_for_each(|(values, value)| {
+            if values.is_empty() {
+                return write(encoder, *value);
+            }
+            let names = self.labels.iter().copied();
+            let labels: Vec<(&str, &str)> = names.zip(values.iter().map(String::as_str)).collect();
+            write(&mut encoder.encode_family(&labels)?, *value)
+        })
+    }
+}
+
+fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+    let times = &service.counts.duration;
+    let bounds = times.bounds_s.iter().copied().chain([f64::INFINITY]);
+    let bins: Vec<(f64, u64)> = bounds.zip(times.counts.iter().copied()).collect();
+    if bins.is_empty() {
+        return Ok(());
+    }
+    let labels = [("service", service.name.as_str())];
+    let mut encoder = encoder.encode_family(&labels)?;
+    encoder.encode_histogram::<NoLabelSet>(times.sum_s, times.count(), &bins, None)
+}
+
+fn services<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Service) -> T) {
+    for service in &state.services {
+        samples.add(&[&service.name], value(service));
+    }
+}
+
+fn groups<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Group) -> Option<T>) {
+    for service in &state.services {
+        for group in &service.groups {
+            if let Some(value) = value(group) {
+                samples.add(&[&service.name, &group.name], value);
+            }
+        }
+    }
+}
+
+fn servers<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Server) -> T) {
+    for service in &state.services {
+        for group in &service.groups {
+            for server in &group.servers {
+                samples.add(&[&service.name, &group.name, &server.address], value(server));
+            }
+        }
+    }
+}
+
+fn conditions(state: &State, samples: &mut Samples<f64>) {
+    for service in &state.services {
+        for group in &service.groups {
+            for (server, condition) in
+                group.servers.iter().flat_map(|it| Condition::ALL.map(|condition| (it, condition)))
+            {
+                let labels = [&service.name, &group.name, &server.address, condition.name()];
+                samples.add(&labels, f64::from(u8::from(server.condition == condition)));
+            }
+        }
+    }
+}
+
+/// Samples of what is counted by service and by one word more.
+fn by_word(
+    state: &State,
+    samples: &mut Samples<u64>,
+    of: fn(&Service) -> &std::collections::BTreeMap<String, u64>,
+) {
+    for service in &state.services {
+        for (word, count) in of(service) {
+            samples.add(&[&service.name, word], *count);
+        }
+    }
+}
+
+fn places(limits: &Limits) -> Option<f64> {
+    limits.in_flight.map(f64::from)
+}
+
+const SERVICE: &[&str] = &["service"];
+const GROUP: &[&str] = &["service", "group"];
+const SERVER: &[&str] = &["service", "group", "server"];
+
+/// Every metric there is.
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "build_info",
+        help: "1, with the version that runs",
+        labels: &["version"],
+        read: Read::Gauge(|_, to| to.add(&[env!("CARGO_PKG_VERSION")], 1.0)),
+    },
+    Family {
+        name: "uptime_seconds",
+        help: "Time since the start of the process",
+        labels: &[],
+        read: Read::Gauge(|state, to| to.add(&[], state.uptime_s)),
+    },
+    Family {
+        name: "draining",
+        help: "1 while the edge takes no more connections",
+        labels: &[],
+        read: Read::Gauge(|state, to| to.add(&[], f64::from(u8::from(state.draining)))),
+    },
+    Family {
+        name: "plan_generation",
+        help: "Counts up with each plan: configuration, health, slow start",
+        labels: &[],
+        read: Read::Gauge(|state, to| to.add(&[], state.generation as f64)),
+    },
+    Family {
+        name: "log_lines_dropped",
+        help: "Access log lines given up because the writer did not keep up",
+        labels: &[],
+        read: Read::Counter(|state, to| to.add(&[], state.log_lines_dropped)),
+    },
+    Family {
+        name: "requests",
+        help: "Requests by how they ended",
+        labels: &["service", "ending"],
+        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.endings)),
+    },
+    Family {
+        name: "responses",
+        help: "Requests by the class of the status their client was told",
+        labels: &["service", "code"],
+        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.statuses)),
+    },
+    Family {
+        name: "request_duration_seconds",
+        help: "From the head of a request to the end of its answer",
+        labels: SERVICE,
+        read: Read::Times,
+    },
+    Family {
+        name: "retries",
+        help: "Further attempts after a failed one",
+        labels: SERVICE,
+        read: Read::Counter(|state, to| services(state, to, |it| it.counts.retries)),
+    },
+    Family {
+        name: "queued_requests",
+        help: "Requests that had to wait for capacity",
+        labels: SERVICE,
+        read: Read::Counter(|state, to| services(state, to, |it| it.counts.queued)),
+    },
+    Family {
+        name: "queue_length",
+        help: "Requests that wait for capacity",
+        labels: SERVICE,
+        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queued))),
+    },
+    Family {
+        name: "queue_limit",
+        help: "The most requests that may wait; 0 without a queue",
+        labels: SERVICE,
+        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queue_length))),
+    },
+    Family {
+        name: "service_ready",
+        help: "1 where a server of any group may take traffic",
+        labels: SERVICE,
+        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(u8::from(it.ready)))),
+    },
+    Family {
+        name: "overflow_requests",
+        help: "Requests given to this group because nearer ones were full or down",
+        labels: GROUP,
+        read: Read::Counter(|state, to| groups(state, to, |it| Some(it.overflowed))),
+    },
+    Family {
+        name: "capacity_requests_per_second",
+        help: "What the group may be given now; absent where not limited",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.rate_per_s)),
+    },
+    Family {
+        name: "capacity_in_flight",
+        help: "Requests in flight the group may have now; absent where not limited",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.limits))),
+    },
+    Family {
+        name: "capacity_utilization_ratio",
+        help: "Utilization the group may have now; absent where not limited",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.utilization)),
+    },
+    Family {
+        name: "headroom_requests_per_second",
+        help: "What the group may be given more; absent where not limited",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| it.headroom.rate_per_s)),
+    },
+    Family {
+        name: "headroom_in_flight",
+        help: "Requests in flight the group may have more; absent where not limited",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.headroom))),
+    },
+    Family {
+        name: "utilization_ratio",
+        help: "Mean utilization of the group as its servers report it",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| it.load.utilization)),
+    },
+    Family {
+        name: "scaler_ratio",
+        help: "The part of its capacity in use",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| Some(it.scaler))),
+    },
+    Family {
+        name: "distance_seconds",
+        help: "Round-trip time from this edge; absent while not measured",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| it.distance_ms.map(|ms| ms / 1e3))),
+    },
+    Family {
+        name: "in_flight",
+        help: "Requests in flight",
+        labels: SERVER,
+        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.load.in_flight))),
+    },
+    Family {
+        name: "server_requests",
+        help: "Requests given to the server",
+        labels: SERVER,
+        read: Read::Counter(|state, to| servers(state, to, |it| it.requests)),
+    },
+    Family {
+        name: "server_failures",
+        help: "Requests that the server failed",
+        labels: SERVER,
+        read: Read::Counter(|state, to| servers(state, to, |it| it.failures)),
+    },
+    Family {
+        name: "server_ejections",
+        help: "How often errors of real requests took the server out",
+        labels: SERVER,
+        read: Read::Counter(|state, to| servers(state, to, |it| u64::from(it.ejections))),
+    },
+    Family {
+        name: "server_connections",
+        help: "Open connections to the server",
+        labels: SERVER,
+        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.connections))),
+    },
+    Family {
+        name: "server_latency_seconds",
+        help: "Mean time from the pick of the server to the head of its answer",
+        labels: SERVER,
+        read: Read::Gauge(|state, to| servers(state, to, |it| it.latency_ms / 1e3)),
+    },
+    Family {
+        name: "server_weight",
+        help: "Share of the traffic of its group, changes at run time included",
+        labels: SERVER,
+        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.weight))),
+    },
+    Family {
+        name: "server_condition",
+        help: "1 for the condition the server is in, 0 for the others",
+        labels: &["service", "group", "server", "condition"],
+        read: Read::Gauge(conditions),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state(name: &str) -> State {
+        let named = || name.to_owned();
+        let group = Group {
+            name: named(),
+            servers: vec![Server { address: named(), ..Server::default() }],
+            ..Group::default()
+        };
+        let mut service = Service { name: named(), groups: vec![group], ..Service::default() };
+        service.counts.endings.insert(named(), 7);
+        State { services: vec![service], ..State::default() }
+    }
+
+    /// The values of the labels of a sample, unescaped, and its value; none where it is no sample.
+    fn parsed(line: &str) -> Option<(Vec<String>, f64)> {
+        let Some((_, rest)) = line.split_once('{') else {
+            return Some((Vec::new(), line.split_once(' ')?.1.parse().ok()?));
+        };
+        let (mut values, mut rest) = (Vec::new(), rest);
+        while !rest.starts_with('}') {
+            let (mut value, quoted) = (String::new(), rest.split_once("=\"")?.1);
+            let mut characters = quoted.chars();
+            loop {
+                match characters.next()? {
+                    '"' => break,
+                    '\\' => value.push(match characters.next()? {
+                        'n' => '\n',
+                        other => other,
+                    }),
+                    other => value.push(other),
+                }
+            }
+            values.push(value);
+            rest = characters.as_str().trim_start_matches(',');
+        }
+        Some((values, rest.strip_prefix("} ")?.parse().ok()?))
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_well_formed_whatever_the_names(name in any::<String>()) {
+            let text = exposition(state(&name));
+            prop_assert!(text.ends_with("# EOF\n"));
+            let lines = text.split('\n').filter(|line| !line.is_empty());
+            let samples = lines.filter(|line| !line.starts_with('#'));
+            let mut named = 0;
+            for line in samples {
+                let (values, _) = parsed(line).ok_or_else(|| TestCaseError::fail(line.to_owned()))?;
+                named += usize::from(values.contains(&name));
+            }
+            prop_assert!(named >= FAMILIES.len() / 2, "{}", named);
+        }
+    }
+
+    #[test]
+    fn each_metric_has_a_name_of_its_own_and_a_base_unit() {
+        for family in FAMILIES {
+            let same = FAMILIES.iter().filter(|other| other.name == family.name);
+            assert_eq!(same.count(), 1, "{}", family.name);
+            assert!(!family.name.contains("_ms") && !family.name.ends_with("_total"));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The description of the API (OpenAPI 3.1), made of the types that it reads and writes.
+//!
+//! `docs/openapi.json` is this, and a running administration serves it.
+
+use loadline_core::state;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::api::{Changes, Failure, GroupChange, Samples, ServerChange};
+
+/// The description of the API.
+#[must_use]
+pub fn openapi() -> Value {
+    let mut page = Page::default();
+    page.read("/api/state", "Everything the edge does", answers::<state::State>);
+    page.read("/api/services/{service}", "What one service does", answers::<state::Service>);
+    let history = "/api/services/{service}/history";
+    page.read(history, "Its last five minutes, second by second", answers::<Samples>);
+    page.read("/api/changes", "The changes in force until the next reload", answers::<Changes>);
+    page.read("/api/changes.toml", "The same as lines to paste into the file", |_| text());
+    page.read("/metrics", "Metrics, in the OpenMetrics text format", |_| text());
+    page.read("/healthz", "Whether the process lives", |_| text());
+    page.read("/readyz", "Whether every service can take traffic; 503 where not", |_| text());
+    let group = "/api/services/{service}/groups/{group}";
+    page.change(group, "Set the scaler of a group", Some(schema::<GroupChange>));
+    let server = "/api/services/{service}/groups/{group}/servers/{server}";
+    page.change(server, "Set weight or mode of a server", Some(schema::<ServerChange>));
+    page.change("/api/reload", "Read the file again; forgets all changes", None);
+    page.finish()
+}
+
+type Describe = fn(&mut SchemaGenerator) -> Value;
+
+struct Page {
+    generator: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = "/components/schemas".into());
+        Self { generator: settings.into_generator(), paths: Map::new() }
+    }
+}
+
+impl Page {
+    fn read(&mut self, path: &str, summary: &str, answer: Describe) {
+        let mut responses = json!({ "200": answer(&mut self.generator) });
+        if path.contains('{') {
+            responses["404"] = answers::<Failure>(&mut self.generator);
+        }
+        if path == "/readyz" {
+            responses["503"] = text();
+        }
+        let operation = json!({
+            "summary": summary,
+            "parameters": parameters(path),
+            "responses": responses,
+        });
+        self.paths.insert(path.to_owned(), json!({ "get": operation }));
+    }
+
+    fn change(&mut self, path: &str, summary: &str, body: Option<Describe>) {
+        let generator = &mut self.generator;
+        let mut responses = json!({ "200": answers::<Changes>(generator) });
+        let failures =
+            if path.contains('{') { &["401", "404", "422"][..] } else { &["401", "422"] };
+        for status in failures {
+            responses[status] = answers::<Failure>(generator);
+        }
+        let mut operation = json!({
+            "summary": summary,
+            "parameters": parameters(path),
+            "responses": responses,
+            "security": [{ "token": [] }],
+        });
+        if let Some(body) = body {
+            let content = json!({ "application/json": { "schema": body(generator) } });
+            operation["requestBody"] = json!({ "required": true, "content": content });
+        }
+        self.paths.insert(path.to_owned(), json!({ "post": operation }));
+    }
+
+    fn finish(mut self) -> Value {
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "loadline administration",
+                "version": env!("CARGO_PKG_VERSION"),
+                "description": "What an edge does, and changes to it until its next reload.",
+            },
+            "paths": self.paths,
+            "components": {
+                "schemas": self.generator.take_definitions(true),
+                "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            },
+        })
+    }
+}
+
+fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<T>().to_value()
+}
+
+fn answers<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+    let name = T::schema_name();
+    let content = json!({ "application/json": { "schema": schema::<T>(generator) } });
+    json!({ "description": name, "content": content })
+}
+
+fn text() -> Value {
+    let schema = json!({ "type": "string" });
+    json!({ "description": "Text", "content": { "text/plain": { "schema": schema } } })
+}
+
+/// One for each part of the path in braces.
+fn parameters(path: &str) -> Value {
+    let names = path.split('{').skip(1).filter_map(|part| part.split_once('}'));
+    names.map(|(name, _)| parameter(name)).collect()
+}
+
+fn parameter(name: &str) -> Value {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+}

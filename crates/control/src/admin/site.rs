@@ -1,0 +1,91 @@
+//! The proxy as the administration sees it, and what was changed over its file.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use loadline_core::{
+    fleet::Fleet,
+    overrides::{Override, OverrideError, Overrides},
+    state::State,
+};
+
+/// A running proxy.
+pub trait Engine: Send + Sync + 'static {
+    /// What it does now; rates may be absent.
+    fn state(&self) -> State;
+
+    /// Puts another file in force.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people; nothing has changed then.
+    fn reload(&self, fleet: Fleet) -> Result<(), String>;
+
+    /// Puts a fleet in force that differs from the last in weights, scalers and capacities alone.
+    fn amend(&self, fleet: Fleet);
+}
+
+/// A proxy with its file and with what was changed over it.
+pub struct Site {
+    engine: Box<dyn Engine>,
+    load: Box<dyn Fn() -> Result<Fleet, String> + Send + Sync>,
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    file: Fleet,
+    overrides: Overrides,
+}
+
+impl Site {
+    /// A proxy that runs with `file`. `load` reads the file again, or says what is wrong with it.
+    pub fn new(
+        engine: impl Engine,
+        file: Fleet,
+        load: impl Fn() -> Result<Fleet, String> + Send + Sync + 'static,
+    ) -> Self {
+        let kept = Mutex::new(Kept { file, overrides: Overrides::default() });
+        Self { engine: Box::new(engine), load: Box::new(load), kept }
+    }
+
+    /// Reads the file again, puts it in force and forgets what was changed over it.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing has changed then.
+    pub fn reload(&self) -> Result<(), String> {
+        let fleet = (self.load)()?;
+        let mut kept = self.kept();
+        self.engine.reload(fleet.clone())?;
+        *kept = Kept { file: fleet, overrides: Overrides::default() };
+        Ok(())
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.engine.state()
+    }
+
+    /// Changes something until the next reload.
+    pub(crate) fn change(&self, change: Override) -> Result<(), OverrideError> {
+        let mut kept = self.kept();
+        let Kept { file, overrides } = &mut *kept;
+        overrides.set(file, change)?;
+        self.engine.amend(overrides.applied_to(file));
+        Ok(())
+    }
+
+    /// The changes in force.
+    pub(crate) fn changes(&self) -> Vec<Override> {
+        self.kept().overrides.iter().cloned().collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").finish_non_exhaustive()
+    }
+}

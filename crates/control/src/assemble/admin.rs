@@ -1,0 +1,34 @@
+//! The administration: where it listens, and whether everybody can.
+
+use crate::{
+    admin::{Bind, Settings},
+    error::Problems,
+    file,
+    place::Key,
+    value::address::AdminPlace,
+};
+
+/// What the file says of it; none where it says nothing.
+pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option<Settings> {
+    let given = given.at()?;
+    let Some(place) = given.value.bind.at() else {
+        let message = "an administration without `bind`".to_owned();
+        let help = "say where: bind = \"127.0.0.1:9090\"".to_owned();
+        problems.absent(&given.span, &given.span, message, help);
+        return None;
+    };
+    let bind = match &place.value.0 {
+        AdminPlace::Address(address) => {
+            if !address.ip().is_loopback() {
+                let message = format!("the administration can be reached at {}", address.ip());
+                let help = "it speaks in clear and shows everything: bind = \"127.0.0.1:9090\", or \
+                            see that only those who may can reach it";
+                problems.warning(&place.span, message, "not the loopback", help.to_owned());
+            }
+            Bind::Address(*address)
+        }
+        AdminPlace::Socket(path) => Bind::Socket(path.into()),
+    };
+    let token_file = given.value.token_file.get().map(|path| path.0.0.clone().into());
+    Some(Settings { bind, token_file })
+}

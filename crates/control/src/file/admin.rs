@@ -1,0 +1,22 @@
+//! The administration in the file: where it listens, who may change things.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::Key,
+    value::{address::AdminPlace, label::FilePath, text::Text},
+};
+
+/// Metrics, API and dashboard. There are none where absent.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["bind"]))]
+pub(crate) struct Admin {
+    /// Where it listens, in clear: an address, better of the loopback, or the path of a Unix
+    /// socket, which its owner alone may use. Taken from the file at the start only.
+    pub(crate) bind: Key<Text<AdminPlace>>,
+    /// The file whose first line is the token that changes need. One is made and printed at each
+    /// start where absent.
+    pub(crate) token_file: Key<Text<FilePath>>,
+}
