@@ -1,10 +1,10 @@
 //! One line for each request, when switched on.
 //!
 //! ```text
-//! 2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" 200 1324 web/near/10.0.0.11:80 complete 0
-//!     0.0 0.2 38.1 38.3      (one line)
+//! 2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" HTTP/2.0 200 1324
+//!     web/near/10.0.0.11:80 complete 0 0.0 0.2 38.1 38.3      (one line)
 //! ```
-//! The time of the request's head; the client; method and target; the status the client was told
+//! The time of the request's head; the client; method, target and version; the status the client was told
 //! (`-` for none) and the bytes sent to it, heads included; service, group and server (`-` where
 //! none was chosen); the [`Ending`]; further attempts; then milliseconds from the head of the
 //! request to the first pick of a server (time in the queue), to the request being sent, to the
@@ -108,6 +108,8 @@ pub(crate) struct Line<'a> {
     pub(crate) client: SocketAddr,
     pub(crate) method: &'a str,
     pub(crate) target: &'a str,
+    /// The protocol of the client, `-` where it is not known or none.
+    pub(crate) version: &'a str,
     /// 0 where the client was told nothing.
     pub(crate) status: u16,
     pub(crate) bytes: u64,
@@ -165,6 +167,7 @@ impl LogBuffer {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} \"{}\" ", self.client, self.method, self.target)?;
+        write!(f, "{} ", self.version)?;
         match self.status {
             0 => f.write_char('-')?,
             status => write!(f, "{status}")?,
@@ -241,6 +244,7 @@ mod tests {
             client: SocketAddr::from(([10, 0, 0, 9], 4000)),
             method: "GET",
             target: "/a",
+            version: "HTTP/1.1",
             status: 200,
             bytes: 1324,
             service: "web",
@@ -255,8 +259,8 @@ mod tests {
                 ended: at(49),
             },
         };
-        let expected =
-            "10.0.0.9:4000 GET \"/a\" 200 1324 web/near/10.0.0.1:80 complete 1 0.0 - 38.0 39.0";
+        let expected = "10.0.0.9:4000 GET \"/a\" HTTP/1.1 200 1324 web/near/10.0.0.1:80 complete 1 \
+             0.0 - 38.0 39.0";
         assert_eq!(line.to_string(), expected);
     }
 

@@ -354,6 +354,7 @@ impl<'a> Exchange<'a> {
             client: self.address,
             method: asked.map_or("-", |asked| &asked.method),
             target: asked.map_or("-", |asked| &asked.target),
+            version: self.client.socket.http_version(self.request.version),
             status: self.record.status,
             bytes: self.record.bytes,
             service: &settings.name,

@@ -247,6 +247,7 @@ impl Session {
             client: *address,
             method: "-",
             target: "-",
+            version: "-",
             status: refused.status,
             bytes: bytes as u64,
             service: &view.plan.fleet.services[entrance.service].name,

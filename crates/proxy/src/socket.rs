@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use loadline_http1::Version;
 use rustix::{
     net::{SendFlags, send},
     pipe::{SpliceFlags, splice},
@@ -79,6 +80,15 @@ impl Socket {
         match self {
             Self::Secure(_, tls) => tls.protocol(),
             Self::Plain(_) | Self::Stream(_) => None,
+        }
+    }
+
+    /// The version of HTTP in which a message came that reads as one of `version`.
+    pub(crate) const fn http_version(&self, version: Version) -> &'static str {
+        match (self, version) {
+            (Self::Stream(_), _) => "HTTP/2.0",
+            (_, Version::Http11) => "HTTP/1.1",
+            (_, Version::Http10) => "HTTP/1.0",
         }
     }
 

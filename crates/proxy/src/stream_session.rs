@@ -379,6 +379,7 @@ impl Record {
             client: self.client,
             method: self.protocol,
             target: self.name.as_deref().unwrap_or("-"),
+            version: "-",
             status: 0,
             bytes: self.bytes,
             service: &settings.name,

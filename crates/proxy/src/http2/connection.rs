@@ -1,8 +1,9 @@
 //! One client connection: its streams come in here, and go on as sessions of their own.
 //!
-//! States: *greeting* (until the client's preface; bounded by `head`), *serving*, *leaving* (no new
-//! streams are taken, those that are open end). A connection leaves when it has had no stream for
-//! `keep_alive`, and when the worker drains or the listener goes.
+//! States: *greeting* (until the client's preface; bounded by `head`), *serving*, *leaving* (GOAWAY
+//! is sent; for a second new streams are still taken, for the client may not know yet; those that
+//! are open end). A connection leaves when it has had no stream for `keep_alive`, and when the
+//! worker drains or the listener goes.
 //!
 //! What a client can do to a server with HTTP/2, and what bounds it:
 //!
@@ -55,7 +56,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let Some(h2) = agreed.await else { return };
     timer.arm(keep_alive);
     let streams = Streams::new(&worker.timers);
-    let mut connection = Connection { h2, origin, timer, keep_alive, streams, is_leaving: false };
+    let mut connection =
+        Connection { h2, origin, timer, keep_alive, streams, stage: Stage::Serving };
     poll_fn(|cx| connection.poll(cx)).await;
 }
 
@@ -66,14 +68,23 @@ struct Connection {
     timer: Timer,
     keep_alive: Duration,
     streams: Rc<Streams>,
-    is_leaving: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// GOAWAY has been sent; streams that crossed it on their way are answered.
+    Leaving,
+    /// There has been time to see it; new streams are refused.
+    Left,
 }
 
 impl Connection {
     /// Takes streams in; ready when the connection is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_wanted = self.origin.worker.max_connections(&self.origin.door).is_some();
-        if !is_wanted && !self.is_leaving {
+        if !is_wanted && self.stage == Stage::Serving {
             self.leave();
         }
         if self.streams.is_abused() {
@@ -81,8 +92,11 @@ impl Connection {
         }
         loop {
             while let Poll::Ready(next) = self.h2.poll_accept(cx) {
-                let Some(Ok((request, respond))) = next else { return Poll::Ready(()) };
-                self.open(request, respond);
+                let Some(Ok((request, mut respond))) = next else { return Poll::Ready(()) };
+                match self.stage {
+                    Stage::Left => respond.send_reset(Reason::REFUSED_STREAM),
+                    Stage::Serving | Stage::Leaving => self.open(request, respond),
+                }
             }
             if !self.timer.has_expired() {
                 return Poll::Pending;
@@ -106,8 +120,12 @@ impl Connection {
         let now = self.origin.worker.timers.coarse_now();
         let until = self.streams.idle_since().map(|since| since + self.keep_alive);
         match until {
-            None => self.timer.arm(self.keep_alive),
-            Some(_) if self.is_leaving => return true,
+            None if self.stage == Stage::Serving => self.timer.arm(self.keep_alive),
+            None => {
+                self.stage = Stage::Left;
+                self.timer.arm(LEAVE);
+            }
+            Some(_) if self.stage != Stage::Serving => return true,
             Some(until) if now < until => self.timer.arm(until.since(now)),
             Some(_) => self.leave(),
         }
@@ -116,9 +134,8 @@ impl Connection {
 
     /// Sends GOAWAY and lets the streams end.
     fn leave(&mut self) {
-        self.is_leaving = true;
+        self.stage = Stage::Leaving;
         self.h2.graceful_shutdown();
-        self.keep_alive = LEAVE;
         self.timer.arm(LEAVE);
     }
 }
@@ -150,5 +167,5 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What is taken of an answer before the client's window has room for it, for each stream.
 const SEND_BYTES: usize = 64 << 10;
 
-/// How long a client without streams may take to notice that the connection is over.
+/// How long a client may take to notice that the connection is over.
 const LEAVE: Duration = Duration::from_secs(1);

@@ -97,7 +97,8 @@ async fn each_stream_has_its_line_in_the_access_log() {
     drop(client);
     proxy.runtime.stop(Duration::from_secs(10));
     let log = fs::read_to_string(path).unwrap();
-    let complete =
-        |line: &&str| line.contains(" GET \"/page?q\" 200 ") && line.contains(" complete ");
+    let complete = |line: &&str| {
+        line.contains(" GET \"/page?q\" HTTP/2.0 200 ") && line.contains(" complete ")
+    };
     assert_eq!(log.lines().filter(complete).count(), 3, "{log}");
 }

@@ -187,3 +187,20 @@ async fn a_websocket_goes_over_one_stream() {
     assert!(end.as_ref().is_none_or(|end| end.as_ref().is_ok_and(Bytes::is_empty)), "{end:?}");
     proxy.expect(Ending::Tunnel, 1);
 }
+
+#[tokio::test]
+async fn an_answer_that_does_not_wait_for_the_body_ends_the_stream_for_both() {
+    let proxy = Proxy::to(server(|mut stream| {
+        head(&mut stream);
+        let answer = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno";
+        stream.write_all(answer).unwrap();
+    }));
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    let (answer, mut body) = requests.send_request(post(), false).unwrap();
+    body.send_data(Bytes::from_static(b"some"), false).unwrap();
+    let answer = Answer::read(answer.await.unwrap()).await.unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (413, "no"));
+    let reset = poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
+    assert_eq!(reset, Reason::NO_ERROR);
+    proxy.expect(Ending::Complete, 1);
+}

@@ -79,3 +79,15 @@ async fn a_client_that_does_not_read_stops_its_server_and_no_other_stream() {
     let tallies = proxy.runtime.tallies();
     assert_eq!((tallies.count(Ending::ClientTimeout), tallies.count(Ending::Complete)), (1, 1));
 }
+
+#[tokio::test]
+async fn a_client_that_stops_sending_its_body_is_told_that_it_took_too_long() {
+    let mut fleet = fleet(server(|mut stream| while head(&mut stream).is_some() {}));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    let (answer, mut up) = requests.send_request(post(), false).unwrap();
+    up.send_data(Bytes::from_static(b"some"), false).unwrap();
+    assert_eq!(answer.await.unwrap().status().as_u16(), 408);
+    proxy.expect(Ending::ClientTimeout, 1);
+}

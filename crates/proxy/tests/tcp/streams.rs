@@ -201,7 +201,7 @@ fn the_access_log_has_a_line_for_each_connection() {
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap().unwrap(), "hello");
     proxy.runtime.stop(Duration::from_secs(1));
     let log = fs::read_to_string(&path).unwrap();
-    let expected = format!(" TCP \"-\" - 0 db/near/{server} complete 0 ");
+    let expected = format!(" TCP \"-\" - - 0 db/near/{server} complete 0 ");
     assert!(log.contains(" 127.0.0.1:") && log.contains(&expected), "{log}");
     assert_eq!(log.lines().count(), 1);
 }
