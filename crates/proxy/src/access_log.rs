@@ -4,9 +4,9 @@
 //! 2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" HTTP/2.0 200 1324
 //!     web/near/10.0.0.11:80 complete 0 0.0 0.2 38.1 38.3      (one line)
 //! ```
-//! The time of the request's head; the client; method, target and version; the status the client was told
-//! (`-` for none) and the bytes sent to it, heads included; service, group and server (`-` where
-//! none was chosen); the [`Ending`]; further attempts; then milliseconds from the head of the
+//! The time of the request's head; the client; method, target and version; the status the client
+//! was told (`-` for none) and the bytes sent to it, heads included; service, group and server (`-`
+//! where none was chosen); the [`Ending`]; further attempts; then milliseconds from the head of the
 //! request to the first pick of a server (time in the queue), to the request being sent, to the
 //! head of the answer, and to the end (`-` for what did not happen).
 //!
