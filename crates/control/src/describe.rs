@@ -1,5 +1,7 @@
 //! A fleet in words: what will happen to a request, for whoever wrote the file.
 
+mod routes;
+
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull},
     time::Duration,
@@ -14,6 +16,7 @@ pub fn describe(fleet: &Fleet) -> String {
     for listener in &fleet.listeners {
         let service = fleet.services.get(listener.service).map_or("?", |it| it.name.as_str());
         lines.push(format!("{} takes traffic for {service}", listener.bind));
+        lines.extend(routes::describe(listener, fleet));
     }
     for service in &fleet.services {
         lines.push(String::new());

@@ -5,8 +5,9 @@
 //! keys mean together; `assemble` does. Every key may be absent here, so that one error does not
 //! hide the next.
 
-mod stream;
 mod admin;
+mod routes;
+mod stream;
 mod tls;
 
 use loadline_core::fleet::{
@@ -28,8 +29,9 @@ use crate::{
     },
 };
 
-pub(crate) use stream::NamedService;
 pub(crate) use admin::Admin;
+pub(crate) use routes::{HeaderEdits, Limit, PathChange, Redirect, Route, Scheme};
+pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
@@ -87,8 +89,10 @@ pub(crate) struct Listener {
     /// What is spoken there.
     #[schemars(extend("default" = "http"))]
     pub(crate) protocol: Key<Text<Word<Protocol>>>,
-    /// The name of the service that gets the traffic.
+    /// The name of the service that gets the traffic, or what of it no route is for.
     pub(crate) service: Key<Text<Name>>,
+    /// Routes, of which the first that matches decides about a request.
+    pub(crate) routes: Key<Vec<At<Route>>>,
     /// Services by the server name that clients ask for, for the protocol `tls-passthrough`;
     /// `service` gets whatever none of them names.
     pub(crate) names: Key<Vec<At<NamedService>>>,

@@ -4,14 +4,37 @@ use std::net::SocketAddr;
 
 use loadline_core::fleet::{ClientTimeouts, HeadLimits, Listener, Service};
 
-use super::{set, stream, tls};
+use super::{routes, set, stream, tls};
 use crate::{
     error::Problems,
     file::{self, File},
-    place::{At, Named},
+    place::{At, Named, Span},
     suggest,
     value::{label::Name, text::Text},
 };
+
+/// The services that listeners and routes may name.
+pub(super) struct Services<'a> {
+    file: &'a At<File>,
+    list: &'a [Service],
+}
+
+impl Services<'_> {
+    /// The index of the service with the name at `span`; an error where there is none.
+    pub(super) fn find(&self, name: &str, span: &Span, problems: &mut Problems) -> usize {
+        if let Some(index) = self.list.iter().position(|service| service.name == name) {
+            return index;
+        }
+        let table_is_damaged =
+            self.file.value.service.at().is_some_and(|table| problems.is_damaged(&table.span));
+        if !self.list.is_empty() && !table_is_damaged && !problems.is_damaged(&self.file.span) {
+            let names: Vec<&str> = self.list.iter().map(|service| service.name.as_str()).collect();
+            let message = format!("there is no service `{name}`");
+            problems.error(span, message, "this service", suggest::known(name, &names));
+        }
+        0
+    }
+}
 
 /// The listeners of the file. Warns about services that none of them names.
 pub(super) fn listeners(
@@ -27,9 +50,10 @@ pub(super) fn listeners(
         let message = "no listener: nothing can come in".to_owned();
         problems.absent(&file.span, &place, message, help);
     }
+    let known = Services { file, list: services };
     let mut listeners: Vec<Listener> = Vec::new();
     for entry in given.into_iter().flat_map(|list| &list.value) {
-        let listener = listener(entry, file, services, problems);
+        let listener = listener(entry, &known, problems);
         check_bind(entry, &listener, &listeners, problems);
         listeners.push(listener);
     }
@@ -39,8 +63,7 @@ pub(super) fn listeners(
 
 fn listener(
     entry: &At<file::Listener>,
-    file: &At<File>,
-    services: &[Service],
+    services: &Services<'_>,
     problems: &mut Problems,
 ) -> Listener {
     let given = &entry.value;
@@ -52,11 +75,14 @@ fn listener(
     let mut listener = Listener {
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
-        ..Listener::new(bind, service_index(entry, file, services, problems))
+        ..Listener::new(bind, service_index(entry, services, problems))
     };
     set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
     listener.tls = tls::listener(entry, listener.protocol, problems);
-    let find = |name: &_, problems: &mut _| known_service(name, file, services, problems);
+    listener.routes = routes::routes(entry, listener.protocol, services, problems);
+    let find = |name: &At<Text<Name>>, problems: &mut Problems| {
+        services.find(&name.value.0.0, &name.span, problems)
+    };
     listener.names = stream::names(entry, listener.protocol, find, problems);
     stream::warn_of_http(entry, listener.protocol, problems);
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
@@ -67,8 +93,7 @@ fn listener(
 
 fn service_index(
     entry: &At<file::Listener>,
-    file: &At<File>,
-    services: &[Service],
+    services: &Services<'_>,
     problems: &mut Problems,
 ) -> usize {
     let Some(wanted) = entry.value.service.at() else {
@@ -77,28 +102,7 @@ fn service_index(
         problems.absent(&entry.span, &entry.span, message, help);
         return 0;
     };
-    known_service(wanted, file, services, problems)
-}
-
-/// The index of the service that is named; 0 where there is none of that name.
-fn known_service(
-    wanted: &At<Text<Name>>,
-    file: &At<File>,
-    services: &[Service],
-    problems: &mut Problems,
-) -> usize {
-    let name = &wanted.value.0.0;
-    if let Some(index) = services.iter().position(|service| service.name == *name) {
-        return index;
-    }
-    let table_is_damaged =
-        file.value.service.at().is_some_and(|table| problems.is_damaged(&table.span));
-    if !services.is_empty() && !table_is_damaged && !problems.is_damaged(&file.span) {
-        let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
-        let message = format!("there is no service `{name}`");
-        problems.error(&wanted.span, message, "this service", suggest::known(name, &names));
-    }
-    0
+    services.find(&wanted.value.0.0, &wanted.span, problems)
 }
 
 fn timeouts(given: Option<&file::ClientTimeouts>) -> ClientTimeouts {
@@ -143,9 +147,11 @@ fn warn_unused(
     problems: &mut Problems,
 ) {
     let used = |index: usize| {
-        let names =
-            |it: &Listener| it.service == index || it.names.services().any(|at| at == index);
-        listeners.iter().any(names)
+        let by = |it: &Listener| {
+            let named = || it.routes.services().chain(it.names.services());
+            it.service == index || named().any(|it| it == index)
+        };
+        listeners.iter().any(by)
     };
     let names = file.value.service.get().into_iter().flat_map(Named::iter);
     for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used(*index)) {

@@ -9,6 +9,7 @@ mod group;
 mod health;
 mod listener;
 mod region;
+mod routes;
 mod service;
 mod stream;
 mod tls;

@@ -7,6 +7,7 @@ pub(crate) mod address;
 pub(crate) mod either;
 pub(crate) mod label;
 pub(crate) mod number;
+pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod text;
 pub(crate) mod word;

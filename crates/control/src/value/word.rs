@@ -6,7 +6,7 @@ use loadline_core::fleet::{
 use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
-use crate::suggest::known;
+use crate::{file::Scheme, suggest::known};
 
 /// A value that is written as one of a few words.
 pub(crate) trait Words: Sized {
@@ -138,6 +138,14 @@ impl Words for Protocol {
                 "TLS that the servers end; only the server name is read, for `names`.",
             ),
         ]
+    }
+}
+
+impl Words for Scheme {
+    const WHAT: &'static str = "a scheme";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("http", Self::Http, "In clear."), ("https", Self::Https, "Over TLS.")]
     }
 }
 

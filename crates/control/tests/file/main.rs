@@ -5,6 +5,7 @@ mod malformed;
 mod mutations;
 mod reference;
 mod rendering;
+mod routes;
 mod schema;
 mod streams;
 

@@ -1,0 +1,300 @@
+//! Routes: patterns and actions of the file as rules, and what they mean together.
+
+use loadline_core::{
+    fleet::Protocol,
+    rules::{
+        self, Action, Answer, Conditions, Field, HeaderEdits, LimitKey, PathChange, RateLimit,
+        Redirect, Routes, Rule, Share, Split,
+    },
+    units::Rate,
+};
+
+use super::listener::Services;
+use crate::{
+    error::Problems,
+    file::{self, Scheme},
+    place::{At, Key, Named, Span},
+    value::{
+        label::{HeaderName, UrlPath},
+        number::Whole,
+        pattern::{HeaderValue, OneOrMore, ValuePattern},
+        text::{Text, Textual as _},
+    },
+};
+
+/// The routes of a listener. Warns about those that are never taken.
+pub(super) fn routes(
+    entry: &At<file::Listener>,
+    protocol: Protocol,
+    services: &Services<'_>,
+    problems: &mut Problems,
+) -> Routes {
+    let Some(given) = entry.value.routes.at() else { return Routes::default() };
+    if !protocol.is_http() {
+        let help = "leave `routes` out, or say protocol = \"http\"".to_owned();
+        let message = "`routes` on a listener that does not read HTTP".to_owned();
+        problems.error(&given.span, message, "never used", help);
+    }
+    let rules: Vec<Rule> =
+        given.value.iter().map(|route| rule(route, services, problems)).collect();
+    for shadowed in rules::lint(&rules) {
+        let by = shadowed.by + 1;
+        let message = format!("this route is never taken: route {by} matches all that it matches");
+        let help = format!("write it before route {by}, or let that one match less");
+        problems.warning(&given.value[shadowed.rule].span, message, "never taken", help);
+    }
+    Routes::new(rules)
+}
+
+fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problems) -> Rule {
+    let route = &entry.value;
+    let action = action(entry, services, problems);
+    if !matches!(action, Action::Service(_)) {
+        refuse_unused(route, problems);
+    }
+    Rule {
+        priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
+        when: conditions(route, problems),
+        limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
+        action,
+        path: route.rewrite.at().and_then(|change| path_change(change, problems)),
+        request: edits(&route.request_headers, true, problems),
+        answer: edits(&route.answer_headers, false, problems),
+    }
+}
+
+/// What is changed on the way to a server and back makes no sense where no server is asked.
+fn refuse_unused(route: &file::Route, problems: &mut Problems) {
+    let places = [
+        route.rewrite.at().map(|it| &it.span),
+        route.request_headers.at().map(|it| &it.span),
+        route.answer_headers.at().map(|it| &it.span),
+    ];
+    for span in places.into_iter().flatten() {
+        let message = "this is for a route with `service` or `split`".to_owned();
+        let help = "leave it out: no server is asked".to_owned();
+        problems.error(span, message, "never used", help);
+    }
+}
+
+fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
+    let hosts = route.host.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
+    let paths = route.path.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
+    let methods = route.method.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
+    let sources = route.source.get().map(|all| all.0.iter().map(|it| it.0).collect());
+    for (name, _) in route.header.get().into_iter().flat_map(Named::iter) {
+        check_name(name, problems);
+    }
+    Conditions {
+        hosts: hosts.unwrap_or_default(),
+        paths: paths.unwrap_or_default(),
+        methods: methods.unwrap_or_default(),
+        headers: fields(&route.header),
+        query: fields(&route.query),
+        cookies: fields(&route.cookie),
+        sources: sources.unwrap_or_default(),
+    }
+}
+
+fn fields(given: &Key<Named<OneOrMore<ValuePattern>>>) -> Vec<Field> {
+    let named = given.get().into_iter().flat_map(Named::iter);
+    named
+        .map(|(name, patterns)| {
+            // A star among the values makes the others superfluous: any will do.
+            let values: Option<Vec<_>> =
+                patterns.value.0.iter().map(|pattern| pattern.0.clone()).collect();
+            Field { name: name.value.clone(), values: values.unwrap_or_default() }
+        })
+        .collect()
+}
+
+fn action(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problems) -> Action {
+    let route = &entry.value;
+    let given = [
+        route.service.given(),
+        route.split.given(),
+        route.redirect.given(),
+        route.answer.given(),
+        route.deny.given(),
+    ];
+    let count = given.iter().filter(|given| **given).count();
+    if count != 1 {
+        let message = match count {
+            0 => "a route without an action".to_owned(),
+            _ => format!("a route with {count} actions"),
+        };
+        let help = "say one of `service`, `split`, `redirect`, `answer` and `deny`".to_owned();
+        problems.absent(&entry.span, &entry.span, message, help);
+    }
+    let answer = |status, body: &str| Answer { status, headers: Vec::new(), body: body.to_owned() };
+    if let Some(name) = route.service.at() {
+        return Action::Service(Split::all(services.find(&name.value.0.0, &name.span, problems)));
+    }
+    if let Some(split) = route.split.at() {
+        return Action::Service(shares(split, services, problems));
+    }
+    if let Some(given) = route.redirect.at() {
+        return Action::Redirect(redirect(given, problems));
+    }
+    if let Some(given) = route.answer.get() {
+        let status = given.status.get().map_or(200, |status| status_of(status.0));
+        let body = given.body.get().map_or("", |body| body.0.0.as_str());
+        let headers = header_fields(&given.headers, problems);
+        return Action::Answer(Answer { headers, ..answer(status, body) });
+    }
+    Action::Answer(answer(route.deny.get().map_or(403, |status| status_of(status.0)), ""))
+}
+
+fn status_of(number: u32) -> u16 {
+    u16::try_from(number).unwrap_or(500)
+}
+
+fn shares(
+    given: &At<Named<Whole<0, 1000>>>,
+    services: &Services<'_>,
+    problems: &mut Problems,
+) -> Split {
+    let shares = given.value.iter().map(|(name, weight)| Share {
+        service: services.find(&name.value, &name.span, problems),
+        weight: weight.value.0,
+    });
+    Split::by_weight(shares.collect()).unwrap_or_else(|| {
+        let message = "a split in which nobody has a weight".to_owned();
+        let help = "give at least one service a weight above zero".to_owned();
+        problems.error(&given.span, message, "all zero", help);
+        Split::all(0)
+    })
+}
+
+fn redirect(given: &At<file::Redirect>, problems: &mut Problems) -> Redirect {
+    let file = &given.value;
+    let status = file.status.get().map_or(302, |status| status_of(status.0));
+    if let (304..=306, Some(at)) = (status, file.status.at()) {
+        let message = format!("{status} is no redirect");
+        let help = "write 301, 302, 303, 307 or 308".to_owned();
+        problems.error(&at.span, message, "this status", help);
+    }
+    if !(file.scheme.given() || file.host.given() || file.rewrite.given()) {
+        let message = "a redirect to where the request came".to_owned();
+        let help = "say another `scheme`, `host` or path (`rewrite`)".to_owned();
+        problems.absent(&given.span, &given.span, message, help);
+    }
+    let scheme = file.scheme.get().map(|scheme| match scheme.0.0 {
+        Scheme::Http => "http".to_owned(),
+        Scheme::Https => "https".to_owned(),
+    });
+    Redirect {
+        status,
+        scheme,
+        host: file.host.get().map(|host| host.0.0.clone()),
+        path: file.rewrite.at().and_then(|change| path_change(change, problems)),
+    }
+}
+
+fn rate_limit(given: &At<file::Limit>, problems: &mut Problems) -> RateLimit {
+    let file = &given.value;
+    if !file.rate.given() {
+        let help = "say how many: rate = \"10/s\"".to_owned();
+        problems.absent(&given.span, &given.span, "a limit without `rate`".to_owned(), help);
+    }
+    if let (Some(_), Some(cookie)) = (file.header.at(), file.cookie.at()) {
+        let message = "a limit by a header and by a cookie".to_owned();
+        let help = "leave one of them out".to_owned();
+        problems.error(&cookie.span, message, "never used", help);
+    }
+    let header = file.header.get().map(|name| LimitKey::Header(name.0.0.clone()));
+    let cookie = || file.cookie.get().map(|name| LimitKey::Cookie(name.0.0.clone()));
+    RateLimit {
+        rate: file.rate.get().map_or(Rate::per_sec(1), |rate| rate.0.0),
+        burst: file.burst.get().map_or(1, |burst| burst.0),
+        by: header.or_else(cookie).unwrap_or(LimitKey::Client),
+        keys: file.keys.get().map_or(LIMIT_KEYS, |keys| keys.0),
+    }
+}
+
+fn path_change(given: &At<file::PathChange>, problems: &mut Problems) -> Option<PathChange> {
+    let file = &given.value;
+    let text = |key: &Key<Text<UrlPath>>| key.get().map(|path| path.0.0.clone());
+    let (path, prefix, to) = (text(&file.path), text(&file.prefix), text(&file.to));
+    let regex = file.regex.get().map(|regex| regex.0.0.clone());
+    let trimmed = |path: String| path.trim_end_matches('/').to_owned();
+    match (path, prefix, regex, to) {
+        (Some(path), None, None, None) => Some(PathChange::Whole(path)),
+        (None, Some(from), None, Some(to)) => {
+            Some(PathChange::Prefix { from: trimmed(from), to: trimmed(to) })
+        }
+        (None, None, Some(pattern), Some(to)) => Some(PathChange::Regex { pattern, to }),
+        _ => {
+            let message = "this does not say what becomes of the path".to_owned();
+            let help = "write { path = \"/new\" }, { prefix = \"/old/\", to = \"/new/\" } or \
+                        { regex = \"^/old/(.*)\", to = \"/new/$1\" }";
+            problems.absent(&given.span, &given.span, message, help.to_owned());
+            None
+        }
+    }
+}
+
+fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problems) -> HeaderEdits {
+    let Some(given) = given.at() else { return HeaderEdits::default() };
+    let file = &given.value;
+    let remove: Vec<String> =
+        file.remove.get().into_iter().flat_map(|all| &all.0).map(|name| name.0.clone()).collect();
+    let place = file.remove.place_or(&given.span);
+    remove.iter().for_each(|name| refuse_framing(name, &place, false, problems));
+    let named = |key: &Key<Named<Text<HeaderValue>>>, may_host, problems: &mut Problems| {
+        for (name, _) in key.get().into_iter().flat_map(Named::iter) {
+            refuse_framing(&name.value, &name.span, may_host, problems);
+        }
+        header_fields(key, problems)
+    };
+    HeaderEdits {
+        set: named(&file.set, to_server, problems),
+        add: named(&file.add, false, problems),
+        remove,
+    }
+}
+
+fn header_fields(
+    given: &Key<Named<Text<HeaderValue>>>,
+    problems: &mut Problems,
+) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    for (name, value) in given.get().into_iter().flat_map(Named::iter) {
+        check_name(name, problems);
+        refuse_framing(&name.value, &name.span, true, problems);
+        fields.push((name.value.clone(), value.value.0.0.clone()));
+    }
+    fields
+}
+
+fn check_name(name: &At<String>, problems: &mut Problems) {
+    if let Err(complaint) = HeaderName::read(&name.value) {
+        problems.error(&name.span, complaint.message, "this name", complaint.help);
+    }
+}
+
+/// Fields by which both sides agree on where a message ends are not for routes to touch.
+fn refuse_framing(name: &str, span: &Span, may_host: bool, problems: &mut Problems) {
+    let is = |other: &&str| name.eq_ignore_ascii_case(other);
+    if FRAMING.iter().any(is) || name.eq_ignore_ascii_case("host") && !may_host {
+        let message = format!("`{name}` is not for routes to change");
+        let help = "messages would end where nobody expects it; leave it out".to_owned();
+        problems.error(span, message, "this header", help);
+    }
+}
+
+/// What is written by the proxy alone (RFC 9110, 7.6.1).
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Half a megabyte, for more clients than are over their rate at a time.
+const LIMIT_KEYS: u32 = 65_536;

@@ -1,0 +1,142 @@
+//! Routes in the file: conditions, and what is done with the requests that meet them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::{Key, Named},
+    value::{
+        label::{HeaderName, Host, Name, UrlPath},
+        number::Whole,
+        pattern::{
+            Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, OneOrMore,
+            PathPattern, ValuePattern,
+        },
+        quantity::PositiveRate,
+        text::Text,
+        word::Word,
+    },
+};
+
+/// A route: all of its conditions must hold, of a list in a condition one. Then one of `service`,
+/// `split`, `redirect`, `answer` and `deny` is done.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Route {
+    /// Routes with a higher one are asked earlier; equal ones in the order of the file.
+    #[schemars(extend("default" = 0))]
+    pub(crate) priority: Key<Whole<0, 1_000_000>>,
+    /// The host that is asked for, without its port.
+    pub(crate) host: Key<OneOrMore<HostPattern>>,
+    /// The path, decoded and without `.` and `..`. An expression has to match all of it.
+    pub(crate) path: Key<OneOrMore<PathPattern>>,
+    /// The method.
+    pub(crate) method: Key<OneOrMore<MethodName>>,
+    /// Headers by name, all of which have to be there.
+    pub(crate) header: Key<Named<OneOrMore<ValuePattern>>>,
+    /// Query parameters by name, all of which have to be there.
+    pub(crate) query: Key<Named<OneOrMore<ValuePattern>>>,
+    /// Cookies by name, all of which have to be there.
+    pub(crate) cookie: Key<Named<OneOrMore<ValuePattern>>>,
+    /// The address of the client.
+    pub(crate) source: Key<OneOrMore<NetworkRange>>,
+    /// The service that gets the request.
+    pub(crate) service: Key<Text<Name>>,
+    /// Services that share the requests, with their weights.
+    #[schemars(extend("examples" = [{ "web": 95, "canary": 5 }]))]
+    pub(crate) split: Key<Named<Whole<0, 1000>>>,
+    /// Sends the client elsewhere. What is not given stays as it was asked for.
+    pub(crate) redirect: Key<Redirect>,
+    /// Answers.
+    pub(crate) answer: Key<FixedAnswer>,
+    /// Refuses, with this status.
+    pub(crate) deny: Key<Whole<400, 599>>,
+    /// How many requests are let through; the others get 429.
+    pub(crate) limit: Key<Limit>,
+    /// Changes the path on the way to a server. The query stays.
+    pub(crate) rewrite: Key<PathChange>,
+    /// Changes the headers of the request on the way to a server.
+    pub(crate) request_headers: Key<HeaderEdits>,
+    /// Changes the headers of a server's answer.
+    pub(crate) answer_headers: Key<HeaderEdits>,
+}
+
+/// Where a client is sent.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    #[schemars(extend("default" = 302))]
+    pub(crate) status: Key<Whole<301, 308>>,
+    /// The scheme.
+    pub(crate) scheme: Key<Text<Word<Scheme>>>,
+    /// The host, with a port if need be.
+    pub(crate) host: Key<Text<Host>>,
+    /// What becomes of the path.
+    pub(crate) rewrite: Key<PathChange>,
+}
+
+/// A scheme of URLs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
+/// An answer that is the same for everybody.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct FixedAnswer {
+    /// The status.
+    #[schemars(extend("default" = 200))]
+    pub(crate) status: Key<Whole<200, 599>>,
+    /// Headers by name. `Content-Type` is plain text where absent.
+    pub(crate) headers: Key<Named<Text<HeaderValue>>>,
+    /// What it says.
+    pub(crate) body: Key<Text<Body>>,
+}
+
+/// A rate limit; each client address has its own, unless a header or a cookie says who it is.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["rate"]))]
+pub(crate) struct Limit {
+    /// Requests per second of each.
+    pub(crate) rate: Key<PositiveRate>,
+    /// Requests of each that may come at once.
+    #[schemars(extend("default" = 1))]
+    pub(crate) burst: Key<Whole<1, 1_000_000>>,
+    /// The header whose values have a limit each.
+    pub(crate) header: Key<Text<HeaderName>>,
+    /// The cookie whose values have a limit each; not together with `header`.
+    pub(crate) cookie: Key<Text<Name>>,
+    /// How many are remembered at a time; 8 bytes each.
+    #[schemars(extend("default" = 65536))]
+    pub(crate) keys: Key<Whole<8, 16_777_216>>,
+}
+
+/// What becomes of a path: `path`, or `prefix` and `to`, or `regex` and `to`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct PathChange {
+    /// Always this path.
+    pub(crate) path: Key<Text<UrlPath>>,
+    /// The beginning that is replaced, up to the border of a segment.
+    pub(crate) prefix: Key<Text<UrlPath>>,
+    /// The expression of which the first match is replaced.
+    pub(crate) regex: Key<Text<Expression>>,
+    /// By what; `$1` stands for a group of the expression.
+    pub(crate) to: Key<Text<UrlPath>>,
+}
+
+/// Changes of header fields: some are removed, then set, then added.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct HeaderEdits {
+    /// Names of those that are dropped.
+    pub(crate) remove: Key<OneOrMore<HeaderName>>,
+    /// Headers that replace all of their name.
+    pub(crate) set: Key<Named<Text<HeaderValue>>>,
+    /// Headers that come beside those of their name.
+    pub(crate) add: Key<Named<Text<HeaderValue>>>,
+}

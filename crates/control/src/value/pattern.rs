@@ -1,0 +1,272 @@
+//! What routes compare with: hosts, paths, values and networks, one or a list of them.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use loadline_core::rules::{self, Network, Regex};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+use super::text::{Complaint, Text, Textual};
+
+/// A text, or a list of at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
+
+impl<'de, T: Textual> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrMoreVisitor(PhantomData))
+    }
+}
+
+struct OneOrMoreVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Textual> Visitor<'de> for OneOrMoreVisitor<T> {
+    type Value = OneOrMore<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, or a list", T::expected())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        let read = T::read(text).map_err(|complaint| complaint.carried())?;
+        Ok(OneOrMore(vec![read]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Text(one)) = list.next_element::<Text<T>>()? {
+            all.push(one);
+        }
+        if all.is_empty() {
+            let help = "name at least one, or leave the key out";
+            return Err(Complaint::new("an empty list matches nothing", help).carried());
+        }
+        Ok(OneOrMore(all))
+    }
+}
+
+impl<T: Textual> JsonSchema for OneOrMore<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OneOrMore".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [T::schema(), { "type": "array", "items": T::schema(), "minItems": 1 }],
+        })
+    }
+}
+
+/// A host, or all below a domain.
+#[derive(Clone, Debug)]
+pub(crate) struct HostPattern(pub(crate) rules::Host);
+
+impl Textual for HostPattern {
+    fn expected() -> String {
+        "a host like \"www.example.com\" or \"*.example.com\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let complain = |error| Complaint::new(format!("`{text}` is not a host"), say(error));
+        rules::Host::parse(text).map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a host, or `*.` and a domain for all below it",
+            "pattern": "^(\\*\\.)?[A-Za-z0-9._-]+$|^\\[[0-9A-Fa-f:.]+\\]$",
+            "examples": ["www.example.com", "*.example.com"],
+        })
+    }
+}
+
+/// A path, all below a path, or an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPattern(pub(crate) rules::Path);
+
+impl Textual for PathPattern {
+    fn expected() -> String {
+        "a path like \"/exact\", \"/all/below/\" or \"~/an/expression/[0-9]+\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let path = match text.strip_prefix('~') {
+            Some(expression) => Regex::whole(expression).map(rules::Path::Regex),
+            None if text.ends_with('*') => {
+                let help = "end it with a slash for all below it: \"/api/\"";
+                return Err(Complaint::new(format!("`{text}` has a star"), help));
+            }
+            None if text.ends_with('/') => rules::Path::prefix(text),
+            None => rules::Path::exact(text),
+        };
+        let complain = |error| Complaint::new(format!("`{text}` is not a path"), say(error));
+        path.map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a path, with `/` at its end all below it, or `~` and an expression",
+            "pattern": "^/([^?#]*[^*?#])?$|^~",
+            "examples": ["/login", "/api/", "~/users/[0-9]+"],
+        })
+    }
+}
+
+/// A value, the beginning of one, an expression, or any.
+#[derive(Clone, Debug)]
+pub(crate) struct ValuePattern(pub(crate) Option<rules::Text>);
+
+impl Textual for ValuePattern {
+    fn expected() -> String {
+        "a value like \"exact\", \"beginning*\", \"~an expression\" or \"*\" for any".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text == "*" {
+            return Ok(Self(None));
+        }
+        let pattern = match (text.strip_prefix('~'), text.strip_suffix('*')) {
+            (Some(expression), _) => {
+                let complain =
+                    |error| Complaint::new(format!("`{expression}` does not compile"), say(error));
+                rules::Text::Regex(Regex::whole(expression).map_err(complain)?)
+            }
+            (None, Some(beginning)) => rules::Text::Prefix(beginning.to_owned()),
+            (None, None) => rules::Text::Exact(text.to_owned()),
+        };
+        Ok(Self(Some(pattern)))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a value, its beginning and `*`, `~` and an expression, or `*` for any",
+        })
+    }
+}
+
+/// A range of addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct NetworkRange(pub(crate) Network);
+
+impl Textual for NetworkRange {
+    fn expected() -> String {
+        "a network like \"10.0.0.0/8\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let complain = |error| Complaint::new(format!("`{text}` is not a network"), say(error));
+        text.parse().map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an address, or a network",
+            "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
+            "examples": ["10.0.0.0/8", "2001:db8::/32"],
+        })
+    }
+}
+
+/// An expression that may match a part of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Expression(pub(crate) Regex);
+
+impl Textual for Expression {
+    fn expected() -> String {
+        "a regular expression".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let complain = |error| Complaint::new(format!("`{text}` does not compile"), say(error));
+        Regex::part(text).map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a regular expression" })
+    }
+}
+
+/// A method of HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct MethodName(pub(crate) String);
+
+impl Textual for MethodName {
+    fn expected() -> String {
+        "a method like \"GET\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let fits = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
+        if !text.is_empty() && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write it in capitals: \"GET\"";
+        Err(Complaint::new(format!("`{text}` is not a method"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a method", "pattern": "^[A-Z-]+$" })
+    }
+}
+
+/// The value of a header field.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderValue(pub(crate) String);
+
+impl Textual for HeaderValue {
+    fn expected() -> String {
+        "the value of a header".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let is_visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if is_visible && text.trim() == text {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write ASCII on one line, without spaces at its ends";
+        Err(Complaint::new("this cannot stand in a header", help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a value",
+            "pattern": "^([!-~]([ -~]*[!-~])?)?$",
+        })
+    }
+}
+
+/// The text of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Body(pub(crate) String);
+
+impl Textual for Body {
+    fn expected() -> String {
+        "a text".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a text" })
+    }
+}
+
+/// What would be right, as a sentence for whoever wrote the file.
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+fn say(error: rules::PatternError) -> String {
+    error.to_string()
+}

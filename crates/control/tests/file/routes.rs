@@ -1,0 +1,86 @@
+//! Routes: what the file says becomes the rules, in words and with its mistakes at their places.
+
+use loadline_control::{describe, parse};
+
+fn file(routes: &str) -> String {
+    format!(
+        "[[listener]]\nbind = \":8080\"\nservice = \"web\"\nroutes = [\n{routes}\n]\n\
+         [[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n\
+         [[service.api.group]]\nservers = [\"10.0.0.2:80\"]\n"
+    )
+}
+
+#[test]
+fn a_route_is_told_in_words_in_the_order_in_which_it_is_asked() {
+    let text = file(concat!(
+        "{ path = \"/api/\", service = \"api\" },\n",
+        "{ host = \"*.a.test\", method = \"GET\", split = { web = 9, api = 1 } },\n",
+        "{ header = { X-A = [\"b\", \"c*\"] }, limit = { rate = \"5/s\" }, service = \"web\" },\n",
+        "{ path = \"~/old/.*\", redirect = { scheme = \"https\" } },\n",
+        "{ priority = 1, path = \"/admin\", source = \"10.0.0.0/8\", deny = 404 },\n",
+    ));
+    let loaded = parse("routes.toml", &text).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let words = describe(&loaded.fleet);
+    let expected = "0.0.0.0:8080 takes traffic for web\n\
+        \x20 1. path /admin, from 10.0.0.0/8: answer 404\n\
+        \x20 2. path /api/: api\n\
+        \x20 3. GET, host *.a.test: web (9), api (1)\n\
+        \x20 4. header X-A = b or c*: web, 5/s each\n\
+        \x20 5. path ~/old/.*: redirect 302\n";
+    assert!(words.starts_with(expected), "{words}");
+}
+
+#[test]
+fn a_service_that_only_routes_name_is_used_and_a_shadowed_route_is_a_warning() {
+    let text = file(concat!(
+        "{ path = \"/api/\", service = \"api\" },\n",
+        "{ path = \"/api/v1/\", service = \"web\" },\n",
+    ));
+    let warnings = parse("routes.toml", &text).unwrap().warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert_eq!(warning.line(), 6);
+    assert!(warning.message().contains("route 1 matches all"), "{warning}");
+}
+
+#[test]
+fn what_is_wrong_with_a_route_is_said_at_its_place() {
+    for (route, message) in [
+        ("{ path = \"/a\" }", "without an action"),
+        ("{ service = \"api\", deny = 403 }", "with 2 actions"),
+        ("{ service = \"apy\" }", "no service `apy`"),
+        ("{ split = { web = 0 } }", "nobody has a weight"),
+        ("{ split = { wep = 1 } }", "no service `wep`"),
+        ("{ path = \"/a/../b\", service = \"api\" }", "`/a/../b` is not a path"),
+        ("{ path = \"/a*\", service = \"api\" }", "has a star"),
+        ("{ path = \"~a(\", service = \"api\" }", "is not a path"),
+        ("{ path = [], service = \"api\" }", "an empty list"),
+        ("{ host = \"a:80\", service = \"api\" }", "`a:80` is not a host"),
+        ("{ source = \"10.0.0.1/8\", service = \"api\" }", "is not a network"),
+        ("{ method = \"get\", service = \"api\" }", "`get` is not a method"),
+        ("{ header = { A = \"~(\" }, service = \"api\" }", "does not compile"),
+        ("{ redirect = { status = 304, scheme = \"https\" } }", "304 is no redirect"),
+        ("{ redirect = {} }", "to where the request came"),
+        ("{ deny = 200 }", "out of range"),
+        ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),
+        ("{ service = \"api\", rewrite = { prefix = \"/a\" } }", "what becomes of the path"),
+        ("{ deny = 403, rewrite = { path = \"/a\" } }", "for a route with `service`"),
+        ("{ service = \"api\", mirror = \"web\" }", "mirror"),
+        (
+            "{ service = \"api\", request_headers = { set = { Content-Length = \"1\" } } }",
+            "`Content-Length` is not for routes",
+        ),
+        (
+            "{ service = \"api\", answer_headers = { remove = [\"Transfer-Encoding\"] } }",
+            "`Transfer-Encoding` is not for routes",
+        ),
+        (
+            "{ service = \"api\", answer_headers = { set = { A = \"a\\r\\nB: c\" } } }",
+            "cannot stand in a header",
+        ),
+    ] {
+        let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();
+        let found = errors.iter().any(|it| it.message().contains(message) && it.line() == 5);
+        assert!(found, "{route}: {errors:?}");
+    }
+}
