@@ -35,9 +35,9 @@ fn the_examples_of_the_specification_are_read() {
 
 #[test]
 fn what_haproxy_sends_is_read() {
-    // `send-proxy-v2` of HAProxy 2.6, from 127.0.0.1:50646 to 127.0.0.1:8080.
-    let haproxy = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01\xc5\xd6\x1f\x90";
-    assert_eq!(read(haproxy), whole(Some(ends("127.0.0.1:50646", "127.0.0.1:8080")), 28));
+    // `send-proxy-v2` of HAProxy 2.6, from 127.0.0.1:53884 to 127.0.0.1:44797.
+    let haproxy = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01\xd2\x7c\xae\xfd";
+    assert_eq!(read(haproxy), whole(Some(ends("127.0.0.1:53884", "127.0.0.1:44797")), 28));
     // Its health checks.
     assert_eq!(read(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"), whole(None, 16));
 }
