@@ -164,6 +164,26 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     }
 }
 
+#[test]
+fn the_dashboard_shows_the_load_line_and_is_renewed_by_itself() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let page = edge.get("/").body;
+    assert!(page.contains("load line 50/s") && page.contains("1 of 1 servers take part"), "{page}");
+    assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
+    for part in ["/dashboard.css", "/dashboard.js"] {
+        assert_eq!(edge.get(part).status, 200, "{part}");
+    }
+    let mut watcher = Command::new("curl");
+    let watcher = watcher.args(["-sN", "--max-time", "10", &format!("http://{}/live", edge.admin)]);
+    let mut watcher = watcher.stdout(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(watcher.stdout.take().unwrap()).lines();
+    let event = after(&mut events, "data: ");
+    assert!(event.contains("load line 50/s"), "{event}");
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+}
+
 /// What to send to a route that changes something.
 fn change_for(path: &str) -> Value {
     match path {

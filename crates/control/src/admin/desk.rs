@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loadline_core::state::State;
+use tokio::sync::watch;
 
 use super::{
     history::{History, Sample},
@@ -14,6 +15,7 @@ pub(crate) struct Desk {
     pub(crate) site: Arc<Site>,
     pub(crate) token: Token,
     seen: Mutex<Seen>,
+    looked: watch::Sender<()>,
 }
 
 /// The last looks.
@@ -29,7 +31,7 @@ impl Desk {
     pub(crate) fn new(site: Arc<Site>, token: Token) -> Self {
         let state = site.state();
         let seen = Seen { before: state.clone(), last: state, history: History::default() };
-        Self { site, token, seen: Mutex::new(seen) }
+        Self { site, token, seen: Mutex::new(seen), looked: watch::Sender::new(()) }
     }
 
     /// Takes the state of this second into the memory.
@@ -39,6 +41,12 @@ impl Desk {
         state.measure_since(&seen.last);
         seen.history.take(&state);
         seen.before = std::mem::replace(&mut seen.last, state);
+        self.looked.send_replace(());
+    }
+
+    /// Hears of each look.
+    pub(crate) fn looks(&self) -> watch::Receiver<()> {
+        self.looked.subscribe()
     }
 
     /// The state now, with rates over the last one to two seconds.

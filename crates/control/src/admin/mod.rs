@@ -1,4 +1,4 @@
-//! Administration: metrics, health of the process and JSON API, on an address apart.
+//! Administration: metrics, health of the process, JSON API and dashboard, on an address apart.
 //!
 //! It runs on one thread of its own, never on one that carries traffic, and sees the proxy as an
 //! [`Engine`]: a state to read, a fleet to put in force. Once a second it takes the state into a
@@ -6,6 +6,7 @@
 //!
 //! | path | |
 //! |---|---|
+//! | `/` | dashboard, live by server-sent events of `/live` |
 //! | `/metrics` | OpenMetrics text, for Prometheus |
 //! | `/healthz`, `/readyz` | whether the process lives, whether it can take traffic |
 //! | `/api/...` | JSON; `/openapi.json` describes it |
@@ -13,6 +14,7 @@
 //! Reading needs no token, so the address is the protection; changing needs one.
 
 mod api;
+mod dashboard;
 mod desk;
 mod error;
 mod history;
@@ -86,7 +88,7 @@ impl Admin {
 }
 
 fn routes(desk: Arc<Desk>) -> Router {
-    probes::routes().merge(api::routes()).with_state(desk)
+    probes::routes().merge(api::routes()).merge(dashboard::routes()).with_state(desk)
 }
 
 /// Lets the desk look at the engine again and again.

@@ -1,0 +1,67 @@
+//! The dashboard: where traffic goes now, why, and how far each group is from its load line.
+//!
+//! Rendered here, once a second for whoever watches; the browser puts in place what it is sent and
+//! knows nothing. One file each of style and script, nothing from elsewhere.
+
+mod picture;
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Router,
+    extract::State,
+    http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE},
+    response::{
+        Html, IntoResponse, Sse,
+        sse::{Event, KeepAlive},
+    },
+    routing::get,
+};
+use maud::{DOCTYPE, html};
+use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+
+use super::desk::Desk;
+
+pub(crate) fn routes() -> Router<Arc<Desk>> {
+    Router::new()
+        .route("/", get(page))
+        .route("/live", get(live))
+        .route("/dashboard.css", get(async || ([(CONTENT_TYPE, "text/css")], STYLE)))
+        .route("/dashboard.js", get(async || ([(CONTENT_TYPE, "text/javascript")], SCRIPT)))
+}
+
+async fn page(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "loadline" }
+                link rel="stylesheet" href="/dashboard.css";
+                link rel="icon" href="data:,";
+                script src="/dashboard.js" defer {}
+            }
+            body { main id="live" { (picture::content(&desk)) } }
+        }
+    };
+    ([(CONTENT_SECURITY_POLICY, POLICY)], Html(page.into_string()))
+}
+
+/// The content of the page again, each second, to whoever watches.
+async fn live(State(desk): State<Arc<Desk>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let looks = WatchStream::from_changes(desk.looks());
+    let events = looks.map(move |()| {
+        let content = picture::content(&desk).into_string();
+        Ok(Event::default().data(content.replace(['\n', '\r'], " ")))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("live.js");
+
+/// Nothing from elsewhere; styles in attributes are the lengths of bars.
+const POLICY: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src data:; \
+                      style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
