@@ -83,11 +83,10 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, ConfigErrors> {
     let mut problems = error::Problems::default();
-    let fleet = read::read(text, &mut problems)
-        .map(|file| {
-            let admin = assemble::admin(&file.value.admin, &mut problems);
-            (assemble::assemble(&file, resolver, &mut problems), admin)
-        });
+    let fleet = read::read(text, &mut problems).map(|file| {
+        let admin = assemble::admin(&file.value.admin, &mut problems);
+        (assemble::assemble(&file, resolver, &mut problems), admin)
+    });
     let failed = problems.failed();
     let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
     let found = problems.placed(&source);
