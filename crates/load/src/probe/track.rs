@@ -128,18 +128,18 @@ mod tests {
         assert_eq!(track.answered(2, at(53)), Answer::First(Duration::from_millis(3)));
         assert_eq!(track.answered(2, at(54)), Answer::Duplicate);
         assert_eq!(track.answered(1, at(55)), Answer::First(Duration::from_millis(55)));
-        assert_eq!(track.expire(at(1_000)), [], "nothing is left to be lost");
+        assert!(track.expire(at(1_000)).is_empty(), "nothing is left to be lost");
     }
 
     #[test]
     fn a_late_answer_finds_its_ping_lost() {
         let mut track = track();
         assert_eq!(track.next_expiry(), Some(at(100) + Duration::from_nanos(1)));
-        assert_eq!(track.expire(at(100)), []);
+        assert!(track.expire(at(100)).is_empty());
         assert_eq!(track.expire(at(120)), [1]);
         assert_eq!(track.answered(1, at(130)), Answer::Late);
         assert_eq!(track.answered(1, at(131)), Answer::Duplicate);
-        assert_eq!(track.expire(at(140)), [], "it is lost once");
+        assert!(track.expire(at(140)).is_empty(), "it is lost once");
     }
 
     #[test]

@@ -70,7 +70,8 @@ fn bodies_stream_through_in_both_framings_and_trailers_arrive() {
         } else {
             exactly(&mut stream, 5)
         };
-        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head).unwrap();
         let chunk = format!("{:x}\r\n{body}\r\n0\r\nX-Load: 7\r\n\r\n", body.len());
         stream.write_all(chunk.as_bytes()).unwrap();
     });
