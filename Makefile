@@ -24,7 +24,7 @@ lint: ## check formatting, lints and documentation
 	@scripts/setup lint
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 
 bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows it
 	@scripts/setup bench

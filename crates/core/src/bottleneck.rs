@@ -20,7 +20,7 @@
 //! - *Generator*: the load run found itself at fault, and nothing else explains it.
 //!
 //! Of those that give out within one window of the first, the cause goes before its effect: the
-//! order of [`Resource`].
+//! order of `record::Resource`.
 
 mod cpu;
 mod limits;

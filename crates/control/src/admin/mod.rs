@@ -2,7 +2,7 @@
 //!
 //! It runs on one thread of its own, never on one that carries traffic, and sees the proxy as an
 //! [`Engine`]: a state to read, a fleet to put in force. Once a second it takes the state into a
-//! short memory ([`history`]), of which rates and pictures are made.
+//! short memory (`history`), of which rates and pictures are made.
 //!
 //! | path | |
 //! |---|---|

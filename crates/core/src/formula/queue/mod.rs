@@ -6,7 +6,7 @@
 //! | service times | queue | probability to wait | mean wait | wait above t |
 //! |---|---|---|---|---|
 //! | cv = 1, exponential | M/M/c | Erlang C (1917), exact | C T / (c (1 - r)), exact | exact |
-//! | cv = 0, constant | M/D/c | exact, [`constant`] | exact | asymptote, exact for long waits |
+//! | cv = 0, constant | M/D/c | exact, `constant` | exact | asymptote, exact for long waits |
 //! | any other cv, gamma | M/G/c | Erlang C | times (1 + cv^2) / 2 | exponential of that mean |
 //!
 //! cv is the standard deviation of the service times over their mean. The factor of the last row
