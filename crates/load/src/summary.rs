@@ -87,7 +87,7 @@ impl Times {
 }
 
 /// The spread of a latency in at most ten bars whose bounds grow by the same factor, at least
-/// 2 %; their counts sum to all.
+/// 1.02; their counts sum to all.
 #[must_use]
 pub fn bars(latency: &Latency, spread: &Spread) -> Vec<Bin> {
     if latency.count == 0 {
