@@ -1,6 +1,11 @@
 //! The thread that runs the controller: inputs in, plans, checks and notices out.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
 
 use loadline_core::{
     controller::{Controller, Input, Notice, Output},
@@ -9,7 +14,10 @@ use loadline_core::{
     time::Instant,
 };
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender},
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender},
+        oneshot,
+    },
     task::JoinSet,
     time::sleep,
 };
@@ -37,8 +45,20 @@ impl Control {
         Self { controller, shared, inputs, results, checks: JoinSet::new() }
     }
 
-    /// Runs until [`Control::inputs`] is closed.
-    pub(super) async fn run(mut self) {
+    /// Starts the thread that runs it.
+    ///
+    /// # Errors
+    /// The system's, where a thread or its runtime cannot be had.
+    pub(super) fn spawn(self) -> io::Result<ControlThread> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("control".into());
+        let thread = thread.spawn(move || runtime.block_on(self.run(stopped)))?;
+        Ok(ControlThread { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Runs until the other end of `stopped` is gone.
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         loop {
             self.drain();
             let deadline = self.controller.next_deadline();
@@ -47,6 +67,7 @@ impl Control {
                 input = self.inputs.recv() => input,
                 () = sleep(wait), if deadline != Instant::NEVER => Some(Input::Tick),
                 Some(_) = self.checks.join_next() => continue,
+                _ = &mut stopped => return,
             };
             let Some(input) = input else { return };
             self.controller.handle(self.shared.clock.now(), input);
@@ -68,6 +89,21 @@ impl Control {
                 Output::Notice(notice) => log(&notice),
             }
         }
+    }
+}
+
+/// The thread of a controller. Dropping it ends the checks under way and waits for the thread: none
+/// may be in the middle of a handshake while the process ends.
+pub(super) struct ControlThread {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for ControlThread {
+    fn drop(&mut self) {
+        self.stop = None;
+        // A thread that panicked has said so on its own.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

@@ -4,7 +4,7 @@ mod control;
 mod handle;
 mod probe;
 
-use std::{net::SocketAddr, sync::Arc, thread};
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     controller::{Controller, Input, Output},
@@ -20,16 +20,17 @@ use crate::{
     tally::Tallies,
     tls::TlsError,
 };
-use control::Control;
+use control::{Control, ControlThread};
 
 pub use handle::Handle;
 
-/// A running proxy. Dropping it without [`Runtime::stop`] leaves its threads running until the
-/// process ends.
+/// A running proxy. Dropping it without [`Runtime::stop`] ends health checks and changes, and
+/// leaves its workers running until the process ends.
 pub struct Runtime {
     shared: Arc<Shared>,
     engine: Engine,
     inputs: UnboundedSender<Input>,
+    control: ControlThread,
 }
 
 impl Runtime {
@@ -48,8 +49,8 @@ impl Runtime {
         let shared = Shared::new(plan, inputs.clone(), clock)?;
         let engine = Engine::start(shared.clone())?;
         let control = Control::new(controller, shared.clone(), received, inputs.clone());
-        spawn_control(control)?;
-        Ok(Self { shared, engine, inputs })
+        let control = control.spawn().map_err(StartError::Thread)?;
+        Ok(Self { shared, engine, inputs, control })
     }
 
     /// The bound addresses, in the order of the listeners.
@@ -82,16 +83,10 @@ impl Runtime {
     /// Stops accepting, lets requests under way end, and cuts what is left after `drain`. Gives
     /// the final counts.
     pub fn stop(self, drain: Duration) -> Tallies {
-        self.shared.drain();
-        self.engine.join(drain);
-        self.shared.snapshot()
+        let Self { shared, engine, control, .. } = self;
+        shared.drain();
+        engine.join(drain);
+        drop(control);
+        shared.snapshot()
     }
-}
-
-fn spawn_control(control: Control) -> Result<(), StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(StartError::Thread)?;
-    let thread = thread::Builder::new().name("control".into());
-    thread.spawn(move || runtime.block_on(control.run())).map_err(StartError::Thread)?;
-    Ok(())
 }
