@@ -3,7 +3,8 @@
 //! A [`Worker`] is an HTTP server whose capacity is known exactly, so that what a balancer makes
 //! of it can be judged: so many virtual cores with a fixed service time, one queue, or no limit
 //! and a fixed wait. It works on after its caller has gone, as real servers do.
-#![forbid(unsafe_code)]
+// unsafe: calls of the kernel for which no library has a safe function (`wan::kernel`).
+#![deny(unsafe_code)]
 
 mod alarm;
 mod answer;
@@ -18,7 +19,9 @@ mod mandelbrot;
 mod server;
 mod service;
 mod stats;
+pub mod topology;
 mod utilization;
+pub mod wan;
 mod worker;
 
 pub use config::{Config, ConfigError, Content, Pace};

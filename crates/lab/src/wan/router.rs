@@ -1,0 +1,206 @@
+//! The thread between the ports, and the handle on it.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::mpsc::{self, Receiver, Sender, SyncSender},
+    thread::{self, JoinHandle},
+};
+
+use loadline_core::time::Duration;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::{
+    counters::{Counters, LateHistogram},
+    kernel::{self, Scheduling},
+    port::Port,
+};
+use crate::topology::{LinkSpec, Topology, TopologyError};
+
+/// The network between hosts.
+#[derive(Debug)]
+pub struct Router(());
+
+/// A router at work; dropping it stops it, and with it closes the ports.
+#[derive(Debug)]
+pub struct RouterHandle {
+    topology: Topology,
+    scheduling: Scheduling,
+    commands: Sender<Command>,
+    bell: OwnedFd,
+    thread: Option<JoinHandle<Counters>>,
+}
+
+/// Why there is no router.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The network cannot be.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Some host has no port, or some port no host.
+    #[error("{ports} ports were given for {hosts} hosts; each host needs one, in their order")]
+    Ports {
+        /// How many ports were given.
+        ports: usize,
+        /// How many hosts there are.
+        hosts: usize,
+    },
+    /// The system refuses a thread or a descriptor.
+    #[error("cannot start the router: {source}")]
+    System {
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Why a link did not change.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// It cannot be so.
+    #[error(transparent)]
+    Link(#[from] TopologyError),
+    /// Nobody is there to change it.
+    #[error(transparent)]
+    Gone(#[from] RouterGone),
+}
+
+/// The router's thread has ended by a panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the router has ended; its thread's panic is on standard error")]
+pub struct RouterGone;
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "the forwarding that reads them comes with the next change")]
+enum Command {
+    Change(LinkSpec),
+    Compensate(Duration),
+    Report(SyncSender<Counters>),
+    Reset,
+    Stop,
+}
+
+impl Router {
+    /// Begins to carry packets between `ports`, where `ports[i]` is that of `topology.hosts[i]`.
+    /// The router runs in a thread of its own until its handle is stopped or dropped.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(topology: Topology, ports: Vec<Port>) -> Result<RouterHandle, StartError> {
+        topology.check()?;
+        let (ports_given, hosts) = (ports.len(), topology.hosts.len());
+        if ports_given != hosts {
+            return Err(StartError::Ports { ports: ports_given, hosts });
+        }
+        let system = |source| StartError::System { source };
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = eventfd(0, flags).map_err(|error| system(error.into()))?;
+        let (commands, inbox) = mpsc::channel();
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("wan".to_owned())
+            .spawn(move || {
+                // The starter waits for it.
+                let _ = ready.send(kernel::run_promptly());
+                run(&ports, &inbox)
+            })
+            .map_err(system)?;
+        let scheduling = is_ready.recv().unwrap_or(Scheduling::Ordinary);
+        Ok(RouterHandle { topology, scheduling, commands, bell, thread: Some(thread) })
+    }
+}
+
+impl RouterHandle {
+    /// Makes `link` what goes from its sender to its receiver from now on, also where there was no
+    /// link before. Packets under way keep the instant they were due.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub fn change(&mut self, link: LinkSpec) -> Result<(), ChangeError> {
+        self.topology.check_link(&link)?;
+        self.send(Command::Change(link))?;
+        self.topology.links.retain(|old| (old.from, old.to) != (link.from, link.to));
+        self.topology.links.push(link);
+        Ok(())
+    }
+
+    /// The network as it is now.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// What the kernel granted the router's thread.
+    #[must_use]
+    pub fn scheduling(&self) -> Scheduling {
+        self.scheduling
+    }
+
+    /// Takes so much off every delay, for what the machine itself needs to carry a packet one way.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn compensate(&self, one_way: Duration) -> Result<(), RouterGone> {
+        self.send(Command::Compensate(one_way))
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn counters(&self) -> Result<Counters, RouterGone> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.send(Command::Report(answer))?;
+        answered.recv().map_err(|_| RouterGone)
+    }
+
+    /// Counts from zero again, as at the start of a run.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn reset_counters(&self) -> Result<(), RouterGone> {
+        self.send(Command::Reset)
+    }
+
+    /// Ends the router and closes its ports; packets under way are lost. Gives the last counters.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn stop(mut self) -> Result<Counters, RouterGone> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Counters, RouterGone> {
+        let Some(thread) = self.thread.take() else { return Err(RouterGone) };
+        // Where nobody listens any more, the thread ends or has ended.
+        let _ = self.send(Command::Stop);
+        thread.join().map_err(|_| RouterGone)
+    }
+
+    fn send(&self, command: Command) -> Result<(), RouterGone> {
+        self.commands.send(command).map_err(|_| RouterGone)?;
+        // It can only fail where the bell has been rung 2^64 times and not been heard.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl Drop for RouterHandle {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn run(_ports: &[Port], inbox: &Receiver<Command>) -> Counters {
+    let mut late = LateHistogram::new();
+    late.note(Duration::ZERO);
+    late.clear();
+    let counters = || Counters { lateness: late.summary(), ..Counters::default() };
+    while let Ok(command) = inbox.recv() {
+        match command {
+            Command::Stop => break,
+            Command::Report(answer) => drop(answer.send(counters())),
+            Command::Change(_) | Command::Compensate(_) | Command::Reset => {}
+        }
+    }
+    counters()
+}
