@@ -15,10 +15,18 @@
 //!
 //! What passes is IPv4 and IPv6 of any protocol, as it is: time to live is not counted down.
 
+mod agenda;
 mod counters;
+mod cut;
+mod engine;
+mod forward;
 mod kernel;
+mod link;
+mod packet;
 mod port;
 mod router;
+mod shaper;
+mod unreachable;
 
 pub use counters::{Counters, Lateness, LinkCounters};
 pub use kernel::Scheduling;

@@ -10,16 +10,17 @@
 //! that tells how to cut them: that is what makes gigabits per second possible.
 
 use std::{
-    io,
+    io::{self, IoSlice},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use rustix::{
     fs::{Mode, OFlags},
+    io::Errno,
     net::{AddressFamily, SocketFlags, SocketType},
 };
 
-use super::kernel;
+use super::{kernel, packet::Virtio};
 
 /// One host's connection to the router.
 #[derive(Debug)]
@@ -121,13 +122,84 @@ impl Port {
     }
 }
 
+impl Port {
+    /// Reads one frame that the host sent: virtio header, [`link_length`](Self::link_length)
+    /// bytes, IP packet.
+    ///
+    /// # Errors
+    /// The kernel's; `WouldBlock` where there is none.
+    pub(super) fn receive(&self, into: &mut [u8]) -> rustix::io::Result<usize> {
+        rustix::io::read(&self.descriptor, into)
+    }
+
+    /// Has the host receive a frame: virtio header and IP packet.
+    ///
+    /// # Errors
+    /// The kernel's, where the interface is down or has no room.
+    pub(super) fn send(&self, frame: &[u8]) -> rustix::io::Result<usize> {
+        let LinkLayer::Ethernet(inner) = self.link else {
+            return rustix::io::write(&self.descriptor, frame);
+        };
+        let (virtio, ip) = frame.split_first_chunk::<HEADER>().ok_or(Errno::INVAL)?;
+        let virtio = Virtio::read(virtio).behind(ETHERNET_HEADER).bytes();
+        let ethernet = ethernet_header(inner, ip);
+        let parts = [&virtio[..], &ethernet, ip].map(IoSlice::new);
+        rustix::io::writev(&self.descriptor, &parts)
+    }
+
+    /// Bytes between the virtio header and the IP header of what is read.
+    pub(super) fn link_length(&self) -> u16 {
+        match self.link {
+            LinkLayer::Bare => 0,
+            LinkLayer::Ethernet(_) => ETHERNET_HEADER,
+        }
+    }
+}
+
+impl Port {
+    /// What the port is made of, to be passed to another process: its descriptor, and the inner
+    /// address where it is a packet socket.
+    #[must_use]
+    pub fn into_parts(self) -> (OwnedFd, Option<MacAddress>) {
+        let inner = match self.link {
+            LinkLayer::Bare => None,
+            LinkLayer::Ethernet(inner) => Some(inner),
+        };
+        (self.descriptor, inner)
+    }
+
+    /// The port of those [parts](Self::into_parts).
+    #[must_use]
+    pub fn from_parts(descriptor: OwnedFd, inner: Option<MacAddress>) -> Self {
+        let link = inner.map_or(LinkLayer::Bare, LinkLayer::Ethernet);
+        Self { descriptor, link }
+    }
+}
+
 impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 }
 
+/// For `inner`, from nobody in particular, of the protocol that the packet's version says.
+fn ethernet_header(inner: MacAddress, ip: &[u8]) -> [u8; ETHERNET_HEADER as usize] {
+    let [a, b, c, d, e, f] = inner;
+    let [high, low] = if ip.first().is_some_and(|byte| byte >> 4 == 6) { IPV6 } else { IPV4 };
+    let [r, s, t, u, v, w] = ROUTER;
+    [a, b, c, d, e, f, r, s, t, u, v, w, high, low]
+}
+
 /// Bytes of the virtio header (`virtio_net_hdr`) before each packet.
 pub(super) const HEADER: usize = 10;
+
+/// Bytes of two addresses and the protocol.
+const ETHERNET_HEADER: u16 = 14;
+
+/// An address of the kind that anyone may give out.
+const ROUTER: MacAddress = [2, 0, 0, 0, 0, 1];
+
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
 
 const TUN_DEVICE: &str = "/dev/net/tun";

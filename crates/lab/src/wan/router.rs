@@ -3,7 +3,10 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::mpsc::{self, Receiver, Sender, SyncSender},
+    sync::{
+        Arc,
+        mpsc::{self, Sender, SyncSender},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -11,7 +14,8 @@ use loadline_core::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{
-    counters::{Counters, LateHistogram},
+    counters::Counters,
+    engine::Engine,
     kernel::{self, Scheduling},
     port::Port,
 };
@@ -27,7 +31,7 @@ pub struct RouterHandle {
     topology: Topology,
     scheduling: Scheduling,
     commands: Sender<Command>,
-    bell: OwnedFd,
+    bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<Counters>>,
 }
 
@@ -69,9 +73,9 @@ pub enum ChangeError {
 #[error("the router has ended; its thread's panic is on standard error")]
 pub struct RouterGone;
 
+/// What the thread is told.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the forwarding that reads them comes with the next change")]
-enum Command {
+pub(super) enum Command {
     Change(LinkSpec),
     Compensate(Duration),
     Report(SyncSender<Counters>),
@@ -94,14 +98,16 @@ impl Router {
         let system = |source| StartError::System { source };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = eventfd(0, flags).map_err(|error| system(error.into()))?;
+        let bell = Arc::new(bell);
         let (commands, inbox) = mpsc::channel();
+        let engine = Engine::new(&topology, ports, inbox, Arc::clone(&bell)).map_err(system)?;
         let (ready, is_ready) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
             .name("wan".to_owned())
             .spawn(move || {
                 // The starter waits for it.
                 let _ = ready.send(kernel::run_promptly());
-                run(&ports, &inbox)
+                engine.run()
             })
             .map_err(system)?;
         let scheduling = is_ready.recv().unwrap_or(Scheduling::Ordinary);
@@ -179,7 +185,7 @@ impl RouterHandle {
     fn send(&self, command: Command) -> Result<(), RouterGone> {
         self.commands.send(command).map_err(|_| RouterGone)?;
         // It can only fail where the bell has been rung 2^64 times and not been heard.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         Ok(())
     }
 }
@@ -188,19 +194,4 @@ impl Drop for RouterHandle {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-fn run(_ports: &[Port], inbox: &Receiver<Command>) -> Counters {
-    let mut late = LateHistogram::new();
-    late.note(Duration::ZERO);
-    late.clear();
-    let counters = || Counters { lateness: late.summary(), ..Counters::default() };
-    while let Ok(command) = inbox.recv() {
-        match command {
-            Command::Stop => break,
-            Command::Report(answer) => drop(answer.send(counters())),
-            Command::Change(_) | Command::Compensate(_) | Command::Reset => {}
-        }
-    }
-    counters()
 }
