@@ -1,8 +1,9 @@
 //! The server behind the proxies: as little work as a server can do, so that the proxy is what
 //! gives out first.
 //!
-//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`. It
-//! knows GET without a body, one request per read and no pipelining, which is what proxies send it.
+//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`, 10 MB
+//! at `/l`. It knows GET without a body, one request per read and no pipelining, which is what
+//! proxies send it.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -25,7 +26,7 @@ struct Backend {
     /// The token of a connection is its place here, behind those of the listeners.
     connections: Vec<Option<Connection>>,
     vacant: Vec<usize>,
-    answers: [Box<[u8]>; 2],
+    answers: [Box<[u8]>; 3],
 }
 
 struct Connection {
@@ -44,7 +45,7 @@ impl Backend {
             watch(&epoll, &listener, token, EventFlags::IN)?;
             listeners.push(listener);
         }
-        let answers = [answer(100), answer(50_000)];
+        let answers = [answer(100), answer(50_000), answer(10_000_000)];
         Ok(Self { epoll, listeners, connections: Vec::new(), vacant: Vec::new(), answers })
     }
 
@@ -96,7 +97,7 @@ impl Backend {
 
 impl Connection {
     /// Reads and writes until one of the two would block; an error ends the connection.
-    fn advance(&mut self, answers: &[Box<[u8]>; 2]) -> io::Result<()> {
+    fn advance(&mut self, answers: &[Box<[u8]>; 3]) -> io::Result<()> {
         let outcome = loop {
             if let Some(sent) = self.sent {
                 match self.stream.write(&answers[self.answer][sent..]) {
@@ -110,7 +111,7 @@ impl Connection {
         if outcome.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(outcome) }
     }
 
-    fn note_sent(&mut self, sent: usize, answers: &[Box<[u8]>; 2]) {
+    fn note_sent(&mut self, sent: usize, answers: &[Box<[u8]>; 3]) {
         self.sent = (sent < answers[self.answer].len()).then_some(sent);
     }
 
@@ -122,7 +123,11 @@ impl Connection {
         }
         self.head.extend_from_slice(&buffer[..length]);
         if self.head.ends_with(b"\r\n\r\n") {
-            self.answer = usize::from(self.head.starts_with(b"GET /m"));
+            self.answer = match self.head.get(..6) {
+                Some(b"GET /m") => 1,
+                Some(b"GET /l") => 2,
+                _ => 0,
+            };
             self.head.clear();
             self.sent = Some(0);
         }

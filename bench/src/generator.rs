@@ -38,7 +38,7 @@ fn closed_loop(
     effort: Effort,
     section: &mut Section,
 ) -> Result<()> {
-    let load = Load { connections: CONNECTIONS, path: "/s", headers: &[] };
+    let load = Load { scheme: "http", connections: CONNECTIONS, path: "/s", headers: &[] };
     let mut pairs = Vec::new();
     for _ in 0..effort.rounds {
         let theirs = load.run(PROXY_CORE, port, effort.seconds)?.rate;

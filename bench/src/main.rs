@@ -2,13 +2,15 @@
 //!
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
-//! request), `overflow` (between two regions), `pick` (a single decision), `generator` (the load
-//! generator beside wrk).
+//! request), `fixed_rate` (time added at a rate that all can carry), `overflow` (between two
+//! regions), `pick` (a single decision), `generator` (the load generator beside wrk).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
 mod backend;
+mod config;
 mod cost;
+mod fixed_rate;
 mod generator;
 mod open_loop;
 mod overflow;
@@ -36,18 +38,20 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
-    /// Serve as the target of the proxies: 100 B at `/s`, 50 kB at `/m`
+    /// Serve as the target of the proxies: 100 B at `/s`, 50 kB at `/m`, 10 MB at `/l`
     Backend {
         /// Ports of loopback
         #[arg(required = true)]
         ports: Vec<u16>,
     },
+    Pace(fixed_rate::Args),
 }
 
 /// 0: done, and every verdict is good. 1: a verdict is not. 2: something went wrong on the way.
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
         Command::Backend { ports } => backend::serve(&ports).map(|()| true),
     };
     match outcome {

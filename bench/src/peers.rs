@@ -1,4 +1,4 @@
-//! The proxies that are compared: a configuration each, and the command that runs it.
+//! The proxies that are compared, and the command that runs each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-use crate::process::{self, Process};
+use crate::process::Process;
 
 /// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +22,6 @@ pub(crate) struct Proxy {
     pub(crate) kind: Kind,
     pub(crate) port: u16,
     pub(crate) process: Process,
-}
-
-/// How much of an answer a peer reads at a time. loadline decides that by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Buffers {
-    /// As the peer has it unless told: 16 kB in HAProxy, 4 kB in nginx.
-    Usual,
-    /// 64 kB for every connection that carries something, which the memory must allow.
-    Large,
 }
 
 /// Where configurations and logs are written, and which binary is measured.
@@ -87,22 +78,6 @@ impl Workshop {
         })?;
         Ok(Proxy { kind, port, process })
     }
-
-    /// A round robin over servers on loopback, keeping connections on both sides: what each proxy
-    /// does best.
-    pub(crate) fn plain_config(
-        &self,
-        kind: Kind,
-        port: u16,
-        servers: &[u16],
-        buffers: Buffers,
-    ) -> String {
-        match kind {
-            Kind::Loadline => plain_loadline(port, servers),
-            Kind::HaProxy => plain_haproxy(port, servers, buffers),
-            Kind::Nginx => plain_nginx(port, servers, buffers, &self.directory),
-        }
-    }
 }
 
 /// HAProxy 3 keeps more of its memory in the cache of the thread when told to; older ones do not
@@ -119,102 +94,4 @@ fn tune(config: &str, path: &Path) -> Result<String> {
         .status()
         .context("start haproxy")?;
     Ok(if status.success() { tuned } else { config.to_owned() })
-}
-
-fn plain_loadline(port: u16, servers: &[u16]) -> String {
-    let servers = list(servers, ", ", |server| format!("\"127.0.0.1:{server}\""));
-    format!(
-        r#"[edge]
-threads = 1
-
-[[listener]]
-bind = "127.0.0.1:{port}"
-service = "web"
-
-[service.web]
-policy = "round-robin"
-
-[[service.web.group]]
-servers = [{servers}]
-"#
-    )
-}
-
-/// It closes idle server connections when descriptors are a quarter used, so it gets the most that
-/// the machine allows; one that it cannot have makes it exit.
-fn plain_haproxy(port: u16, servers: &[u16], buffers: Buffers) -> String {
-    let tuning = match buffers {
-        Buffers::Usual => "",
-        Buffers::Large => "tune.bufsize 65536",
-    };
-    let descriptors = process::descriptor_limit();
-    let connections = (descriptors.saturating_sub(200) / 2).min(9000);
-    let servers = list(servers, "\n    ", |server| {
-        format!("server s{server} 127.0.0.1:{server} pool-max-conn 2000")
-    });
-    format!(
-        r"global
-    maxconn {connections}
-    nbthread 1
-    {tuning}
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 30s
-    timeout server 30s
-    option http-keep-alive
-    option forwardfor
-    http-reuse always
-frontend f
-    bind 127.0.0.1:{port}
-    default_backend b
-backend b
-    balance roundrobin
-    {servers}
-"
-    )
-}
-
-fn plain_nginx(port: u16, servers: &[u16], buffers: Buffers, directory: &Path) -> String {
-    let tuning = match buffers {
-        Buffers::Usual => "",
-        Buffers::Large => {
-            "proxy_buffer_size 64k; proxy_buffers 4 64k; proxy_busy_buffers_size 128k;"
-        }
-    };
-    let servers = list(servers, " ", |server| format!("server 127.0.0.1:{server};"));
-    let dir = directory.display();
-    format!(
-        r#"worker_processes 1;
-daemon off;
-pid {dir}/nginx.pid;
-error_log {dir}/nginx.err crit;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    keepalive_requests 10000000;
-    client_body_temp_path {dir}/nginx-body;
-    proxy_temp_path {dir}/nginx-proxy;
-    fastcgi_temp_path {dir}/nginx-fastcgi;
-    uwsgi_temp_path {dir}/nginx-uwsgi;
-    scgi_temp_path {dir}/nginx-scgi;
-    upstream b {{ {servers} keepalive 1024; keepalive_requests 10000000; }}
-    server {{
-        listen 127.0.0.1:{port} backlog=4096;
-        location / {{
-            proxy_pass http://b;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header X-Forwarded-For $remote_addr;
-            proxy_max_temp_file_size 0;
-            {tuning}
-        }}
-    }}
-}}
-"#
-    )
-}
-
-fn list(ports: &[u16], separator: &str, line: impl Fn(&u16) -> String) -> String {
-    ports.iter().map(line).collect::<Vec<_>>().join(separator)
 }

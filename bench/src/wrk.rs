@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, bail};
 /// What to ask for, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
+    /// `http` or `https`; certificates are not checked.
+    pub(crate) scheme: &'static str,
     pub(crate) connections: usize,
     pub(crate) path: &'static str,
     /// Besides `Host`. wrk drops a header that has no space behind its colon, without a word.
@@ -38,7 +40,7 @@ impl Load {
             command.args(["-H", header]);
         }
         let output = command
-            .arg(format!("http://127.0.0.1:{port}{}", self.path))
+            .arg(format!("{}://127.0.0.1:{port}{}", self.scheme, self.path))
             .output()
             .context("start wrk")?;
         let text = String::from_utf8_lossy(&output.stdout);
