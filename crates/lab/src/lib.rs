@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod cores;
 mod fault;
+pub mod host;
 mod lorem;
 mod mandelbrot;
 mod server;

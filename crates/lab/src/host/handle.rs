@@ -1,0 +1,298 @@
+//! A host that runs.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+use loadline_core::{
+    time::{Duration, Instant},
+    units::{Bytes, Count},
+};
+use socket2::Socket;
+
+use super::{
+    Child, Finished, HostError, LabError, Program, Tcp,
+    child::Words,
+    message::{Channel, Failure, RawUsage, Reply, Request, RouteTo},
+};
+use crate::{clock, topology::HostSpec};
+
+/// A host that runs: the place to start programs in.
+///
+/// There is no way to run a closure of this process on a host, because threads share their
+/// namespaces' users. What is needed for probes is there all the same: a socket made by the host
+/// belongs to it, whoever uses it ([`udp`](Self::udp), [`connect`](Self::connect)).
+#[derive(Debug)]
+pub struct Host {
+    spec: HostSpec,
+    init: u32,
+    line: Arc<Line>,
+}
+
+/// What a host has used since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// When it was read.
+    pub at: Instant,
+    /// Processor time of all its programs, those that have ended included; to the kernel's tick of
+    /// 10 ms.
+    pub cpu: Duration,
+    /// What its interface received, IP headers included.
+    pub received: Bytes,
+    /// Packets received; TCP that came uncut counts as one.
+    pub packets_received: Count,
+    /// What its interface sent, IP headers included.
+    pub sent: Bytes,
+    /// Packets sent; TCP that left uncut counts as one.
+    pub packets_sent: Count,
+}
+
+/// The line to the first process of a host.
+#[derive(Debug)]
+pub(super) struct Line {
+    host: String,
+    channel: Mutex<Channel>,
+}
+
+impl Host {
+    pub(super) fn new(spec: HostSpec, init: u32, channel: Channel) -> Self {
+        let line = Line { host: spec.name.clone(), channel: Mutex::new(channel) };
+        Self { spec, init, line: Arc::new(line) }
+    }
+
+    /// What it is called; the other hosts reach it by this name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Its first address.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.spec.addresses.first().copied()
+    }
+
+    /// All its addresses, those that it shares with others included.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.spec.addresses
+    }
+
+    /// The number of its first process, as this process sees it; its namespaces are under
+    /// `/proc/PID/ns`.
+    #[must_use]
+    pub fn init(&self) -> u32 {
+        self.init
+    }
+
+    /// Starts a program, in a process group of its own.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`] where it cannot be started.
+    pub fn spawn(&self, program: Program) -> Result<Child, HostError> {
+        let name = program.path.to_string_lossy().into_owned();
+        let failed = |source| self.line.failed(format!("prepare to start `{name}`"), source);
+        let open = || -> io::Result<_> {
+            let stdin = match program.stdin {
+                Some(file) => file,
+                None => std::fs::File::open("/dev/null")?,
+            };
+            let (stdout, out) = Words::open(program.stdout, io::stdout())?;
+            let (stderr, err) = Words::open(program.stderr, io::stderr())?;
+            Ok((OwnedFd::from(stdin), (stdout, out), (stderr, err), io::pipe()?))
+        };
+        let (stdin, (stdout, out), (stderr, err), (end, ended)) = open().map_err(failed)?;
+        let Program { path, args, env, dir, .. } = program;
+        let request = Request::Spawn { program: path, args, env, dir };
+        let given = [stdin.as_fd(), out.as_fd(), err.as_fd(), ended.as_fd()];
+        match self.line.ask(&request, &given)? {
+            (Reply::Spawned { pid }, _) => {
+                Ok(Child::new(Arc::clone(&self.line), name, pid, end, [stdout, stderr]))
+            }
+            _ => Err(self.line.confused()),
+        }
+    }
+
+    /// Runs a program to its end; one that takes longer than `limit` is killed.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`] where it cannot be started, [`HostError::TooLong`] where it was
+    /// killed. That it ended badly is none: see [`Finished::exit`].
+    pub fn run(&self, program: Program, limit: Duration) -> Result<Finished, HostError> {
+        let mut child = self.spawn(program)?;
+        let exit = match child.wait_with_deadline(limit) {
+            Ok(exit) => exit,
+            Err(too_long) => {
+                child.kill()?;
+                return Err(too_long);
+            }
+        };
+        Ok(Finished { exit, stdout: child.stdout(), stderr: child.stderr() })
+    }
+
+    /// Waits until `server` has somebody listen at a TCP port of this host. Nothing is connected:
+    /// the host looks into the kernel's table.
+    ///
+    /// # Errors
+    /// [`HostError::Silent`] where nobody does within `limit` or the program ends, with the last
+    /// that it said.
+    pub fn wait_listening(
+        &self,
+        server: &mut Child,
+        port: u16,
+        limit: Duration,
+    ) -> Result<(), HostError> {
+        let until = clock::now() + limit;
+        loop {
+            if let (Reply::Listening(true), _) = self.line.ask(&Request::Listening { port }, &[])? {
+                return Ok(());
+            }
+            if server.try_wait()?.is_some() || clock::now() >= until {
+                let host = self.name().to_owned();
+                let last_words = server.last_words();
+                return Err(HostError::Silent { host, port, limit, last_words });
+            }
+            thread::sleep(LOOK_AGAIN.to_std());
+        }
+    }
+
+    /// A UDP socket of this host, bound to one of its addresses or to any.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`].
+    pub fn udp(&self, address: SocketAddr) -> Result<UdpSocket, HostError> {
+        let socket = self.socket(address.ip(), true)?;
+        let failed = |source| self.line.failed(format!("bind {address}"), source);
+        socket.bind(&address.into()).map_err(failed)?;
+        Ok(socket.into())
+    }
+
+    /// A TCP connection from this host.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`], also where the other side does not answer within `limit`.
+    pub fn connect(&self, to: SocketAddr, limit: Duration) -> Result<TcpStream, HostError> {
+        let socket = self.socket(to.ip(), false)?;
+        let failed = |source| self.line.failed(format!("connect to {to}"), source);
+        socket.connect_timeout(&to.into(), limit.to_std()).map_err(failed)?;
+        Ok(socket.into())
+    }
+
+    /// A new socket of this host for addresses like `of`: UDP where `datagrams`, else TCP.
+    ///
+    /// # Errors
+    /// [`HostError::Failed`].
+    pub fn socket(&self, of: IpAddr, datagrams: bool) -> Result<Socket, HostError> {
+        let (_, descriptors) = self.line.ask(&Request::Socket { of, datagrams }, &[])?;
+        descriptors.into_iter().next().map(Socket::from).ok_or_else(|| self.line.confused())
+    }
+
+    /// Changes how TCP behaves towards one address, or towards all that have no such rule of their
+    /// own. Connections that exist keep what they began with.
+    ///
+    /// # Errors
+    /// [`LabError::Machine`] where TCP cannot be so, or the kernel's refusal.
+    pub fn set_tcp(&self, to: Option<IpAddr>, tcp: &Tcp) -> Result<(), LabError> {
+        tcp.check(self.name())?;
+        self.line.ask(&Request::Route(RouteTo::new(to, tcp)), &[])?;
+        Ok(())
+    }
+
+    /// Has it end.
+    pub(super) fn close(&self) {
+        self.line.close();
+    }
+
+    /// What it has used so far.
+    ///
+    /// # Errors
+    /// [`HostError::Gone`] or the system's.
+    pub fn usage(&self) -> Result<Usage, HostError> {
+        match self.line.ask(&Request::Usage, &[])? {
+            (Reply::Usage(raw), _) => Ok(Usage::from_raw(clock::now(), raw)),
+            _ => Err(self.line.confused()),
+        }
+    }
+}
+
+impl Usage {
+    fn from_raw(at: Instant, raw: RawUsage) -> Self {
+        Self {
+            at,
+            cpu: Duration::from_nanos(raw.cpu_nanos),
+            received: Bytes::new(raw.received_bytes),
+            packets_received: Count::new(raw.received_packets),
+            sent: Bytes::new(raw.sent_bytes),
+            packets_sent: Count::new(raw.sent_packets),
+        }
+    }
+}
+
+impl RouteTo {
+    pub(super) fn new(to: Option<IpAddr>, tcp: &Tcp) -> Self {
+        Self {
+            to,
+            congestion: tcp.congestion.clone(),
+            initial_window: tcp.initial_window,
+            window_bytes: tcp.window.and_then(|window| u32::try_from(window.get()).ok()),
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(super) fn ask(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(Reply, Vec<OwnedFd>), HostError> {
+        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        match channel.send(request, descriptors) {
+            Err(error) if is_gone(&error) => return Err(self.gone()),
+            Err(error) => return Err(self.failed("be asked".to_owned(), error)),
+            Ok(()) => {}
+        }
+        match channel.receive::<Result<Reply, Failure>>() {
+            Ok(Some((Ok(reply), descriptors))) => Ok((reply, descriptors)),
+            Ok(Some((Err(failure), _))) => {
+                let what = failure.what.clone();
+                Err(self.failed(what, failure.into_io()))
+            }
+            Ok(None) => Err(self.gone()),
+            Err(error) => Err(self.failed("answer".to_owned(), error)),
+        }
+    }
+
+    /// Has the other side read an end, whoever still holds this one.
+    fn close(&self) {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+
+    fn failed(&self, what: String, source: io::Error) -> HostError {
+        HostError::Failed { host: self.host.clone(), what, source }
+    }
+
+    fn gone(&self) -> HostError {
+        HostError::Gone { host: self.host.clone() }
+    }
+
+    fn confused(&self) -> HostError {
+        let source = io::Error::other("its program is of another version");
+        self.failed("answer".to_owned(), source)
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// Between two looks at whether a server listens yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);

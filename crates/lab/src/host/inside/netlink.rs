@@ -1,0 +1,186 @@
+//! Orders to the kernel about interfaces, addresses and routes of one network namespace.
+
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
+    link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
+    route::{
+        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+        RouteScope, RouteType,
+    },
+};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// A conversation with the kernel.
+pub(super) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+/// An interface as the kernel tells of it.
+pub(super) struct Link {
+    pub(super) index: u32,
+    pub(super) address: Option<[u8; 6]>,
+}
+
+impl Netlink {
+    /// About the network namespace that the calling thread is in now.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// The interface of that name.
+    pub(super) fn link(&mut self, name: &str) -> io::Result<Link> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        let found = self.ask(RouteNetlinkMessage::GetLink(message), 0)?;
+        let Some(RouteNetlinkMessage::NewLink(link)) = found else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let address = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        });
+        Ok(Link { index: link.header.index, address })
+    }
+
+    /// Makes a pair of virtual Ethernet interfaces, `inner` here and `outer` in the network
+    /// namespace behind `there`.
+    pub(super) fn add_pair(
+        &mut self,
+        inner: &str,
+        outer: &str,
+        there: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let one_queue = [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
+        let mut peer = LinkMessage::default();
+        peer.attributes.push(LinkAttribute::IfName(outer.to_owned()));
+        peer.attributes.push(LinkAttribute::NetNsFd(there.as_raw_fd()));
+        peer.attributes.extend(one_queue.clone());
+        let kind = LinkInfo::Kind(InfoKind::Veth);
+        let data = LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)));
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(inner.to_owned()));
+        message.attributes.extend(one_queue);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![kind, data]));
+        self.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Brings an interface up; without address resolution where it is not the loopback.
+    pub(super) fn bring_up(&mut self, index: u32, settings: &[LinkAttribute]) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+        if !settings.is_empty() {
+            message.header.flags |= LinkFlags::Noarp;
+            message.header.change_mask |= LinkFlags::Noarp;
+        }
+        message.attributes.extend_from_slice(settings);
+        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives an interface an address of its own, without a network around it.
+    pub(super) fn add_address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.index = index;
+        message.header.family = family(address);
+        message.header.prefix_len = bits(address);
+        if address.is_ipv6() {
+            // Nobody else is on the link who could have it.
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes.push(AddressAttribute::Local(address));
+        message.attributes.push(AddressAttribute::Address(address));
+        self.tell(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Sets the route to `to`, or to everywhere, through an interface, in the place of one to the
+    /// same destination. Packets to there bear `from` where they are free to choose.
+    pub(super) fn set_route(
+        &mut self,
+        index: u32,
+        from: IpAddr,
+        to: Option<IpAddr>,
+        metrics: Vec<RouteMetric>,
+    ) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(from);
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = if from.is_ipv4() { RouteScope::Link } else { RouteScope::Universe };
+        message.header.kind = RouteType::Unicast;
+        if let Some(to) = to {
+            message.header.destination_prefix_length = bits(to);
+            message.attributes.push(RouteAttribute::Destination(route_address(to)));
+        }
+        message.attributes.push(RouteAttribute::Oif(index));
+        message.attributes.push(RouteAttribute::PrefSource(route_address(from)));
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        self.tell(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+    }
+
+    fn tell(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.ask(message, flags | NLM_F_ACK).map(|_| ())
+    }
+
+    /// Sends one request and reads its answer: none where that is an acknowledgement.
+    fn ask(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes);
+            let answer = answer.map_err(io::Error::other)?;
+            if answer.header.sequence_number != self.sequence {
+                continue;
+            }
+            return match answer.payload {
+                NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
+                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
+                _ => Ok(None),
+            };
+        }
+    }
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn route_address(address: IpAddr) -> RouteAddress {
+    match address {
+        IpAddr::V4(v4) => RouteAddress::Inet(v4),
+        IpAddr::V6(v6) => RouteAddress::Inet6(v6),
+    }
+}
