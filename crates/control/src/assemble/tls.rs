@@ -72,6 +72,7 @@ fn towards_clients(given: &At<file::ListenerTls>, problems: &mut Problems) -> Li
     ListenerTls {
         certificates,
         clients: clients.map(|authorities| ClientCheck { authorities, required }),
+        resumption: file.resumption.get().copied().unwrap_or(true),
         terms: terms(&file.min_version, &file.suites),
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct ListenerTls {
     /// Whether a client without a certificate is turned away.
     #[schemars(extend("default" = true))]
     pub(crate) client_required: Key<bool>,
+    /// Whether clients that come back may resume their session and spare a full handshake.
+    #[schemars(extend("default" = true))]
+    pub(crate) resumption: Key<bool>,
     /// The oldest version spoken.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,

@@ -13,6 +13,8 @@ pub struct ListenerTls {
     pub certificates: Vec<Certificate>,
     /// Whether clients show certificates; none are asked for where absent.
     pub clients: Option<ClientCheck>,
+    /// Whether clients that come back may resume their session.
+    pub resumption: bool,
     /// What both sides may speak.
     pub terms: TlsTerms,
 }

@@ -13,7 +13,7 @@ use rustls::{
     client::WebPkiServerVerifier,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
@@ -84,7 +84,12 @@ pub(super) fn for_clients(
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(certificates));
-    config.ticketer = aws_lc_rs::Ticketer::new().map_err(TlsError::Together)?;
+    if tls.resumption {
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(TlsError::Together)?;
+    } else {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }

@@ -44,6 +44,7 @@ fn curl_agrees_on_a_version_over_tls() {
     fleet.listeners[0].tls = Some(ListenerTls {
         certificates: vec![certificate],
         clients: None,
+        resumption: true,
         terms: TlsTerms::default(),
     });
     let proxy = Proxy::of(fleet);

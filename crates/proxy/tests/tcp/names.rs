@@ -155,7 +155,8 @@ fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let mut fleet = fleet(Protocol::Tls, vec![service("db", &[server])]);
     let certificates = vec![authority.sign(&[name])];
     let terms = TlsTerms::default();
-    fleet.listeners[0].tls = Some(ListenerTls { certificates, clients: None, terms });
+    fleet.listeners[0].tls =
+        Some(ListenerTls { certificates, clients: None, resumption: true, terms });
     fleet
 }
 

@@ -55,18 +55,23 @@ fn the_name_a_client_asks_for_decides_which_certificate_it_is_shown() {
 }
 
 #[test]
-fn a_session_is_resumed() {
+fn a_session_is_resumed_unless_the_file_says_otherwise() {
+    use rustls::HandshakeKind::{Full, Resumed};
     let authority = Authority::new();
-    let (_proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
-    let config = authority.client(&[&TLS13], None);
-    let kinds: Vec<_> = (0..2)
-        .map(|_| {
-            let mut client = connect(address, &config, "a.test");
-            ask(&mut client, b"").unwrap();
-            client.conn.handshake_kind().unwrap()
-        })
-        .collect();
-    assert_eq!(kinds, [rustls::HandshakeKind::Full, rustls::HandshakeKind::Resumed]);
+    for (resumption, second) in [(true, Resumed), (false, Full)] {
+        let mut tls = with(vec![authority.sign(&["a.test"])]);
+        tls.as_mut().unwrap().resumption = resumption;
+        let (_proxy, address) = start(fleet(echo(None), tls));
+        let config = authority.client(&[&TLS13], None);
+        let kinds: Vec<_> = (0..2)
+            .map(|_| {
+                let mut client = connect(address, &config, "a.test");
+                ask(&mut client, b"").unwrap();
+                client.conn.handshake_kind().unwrap()
+            })
+            .collect();
+        assert_eq!(kinds, [Full, second]);
+    }
 }
 
 #[test]
@@ -75,6 +80,7 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
     let tls = ListenerTls {
         certificates: vec![authority.sign(&["a.test"])],
         clients: Some(ClientCheck { authorities: authority.file(), required: true }),
+        resumption: true,
         terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },
     };
     let (_proxy, address) = start(fleet(echo(None), Some(tls)));

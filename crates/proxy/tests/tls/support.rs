@@ -51,7 +51,8 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
 
 /// A listener's TLS with these certificates.
 pub(crate) fn with(certificates: Vec<Certificate>) -> Option<ListenerTls> {
-    Some(ListenerTls { certificates, clients: None, terms: TlsTerms::default() })
+    let terms = TlsTerms::default();
+    Some(ListenerTls { certificates, clients: None, resumption: true, terms })
 }
 
 pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {
