@@ -84,8 +84,13 @@ impl Bench {
 
     fn pick(&mut self) -> Option<Permit> {
         self.now = self.now + Duration::from_micros(1);
-        let ask =
-            Ask { now: self.now, key: self.draws.next(), draw: self.draws.next(), tried: &[] };
+        let ask = Ask {
+            now: self.now,
+            key: self.draws.next(),
+            draw: self.draws.next(),
+            tried: &[],
+            stick: None,
+        };
         match self.plan.services[0].pick(&ask) {
             Decision::Send(permit) => Some(permit),
             _ => None,

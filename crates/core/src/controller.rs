@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 
 use crate::{
     ejection::{RETURN_HOLD, may_eject},
-    fleet::{Fleet, Group, HealthCheck, Service},
+    fleet::{Fleet, Group, HealthCheck, Probe, Service},
     health::Health,
     ledger::{Ledger, ServerId},
     plan::Plan,
@@ -43,6 +43,14 @@ pub enum Input {
         server: ServerId,
         /// How many.
         errors_in_a_row: u32,
+    },
+    /// A server answered nobody while so many requests waited for it
+    /// ([`crate::permit::Permit::suspect`]).
+    Silent {
+        /// The server.
+        server: ServerId,
+        /// How many.
+        suspicions: u32,
     },
 }
 
@@ -86,6 +94,8 @@ pub enum Change {
     Down(SocketAddr),
     /// Real requests failed on it; it is out for this long.
     Ejected(SocketAddr, Duration),
+    /// It left requests without an answer and answered nobody; it is out for this long.
+    Silent(SocketAddr, Duration),
     /// Its time out is over.
     Returned(SocketAddr),
     /// Too few servers of the group are healthy; others come first.
@@ -142,10 +152,14 @@ impl Controller {
                 self.reload(now, fleet);
                 true
             }
-            Input::Checked { server, passed } => self.checked(now, server, passed),
-            Input::Failing { server, errors_in_a_row } => {
-                self.failing(now, server, errors_in_a_row)
+            Input::Checked { server, passed } => {
+                let back = passed.is_some() && self.answers_again(now, server);
+                self.checked(now, server, passed) || back
             }
+            Input::Failing { server, errors_in_a_row } => {
+                self.failing(now, (server, errors_in_a_row), false)
+            }
+            Input::Silent { server, suspicions } => self.failing(now, (server, suspicions), true),
         };
         let returned = self.expire_ejections(now);
         let regained = self.settle_standing(now);
@@ -223,21 +237,39 @@ impl Controller {
         true
     }
 
-    fn failing(&mut self, now: Instant, server: ServerId, errors_in_a_row: u32) -> bool {
+    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), silent: bool) -> bool {
         let Some(place) = self.roster.get(server).map(|member| member.place) else { return false };
         let (service, group) = place.of(&self.fleet);
         let Some(rules) = &service.ejection else { return false };
         let (out, all) = self.roster.ejected_of(place.service);
         let Some(member) = self.roster.get_mut(server) else { return false };
-        if errors_in_a_row < rules.errors || member.ejected.is_out() || !may_eject(rules, out, all)
-        {
+        if count < rules.errors || member.ejected.is_out() || !may_eject(rules, out, all) {
             return false;
         }
-        member.ejected.eject(now, rules);
-        self.ledger.server(&service.name, &group.name, member.address).count_ejection();
+        member.ejected.eject(now, rules, silent);
+        let state = self.ledger.server(&service.name, &group.name, member.address);
+        state.count_ejection();
+        state.silence.set_out(silent);
         member.check_now(now);
         let time = member.ejected.until().map_or(Duration::ZERO, |until| until.since(now));
-        self.outputs.push_back(notice(service, group, Change::Ejected(member.address, time)));
+        let change = if silent { Change::Silent } else { Change::Ejected };
+        self.outputs.push_back(notice(service, group, change(member.address, time)));
+        true
+    }
+
+    /// Lets a server back in that was out for its silence and has answered a check. That a
+    /// connection opened would say nothing: the kernel opens it for a process that is stopped.
+    fn answers_again(&mut self, now: Instant, server: ServerId) -> bool {
+        let Some(member) = self.roster.get_mut(server) else { return false };
+        let (service, group) = member.place.of(&self.fleet);
+        let asks = service.health.as_ref().is_some_and(|it| matches!(it.probe, Probe::Http { .. }));
+        if !asks || !member.ejected.is_silent() {
+            return false;
+        }
+        member.end_ejection(now);
+        let address = member.address;
+        self.ledger.server(&service.name, &group.name, address).silence.set_out(false);
+        self.outputs.push_back(notice(service, group, Change::Returned(address)));
         true
     }
 
@@ -245,6 +277,7 @@ impl Controller {
         let returned = self.roster.expire_ejections(now);
         for (place, address) in &returned {
             let (service, group) = place.of(&self.fleet);
+            self.ledger.server(&service.name, &group.name, *address).silence.set_out(false);
             self.outputs.push_back(notice(service, group, Change::Returned(*address)));
         }
         !returned.is_empty()

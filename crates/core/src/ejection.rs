@@ -15,6 +15,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ejected {
     until: Option<Instant>,
+    /// It is out because it answered nobody.
+    silent: bool,
     /// When it last came back, and after how many ejections in a row.
     returned_at: Instant,
     in_a_row: u32,
@@ -33,23 +35,26 @@ impl Ejected {
         self.until
     }
 
-    /// Takes the server out.
-    pub fn eject(&mut self, now: Instant, rules: &Ejection) {
+    /// Whether it is out because it answered nobody.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.is_out() && self.silent
+    }
+
+    /// Lets the server back in.
+    pub fn end(&mut self, now: Instant) {
+        self.until = None;
+        self.returned_at = now;
+    }
+
+    /// Takes the server out, for its silence or for errors.
+    pub fn eject(&mut self, now: Instant, rules: &Ejection, silent: bool) {
+        self.silent = silent;
         let quiet = now.since(self.returned_at) > rules.time_max;
         let before = if quiet { 0 } else { self.in_a_row };
         self.in_a_row = before + 1;
         let time = rules.time * (1u64 << before.min(DOUBLINGS_MAX));
         self.until = Some(now + time.min(rules.time_max));
-    }
-
-    /// Lets the server back in when its time is over; says whether it came back just now.
-    pub fn expire(&mut self, now: Instant) -> bool {
-        let over = self.until.is_some_and(|until| until <= now);
-        if over {
-            self.until = None;
-            self.returned_at = now;
-        }
-        over
     }
 }
 
@@ -78,14 +83,15 @@ mod tests {
         let mut now = Instant::ZERO + Duration::from_secs(100);
         let mut lengths = alloc::vec::Vec::new();
         for _ in 0..7 {
-            ejected.eject(now, &rules);
+            ejected.eject(now, &rules, false);
             let until = ejected.until().unwrap();
             lengths.push(until.since(now).as_secs_f64() as u64);
-            assert!(!ejected.expire(now) && ejected.expire(until));
+            assert!(ejected.is_out());
+            ejected.end(until);
             now = until;
         }
         assert_eq!(lengths, [1, 2, 4, 8, 16, 30, 30]);
-        ejected.eject(now + Duration::from_secs(31), &rules);
+        ejected.eject(now + Duration::from_secs(31), &rules, false);
         let until = ejected.until().unwrap();
         assert_eq!(until.since(now), Duration::from_secs(32));
     }

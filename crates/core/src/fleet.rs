@@ -5,6 +5,7 @@
 //! vouches for that.
 
 mod names;
+mod sticky;
 mod tls;
 
 use alloc::{
@@ -20,6 +21,7 @@ use crate::{
 };
 
 pub use names::ServerNames;
+pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use tls::{Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 
 /// Everything one edge needs to know.
@@ -198,6 +200,10 @@ pub struct Service {
     pub policy: PolicyKind,
     /// What a consistent-hash policy hashes.
     pub hash: HashKey,
+    /// What keeps the requests of a session on one server; absent, nothing does.
+    pub sticky: Option<Sticky>,
+    /// How much requests matter for which no rule says it.
+    pub class: Class,
     /// When a request leaves the near group.
     pub overflow: Overflow,
     /// What happens when every group is full.
@@ -230,6 +236,8 @@ impl Service {
             name: name.to_string(),
             policy: PolicyKind::LeastRequests,
             hash: HashKey::ClientAddress,
+            sticky: None,
+            class: Class::Normal,
             overflow: Overflow::Capacity,
             when_full: WhenFull::Queue {
                 timeout: Duration::from_secs(1),
@@ -400,6 +408,9 @@ pub struct Ejection {
     pub time_max: Duration,
     /// The largest share of a service's servers that may be out by ejection.
     pub share_max: Ratio,
+    /// The least time without an answer to anybody that counts as an error; ten times the usual
+    /// latency where that is more. [`Duration::ZERO`] switches it off.
+    pub silence: Duration,
 }
 
 impl Default for Ejection {
@@ -409,6 +420,7 @@ impl Default for Ejection {
             time: Duration::from_secs(1),
             time_max: Duration::from_secs(30),
             share_max: Ratio::percent(50),
+            silence: Duration::from_millis(500),
         }
     }
 }
@@ -494,6 +506,9 @@ pub struct Capacity {
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,
+    /// Whether the limit of requests in flight is found by latency, up to `max_in_flight`
+    /// ([`crate::gradient`]); for groups, not for servers.
+    pub auto: bool,
     /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
     pub max_utilization: Option<Ratio>,
 }

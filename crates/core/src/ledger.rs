@@ -10,7 +10,7 @@ use alloc::{
     sync::Arc,
 };
 use core::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
@@ -18,8 +18,11 @@ use crate::{
     average::{ArrivalRate, LatencyAverage, PeakLatency},
     budget::Budget,
     fleet::Fleet,
+    gradient::AutoLimit,
     orca::Utilization,
+    policy::draw::again,
     retry::RetryBudget,
+    silence::Silence,
     time::Instant,
     units::Ratio,
 };
@@ -111,6 +114,8 @@ impl ServiceState {
 pub struct GroupState {
     pub(crate) in_flight: AtomicU32,
     pub(crate) budget: Budget,
+    /// The limit that is found by latency, for groups that have one.
+    pub(crate) auto: AutoLimit,
     /// Position of the round-robin schedule.
     pub(crate) turn: AtomicU64,
     /// How long a permit is held, on average.
@@ -143,6 +148,7 @@ pub struct ServerState {
     pub(crate) peak: PeakLatency,
     pub(crate) budget: Budget,
     pub(crate) errors_in_a_row: AtomicU32,
+    pub(crate) silence: Silence,
     pub(crate) utilization: Utilization,
     /// Requests it was given; on the cache line that taking a place on it has just written.
     pub(crate) requests: AtomicU64,
@@ -152,6 +158,8 @@ pub struct ServerState {
     pub(crate) ejections: AtomicU32,
     pub(crate) group: Arc<GroupState>,
     id: ServerId,
+    /// A hash of the address, the same in every process.
+    seed: u64,
     address: SocketAddr,
 }
 
@@ -163,12 +171,14 @@ impl ServerState {
             peak: PeakLatency::default(),
             budget: Budget::default(),
             errors_in_a_row: AtomicU32::new(0),
+            silence: Silence::default(),
             utilization: Utilization::default(),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
             group,
             id,
+            seed: seed(address),
             address,
         }
     }
@@ -183,6 +193,10 @@ impl ServerState {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Requests in flight.
@@ -200,6 +214,15 @@ impl ServerState {
     pub fn latency(&self) -> crate::time::Duration {
         self.latency.get()
     }
+}
+
+fn seed(address: SocketAddr) -> u64 {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let port = u64::from(address.port());
+    again(ip as u64 ^ again((ip >> 64) as u64 ^ again(port)))
 }
 
 /// Adds one to `count` unless it has reached `cap`.

@@ -74,7 +74,7 @@ impl ServicePlan {
 
 impl GroupPlan {
     /// Requests per second that end while the group is full; zero where nothing is known yet.
-    fn freed_per_sec(&self) -> f64 {
+    pub(crate) fn freed_per_sec(&self) -> f64 {
         let held = self.state.held.get().as_secs_f64();
         let places = f64::from(self.places());
         let by_places = if held > 0.0 { places / held } else { 0.0 };
@@ -104,6 +104,6 @@ impl GroupPlan {
     fn places(&self) -> u32 {
         let of_servers = self.servers.iter().map(|server| server.limits.in_flight);
         let sum = of_servers.fold(0u32, u32::saturating_add);
-        self.limits.in_flight.min(sum)
+        self.in_flight_limit().min(sum)
     }
 }

@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     ledger::{ServerId, ServerState, release},
-    time::Instant,
+    silence,
+    time::{Duration, Instant},
     units::Ratio,
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Terms {
     pub overflow: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,
+    /// Whether the group's limit of requests in flight is found by latency.
+    pub finds_limit: bool,
     pub server_utilization: Option<Ratio>,
     pub group_utilization: Option<Ratio>,
 }
@@ -71,9 +74,41 @@ impl Permit {
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
         self.server.latency.record(latency);
+        self.server.silence.heard(now);
         if self.terms.tracks_peak {
             self.server.peak.record(now, latency);
         }
+    }
+
+    /// Records that the answer is a good one, so that its latency says how full the group is.
+    /// Failures are left out: they are often fast, and would make a broken server look empty.
+    pub fn answered_well(&self, now: Instant) {
+        if self.terms.finds_limit {
+            let group = &self.server.group;
+            group.auto.record(now, self.since, group.in_flight());
+        }
+    }
+
+    /// How long the server may leave this request and all others without an answer before it is
+    /// suspected to hang, at least `floor`; zero where that cannot be said.
+    #[must_use]
+    pub fn patience(&self, floor: Duration) -> Duration {
+        let own = self.server.latency.get();
+        let usual = if own == Duration::ZERO { self.server.group.held.get() } else { own };
+        silence::patience(floor, usual)
+    }
+
+    /// Records that this request, sent at `sent`, has waited for all its patience, and gives how
+    /// many in a row have; zero where the server answered others meanwhile.
+    #[must_use = "the controller ejects a server after a number of suspicions"]
+    pub fn suspect(&self, sent: Instant) -> u32 {
+        self.server.silence.suspect(sent)
+    }
+
+    /// Whether the server is out because it answers nobody.
+    #[must_use]
+    pub fn hangs(&self) -> bool {
+        self.server.silence.is_out()
     }
 
     /// Records how long the request took in all, and that it was no failure of the server.

@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::{
     budget::Allowance,
     fleet::{Fleet, Overflow, PolicyKind, Retry, WhenFull},
+    gradient::Bounds,
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
     permit::{Permit, Terms},
     policy::Chooser,
@@ -52,6 +53,9 @@ pub struct GroupPlan {
     /// Whether too few of its servers are healthy, so that it comes after the others.
     pub yields: bool,
     pub(crate) limits: Limits,
+    pub(crate) auto: Option<Auto>,
+    /// Whether sessions belong to servers by [`Ask::key`].
+    pub(crate) sticks_by_hash: bool,
     /// The servers that can be given requests.
     pub servers: Box<[ServerPlan]>,
     pub(crate) policy: PolicyKind,
@@ -79,6 +83,14 @@ pub(crate) struct Limits {
     pub utilization: Option<Ratio>,
 }
 
+/// The terms of a limit on requests in flight that is found by latency.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Auto {
+    pub bounds: Bounds,
+    /// The part of it that is in use: scaler times health.
+    pub part: Ratio,
+}
+
 impl Limits {
     /// No limit at all.
     #[cfg(test)]
@@ -96,6 +108,8 @@ pub struct Ask<'a> {
     pub draw: u64,
     /// Servers that failed this request already.
     pub tried: &'a [ServerId],
+    /// The server that the session of the request is with.
+    pub stick: Option<ServerId>,
 }
 
 /// What happens to a request.
@@ -153,17 +167,16 @@ impl ServicePlan {
             return Decision::Refuse(Refusal::NoServer);
         }
         let waiting = self.state.queued();
-        let permit = match self.overflow {
+        if self.overflow == Overflow::Soonest && ask.tried.is_empty() {
+            self.state.arrivals.arrive(ask.now);
+        }
+        let stuck = if waiting == 0 { self.stuck(ask) } else { None };
+        let permit = stuck.or_else(|| match self.overflow {
             _ if self.is_last_attempt(ask) => self.last_chance(ask),
             Overflow::Capacity if waiting > 0 => None,
             Overflow::Capacity => self.first_with_room(ask),
-            Overflow::Soonest => {
-                if ask.tried.is_empty() {
-                    self.state.arrivals.arrive(ask.now);
-                }
-                self.soonest(ask, waiting)
-            }
-        };
+            Overflow::Soonest => self.soonest(ask, waiting),
+        });
         permit.map_or_else(|| self.when_full(ask), Decision::Send)
     }
 
@@ -174,10 +187,10 @@ impl ServicePlan {
         if self.groups.is_empty() {
             return QueuedDecision::Refuse(Refusal::NoServer);
         }
-        let permit = match self.overflow {
+        let permit = self.stuck(ask).or_else(|| match self.overflow {
             Overflow::Capacity => self.first_with_room(ask),
             Overflow::Soonest => self.soonest(ask, 0),
-        };
+        });
         match permit {
             Some(permit) => QueuedDecision::Send(permit),
             None if self.nobody_left(ask) => QueuedDecision::Refuse(Refusal::NoServer),
@@ -211,6 +224,13 @@ impl ServicePlan {
     #[must_use]
     pub fn may_retry(&self, attempts: u32, now: Instant) -> bool {
         attempts <= self.retry.attempts && self.state.retries.withdraw(&self.retry, now)
+    }
+
+    /// The same for a request of which no server has seen anything: it costs nobody anything, so
+    /// the budget does not matter.
+    #[must_use]
+    pub fn may_reconnect(&self, attempts: u32) -> bool {
+        attempts <= self.retry.attempts
     }
 
     /// What is counted of the service.
@@ -279,10 +299,24 @@ impl GroupPlan {
 
     /// Gives a permit if the group and one of its servers have room.
     pub(crate) fn admit(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
-        if !self.has_rate(ask) || !reserve(&self.state.in_flight, self.limits.in_flight) {
+        self.admit_with(ask, overflow, || self.choose(ask))
+    }
+
+    /// The same for a server that `choose` takes a place on.
+    pub(crate) fn admit_with<'a>(
+        &'a self,
+        ask: &Ask<'_>,
+        overflow: bool,
+        choose: impl FnOnce() -> Option<&'a ServerPlan>,
+    ) -> Option<Permit> {
+        if !self.has_rate(ask) {
             return None;
         }
-        let permit = self.choose(ask).and_then(|server| {
+        if !reserve(&self.state.in_flight, self.in_flight_limit()) {
+            self.note_full();
+            return None;
+        }
+        let permit = choose().and_then(|server| {
             let rate = self.limits.rate.as_ref();
             if rate.is_none_or(|allowance| self.state.budget.take(allowance, ask.now)) {
                 return Some(server);
@@ -299,6 +333,19 @@ impl GroupPlan {
         }
     }
 
+    /// Requests that may be in flight now; [`u32::MAX`] where not limited.
+    pub(crate) fn in_flight_limit(&self) -> u32 {
+        let Some(auto) = &self.auto else { return self.limits.in_flight };
+        let found = auto.part.of(u64::from(self.state.auto.allowed())).max(1) as u32;
+        self.limits.in_flight.min(found)
+    }
+
+    fn note_full(&self) {
+        if self.auto.is_some() {
+            self.state.auto.note_full();
+        }
+    }
+
     /// Whether rate and utilization would let a request in; nothing is taken yet.
     fn has_rate(&self, ask: &Ask<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
@@ -310,6 +357,11 @@ impl GroupPlan {
     /// Chooses a server and reserves a place on it. Between the choice and the reservation another
     /// worker may have taken the place: then the policy is asked again.
     fn choose(&self, ask: &Ask<'_>) -> Option<&ServerPlan> {
+        if self.sticks_by_hash
+            && let Some(server) = self.home(ask.key).and_then(|server| self.take(server, ask))
+        {
+            return Some(server);
+        }
         (0..CHOICES_MAX).find_map(|_| {
             let server = self.chooser.choose(self, ask, |server| server.has_room(ask))?;
             server.reserve(ask.now).then_some(Some(server))
@@ -331,6 +383,7 @@ impl GroupPlan {
             server: server.index,
             overflow,
             tracks_peak: self.policy == PolicyKind::PeakEwma,
+            finds_limit: self.auto.is_some(),
             server_utilization: server.limits.utilization,
             group_utilization: self.limits.utilization,
         };
@@ -344,7 +397,7 @@ impl GroupPlan {
     /// What the group is worth when everything is full: its rate, else its places, else servers.
     fn spread_share(&self) -> u64 {
         let servers = self.servers.len() as u64;
-        match (&self.limits.rate, self.limits.in_flight) {
+        match (&self.limits.rate, self.in_flight_limit()) {
             (Some(allowance), _) => SPREAD_SCALE / allowance.interval().as_nanos().max(1) + 1,
             (None, u32::MAX) => servers,
             (None, places) => u64::from(places),
@@ -352,7 +405,7 @@ impl GroupPlan {
     }
 
     /// When a rate budget makes room, if one is what the group waits for.
-    fn ready_at(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn ready_at(&self, now: Instant) -> Option<Instant> {
         let own = self.limits.rate.as_ref().map(|rate| self.state.budget.ready_at(rate));
         if own.is_some_and(|ready| ready > now) {
             return own;
@@ -369,7 +422,7 @@ impl GroupPlan {
     #[must_use]
     pub fn has_room_at(&self, now: Instant) -> bool {
         let rate = self.limits.rate.as_ref();
-        self.state.in_flight() < self.limits.in_flight
+        self.state.in_flight() < self.in_flight_limit()
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= now)
     }
 
@@ -391,7 +444,7 @@ impl ServerPlan {
             && !ask.tried.contains(&self.state.id())
     }
 
-    fn reserve(&self, now: Instant) -> bool {
+    pub(crate) fn reserve(&self, now: Instant) -> bool {
         if !reserve(&self.state.in_flight, self.limits.in_flight) {
             return false;
         }

@@ -4,9 +4,10 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use crate::{
     budget::Allowance,
-    fleet::{Capacity, Fleet, Group, Server, Service},
+    fleet::{Capacity, Fleet, Group, Server, Service, Sticky},
+    gradient::{Bounds, CEILING},
     ledger::Ledger,
-    plan::{GroupPlan, Limits, Plan, ServerPlan, ServicePlan, WEIGHT_SCALE},
+    plan::{Auto, GroupPlan, Limits, Plan, ServerPlan, ServicePlan, WEIGHT_SCALE},
     policy::Chooser,
     state::{Condition, Enrolled},
     time::{Duration, Instant},
@@ -62,6 +63,9 @@ fn enroll(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> Box
 
 impl GroupPlan {
     fn change_budgets(&self, now: Instant) {
+        if let Some(auto) = &self.auto {
+            self.state.auto.bound(now, auto.bounds);
+        }
         if let Some(allowance) = &self.limits.rate {
             self.state.budget.change(now, allowance);
         }
@@ -117,12 +121,25 @@ fn group_plan(
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
+        auto: group
+            .capacity
+            .auto
+            .then(|| auto(&group.capacity, configured, group.scaler * healthy)),
         limits: limits(&group.capacity, group.scaler, healthy),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
+        sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
         state: ledger.group(&service.name, &group.name),
         servers,
     })
+}
+
+/// The terms of a limit that is found: it is found for the group as configured, and this part of
+/// it is in use.
+fn auto(capacity: &Capacity, configured: usize, part: Ratio) -> Auto {
+    let ceiling = capacity.max_in_flight.unwrap_or(CEILING);
+    let floor = u32::try_from(configured).unwrap_or(u32::MAX).clamp(1, ceiling);
+    Auto { bounds: Bounds { floor, ceiling }, part }
 }
 
 /// What a capacity allows, scaled, for a group of which this part is healthy. At least one request
@@ -142,8 +159,9 @@ fn weight(server: &Server, share: Ratio) -> u32 {
     (share.of(u64::from(server.weight * WEIGHT_SCALE)) as u32).max(1)
 }
 
-/// How long servers of a service start slowly. Policies that hash do not: each change of weight
-/// would move keys.
+/// How long servers of a service start slowly. Where requests are hashed they do not: each change
+/// of weight would move keys.
 pub(crate) fn slow_start(service: &Service) -> Duration {
-    if service.policy.hashes() { Duration::ZERO } else { service.slow_start }
+    let hashes = service.policy.hashes() || matches!(service.sticky, Some(Sticky::Hash(_)));
+    if hashes { Duration::ZERO } else { service.slow_start }
 }

@@ -77,6 +77,12 @@ impl Member {
         }
     }
 
+    /// Lets it back in, slowly where the service starts servers slowly.
+    pub(crate) fn end_ejection(&mut self, now: Instant) {
+        self.ejected.end(now);
+        self.up_since = now;
+    }
+
     /// Brings the next check forward.
     pub(crate) fn check_now(&mut self, now: Instant) {
         if let Checks::DueAt(_) = self.checks {
@@ -145,7 +151,13 @@ impl Roster {
     /// Lets servers back in whose time is over; gives those.
     pub(crate) fn expire_ejections(&mut self, now: Instant) -> Vec<(Place, SocketAddr)> {
         let members = self.members.values_mut();
-        let back = members.filter_map(|m| m.ejected.expire(now).then_some((m.place, m.address)));
+        let back = members.filter_map(|m| {
+            let over = m.ejected.until().is_some_and(|until| until <= now);
+            over.then(|| {
+                m.end_ejection(now);
+                (m.place, m.address)
+            })
+        });
         back.collect()
     }
 

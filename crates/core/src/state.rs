@@ -411,6 +411,7 @@ impl GroupPlan {
     /// The limits of the group, or the sums over its servers where those are less.
     fn effective_limits(&self) -> Limits {
         let own = self.limits.as_told();
+        let of_group = Some(self.in_flight_limit()).filter(|limit| *limit < u32::MAX);
         let servers = || self.servers.iter().map(|server| server.limits.as_told());
         let rates: Option<Vec<f64>> = servers().map(|limits| limits.rate_per_s).collect();
         let places: Option<Vec<u32>> = servers().map(|limits| limits.in_flight).collect();
@@ -419,7 +420,7 @@ impl GroupPlan {
             places.map(|places| places.iter().fold(0, |sum: u32, n| sum.saturating_add(*n)));
         Limits {
             rate_per_s: own.rate_per_s.into_iter().chain(rate).reduce(f64::min),
-            in_flight: own.in_flight.into_iter().chain(places).min(),
+            in_flight: of_group.into_iter().chain(places).min(),
             utilization: own.utilization,
         }
     }

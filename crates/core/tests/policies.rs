@@ -36,7 +36,7 @@ impl TestEdge {
 
     /// Decides a request with a random key that has failed at `tried` already.
     fn pick(&mut self, tried: &[ServerId]) -> Decision {
-        let ask = Ask { now: self.now, key: self.draw(), draw: self.draw(), tried };
+        let ask = Ask { now: self.now, key: self.draw(), draw: self.draw(), tried, stick: None };
         self.plan.services[0].pick(&ask)
     }
 

@@ -175,7 +175,7 @@ impl<'a> Exchange<'a> {
 
     async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Failure> {
         let draw = self.worker.random.draw();
-        let ask = Ask { now, key: self.request.key, draw, tried };
+        let ask = Ask { now, key: self.request.key, draw, tried, stick: None };
         let grant = match self.route.plan().pick(&ask) {
             Decision::Send(permit) => self.route.grant(permit),
             // In memory of its own: few requests wait, and all would have room for it.

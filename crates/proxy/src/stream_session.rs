@@ -220,7 +220,7 @@ impl StreamSession {
     async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Ending> {
         let Self { worker, client, record: Record { route, .. }, .. } = self;
         let key = route.desk().hash.as_ref().map_or(0, |_| address_key(self.ends.source.ip()));
-        let ask = Ask { now, key, draw: worker.random.draw(), tried };
+        let ask = Ask { now, key, draw: worker.random.draw(), tried, stick: None };
         let grant = match route.plan().pick(&ask) {
             Decision::Send(permit) => Ok(route.grant(permit)),
             Decision::Queue(place) => waiting::wait_for(worker, client, route, (place, ask)).await,

@@ -80,7 +80,8 @@ async fn decide_at_head(
         if !route.renew(worker) {
             return Err(Refusal::NoServer);
         }
-        let ask = Ask { now: clock.now(), key, draw: worker.random.draw(), tried };
+        let draw = worker.random.draw();
+        let ask = Ask { now: clock.now(), key, draw, tried, stick: None };
         match route.plan().pick_queued(&ask) {
             QueuedDecision::Send(permit) => return Ok(permit),
             QueuedDecision::Refuse(refusal) => return Err(refusal),

@@ -56,6 +56,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
+        class: None,
         action,
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
         request: edits(&route.request_headers, true, problems),

@@ -22,7 +22,7 @@ use crate::{
 };
 
 mod bounded_hash;
-mod draw;
+pub(crate) mod draw;
 mod latency_weighted;
 mod least;
 mod least_requests;

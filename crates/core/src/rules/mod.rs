@@ -26,6 +26,8 @@ mod table;
 use alloc::{string::String, vec::Vec};
 use core::net::IpAddr;
 
+use crate::fleet::Class;
+
 pub use action::{Action, Answer, Asked, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub use lint::{Shadowed, lint};
@@ -45,6 +47,8 @@ pub struct Rule {
     pub when: Conditions,
     /// How many of them are let through.
     pub limit: Option<RateLimit>,
+    /// How much those matter where not all can be served; as the service says where absent.
+    pub class: Option<Class>,
     /// What is done with those.
     pub action: Action,
     /// How the path is changed on the way to a server.

@@ -40,6 +40,7 @@ fn rule(when: Conditions) -> Rule {
         priority: 0,
         when,
         limit: None,
+        class: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

@@ -18,7 +18,13 @@ fn at(millis: u64) -> Instant {
 }
 
 fn ask(now: Instant) -> Ask<'static> {
-    Ask { now, key: 0, draw: now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15), tried: &[] }
+    Ask {
+        now,
+        key: 0,
+        draw: now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        tried: &[],
+        stick: None,
+    }
 }
 
 fn send(plan: &Plan, now: Instant) -> Permit {

@@ -103,7 +103,7 @@ impl World {
     }
 
     fn ask(&self, draw: u64) -> Ask<'static> {
-        Ask { now: self.now, key: draw, draw, tried: &[] }
+        Ask { now: self.now, key: draw, draw, tried: &[], stick: None }
     }
 
     fn arrive(&mut self, draw: u64) {

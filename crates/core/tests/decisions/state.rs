@@ -25,7 +25,7 @@ fn two_groups() -> Service {
 fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     let (_controller, plan) = started(two_groups());
     let before = State::of(&plan, NOW);
-    let ask = Ask { now: NOW, key: 0, draw: 0, tried: &[] };
+    let ask = Ask { now: NOW, key: 0, draw: 0, tried: &[], stick: None };
     let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ask)).collect();
 
     let mut state = State::of(&plan, NOW + Duration::from_secs(1));

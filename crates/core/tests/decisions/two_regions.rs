@@ -52,7 +52,7 @@ impl World {
     }
 
     fn ask(&mut self, now: Instant) -> Ask<'static> {
-        Ask { now, key: 0, draw: self.draws.next(), tried: &[] }
+        Ask { now, key: 0, draw: self.draws.next(), tried: &[], stick: None }
     }
 
     fn arrive(&mut self, now: Instant) {

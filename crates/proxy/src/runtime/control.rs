@@ -123,12 +123,17 @@ async fn run_check(
 
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
-    use loadline_core::controller::Change::{Down, Ejected, Recovered, Returned, Up, Yields};
+    use loadline_core::controller::Change::{
+        Down, Ejected, Recovered, Returned, Silent, Up, Yields,
+    };
     match change {
         Up(server) => tracing::info!(%service, %group, %server, "server is up"),
         Down(server) => tracing::warn!(%service, %group, %server, "server is down: checks fail"),
         Ejected(server, time) => {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: requests fail");
+        }
+        Silent(server, time) => {
+            tracing::warn!(%service, %group, %server, %time, "server is ejected: it hangs");
         }
         Returned(server) => tracing::info!(%service, %group, %server, "server is back on trial"),
         Yields => tracing::warn!(%service, %group, "group yields: too few healthy servers"),

@@ -29,6 +29,7 @@ pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
         priority: 0,
         when,
         limit: None,
+        class: None,
         action,
         path: None,
         request: HeaderEdits::default(),

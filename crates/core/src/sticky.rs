@@ -1,0 +1,52 @@
+//! Sticky sessions: the requests of a session go to one server, before any policy is asked.
+//!
+//! A session is known by a server that it names ([`Ask::stick`], out of a cookie) or by a hash
+//! ([`Ask::key`]). A server that is full, drained, unhealthy or gone is passed over, and the
+//! request decided as if it had no session: a named server is then replaced by whoever is told in
+//! the answer, a hashed one is tried again by the next request.
+//!
+//! By hash a session belongs to the server with the largest score `-weight / ln(u)`, where `u` in
+//! (0, 1) is a hash of key and address: each server gets sessions in proportion to its weight, and
+//! one that comes or goes moves no session between two others. Source: rendezvous hashing (Thaler
+//! and Ravishankar, 1998), weighted as by Schindelhauer and Schomaker (2005).
+
+use crate::{
+    permit::Permit,
+    plan::{Ask, GroupPlan, ServerPlan, ServicePlan},
+    policy::draw::again,
+};
+
+impl ServicePlan {
+    /// Gives a permit for the server that the session names, if it can take the request.
+    pub(crate) fn stuck(&self, ask: &Ask<'_>) -> Option<Permit> {
+        let wanted = ask.stick?;
+        self.groups.iter().enumerate().find_map(|(at, group)| {
+            let server = group.servers.iter().find(|server| server.state.id() == wanted)?;
+            group.admit_with(ask, at > 0, || group.take(server, ask))
+        })
+    }
+}
+
+impl GroupPlan {
+    /// Takes a place on this server, if it has one.
+    pub(crate) fn take<'a>(&self, server: &'a ServerPlan, ask: &Ask<'_>) -> Option<&'a ServerPlan> {
+        (server.has_room(ask) && server.reserve(ask.now)).then_some(server)
+    }
+
+    /// The server that the session belongs to by its hash.
+    pub(crate) fn home(&self, key: u64) -> Option<&ServerPlan> {
+        let score = |server: &ServerPlan| {
+            let hash = again(key ^ again(server.state.seed()));
+            let unit = ((hash >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+            -f64::from(server.weight) / libm::log(unit)
+        };
+        let mut best: Option<(f64, &ServerPlan)> = None;
+        for server in &self.servers {
+            let score = score(server);
+            if best.is_none_or(|(most, _)| score > most) {
+                best = Some((score, server));
+            }
+        }
+        best.map(|(_, server)| server)
+    }
+}
