@@ -41,47 +41,40 @@ impl Default for ForwardRules {
 /// Via; those the rules do not ask for are empty.
 #[derive(Debug, Clone)]
 pub struct ClientLines {
+    /// No longer than it has to be: every connection that waits holds one.
+    text: Box<[u8]>,
     rules: ForwardRules,
-    text: Vec<u8>,
-    proto: usize,
-    forwarded: usize,
-    via: usize,
+    proto: u16,
+    forwarded: u16,
+    via: u16,
 }
 
 impl ClientLines {
     /// The lines for a client at `address` that speaks `scheme` (`http` or `https`).
     #[must_use]
     pub fn new(rules: ForwardRules, address: IpAddr, scheme: &str) -> Self {
-        let mut lines =
-            Self { rules, text: Vec::with_capacity(160), proto: 0, forwarded: 0, via: 0 };
-        lines.set(address, scheme);
-        lines
-    }
-
-    /// Makes these the lines for another client, in the memory they have.
-    pub fn set(&mut self, address: IpAddr, scheme: &str) {
         let address = address.to_canonical();
-        let text = &mut self.text;
-        text.clear();
-        if self.rules.x_forwarded {
-            write_text(text, format_args!("X-Forwarded-For: {address}\r\n"));
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        if rules.x_forwarded {
+            write_text(&mut text, format_args!("X-Forwarded-For: {address}\r\n"));
         }
-        self.proto = text.len();
-        if self.rules.x_forwarded {
-            write_text(text, format_args!("X-Forwarded-Proto: {scheme}\r\n"));
+        let proto = text.len() as u16;
+        if rules.x_forwarded {
+            write_text(&mut text, format_args!("X-Forwarded-Proto: {scheme}\r\n"));
         }
-        self.forwarded = text.len();
-        if self.rules.forwarded {
+        let forwarded = text.len() as u16;
+        if rules.forwarded {
             match address {
-                IpAddr::V4(v4) => write_text(text, format_args!("Forwarded: for={v4}")),
-                IpAddr::V6(v6) => write_text(text, format_args!("Forwarded: for=\"[{v6}]\"")),
+                IpAddr::V4(v4) => write_text(&mut text, format_args!("Forwarded: for={v4}")),
+                IpAddr::V6(v6) => write_text(&mut text, format_args!("Forwarded: for=\"[{v6}]\"")),
             }
-            write_text(text, format_args!(";proto={scheme}\r\n"));
+            write_text(&mut text, format_args!(";proto={scheme}\r\n"));
         }
-        self.via = text.len();
-        if self.rules.via {
+        let via = text.len() as u16;
+        if rules.via {
             text.extend_from_slice(VIA_11);
         }
+        Self { text: text.into_boxed_slice(), rules, proto, forwarded, via }
     }
 
     /// The rules these lines were made by.
@@ -97,24 +90,24 @@ impl ClientLines {
 
     /// `X-Forwarded-For: ...`
     pub(crate) fn for_line(&self) -> &[u8] {
-        &self.text[..self.proto]
+        &self.text[..self.proto.into()]
     }
 
     /// `X-Forwarded-Proto: ...`
     pub(crate) fn proto_line(&self) -> &[u8] {
-        &self.text[self.proto..self.forwarded]
+        &self.text[self.proto.into()..self.forwarded.into()]
     }
 
     /// `Forwarded: ...`
     pub(crate) fn forwarded_line(&self) -> &[u8] {
-        &self.text[self.forwarded..self.via]
+        &self.text[self.forwarded.into()..self.via.into()]
     }
 
     /// The Via line for a message that came as HTTP/1.0 or 1.1.
     pub(crate) fn via_line(&self, is_http10: bool) -> &[u8] {
         match (self.rules.via, is_http10) {
             (true, true) => VIA_10,
-            _ => &self.text[self.via..],
+            _ => &self.text[self.via.into()..],
         }
     }
 }
@@ -124,6 +117,9 @@ pub(crate) fn value_of(line: &[u8]) -> &[u8] {
     let start = line.iter().position(|&byte| byte == b' ').map_or(0, |space| space + 1);
     line.get(start..line.len().saturating_sub(2)).unwrap_or_default()
 }
+
+/// As long as the lines get with an IPv6 address and all rules on.
+const TEXT_BYTES: usize = 192;
 
 /// Via, for what came as HTTP/1.1.
 pub(crate) const VIA_11: &[u8] = b"Via: 1.1 loadline\r\n";

@@ -6,11 +6,18 @@
 //! *in an exchange*. A client that begins in HTTP/2 is handed over; each of its streams comes back
 //! as a session of one request.
 
-use std::{future::poll_fn, io, net::SocketAddr, rc::Rc, sync::Arc, task::Poll};
+use std::{
+    future::{Future, poll_fn, ready},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use loadline_core::{ending::Ending, time::Duration};
 use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
-use rustls::ServerConfig;
 use tokio::task::spawn_local;
 
 use crate::{
@@ -34,9 +41,14 @@ pub(crate) struct Session {
     origin: Origin,
     client: Peer,
     timer: Timer,
+    /// The head that is being read, where part of one has come.
+    partial: Option<Box<RequestHead>>,
     /// Nothing has been read of it.
     is_new: bool,
 }
+
+/// The part of a session that is in memory of its own.
+type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Where requests come from: what the streams of a connection have in common.
 #[derive(Clone, Debug)]
@@ -78,52 +90,71 @@ impl std::convert::From<Refused> for Stop {
 
 impl Session {
     /// Takes care of a connection that has just been accepted.
+    ///
+    /// What the task holds while it waits is what an idle connection costs. So everything the
+    /// session needs is put together here rather than in the task, where each value that is moved
+    /// takes its place twice, and whatever is long or rare has memory of its own.
     pub(crate) fn spawn(
         worker: &Rc<Worker>,
         stream: std::net::TcpStream,
         address: SocketAddr,
         pass: Pass,
     ) {
-        let worker = worker.clone();
+        let Some(mut session) = Self::new(worker, stream, address, &pass) else { return };
         spawn_local(async move {
-            let mut client = Peer::new(Socket::raw(stream));
-            let timer = Timer::here(&worker.timers).await;
-            let view = worker.view();
-            let Some(entrance) = view.entrance(pass.door.index, pass.door.bind) else { return };
-            timer.arm(entrance.timeouts.head);
-            let scheme = if entrance.tls.is_some() { "https" } else { "http" };
-            let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
-            let tls = entrance.tls.clone();
-            drop(view);
-            if let Some(config) = tls {
-                match Box::pin(secure(client, config, &timer)).await {
-                    Ok(secured) => client = secured,
-                    Err(error) => return tracing::debug!(%address, %error, "no TLS"),
-                }
+            session.timer.bind_here().await;
+            if let Err(error) = session.agree().await {
+                return tracing::debug!(address = %session.origin.address, %error, "no TLS");
             }
-            let origin = Origin { worker, door: pass.door.clone(), address, lines };
-            let mut session = Self { origin, client, timer, is_new: true };
-            match session.run().await {
-                Next::Linger => Box::pin(session.linger()).await,
-                Next::Reset => session.client.socket.reset(),
-                Next::KeepAlive | Next::Close => {}
-                Next::Http2 => {
-                    let Self { origin, client, timer, .. } = session;
-                    Box::pin(http2::serve(origin, client, timer)).await;
-                }
-            }
+            let next = session.run().await;
+            session.leave(next).await;
+            drop(pass);
         });
+    }
+
+    /// The session of a connection; none if it is not wanted any more.
+    fn new(
+        worker: &Rc<Worker>,
+        stream: std::net::TcpStream,
+        address: SocketAddr,
+        pass: &Pass,
+    ) -> Option<Self> {
+        let view = worker.view();
+        let entrance = view.entrance(pass.door.index, pass.door.bind)?;
+        let mut socket = Socket::raw(stream);
+        if let Some(config) = &entrance.tls {
+            let tls = Tls::server(config.clone());
+            let tls = tls.inspect_err(|error| tracing::debug!(%address, %error, "no TLS")).ok()?;
+            socket = socket.over(tls);
+        }
+        let timer = Timer::unbound(&worker.timers);
+        timer.arm(entrance.timeouts.head);
+        let scheme = if socket.is_plain() { "http" } else { "https" };
+        let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
+        let (worker, door) = (worker.clone(), pass.door.clone());
+        let origin = Origin { worker, door, address, lines };
+        Some(Self { origin, client: Peer::new(socket), timer, partial: None, is_new: true })
     }
 
     /// Answers the one request of a stream, and ends the stream.
     pub(crate) async fn answer_stream(origin: Origin, stream: Box<Stream>) {
         let timer = Timer::here(&origin.worker.timers).await;
         let client = Peer::new(Socket::Stream(stream));
-        let mut session = Self { origin, client, timer, is_new: false };
+        let mut session = Self { origin, client, timer, partial: None, is_new: false };
         match session.next().await {
             Next::Reset => session.client.socket.reset(),
             _ => session.client.socket.shut(),
         }
+    }
+
+    /// Agrees with the client on TLS, where the listener has it.
+    fn agree(&mut self) -> impl Future<Output = io::Result<()>> {
+        poll_fn(|cx| match self.client.socket.poll_handshake(cx) {
+            Poll::Pending if self.timer.has_expired() => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            agreed => agreed,
+        })
     }
 
     /// Answers requests until the connection is to be closed: how.
@@ -139,56 +170,92 @@ impl Session {
         }
     }
 
+    /// Closes the connection, or hands it on.
+    fn leave(self, next: Next) -> Answering<'static> {
+        match next {
+            Next::Linger => Box::pin(self.linger()),
+            Next::Reset => {
+                self.client.socket.reset();
+                Box::pin(ready(()))
+            }
+            Next::KeepAlive | Next::Close => Box::pin(ready(())),
+            Next::Http2 => {
+                let Self { origin, client, timer, .. } = self;
+                Box::pin(http2::serve(origin, client, timer))
+            }
+        }
+    }
+
     /// Answers one request.
     async fn next(&mut self) -> Next {
-        match self.next_request().await {
-            Ok((view, request)) => Box::pin(self.answer(view, request)).await,
-            Err(Stop::Over) => Next::Close,
-            Err(Stop::Http2) => Next::Http2,
-            Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)).await,
+        let request = poll_fn(|cx| self.poll_request(cx)).await;
+        self.respond(request).await
+    }
+
+    /// Does what the request, or the lack of one, asks for, in memory that is free again while
+    /// the connection waits.
+    fn respond(&mut self, request: Result<(Rc<View>, Request), Stop>) -> Answering<'_, Next> {
+        match request {
+            Ok((view, request)) => Box::pin(self.answer(view, request)),
+            Err(Stop::Over) => Box::pin(ready(Next::Close)),
+            Err(Stop::Http2) => Box::pin(ready(Next::Http2)),
+            Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)),
         }
     }
 
     /// Reads until a request is complete.
-    async fn next_request(&mut self) -> Result<(Rc<View>, Request), Stop> {
-        let mut partial: Option<Box<RequestHead>> = None;
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Rc<View>, Request), Stop>> {
         loop {
-            let Self { origin, client, timer, .. } = self;
-            let worker = &origin.worker;
-            let read = match &partial {
-                None if !client.rest.is_empty() => Ok(self.pipelined()),
-                None => self.first_bytes().await,
-                Some(_) => client.fill(&worker.buffers, timer).await,
-            };
-            let mut buffer = read.map_err(|gone| Stop::before_request(gone, partial.is_some()))?;
-            let Self { origin, client, timer, .. } = self;
+            let mut buffer = ready!(self.poll_bytes(cx))?;
+            let Self { origin, client, timer, partial, is_new } = self;
             let Origin { worker, door, address, lines } = origin;
             let view = worker.view();
             let entrance = view.entrance(door.index, door.bind).ok_or(Stop::Over)?;
             let is_first = partial.is_none();
             let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
             let parsed = head.parse(buffer.filled());
-            if parsed.is_err() && self.is_new && announces_http2(client, buffer.filled()) {
+            if parsed.is_err() && *is_new && announces_http2(client, buffer.filled()) {
                 client.keep(buffer, &worker.buffers);
-                return Err(Stop::Http2);
+                return Poll::Ready(Err(Stop::Http2));
             }
             if let Status::Partial = parsed.map_err(Refused::bad)? {
                 if is_first {
                     timer.arm(entrance.timeouts.head);
                 }
                 client.keep(buffer, &worker.buffers);
-                partial = Some(head);
+                *partial = Some(head);
                 continue;
             }
             if head.method() == Method::Connect {
-                return Err(Stop::Refused(Refused { ending: Ending::ClientBad, status: 501 }));
+                return Poll::Ready(Err(Refused { ending: Ending::ClientBad, status: 501 }.into()));
             }
-            self.is_new = false;
+            *is_new = false;
             let from = From { address: *address, lines };
             let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
             entrance.give_request_head(head);
             client.keep(buffer, &worker.buffers);
-            return Ok((view, request.map_err(Refused::bad)?));
+            return Poll::Ready(Ok((view, request.map_err(Refused::bad)?)));
+        }
+    }
+
+    /// Reads the first bytes of a request, or more of one that has begun.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
+        let Self { origin: Origin { worker, door, .. }, client, timer, partial, .. } = self;
+        if partial.is_none() && !client.rest.is_empty() {
+            return Poll::Ready(Ok(self.pipelined()));
+        }
+        match client.poll_fill(cx, &worker.buffers) {
+            Poll::Ready(read) => {
+                Poll::Ready(read.map_err(|gone| Stop::before_request(gone, partial.is_some())))
+            }
+            Poll::Pending => {
+                let unwanted = || partial.is_none() && worker.max_connections(door).is_none();
+                if timer.has_expired() || unwanted() {
+                    let stop = Stop::before_request(Gone::Expired, partial.is_some());
+                    return Poll::Ready(Err(stop));
+                }
+                Poll::Pending
+            }
         }
     }
 
@@ -197,20 +264,6 @@ impl Session {
         let mut buffer = self.origin.worker.buffers.take();
         buffer.append(&std::mem::take(&mut self.client.rest));
         buffer
-    }
-
-    /// Waits for a request to begin, unless the connection is not wanted any more.
-    async fn first_bytes(&mut self) -> Result<Buffer, Gone> {
-        let Self { origin: Origin { worker, door, .. }, client, timer, .. } = self;
-        poll_fn(|cx| match client.poll_fill(cx, &worker.buffers) {
-            Poll::Pending => {
-                let unwanted = worker.max_connections(door).is_none();
-                let over = unwanted || timer.has_expired();
-                if over { Poll::Ready(Err(Gone::Expired)) } else { Poll::Pending }
-            }
-            filled => filled,
-        })
-        .await
     }
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
@@ -261,7 +314,7 @@ impl Session {
 
     /// Closes the connection so that the client can read the last answer: what it is still
     /// sending is read and thrown away for a while.
-    async fn linger(&mut self) {
+    async fn linger(mut self) {
         self.client.socket.shut();
         self.timer.arm(LINGER);
         let buffers = &self.origin.worker.buffers;
@@ -287,18 +340,6 @@ impl Stop {
 /// Whether a client begins in HTTP/2 without having asked (RFC 9113, 3.3). Over TLS it has to ask.
 fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
     client.socket.is_plain() && bytes.starts_with(b"PRI * HTTP/2.0\r\n")
-}
-
-/// Puts TLS on a connection and waits for the client to agree to it.
-async fn secure(client: Peer, config: Arc<ServerConfig>, timer: &Timer) -> io::Result<Peer> {
-    let tls = Tls::server(config).map_err(io::Error::other)?;
-    let mut peer = Peer::new(client.socket.over(tls));
-    poll_fn(|cx| match peer.socket.poll_handshake(cx) {
-        Poll::Pending if timer.has_expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-        agreed => agreed,
-    })
-    .await?;
-    Ok(peer)
 }
 
 /// How long a client may take to notice that the connection is over.

@@ -10,7 +10,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::poll_fn,
+    future::{Future, poll_fn},
     rc::Rc,
     task::{Context, Poll, Waker},
     time,
@@ -72,23 +72,35 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// A slot whose deadline is never, for the task that polls with `cx`.
-    pub(crate) fn new(timers: &Rc<Timers>, cx: &Context<'_>) -> Self {
+    /// A slot whose deadline is never, and which wakes nobody yet.
+    pub(crate) fn unbound(timers: &Rc<Timers>) -> Self {
         let slots = &mut *timers.slots.borrow_mut();
-        let waker = Some(cx.waker().clone());
         let slot = slots.free.pop().unwrap_or(slots.deadlines.len());
         if slot == slots.deadlines.len() {
             slots.deadlines.push(Instant::NEVER);
-            slots.wakers.push(waker);
-        } else {
-            slots.wakers[slot] = waker;
+            slots.wakers.push(None);
         }
         Self { timers: timers.clone(), slot }
     }
 
-    /// As [`Timer::new`], for the task that awaits this.
+    /// Wakes the task that polls with `cx` from now on.
+    fn bind(&self, cx: &Context<'_>) {
+        self.timers.slots.borrow_mut().wakers[self.slot] = Some(cx.waker().clone());
+    }
+
+    /// Wakes the task that awaits this from now on.
+    pub(crate) fn bind_here(&self) -> impl Future<Output = ()> {
+        poll_fn(|cx| {
+            self.bind(cx);
+            Poll::Ready(())
+        })
+    }
+
+    /// A slot whose deadline is never, for the task that awaits this.
     pub(crate) async fn here(timers: &Rc<Timers>) -> Self {
-        poll_fn(|cx| Poll::Ready(Self::new(timers, cx))).await
+        let timer = Self::unbound(timers);
+        timer.bind_here().await;
+        timer
     }
 
     /// Sets the deadline to `limit` from now; to never if that is zero.
@@ -152,7 +164,8 @@ mod tests {
     fn a_deadline_expires_late_by_no_more_than_its_slack_and_wakes_once() {
         let (timers, woken) = (Rc::new(Timers::default()), Arc::new(Woken::default()));
         timers.sweep(Instant::ZERO + MS);
-        let timer = Timer::new(&timers, &Context::from_waker(&Waker::from(woken.clone())));
+        let timer = Timer::unbound(&timers);
+        timer.bind(&Context::from_waker(&Waker::from(woken.clone())));
         timer.arm(MS * 100);
         timers.sweep(Instant::ZERO + MS * 101);
         assert!(!timer.has_expired());
@@ -169,10 +182,9 @@ mod tests {
     #[test]
     fn slots_are_used_again() {
         let timers = Rc::new(Timers::default());
-        let cx = Context::from_waker(Waker::noop());
-        let first = Timer::new(&timers, &cx);
-        drop(Timer::new(&timers, &cx));
-        let again = Timer::new(&timers, &cx);
+        let first = Timer::unbound(&timers);
+        drop(Timer::unbound(&timers));
+        let again = Timer::unbound(&timers);
         assert_eq!((first.slot, again.slot), (0, 1));
         assert!(!again.has_expired());
     }
