@@ -19,7 +19,7 @@ use loadline_core::{
 /// Hosts and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// At most 1,000; links name them by their place here.
+    /// At most 256; links name them by their place here.
     pub hosts: Vec<HostSpec>,
     /// At most one for each ordered pair of hosts. Between hosts without one, nothing goes.
     pub links: Vec<LinkSpec>,
@@ -279,6 +279,12 @@ impl LinkSpec {
         [self, self.back()]
     }
 
+    /// Whether both go from the same host to the same other.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        (self.from, self.to) == (other.from, other.to)
+    }
+
     fn check(&self, name: &str) -> Result<(), TopologyError> {
         for (what, span) in [("delay", self.delay), ("jitter", self.jitter)] {
             if span > LONGEST_DELAY {
@@ -316,8 +322,8 @@ fn is_of_one_host(address: IpAddr) -> bool {
     !special && !local
 }
 
-/// Each costs two descriptors and a network namespace; studies have fewer than twenty.
-const MOST_HOSTS: usize = 1_000;
+/// Each may have a link to every other; studies have fewer than twenty.
+const MOST_HOSTS: usize = 256;
 
 /// Nothing on Earth or around it is further; a slip in a unit is.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -354,7 +360,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_told_with_what_would_be_right() {
         let cases = [
-            (said(|t| t.hosts.clear()), "1 to 1000"),
+            (said(|t| t.hosts.clear()), "1 to 256"),
             (said(|t| t.hosts[0].name.clear()), "like `pop-1`"),
             (said(|t| t.hosts[0].name = "us".into()), "a name of its own"),
             (said(|t| t.hosts[0].addresses = vec!["224.0.0.1".parse().unwrap()]), "10.1.0.1"),

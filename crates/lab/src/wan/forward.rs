@@ -2,7 +2,7 @@
 //! come out with the instant they are due.
 //!
 //! ```text
-//! offer: destination -> nearest host -> cut, where each packet counts -> up limit -> link -> agenda
+//! offer: destination -> nearest host -> cut, if each packet counts -> up limit -> link -> agenda
 //! take:  agenda -> down limit -> out, or back onto the agenda for when the limit lets it go
 //! ```
 

@@ -236,7 +236,8 @@ mod tests {
             });
             let (delay, jitter) = (Duration::from_micros(delay), Duration::from_micros(jitter));
             let (loss, reorder) = (Ratio::ppm(shares.0), Ratio::ppm(shares.1));
-            let mut link = Link::new(LinkSpec { delay, jitter, limit, loss, reorder, ..plain() }, seed);
+            let spec = LinkSpec { delay, jitter, limit, loss, reorder, ..plain() };
+            let mut link = Link::new(spec, seed);
             let (mut now, mut last) = (Instant::ZERO, Instant::ZERO);
             for (gap, size) in packets {
                 now = now + Duration::from_micros(gap);

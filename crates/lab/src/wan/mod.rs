@@ -16,19 +16,25 @@
 //! What passes is IPv4 and IPv6 of any protocol, as it is: time to live is not counted down.
 
 mod agenda;
+mod calibrate;
 mod counters;
 mod cut;
 mod engine;
 mod forward;
+mod health;
 mod kernel;
 mod link;
 mod packet;
 mod port;
+mod probe;
 mod router;
 mod shaper;
 mod unreachable;
 
+pub use calibrate::{CalibrationError, calibration_hosts};
 pub use counters::{Counters, Lateness, LinkCounters};
+pub use health::{Health, Tolerance, Watch};
 pub use kernel::Scheduling;
 pub use port::{MacAddress, Port, PortError};
+pub use probe::{DelayError, ProbePlan, Probed, Times, probe};
 pub use router::{ChangeError, Router, RouterGone, RouterHandle, StartError};

@@ -30,6 +30,7 @@ pub struct Router(());
 pub struct RouterHandle {
     topology: Topology,
     scheduling: Scheduling,
+    compensation: Duration,
     commands: Sender<Command>,
     bell: Arc<OwnedFd>,
     thread: Option<JoinHandle<Counters>>,
@@ -111,7 +112,8 @@ impl Router {
             })
             .map_err(system)?;
         let scheduling = is_ready.recv().unwrap_or(Scheduling::Ordinary);
-        Ok(RouterHandle { topology, scheduling, commands, bell, thread: Some(thread) })
+        let (compensation, thread) = (Duration::ZERO, Some(thread));
+        Ok(RouterHandle { topology, scheduling, compensation, commands, bell, thread })
     }
 }
 
@@ -124,7 +126,7 @@ impl RouterHandle {
     pub fn change(&mut self, link: LinkSpec) -> Result<(), ChangeError> {
         self.topology.check_link(&link)?;
         self.send(Command::Change(link))?;
-        self.topology.links.retain(|old| (old.from, old.to) != (link.from, link.to));
+        self.topology.links.retain(|old| !old.is_beside(&link));
         self.topology.links.push(link);
         Ok(())
     }
@@ -142,11 +144,20 @@ impl RouterHandle {
     }
 
     /// Takes so much off every delay, for what the machine itself needs to carry a packet one way.
+    /// [`calibrate`](Self::calibrate) measures it.
     ///
     /// # Errors
     /// [`RouterGone`].
-    pub fn compensate(&self, one_way: Duration) -> Result<(), RouterGone> {
-        self.send(Command::Compensate(one_way))
+    pub fn compensate(&mut self, one_way: Duration) -> Result<(), RouterGone> {
+        self.send(Command::Compensate(one_way))?;
+        self.compensation = one_way;
+        Ok(())
+    }
+
+    /// What is taken off every delay.
+    #[must_use]
+    pub fn compensation(&self) -> Duration {
+        self.compensation
     }
 
     /// What was counted so far.

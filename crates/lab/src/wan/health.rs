@@ -1,0 +1,156 @@
+//! Whether what was measured over the router can be believed.
+//!
+//! The router adds an error of its own where it gets no processor in time. Two signs show that, and
+//! stand beside every result: the machine's steal (processor time that its host took), and the
+//! router's lateness. Past the tolerance a run is invalid: thrown away, not averaged in.
+
+use std::fs;
+
+use loadline_core::{time::Duration, units::Ratio};
+
+use super::{Counters, Lateness, RouterGone, RouterHandle};
+
+/// What is still believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    /// Steal as a share of all processors.
+    pub steal: Ratio,
+    /// 90th percentile of the lateness.
+    pub late_p90: Duration,
+    /// 99th percentile of the lateness.
+    pub late_p99: Duration,
+}
+
+/// How the machine and the router did meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The share of all processors' time that the machine's host took.
+    pub steal: Ratio,
+    /// How late packets were written.
+    pub lateness: Lateness,
+    /// The longest the router was away from its ports.
+    pub longest_turn: Duration,
+}
+
+/// The watch over one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    before: Ticks,
+}
+
+/// Processor time in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks {
+    all: u64,
+    steal: u64,
+}
+
+impl Default for Tolerance {
+    /// What the lab's delays promise leaves this much: a round trip passes the router twice.
+    fn default() -> Self {
+        Self {
+            steal: Ratio::percent(5),
+            late_p90: Duration::from_micros(150),
+            late_p99: Duration::from_millis(1),
+        }
+    }
+}
+
+impl Watch {
+    /// Begins a run: the router's counters start from zero.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn begin(router: &RouterHandle) -> Result<Self, RouterGone> {
+        router.reset_counters()?;
+        Ok(Self { before: Ticks::now() })
+    }
+
+    /// How it went since, with the counters.
+    ///
+    /// # Errors
+    /// [`RouterGone`].
+    pub fn end(&self, router: &RouterHandle) -> Result<(Health, Counters), RouterGone> {
+        let counters = router.counters()?;
+        let steal = Ticks::now().steal_since(self.before);
+        let (lateness, longest_turn) = (counters.lateness, counters.longest_turn);
+        Ok((Health { steal, lateness, longest_turn }, counters))
+    }
+}
+
+impl Health {
+    /// What makes the run invalid, each a sentence with its figures; empty in a valid one.
+    #[must_use]
+    pub fn faults(&self, tolerance: &Tolerance) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.steal > tolerance.steal {
+            let (steal, most) = (self.steal, tolerance.steal);
+            faults.push(format!("the host of this machine took {steal} of its time, over {most}"));
+        }
+        let late = [
+            ("nine of ten", self.lateness.p90, tolerance.late_p90),
+            ("99 of 100", self.lateness.p99, tolerance.late_p99),
+        ];
+        for (which, late, most) in late {
+            if late > most {
+                faults.push(format!(
+                    "the router wrote {which} packets up to {late} late, over {most}"
+                ));
+            }
+        }
+        faults
+    }
+}
+
+impl Ticks {
+    fn now() -> Self {
+        // Without /proc there is no steal to be seen.
+        Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// The first line of `/proc/stat`: `cpu user nice system idle iowait irq softirq steal ...`;
+    /// what follows is part of the first two.
+    fn read(text: &str) -> Self {
+        let line = text.lines().next().unwrap_or_default();
+        let fields = line.split_ascii_whitespace().skip(1).take(8);
+        let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+        Self { all: ticks.iter().sum(), steal: ticks.get(7).copied().unwrap_or_default() }
+    }
+
+    fn steal_since(self, before: Self) -> Ratio {
+        let (steal, all) =
+            (self.steal - before.steal.min(self.steal), self.all - before.all.min(self.all));
+        Ratio::part(steal, all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_the_eighth_figure_as_a_share_of_the_first_eight() {
+        let before = Ticks::read("cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 2 3\n");
+        assert_eq!(before, Ticks { all: 1_000, steal: 35 });
+        let after = Ticks::read("cpu  150 0 50 830 10 0 5 55 9 0\n");
+        assert_eq!(after.steal_since(before), Ratio::percent(20));
+        assert_eq!(before.steal_since(after), Ratio::ZERO);
+        assert_eq!(Ticks::read(""), Ticks::default());
+    }
+
+    #[test]
+    fn a_run_past_the_tolerance_says_what_made_it_invalid() {
+        let tolerance = Tolerance::default();
+        assert_eq!(Health::default().faults(&tolerance), Vec::<String>::new());
+        let lateness = Lateness {
+            p90: Duration::from_micros(200),
+            p99: Duration::from_micros(900),
+            ..Lateness::default()
+        };
+        let health = Health { steal: Ratio::percent(6), lateness, ..Health::default() };
+        let faults = health.faults(&tolerance);
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].contains("6% of its time, over 5%"), "{}", faults[0]);
+        assert!(faults[1].contains("up to 200us late, over 150us"), "{}", faults[1]);
+    }
+}
