@@ -275,7 +275,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             self.exchange.request.version.is_http10() && head.framing() == Framing::Chunked;
         let keep_alive = self.exchange.request.keep_alive
             && self.upload.is_complete()
-            && !(until_close || dechunk || self.exchange.worker.is_draining());
+            && !(until_close || dechunk || self.exchange.is_leaving());
         let client = self.exchange.request.version;
         let options = ResponseOptions { client, keep_alive, dechunk, ..ResponseOptions::default() };
         let mut text = self.exchange.worker.buffers.take_text();

@@ -2,23 +2,19 @@
 
 use std::{
     io,
-    net::{self, SocketAddr},
     sync::Arc,
     thread::{self, JoinHandle},
     time,
 };
 
 use loadline_core::{
-    fleet::{Edge, LogTarget, Protocol},
+    fleet::{Edge, LogTarget},
     time::Duration,
 };
 use thiserror::Error;
 
 use crate::{
-    access_log::Log,
-    listener::{Door, bind},
-    shared::Shared,
-    tls::TlsError,
+    access_log::Log, doors::Inbox, listener::BindError, shared::Shared, tls::TlsError,
     worker::Worker,
 };
 
@@ -26,13 +22,8 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The address of a listener cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
-    Bind {
-        /// As configured.
-        address: SocketAddr,
-        /// In use, no such address, not permitted.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The access log cannot be opened.
     #[error("cannot write the access log to {target:?}: {source}")]
     AccessLog {
@@ -51,36 +42,21 @@ pub enum StartError {
 
 /// The running workers.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     shared: Arc<Shared>,
-    addresses: Vec<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
 }
 
 impl Engine {
-    /// Binds all listeners of the plan for every worker, then starts the workers.
+    /// Starts a worker for each inbox of the listeners.
     ///
     /// # Errors
-    /// [`StartError`]; every address is bound before the first thread is started.
-    pub fn start(shared: Arc<Shared>) -> Result<Self, StartError> {
-        let plan = shared.plan();
-        let threads = threads(&plan.fleet.edge);
-        let mut addresses = Vec::new();
-        let mut doors: Vec<Doors> = (0..threads).map(|_| Doors::new()).collect();
-        for (index, listener) in plan.fleet.listeners.iter().enumerate() {
-            let failed = |source| StartError::Bind { address: listener.bind, source };
-            let client_speaks_first = listener.protocol != Protocol::Tcp || listener.accept_proxy;
-            let bound = bind(listener.bind, threads, client_speaks_first);
-            let (address, sockets) = bound.map_err(failed)?;
-            addresses.push(address);
-            let door = Arc::new(Door::new(index, listener.bind));
-            for (doors, socket) in doors.iter_mut().zip(sockets) {
-                doors.push((door.clone(), socket));
-            }
-        }
-        let mut engine = Self { shared, addresses, workers: Vec::new() };
-        for (index, doors) in doors.into_iter().enumerate() {
-            match spawn(index, engine.shared.clone(), doors) {
+    /// [`StartError::Thread`]; no worker is left running then.
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Self, StartError> {
+        let inboxes = shared.doors().inboxes().to_vec();
+        let mut engine = Self { shared, workers: Vec::new() };
+        for (index, inbox) in inboxes.into_iter().enumerate() {
+            match spawn(index, engine.shared.clone(), inbox) {
                 Ok(worker) => engine.workers.push(worker),
                 Err(error) => {
                     engine.join(Duration::ZERO);
@@ -91,15 +67,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The bound addresses, in the order of the listeners.
-    #[must_use]
-    pub fn local_addrs(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// Drains, cuts what is left after `drain`, and waits for the workers to end.
-    pub fn join(self, drain: Duration) {
-        self.shared.drain();
+    /// Cuts what is left after `drain` at the latest, and waits for the workers to end, who must
+    /// have been told to.
+    pub(crate) fn join(self, drain: Duration) {
+        self.shared.leave();
         let deadline = time::Instant::now() + drain.to_std();
         while !self.workers.iter().all(JoinHandle::is_finished) {
             if time::Instant::now() >= deadline {
@@ -116,16 +87,14 @@ impl Engine {
     }
 }
 
-/// What one worker accepts connections from.
-type Doors = Vec<(Arc<Door>, net::TcpListener)>;
-
-fn spawn(index: usize, shared: Arc<Shared>, doors: Doors) -> io::Result<JoinHandle<()>> {
+fn spawn(index: usize, shared: Arc<Shared>, inbox: Arc<Inbox>) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = thread::Builder::new().name(format!("worker-{index}"));
-    thread.spawn(move || Worker::run(&runtime, shared, doors))
+    thread.spawn(move || Worker::run(&runtime, shared, inbox))
 }
 
-fn threads(edge: &Edge) -> usize {
+/// How many workers `edge` asks for.
+pub(crate) fn threads(edge: &Edge) -> usize {
     match edge.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads as usize,

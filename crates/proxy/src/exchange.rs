@@ -20,6 +20,7 @@ use crate::{
     access_log::{Line, Times},
     attempt::Attempt,
     dial::{Dial, cannot_open, dial},
+    door::Door,
     grant::Grant,
     peer::Peer,
     pool::{Connection, Slot},
@@ -38,6 +39,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Worker,
+    door: &'a Door,
     pub(crate) entrance: &'a Entrance,
     pub(crate) client: &'a mut Peer,
     pub(crate) address: SocketAddr,
@@ -121,14 +123,14 @@ impl Failure {
 impl<'a> Exchange<'a> {
     /// An exchange for a request that came in at `entrance` of `view`.
     pub(crate) fn new(
-        (worker, view, entrance): (&'a Worker, &Rc<View>, &'a Entrance),
+        (worker, door, view, entrance): (&'a Worker, &'a Door, &Rc<View>, &'a Entrance),
         (client, address, timer): (&'a mut Peer, SocketAddr, &'a Timer),
         request: Request,
     ) -> Self {
         let route = Route::new(view.clone(), request.service);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
-        Self { worker, entrance, client, address, timer, request, route, record }
+        Self { worker, door, entrance, client, address, timer, request, route, record }
     }
 
     /// Answers the request.
@@ -308,7 +310,12 @@ impl<'a> Exchange<'a> {
 
     /// Whether the connection cannot be used again after an answer of our own.
     fn must_close(&self) -> bool {
-        !self.request.keep_alive || !self.request.is_whole || self.worker.is_draining()
+        !self.request.keep_alive || !self.request.is_whole || self.is_leaving()
+    }
+
+    /// Whether the connection is not to be used again though its client could.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.worker.is_leaving(self.door)
     }
 
     /// Sends an answer of our own.

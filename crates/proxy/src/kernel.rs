@@ -1,17 +1,23 @@
-//! The two calls about listeners for which no library has a safe function.
+//! The calls about listeners for which no library has a safe function.
 #![expect(unsafe_code, reason = "no safe wrapper offers these calls")]
 
-use std::{io, net::TcpListener, os::fd::AsRawFd};
+use std::{
+    io,
+    net::TcpListener,
+    os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd},
+    sync::Arc,
+};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// Lets `listener` accept a connection only when its first bytes have come, or about a second
-/// after it was made.
+/// after it was made; or at once where the client does not speak first.
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn defer_accept(listener: &impl AsRawFd) -> io::Result<()> {
-    let seconds: libc::c_int = 1;
+pub(crate) fn defer_accept(listener: &impl AsRawFd, client_speaks_first: bool) -> io::Result<()> {
+    let seconds = libc::c_int::from(client_speaks_first);
     // SAFETY: the pointer and the length are those of `seconds`, which outlives the call; the
     // kernel only reads from it.
     let done = unsafe {
@@ -31,9 +37,29 @@ pub(crate) fn defer_accept(listener: &impl AsRawFd) -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn watch(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
+pub(crate) fn watch(listener: Arc<TcpListener>) -> io::Result<AsyncFd<Arc<TcpListener>>> {
     // SAFETY: a TcpListener owns its descriptor, keeps it open until it is dropped, and always
-    // gives the same one; the AsyncFd owns the listener and hands out shared references only.
+    // gives the same one; the AsyncFd keeps it alive and hands out shared references only.
     let watched = unsafe { AsyncFd::register_with_interest(listener, Interest::READABLE) };
     watched.map_err(io::Error::from)
+}
+
+/// Takes over a descriptor that the process was started with; not for its children.
+///
+/// It must be called once for a number, with one that nothing else in the process owns.
+///
+/// # Errors
+/// Where no descriptor of this number is open.
+pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the call takes numbers alone, and says so where the descriptor is not open.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, as just seen, and the caller vouches for being its only owner.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+    fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+    Ok(descriptor)
 }

@@ -7,6 +7,7 @@
 //! | from the client inwards | |
 //! |---|---|
 //! | [`engine`], `worker` | the threads |
+//! | `doors`, `door`, [`inherit`] | the listeners, and how a reload changes them |
 //! | `listener` | takes connections in |
 //! | `introduction`, `proxy_protocol` | whose connections they are |
 //! | `session` | one client connection: request after request |
@@ -22,7 +23,7 @@
 //! | [`tally`], [`latency`], `access_log` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
-// unsafe: two calls about listeners for which no library has a safe function (`kernel`).
+// unsafe: three calls about listeners for which no library has a safe function (`kernel`).
 #![deny(unsafe_code)]
 
 mod access_log;
@@ -31,11 +32,13 @@ mod buffer;
 mod client_hello;
 pub mod clock;
 mod dial;
-
+mod door;
+mod doors;
 pub mod engine;
 mod exchange;
 mod grant;
 mod http2;
+pub mod inherit;
 mod introduction;
 mod kernel;
 pub mod latency;

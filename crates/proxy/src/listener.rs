@@ -5,19 +5,15 @@
 //! connection through only when its first bytes are there, so that the first read need not wait;
 //! not where the server may speak first.
 //!
-//! At the connection limit of the listener its workers stop accepting; further connections wait
+//! Which sockets there are is decided in `doors`. At the connection limit of the listener its workers stop accepting; further connections wait
 //! in the kernel's backlog and are taken in as others end.
 
 use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::OwnedFd,
-    pin::pin,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -27,13 +23,13 @@ use rustix::net::{SocketFlags, acceptfrom_with};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::Notify,
     task::spawn_local,
 };
 
 use crate::{
+    door::{Door, Pass},
     introduction::{IntroductionError, introduced},
-    kernel::{defer_accept, watch},
+    kernel::watch,
     proxy_protocol::Ends,
     session::Session,
     stream_session::StreamSession,
@@ -42,78 +38,54 @@ use crate::{
     worker::Worker,
 };
 
-/// A listener as all workers see it.
-#[derive(Debug)]
-pub(crate) struct Door {
-    /// Index among the listeners of the plan.
-    pub(crate) index: usize,
-    /// The address as configured; the port may be 0.
-    pub(crate) bind: SocketAddr,
-    connections: AtomicU32,
-    freed: Notify,
+/// Why the address of a listener cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}{}", hint(*.address, .source))]
+pub struct BindError {
+    /// As configured.
+    pub address: SocketAddr,
+    /// In use, no such address, not permitted.
+    pub source: io::Error,
 }
 
-impl Door {
-    /// A door nobody has come through.
-    pub(crate) fn new(index: usize, bind: SocketAddr) -> Self {
-        Self { index, bind, connections: AtomicU32::new(0), freed: Notify::new() }
-    }
-
-    fn try_enter(self: &Arc<Self>, max: u32) -> Option<Pass> {
-        let enter = |count| (count < max).then_some(count + 1);
-        let entered = self.connections.fetch_update(Relaxed, Relaxed, enter);
-        entered.is_ok().then(|| Pass { door: self.clone() })
-    }
-
-    /// Waits until a connection may be taken in.
-    async fn enter(self: &Arc<Self>, max: u32) -> Pass {
-        loop {
-            let mut freed = pin!(self.freed.notified());
-            freed.as_mut().enable();
-            if let Some(pass) = self.try_enter(max) {
-                return pass;
-            }
-            freed.await;
-        }
+impl BindError {
+    /// The error of the kernel about `address`.
+    pub(crate) fn at(address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { address, source }
     }
 }
 
-/// One connection's place under the limit of its listener.
-#[derive(Debug)]
-pub(crate) struct Pass {
-    pub(crate) door: Arc<Door>,
-}
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        self.door.connections.fetch_sub(1, Relaxed);
-        self.door.freed.notify_waiters();
+/// What is missing where the kernel does not permit it.
+fn hint(address: SocketAddr, source: &io::Error) -> &'static str {
+    let privileged = (1..1024).contains(&address.port());
+    if source.kind() != io::ErrorKind::PermissionDenied || !privileged {
+        return "";
     }
+    "; ports below 1024 are for root (or CAP_NET_BIND_SERVICE): start again as root, or have \
+     the process manager open it (systemd socket activation)"
 }
 
-/// Binds `count` sockets to `address`; all get the port the kernel chose if it names none.
+/// Binds `count` sockets to `address`; all get the port the kernel chose if it names none. They do
+/// not listen yet.
 ///
 /// # Errors
 /// The kernel's. An address that another process listens on is in use, even if that process
-/// shares it: its connections would go to either at random.
+/// shares it: its connections would go to either at random. That is not looked for where
+/// `is_shared` with sockets of this process.
 pub(crate) fn bind(
     address: SocketAddr,
     count: usize,
-    client_speaks_first: bool,
+    is_shared: bool,
 ) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
-    let alone = socket(address)?;
-    alone.bind(&address.into())?;
-    drop(alone);
+    if !is_shared {
+        socket(address)?.bind(&address.into())?;
+    }
     let mut bound = address;
     let mut sockets = Vec::with_capacity(count);
     for _ in 0..count {
         let socket = socket(address)?;
         socket.set_reuse_port(true)?;
         socket.bind(&bound.into())?;
-        if client_speaks_first {
-            defer_accept(&socket)?;
-        }
-        socket.listen(BACKLOG)?;
         let socket = TcpListener::from(socket);
         bound = socket.local_addr()?;
         sockets.push(socket);
@@ -130,23 +102,23 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Takes connections in until the worker drains or the listener is no longer configured.
-pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: TcpListener) {
+/// Takes connections in until the worker drains or the door closes.
+pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<TcpListener>) {
     let listener = match watch(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, address = %door.bind, "cannot watch a listener");
+            tracing::error!(%error, address = %door.spot.bind, "cannot watch a listener");
             return;
         }
     };
     let timer = Timer::here(&worker.timers).await;
     while let Some(max) = worker.max_connections(&door) {
-        if !ready(&worker, &listener, &timer).await {
+        if !ready(&worker, &door, &listener, &timer).await {
             break;
         }
         let pass = door.enter(max).await;
         if let Err(error) = admit(&worker, &listener, pass) {
-            tracing::warn!(%error, address = %door.bind, "cannot accept a connection");
+            tracing::warn!(%error, address = %door.spot.bind, "cannot accept a connection");
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -160,9 +132,9 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: TcpLis
 }
 
 /// Waits for a connection; false when none is wanted any more.
-async fn ready(worker: &Worker, listener: &AsyncFd<TcpListener>, _wakes: &Timer) -> bool {
+async fn ready(worker: &Worker, door: &Door, listener: &Watched, _wakes: &Timer) -> bool {
     std::future::poll_fn(|cx| {
-        if worker.is_draining() {
+        if worker.is_leaving(door) {
             return Poll::Ready(false);
         }
         listener
@@ -172,8 +144,8 @@ async fn ready(worker: &Worker, listener: &AsyncFd<TcpListener>, _wakes: &Timer)
     .await
 }
 
-fn admit(worker: &Rc<Worker>, listener: &AsyncFd<TcpListener>, pass: Pass) -> io::Result<()> {
-    match listener.try_io(Interest::READABLE, accept_one) {
+fn admit(worker: &Rc<Worker>, listener: &Watched, pass: Pass) -> io::Result<()> {
+    match listener.try_io(Interest::READABLE, |listener| accept_one(listener)) {
         Ok((socket, client)) => {
             take_in(worker, socket, client, pass);
             Ok(())
@@ -185,8 +157,8 @@ fn admit(worker: &Rc<Worker>, listener: &AsyncFd<TcpListener>, pass: Pass) -> io
 
 /// Hands a connection on to whoever speaks its protocol, once it is known whose it is.
 fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pass) {
-    let view = worker.view();
-    let Some(listener) = listener(&view, &pass.door) else { return };
+    let view = worker.view_at(&pass.door);
+    let Some(listener) = view.listener(&pass.door) else { return };
     if !listener.accept_proxy {
         return hand_on(worker, stream, (client, None), (&view, listener), pass);
     }
@@ -197,8 +169,8 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pas
             Ok(introduced) => introduced,
             Err(error) => return turn_away(&worker, &pass.door, client, &error),
         };
-        let view = worker.view();
-        let Some(listener) = self::listener(&view, &pass.door) else { return };
+        let view = worker.view_at(&pass.door);
+        let Some(listener) = view.listener(&pass.door) else { return };
         hand_on(&worker, stream, (client, ends), (&view, listener), pass);
     });
 }
@@ -221,17 +193,12 @@ fn hand_on(
     }
 }
 
-/// The listener behind a door, if it still is in the plan.
-fn listener<'a>(view: &'a View, door: &Door) -> Option<&'a Listener> {
-    view.plan.fleet.listeners.get(door.index).filter(|listener| listener.bind == door.bind)
-}
-
 /// Counts a connection that does not say whose it is. It is closed without a word: what would be
 /// understood at its other end is not known.
 fn turn_away(worker: &Worker, door: &Door, client: SocketAddr, error: &IntroductionError) {
     tracing::debug!(%client, %error, "no PROXY header");
-    let view = worker.view();
-    if let Some(listener) = listener(&view, door) {
+    let view = worker.view_at(door);
+    if let Some(listener) = view.listener(door) {
         view.desks[listener.service].cells.end(error.ending(), 0);
     }
 }
@@ -246,11 +213,17 @@ fn accept_one(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, client): (OwnedFd, _) = acceptfrom_with(listener, flags)?;
     let client = client.and_then(|client| SocketAddr::try_from(client).ok());
-    Ok((TcpStream::from(socket), client.ok_or(io::ErrorKind::ConnectionAborted)?))
+    let client = client.ok_or(io::ErrorKind::ConnectionAborted)?;
+    // On a socket of both versions an address of version 4 comes written as one of version 6.
+    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+    Ok((TcpStream::from(socket), client))
 }
 
+/// A listening socket that the reactor watches.
+type Watched = AsyncFd<Arc<TcpListener>>;
+
 /// Connections the kernel holds for us; it caps this at net.core.somaxconn.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Rest after an error such as too few descriptors: trying at once would only burn time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -263,27 +236,25 @@ mod tests {
 
     #[test]
     fn all_sockets_of_a_listener_share_the_port_the_kernel_chose() {
-        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 3, true).unwrap();
+        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 3, false).unwrap();
         assert_ne!(address.port(), 0);
         assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == address));
     }
 
     #[test]
     fn an_address_that_is_taken_is_refused_even_if_it_could_be_shared() {
-        let (address, _sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, true).unwrap();
-        let error = bind(address, 1, true).unwrap_err();
+        let (address, _sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, false).unwrap();
+        let error = bind(address, 1, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(bind(address, 1, true).is_ok(), "but not by this process itself");
     }
 
-    #[tokio::test]
-    async fn at_the_limit_the_next_one_waits_for_a_place() {
-        let door = Arc::new(Door::new(0, (Ipv4Addr::LOCALHOST, 0).into()));
-        let pass = door.enter(1).await;
-        assert!(door.try_enter(1).is_none());
-        let mut next = pin!(door.enter(1));
-        let now = std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
-        assert!(!now);
-        drop(pass);
-        next.await;
+    #[test]
+    fn what_is_not_permitted_is_told_with_what_is_missing() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let told = BindError::at("0.0.0.0:443".parse().unwrap())(denied()).to_string();
+        assert!(told.contains("CAP_NET_BIND_SERVICE"), "{told}");
+        let other = BindError::at("0.0.0.0:8443".parse().unwrap())(denied()).to_string();
+        assert!(!other.contains("CAP_NET_BIND_SERVICE"), "{other}");
     }
 }

@@ -10,7 +10,7 @@ use std::{
     future::{Future, poll_fn, ready},
     io,
     net::SocketAddr,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -23,9 +23,9 @@ use tokio::task::spawn_local;
 use crate::{
     access_log::{Line, Times},
     buffer::Buffer,
+    door::{Door, Pass},
     exchange::{Exchange, Next},
     http2::{self, Stream},
-    listener::{Door, Pass},
     peer::{Gone, Peer},
     request::{From, Request},
     socket::Socket,
@@ -119,8 +119,8 @@ impl Session {
         address: SocketAddr,
         pass: &Pass,
     ) -> Option<Self> {
-        let view = worker.view();
-        let entrance = view.entrance(pass.door.index, pass.door.bind)?;
+        let view = worker.view_at(&pass.door);
+        let entrance = view.entrance(&pass.door)?;
         let mut socket = Socket::raw(stream);
         if let Some(config) = &entrance.tls {
             let tls = Tls::server(config.clone());
@@ -209,8 +209,8 @@ impl Session {
             let mut buffer = ready!(self.poll_bytes(cx))?;
             let Self { origin, client, timer, partial, is_new } = self;
             let Origin { worker, door, address, lines } = origin;
-            let view = worker.view();
-            let entrance = view.entrance(door.index, door.bind).ok_or(Stop::Over)?;
+            let view = worker.view_at(door);
+            let entrance = view.entrance(door).ok_or(Stop::Over)?;
             let is_first = partial.is_none();
             let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
             let parsed = head.parse(buffer.filled());
@@ -249,7 +249,7 @@ impl Session {
                 Poll::Ready(read.map_err(|gone| Stop::before_request(gone, partial.is_some())))
             }
             Poll::Pending => {
-                let unwanted = || partial.is_none() && worker.max_connections(door).is_none();
+                let unwanted = || partial.is_none() && !worker.waits_for_more(door);
                 if timer.has_expired() || unwanted() {
                     let stop = Stop::before_request(Gone::Expired, partial.is_some());
                     return Poll::Ready(Err(stop));
@@ -268,10 +268,15 @@ impl Session {
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
         let Self { origin: Origin { worker, door, address, .. }, client, timer, .. } = self;
-        let Some(entrance) = view.entrance(door.index, door.bind) else { return Next::Close };
-        let at = (&**worker, &view, entrance);
+        let Some(entrance) = view.entrance(door) else { return Next::Close };
+        let at = (&**worker, &**door, &view, entrance);
         let mut exchange = Exchange::new(at, (client, *address, timer), request);
-        let next = exchange.run().await;
+        let mut answered = pin!(exchange.run());
+        let next = poll_fn(|cx| match answered.as_mut().poll(cx) {
+            Poll::Pending if door.is_cut() => Poll::Ready(Next::Reset),
+            next => next,
+        })
+        .await;
         timer.arm(entrance.timeouts.keep_alive);
         next
     }
@@ -291,8 +296,8 @@ impl Session {
 
     fn record(&self, refused: Refused, bytes: usize) {
         let Origin { worker, door, address, .. } = &self.origin;
-        let view = worker.view();
-        let Some(entrance) = view.entrance(door.index, door.bind) else { return };
+        let view = worker.view_at(door);
+        let Some(entrance) = view.entrance(door) else { return };
         view.desks[entrance.service].cells.end(refused.ending, refused.status);
         let Some(log) = &worker.shared.log else { return };
         let now = worker.shared.clock.now();

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
     },
 };
@@ -15,6 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::{
     access_log::Log,
     clock::Clock,
+    doors::Doors,
     engine::StartError,
     queue::Queue,
     tally::{Registry, Tallies},
@@ -30,6 +31,7 @@ pub struct Shared {
     pub(crate) registry: Registry,
     pub(crate) log: Option<Log>,
     keys: ArcSwap<Keys>,
+    doors: Mutex<Doors>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
     /// Open connections by server.
     open: Mutex<Vec<Arc<AtomicU32>>>,
@@ -45,6 +47,8 @@ pub(crate) type PlanCache = Cache<Arc<ArcSwap<Plan>>, Arc<Plan>>;
 pub(crate) enum Stage {
     /// It takes traffic.
     Serving,
+    /// Another process takes the connections that come; each that is here is answered once more.
+    Leaving,
     /// It takes no more connections and lets requests end.
     Draining,
     /// It cuts what is left.
@@ -58,10 +62,11 @@ impl Shared {
     /// # Errors
     /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
     /// [`StartError::Tls`] if it names a file for TLS that cannot be used.
-    pub fn new(
+    pub(crate) fn new(
         plan: Arc<Plan>,
         inputs: UnboundedSender<Input>,
         clock: Clock,
+        doors: Doors,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
         let target = plan.fleet.edge.access_log.clone();
@@ -74,6 +79,7 @@ impl Shared {
             registry: Registry::default(),
             log,
             keys: ArcSwap::from_pointee(keys),
+            doors: Mutex::new(doors),
             queues: Mutex::default(),
             open: Mutex::default(),
             stage: AtomicU8::new(Stage::Serving as u8),
@@ -87,14 +93,27 @@ impl Shared {
         queues.values().for_each(|queue| queue.notify());
     }
 
-    /// Makes TLS connections with `keys` from the next plan on.
-    pub fn replace_keys(&self, keys: Keys) {
-        self.keys.store(Arc::new(keys));
+    /// Makes TLS connections with `keys` from the next plan on. Until then those that only the
+    /// present plan needs are kept.
+    pub(crate) fn replace_keys(&self, keys: Keys) {
+        let plan = self.plan();
+        self.keys.store(Arc::new(keys.beside(&self.keys(), &plan.fleet)));
+    }
+
+    /// The listeners.
+    pub(crate) fn doors(&self) -> MutexGuard<'_, Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What TLS connections are made with.
     pub(crate) fn keys(&self) -> Arc<Keys> {
         self.keys.load_full()
+    }
+
+    /// Stops accepting connections, which another process does from now on, and closes each one
+    /// after its next answer.
+    pub(crate) fn leave(&self) {
+        self.stage.fetch_max(Stage::Leaving as u8, Relaxed);
     }
 
     /// Stops accepting connections, and closes each one after the answer it is waiting for.
@@ -120,13 +139,14 @@ impl Shared {
 
     /// Cuts every connection that is left.
     pub(crate) fn stop(&self) {
-        self.stage.store(Stage::Stopped as u8, Relaxed);
+        self.stage.fetch_max(Stage::Stopped as u8, Relaxed);
     }
 
     pub(crate) fn stage(&self) -> Stage {
         match self.stage.load(Relaxed) {
             0 => Stage::Serving,
-            1 => Stage::Draining,
+            1 => Stage::Leaving,
+            2 => Stage::Draining,
             _ => Stage::Stopped,
         }
     }

@@ -30,8 +30,8 @@ use crate::{
     access_log::{Line, Times},
     client_hello::{self, Hello},
     dial::{Dial, dial},
+    door::Pass,
     grant::Grant,
-    listener::Pass,
     peer::{Gone, Peer},
     pool::Connection,
     proxy_protocol::{self, Ends},
@@ -57,7 +57,7 @@ pub(crate) struct StreamSession {
     idle: Duration,
     record: Record,
     /// One place under the limit of the listener.
-    _pass: Pass,
+    pass: Pass,
 }
 
 /// What is told about the connection when it has ended.
@@ -103,14 +103,15 @@ impl StreamSession {
         pass: Pass,
     ) {
         let mut client = Socket::raw(stream);
-        let entrance = view.entrance(pass.door.index, pass.door.bind);
+        let Some(index) = view.position(&pass.door) else { return };
+        let entrance = view.entrance(&pass.door);
         if let Some(config) = entrance.and_then(|entrance| entrance.tls.clone()) {
             match Tls::server(config) {
                 Ok(tls) => client = client.over(tls),
                 Err(error) => return tracing::error!(%error, "no TLS"),
             }
         }
-        let (worker, view, index) = (worker.clone(), view.clone(), pass.door.index);
+        let (worker, view) = (worker.clone(), view.clone());
         spawn_local(async move {
             let listener = &view.plan.fleet.listeners[index];
             let timer = Timer::here(&worker.timers).await;
@@ -122,7 +123,7 @@ impl StreamSession {
                 timer,
                 idle: listener.timeouts.idle,
                 worker,
-                _pass: pass,
+                pass,
             };
             session.run(&view, listener).await;
         });
@@ -298,7 +299,7 @@ impl StreamSession {
 
     async fn exchange_bytes(&mut self, server: &mut Peer) -> Ending {
         let limit = shorter(self.idle, self.record.route.settings().timeouts.idle);
-        let Self { worker, client, timer, record, .. } = self;
+        let Self { worker, client, timer, record, pass, .. } = self;
         if limit == Duration::ZERO {
             client.socket.keep_alive();
             server.socket.keep_alive();
@@ -318,6 +319,7 @@ impl StreamSession {
                 Poll::Ready(End::Closed) => Poll::Ready(Ending::Complete),
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Ending::ClientGone),
                 Poll::Ready(End::ServerBroken) => Poll::Ready(Ending::ServerCut),
+                Poll::Pending if pass.door.is_cut() => Poll::Ready(Ending::Drained),
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
                 Poll::Pending => Poll::Pending,
             }

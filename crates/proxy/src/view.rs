@@ -14,6 +14,7 @@ use loadline_http1::{ForwardRules, HeadLimits, RequestHead, ResponseHead};
 use rustls::ServerConfig;
 
 use crate::{
+    door::{Door, Spot},
     queue::Queue,
     tally::Cells,
     tls::{Dialing, Keys},
@@ -26,6 +27,8 @@ pub(crate) struct View {
     /// In the order of the services of the plan.
     pub(crate) desks: Vec<Desk>,
     /// In the order of the listeners of the plan.
+    spots: Vec<Spot>,
+    /// In the same order.
     entrances: Vec<Entrance>,
 }
 
@@ -88,7 +91,7 @@ impl Entrance {
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             rules: rules(listener.forwarded),
-            tls: keys.listener(listener.bind),
+            tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
             max_connections: listener.max_connections,
             requests: RefCell::default(),
             responses: RefCell::default(),
@@ -123,14 +126,28 @@ impl Entrance {
 impl View {
     /// The view of `plan` with these desks.
     pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>, keys: &Keys) -> Rc<Self> {
+        let spots = Spot::of(&plan.fleet.listeners).collect();
         let listeners = plan.fleet.listeners.iter();
         let entrances = listeners.map(|listener| Entrance::new(listener, keys)).collect();
-        Rc::new(Self { plan, desks, entrances })
+        Rc::new(Self { plan, desks, spots, entrances })
     }
 
-    /// What goes with the listener at `index`, if it still is the one at `bind`.
-    pub(crate) fn entrance(&self, index: usize, bind: SocketAddr) -> Option<&Entrance> {
-        self.entrances.get(index).filter(|entrance| entrance.bind == bind)
+    /// What goes with the listener of `door`, if the plan has it.
+    pub(crate) fn entrance(&self, door: &Door) -> Option<&Entrance> {
+        self.position(door).map(|index| &self.entrances[index])
+    }
+
+    /// The listener of `door`, if the plan has it.
+    pub(crate) fn listener(&self, door: &Door) -> Option<&Listener> {
+        self.position(door).map(|index| &self.plan.fleet.listeners[index])
+    }
+
+    /// Where among the listeners the one of `door` is.
+    pub(crate) fn position(&self, door: &Door) -> Option<usize> {
+        if self.spots.get(door.hint) == Some(&door.spot) {
+            return Some(door.hint);
+        }
+        self.spots.iter().position(|spot| *spot == door.spot)
     }
 
     /// How requests for a service are decided.

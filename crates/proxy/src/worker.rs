@@ -6,12 +6,11 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    net::TcpListener,
     rc::Rc,
     sync::Arc,
 };
 
-use loadline_core::plan::Plan;
+use loadline_core::{plan::Plan, time::Instant};
 use tokio::{
     runtime::Runtime,
     task::{JoinHandle, LocalSet, spawn_local},
@@ -21,7 +20,9 @@ use tokio::{
 use crate::{
     access_log::LogBuffer,
     buffer::Buffers,
-    listener::{Door, accept},
+    door::Door,
+    doors::Inbox,
+    listener::accept,
     pool::Pools,
     random::Random,
     shared::{PlanCache, Shared, Stage},
@@ -29,6 +30,9 @@ use crate::{
     timer::{TICK, Timers},
     view::{Desk, Entrance, View},
 };
+
+/// A door that closes, and the last view that has its listener.
+type Closing = (Arc<Door>, Option<Rc<View>>);
 
 /// One thread of the proxy.
 #[derive(Debug)]
@@ -41,6 +45,11 @@ pub(crate) struct Worker {
     pub(crate) log: LogBuffer,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
+    inbox: Arc<Inbox>,
+    /// What it accepts connections from.
+    doors: RefCell<Vec<Arc<Door>>>,
+    /// With a view once it is not the present one.
+    closing: RefCell<Vec<Closing>>,
     /// Counters by service; they outlive any plan.
     cells: RefCell<BTreeMap<String, Arc<Cells>>>,
     stage: Cell<Stage>,
@@ -48,26 +57,21 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Serves until the process drains and the last session has ended, or is cut.
-    pub(crate) fn run(
-        runtime: &Runtime,
-        shared: Arc<Shared>,
-        doors: Vec<(Arc<Door>, TcpListener)>,
-    ) {
+    pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>, inbox: Arc<Inbox>) {
         let tasks = LocalSet::new();
         tasks.block_on(runtime, async {
-            let worker = Rc::new(Self::new(shared));
-            let doors = doors.into_iter();
-            let doors: Vec<_> = doors
-                .map(|(door, socket)| spawn_local(accept(worker.clone(), door, socket)))
-                .collect();
+            let worker = Rc::new(Self::new(shared, inbox));
+            let mut accepting: Vec<JoinHandle<()>> = Vec::new();
             let mut ticks = interval(TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 worker.tick();
-                let closed = doors.iter().all(JoinHandle::is_finished);
+                accepting.retain(|door| !door.is_finished());
+                accepting.extend(worker.open_doors());
                 // Each session holds its worker.
-                let through = worker.is_draining() && closed && Rc::strong_count(&worker) == 1;
+                let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
+                let through = alone && worker.stage.get() != Stage::Serving;
                 if through || worker.stage.get() == Stage::Stopped {
                     break;
                 }
@@ -75,7 +79,7 @@ impl Worker {
         });
     }
 
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Self {
         let mut plans = shared.plan_cache();
         let plan = plans.load().clone();
         let cells = RefCell::default();
@@ -92,6 +96,9 @@ impl Worker {
             log: LogBuffer::default(),
             plans: RefCell::new(plans),
             view: RefCell::new(view),
+            inbox,
+            doors: RefCell::default(),
+            closing: RefCell::default(),
             cells,
             stage: Cell::new(Stage::Serving),
             shared,
@@ -104,22 +111,81 @@ impl Worker {
         let plan = plans.load();
         let mut current = self.view.borrow_mut();
         if !Arc::ptr_eq(plan, &current.plan) {
+            self.notice_closing();
+            // Who came in through a door that closes is still served as its listener said.
+            for (_, last) in self.closing.borrow_mut().iter_mut() {
+                last.get_or_insert_with(|| current.clone());
+            }
             *current = view(&self.shared, &self.cells, plan.clone());
             self.buffers.fit(current.longest_head());
         }
         current.clone()
     }
 
-    /// Whether connections are closed after the answer they wait for.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.stage.get() != Stage::Serving
+    /// The view by which what comes through `door` is served.
+    pub(crate) fn view_at(&self, door: &Door) -> Rc<View> {
+        let view = self.view();
+        if door.is_open() {
+            return view;
+        }
+        let closing = self.closing.borrow();
+        let known = closing.iter().find(|(other, _)| std::ptr::eq(&raw const **other, door));
+        known.and_then(|(_, last)| last.clone()).unwrap_or(view)
+    }
+
+    /// Whether connections are closed after the answer they wait for, and none are added.
+    pub(crate) fn is_leaving(&self, door: &Door) -> bool {
+        self.stage.get() != Stage::Serving || !door.is_open()
+    }
+
+    /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
+    /// on, or the door alone closes, it may: a client that is just sending one is answered.
+    pub(crate) fn waits_for_more(&self, door: &Door) -> bool {
+        self.stage.get() <= Stage::Leaving && !door.is_cut()
     }
 
     /// The connection limit of a listener; none if no more are wanted there.
     pub(crate) fn max_connections(&self, door: &Door) -> Option<u32> {
         let view = self.view();
-        let entrance = view.entrance(door.index, door.bind);
-        entrance.filter(|_| !self.is_draining()).map(Entrance::max_connections)
+        let entrance = view.entrance(door);
+        entrance.filter(|_| !self.is_leaving(door)).map(Entrance::max_connections)
+    }
+
+    /// Begins to accept from what is new and in the plan.
+    fn open_doors(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
+        if self.stage.get() != Stage::Serving {
+            return Vec::new();
+        }
+        let view = self.view();
+        let opened = self.inbox.take(|door| view.entrance(door).is_some());
+        let begin = |(door, socket): (Arc<Door>, _)| {
+            self.doors.borrow_mut().push(door.clone());
+            spawn_local(accept(self.clone(), door, socket))
+        };
+        opened.into_iter().map(begin).collect()
+    }
+
+    /// Notes which doors close; true if there are more than before.
+    fn notice_closing(&self) -> bool {
+        let mut doors = self.doors.borrow_mut();
+        let mut closing = self.closing.borrow_mut();
+        let known = closing.len();
+        closing.extend(doors.extract_if(.., |door| !door.is_open()).map(|door| (door, None)));
+        closing.len() > known
+    }
+
+    /// Cuts what is left behind doors whose time is over; true if there are any.
+    fn cut_late(&self, now: Instant) -> bool {
+        let mut closing = self.closing.borrow_mut();
+        let known = closing.len();
+        closing.retain(|(door, _)| {
+            let late = door.deadline().is_some_and(|deadline| deadline <= now);
+            if late {
+                door.cut();
+            }
+            !late
+        });
+        closing.len() < known
     }
 
     /// What is done every now and then rather than for each request.
@@ -129,11 +195,14 @@ impl Worker {
         self.pools.sweep(now);
         self.shared.log.iter().for_each(|log| self.log.flush(log));
         let stage = self.shared.stage();
-        if self.stage.replace(stage) != stage {
-            self.timers.wake_all();
-        }
         let known = self.view.borrow().plan.generation;
-        if self.view().plan.generation != known {
+        let changes = [
+            self.stage.replace(stage) != stage,
+            self.notice_closing(),
+            self.view().plan.generation != known,
+            self.cut_late(now),
+        ];
+        if changes.contains(&true) {
             self.timers.wake_all();
         }
     }

@@ -42,8 +42,8 @@ use crate::{
 /// Answers the streams of a connection until it is over.
 pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let Origin { worker, door, .. } = &origin;
-    let view = worker.view();
-    let Some(entrance) = view.entrance(door.index, door.bind) else { return };
+    let view = worker.view_at(door);
+    let Some(entrance) = view.entrance(door) else { return };
     timer.arm(entrance.timeouts.head);
     let keep_alive = entrance.timeouts.keep_alive;
     let builder = builder(entrance.limits);
@@ -83,8 +83,11 @@ enum Stage {
 impl Connection {
     /// Takes streams in; ready when the connection is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_wanted = self.origin.worker.max_connections(&self.origin.door).is_some();
-        if !is_wanted && self.stage == Stage::Serving {
+        let Origin { worker, door, .. } = &self.origin;
+        if door.is_cut() {
+            return Poll::Ready(());
+        }
+        if worker.is_leaving(door) && self.stage == Stage::Serving {
             self.leave();
         }
         if self.streams.is_abused() {

@@ -1,6 +1,6 @@
 //! A second hold on a running proxy, for whoever watches or changes it from another thread.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     controller::Input,
@@ -11,9 +11,12 @@ use loadline_core::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
+    doors::Passed,
+    inherit::Inherited,
+    runtime::ReloadError,
     shared::{Shared, Stage},
     tally::ServiceTally,
-    tls::{Keys, TlsError},
+    tls::Keys,
 };
 
 /// A hold on a running proxy. Cheap to copy; it keeps nothing running.
@@ -45,11 +48,37 @@ impl Handle {
     /// lost. Listeners stay as they were started. Files for TLS are read again.
     ///
     /// # Errors
-    /// [`TlsError`] where one of them cannot be used; nothing has changed then.
-    pub fn reload(&self, fleet: Fleet) -> Result<(), TlsError> {
-        self.shared.replace_keys(Keys::load(&fleet)?);
+    /// [`ReloadError`] where an address or a file cannot be had; nothing has changed then.
+    pub fn reload(&self, fleet: Fleet) -> Result<(), ReloadError> {
+        let mut doors = self.shared.doors();
+        if self.shared.stage() != Stage::Serving {
+            return Err(ReloadError::Draining);
+        }
+        let keys = Keys::load(&fleet)?;
+        let change = doors.prepare(&fleet.listeners, &mut Inherited::default())?;
+        let deadline = self.shared.clock.now() + fleet.edge.drain_timeout;
+        // Doors close before the plan without them comes, so that workers keep the one with them.
+        doors.commit(change, deadline);
+        self.shared.replace_keys(keys);
         self.amend(fleet);
         Ok(())
+    }
+
+    /// The sockets of all listeners, for a process that is to follow this one.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<Passed> {
+        self.shared.doors().passed()
+    }
+
+    /// The bound addresses, in the order of the listeners.
+    #[must_use]
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.shared.doors().addresses()
+    }
+
+    /// Cuts whatever is left of a drain.
+    pub fn cut(&self) {
+        self.shared.stop();
     }
 
     /// Puts a configuration in force that differs from the last in weights, scalers and capacities

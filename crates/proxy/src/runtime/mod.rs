@@ -9,19 +9,23 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     controller::{Controller, Input, Output},
     fleet::Fleet,
-    time::Duration,
+    time::{Duration, Instant},
 };
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
     clock::Clock,
-    engine::{Engine, StartError},
+    doors::Doors,
+    engine::{Engine, StartError, threads},
+    inherit::Inherited,
+    listener::BindError,
     shared::Shared,
     tally::Tallies,
     tls::TlsError,
 };
 use control::{Control, ControlThread};
 
+pub use crate::doors::Passed;
 pub use handle::Handle;
 
 /// A running proxy. Dropping it without [`Runtime::stop`] ends health checks and changes, and
@@ -33,6 +37,61 @@ pub struct Runtime {
     control: ControlThread,
 }
 
+/// A proxy whose listeners are bound, and of which nothing runs yet: connections wait.
+pub struct Bound {
+    controller: Controller,
+    shared: Arc<Shared>,
+    inputs: UnboundedSender<Input>,
+    received: UnboundedReceiver<Input>,
+}
+
+/// Why a configuration was not put in force. Nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The address of a new listener cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// TLS cannot be configured as the file says.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The process is about to end.
+    #[error("it is draining: whatever comes next is for its successor")]
+    Draining,
+}
+
+impl Bound {
+    /// Binds every listener, with sockets of `inherited` where they fit, and reads every file that
+    /// the fleet names.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left behind then.
+    pub fn new(fleet: Fleet, inherited: &mut Inherited) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let (inputs, received) = unbounded_channel();
+        let mut controller = Controller::new(clock.now(), fleet);
+        let Some(Output::Publish(plan)) = controller.poll() else {
+            unreachable!("the first output of a controller is its plan");
+        };
+        let mut doors = Doors::new(threads(&plan.fleet.edge));
+        let change = doors.prepare(&plan.fleet.listeners, inherited)?;
+        doors.commit(change, Instant::NEVER);
+        let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
+        Ok(Self { controller, shared, inputs, received })
+    }
+
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// [`StartError`] where a thread cannot be started; nothing is left running then.
+    pub fn start(self) -> Result<Runtime, StartError> {
+        let Self { controller, shared, inputs, received } = self;
+        let engine = Engine::start(shared.clone())?;
+        let control = Control::new(controller, shared.clone(), received, inputs.clone());
+        let control = control.spawn().map_err(StartError::Thread)?;
+        Ok(Runtime { shared, engine, inputs, control })
+    }
+}
+
 impl Runtime {
     /// Binds every listener and starts to serve.
     ///
@@ -40,31 +99,20 @@ impl Runtime {
     /// [`StartError`] where an address cannot be bound or a thread not be started; nothing is left
     /// running then.
     pub fn start(fleet: Fleet) -> Result<Self, StartError> {
-        let clock = Clock::start();
-        let (inputs, received) = unbounded_channel();
-        let mut controller = Controller::new(clock.now(), fleet);
-        let Some(Output::Publish(plan)) = controller.poll() else {
-            unreachable!("the first output of a controller is its plan");
-        };
-        let shared = Shared::new(plan, inputs.clone(), clock)?;
-        let engine = Engine::start(shared.clone())?;
-        let control = Control::new(controller, shared.clone(), received, inputs.clone());
-        let control = control.spawn().map_err(StartError::Thread)?;
-        Ok(Self { shared, engine, inputs, control })
+        Bound::new(fleet, &mut Inherited::default())?.start()
     }
 
     /// The bound addresses, in the order of the listeners.
     #[must_use]
-    pub fn local_addrs(&self) -> &[SocketAddr] {
-        self.engine.local_addrs()
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.shared.doors().addresses()
     }
 
-    /// Puts a new configuration in force. Requests under way go on; nothing that is counted is
-    /// lost. Listeners stay as they were started. Files for TLS are read again.
+    /// See [`Handle::reload`].
     ///
     /// # Errors
-    /// [`TlsError`] where one of them cannot be used; nothing has changed then.
-    pub fn reload(&self, fleet: Fleet) -> Result<(), TlsError> {
+    /// See [`ReloadError`].
+    pub fn reload(&self, fleet: Fleet) -> Result<(), ReloadError> {
         self.handle().reload(fleet)
     }
 
@@ -80,11 +128,22 @@ impl Runtime {
         self.shared.snapshot()
     }
 
-    /// Stops accepting, lets requests under way end, and cuts what is left after `drain`. Gives
-    /// the final counts.
+    /// Stops accepting, closes connections that wait for a request, lets requests under way end,
+    /// and cuts what is left after `drain`. Gives the final counts.
     pub fn stop(self, drain: Duration) -> Tallies {
+        self.shared.drain();
+        self.finish(drain)
+    }
+
+    /// As [`Runtime::stop`] where another process accepts on the same sockets: each connection has
+    /// one more request answered before it is closed, so that none is lost on its way.
+    pub fn leave(self, drain: Duration) -> Tallies {
+        self.shared.leave();
+        self.finish(drain)
+    }
+
+    fn finish(self, drain: Duration) -> Tallies {
         let Self { shared, engine, control, .. } = self;
-        shared.drain();
         engine.join(drain);
         drop(control);
         shared.snapshot()

@@ -50,6 +50,22 @@ impl Keys {
         Ok(keys)
     }
 
+    /// These, and those of `before` that `fleet` alone needs.
+    pub(crate) fn beside(mut self, before: &Self, fleet: &Fleet) -> Self {
+        let listeners = fleet.listeners.iter().filter(|listener| listener.tls.is_some());
+        for bind in listeners.map(|listener| listener.bind) {
+            if let Some(config) = before.listeners.get(&bind) {
+                self.listeners.entry(bind).or_insert_with(|| config.clone());
+            }
+        }
+        for service in fleet.services.iter().filter(|service| service.tls.is_some()) {
+            if let Some(dialing) = before.services.get(&service.name) {
+                self.services.entry(service.name.clone()).or_insert_with(|| dialing.clone());
+            }
+        }
+        self
+    }
+
     /// For connections that come in at `bind`; none where they are in clear.
     pub(crate) fn listener(&self, bind: SocketAddr) -> Option<Arc<ServerConfig>> {
         self.listeners.get(&bind).cloned()

@@ -1,0 +1,160 @@
+//! A listener as all workers see it: which one of the file it is, its connections, and its end.
+//!
+//! States: *open*; *closing* since a reload took the listener out (no further connections; those
+//! there are have one more request answered, or go on as they are, until a deadline); *cut* (what
+//! is left has been closed). A door never opens again: where the listener comes back it gets
+//! another.
+
+use std::{
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use loadline_core::{fleet::Listener, time::Instant};
+use tokio::sync::Notify;
+
+/// Which listener of a file is meant. The address is enough to tell, but on port 0, where several
+/// listeners may ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The address as configured; the port may be 0.
+    pub(crate) bind: SocketAddr,
+    /// How many listeners with the same address come before it.
+    pub(crate) nth: usize,
+}
+
+impl Spot {
+    /// The spots of `listeners`, in their order.
+    pub(crate) fn of(listeners: &[Listener]) -> impl Iterator<Item = Self> {
+        listeners.iter().enumerate().map(|(index, listener)| {
+            let before = listeners[..index].iter().filter(|other| other.bind == listener.bind);
+            Self { bind: listener.bind, nth: before.count() }
+        })
+    }
+}
+
+/// A listener as all workers see it.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) spot: Spot,
+    /// Where among the listeners it was when it was opened, and mostly still is.
+    pub(crate) hint: usize,
+    connections: AtomicU32,
+    freed: Notify,
+    /// When what is left of a closing door is cut.
+    deadline: OnceLock<Instant>,
+    cut: AtomicBool,
+}
+
+impl Door {
+    /// A door nobody has come through, for the listener that is number `hint`.
+    pub(crate) fn new(hint: usize, spot: Spot) -> Self {
+        Self {
+            spot,
+            hint,
+            connections: AtomicU32::new(0),
+            freed: Notify::new(),
+            deadline: OnceLock::new(),
+            cut: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes no more connections in, and cuts those that are left at `deadline`.
+    pub(crate) fn close(&self, deadline: Instant) {
+        // Where it closes already the first deadline holds.
+        let _ = self.deadline.set(deadline);
+    }
+
+    /// Whether connections may come in.
+    pub(crate) fn is_open(&self) -> bool {
+        self.deadline.get().is_none()
+    }
+
+    /// When what is left is cut; none while it is open.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline.get().copied()
+    }
+
+    /// Ends what came through it; each connection finds out when its task is woken.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Relaxed);
+    }
+
+    /// Whether nothing that came through it may go on.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.load(Relaxed)
+    }
+
+    /// A place for one more connection under `max`, if there is one.
+    pub(crate) fn try_enter(self: &Arc<Self>, max: u32) -> Option<Pass> {
+        let enter = |count| (count < max).then_some(count + 1);
+        let entered = self.connections.fetch_update(Relaxed, Relaxed, enter);
+        entered.is_ok().then(|| Pass { door: self.clone() })
+    }
+
+    /// Waits until a connection may be taken in.
+    pub(crate) async fn enter(self: &Arc<Self>, max: u32) -> Pass {
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            freed.as_mut().enable();
+            if let Some(pass) = self.try_enter(max) {
+                return pass;
+            }
+            freed.await;
+        }
+    }
+}
+
+/// One connection's place under the limit of its listener.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    pub(crate) door: Arc<Door>,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.door.connections.fetch_sub(1, Relaxed);
+        self.door.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{Future as _, poll_fn},
+        net::Ipv4Addr,
+        task::Poll,
+    };
+
+    use super::*;
+
+    fn spot() -> Spot {
+        Spot { bind: (Ipv4Addr::LOCALHOST, 0).into(), nth: 0 }
+    }
+
+    #[tokio::test]
+    async fn at_the_limit_the_next_one_waits_for_a_place() {
+        let door = Arc::new(Door::new(0, spot()));
+        let pass = door.enter(1).await;
+        assert!(door.try_enter(1).is_none());
+        let mut next = pin!(door.enter(1));
+        let now = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
+        assert!(!now);
+        drop(pass);
+        next.await;
+    }
+
+    #[test]
+    fn listeners_on_port_0_are_told_apart_by_their_order() {
+        let any = Listener::new(spot().bind, 0);
+        let other = Listener::new((Ipv4Addr::LOCALHOST, 80).into(), 0);
+        let spots: Vec<Spot> = Spot::of(&[any.clone(), other.clone(), any]).collect();
+        assert_eq!(spots[0], spot());
+        assert_eq!(spots[1], Spot { bind: other.bind, nth: 0 });
+        assert_eq!(spots[2], Spot { nth: 1, ..spot() });
+    }
+}
