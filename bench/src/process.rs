@@ -75,6 +75,20 @@ impl Process {
         }
         Ok(sum)
     }
+
+    /// The memory of the process and its descendants in bytes: the proportional set size, in
+    /// which what several of them share counts once.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let mut sum = 0;
+        for pid in descendants(self.child.id()) {
+            let path = format!("/proc/{pid}/smaps_rollup");
+            let rollup = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+            let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            sum += kilobytes.map(|count: u64| count << 10).context("no Pss in smaps_rollup")?;
+        }
+        Ok(sum)
+    }
 }
 
 impl Drop for Process {

@@ -3,6 +3,12 @@
 
 mod commands;
 
+/// jemalloc, since what tokio keeps for each connection begins on a cache line: the allocator of
+/// glibc leaves holes in between, 300 of the 1,070 bytes that an idle connection costs with it, and
+/// keeps what it once had.
+#[global_allocator]
+static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
