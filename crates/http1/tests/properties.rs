@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use loadline_http1::{
-    BodyReader, ClientLines, ForwardRules, Framing, HeadLimits, LAST_CHUNK, Method, ParseError,
-    RequestHead, RequestOptions, ResponseHead, ResponseOptions, Status, Trailers, lenient_status,
-    write_chunk, write_request, write_response,
+    BodyReader, ClientLines, ForwardRules, Forwarded, Framing, HeadLimits, LAST_CHUNK, Method,
+    ParseError, RequestHead, RequestOptions, ResponseHead, ResponseOptions, Status, Trailers,
+    lenient_status, write_chunk, write_request, write_response,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -67,6 +67,23 @@ fn read_body(framing: Framing, bytes: &[u8], sizes: &[usize]) -> Read {
     }
     let trailers = reader.trailers().map(|trailers: &Trailers| trailers.iter().count());
     Ok((at, reader.is_finished(), data, trailers))
+}
+
+/// The framing that fields of another parser ask for; none if they contradict each other.
+fn framing_of(fields: &[httparse::Header<'_>]) -> Option<Framing> {
+    let named = |name: &str| {
+        let fields = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+        fields.map(|field| field.value).collect::<Vec<_>>()
+    };
+    match (&named("content-length")[..], &named("transfer-encoding")[..]) {
+        ([], []) => Some(Framing::None),
+        ([], [coding]) => coding.eq_ignore_ascii_case(b"chunked").then_some(Framing::Chunked),
+        ([length], []) => match std::str::from_utf8(length).ok()?.parse().ok()? {
+            0 => Some(Framing::None),
+            length => Some(Framing::Length(length)),
+        },
+        _ => None,
+    }
 }
 
 /// A field that goes on unless Connection names it.
@@ -144,6 +161,50 @@ proptest! {
                 let _ = BodyReader::new(framing).feed(bytes);
             }
             let _ = lenient_status(bytes);
+        }
+    }
+
+    #[test]
+    fn another_parser_reads_the_same_in_a_forwarded_request(bytes in fragments()) {
+        let mut head = RequestHead::default();
+        if let Ok(Status::Complete(_)) = head.parse(&bytes) {
+            let address = IpAddr::V6(Ipv6Addr::LOCALHOST);
+            let client = ClientLines::new(ForwardRules::default(), address, "http");
+            let mut out = Vec::new();
+            write_request(&mut out, &bytes, &head, &client, RequestOptions::default());
+            let mut fields = [httparse::EMPTY_HEADER; 128];
+            let mut theirs = httparse::Request::new(&mut fields);
+            prop_assert_eq!(theirs.parse(&out), Ok(httparse::Status::Complete(out.len())));
+            let mut ours = RequestHead::default();
+            prop_assert_eq!(ours.parse(&out), Ok(Status::Complete(out.len())));
+            prop_assert_eq!(theirs.method.map(str::as_bytes), Some(head.method_text(&bytes)));
+            prop_assert_eq!(theirs.path.map(str::as_bytes), Some(ours.target(&out)));
+            let fields = theirs.headers.iter().map(|field| (field.name.as_bytes(), field.value));
+            prop_assert!(fields.eq(ours.fields().iter(&out)));
+            prop_assert_eq!(framing_of(theirs.headers), Some(head.framing()));
+        }
+    }
+
+    #[test]
+    fn another_parser_reads_the_same_in_a_forwarded_answer(bytes in fragments()) {
+        let mut head = ResponseHead::default();
+        if let Ok(Status::Complete(length)) = head.parse(&bytes, Method::Get) {
+            let mut out = Vec::new();
+            let written = write_response(&mut out, &bytes, &head, ResponseOptions::default());
+            if written == Forwarded::Unchanged {
+                out.extend_from_slice(&bytes[..length]);
+            }
+            let mut fields = [httparse::EMPTY_HEADER; 128];
+            let mut theirs = httparse::Response::new(&mut fields);
+            prop_assert_eq!(theirs.parse(&out), Ok(httparse::Status::Complete(out.len())));
+            prop_assert_eq!(theirs.code, Some(head.status()));
+            let framing = framing_of(theirs.headers);
+            let has_none = matches!(head.status(), 100..200 | 204 | 304);
+            match head.framing() {
+                Framing::UntilClose => prop_assert_eq!(framing, Some(Framing::None)),
+                Framing::None if has_none => {}
+                ours => prop_assert_eq!(framing, Some(ours)),
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod capacity;
 mod clients;
+mod corpus;
 mod large;
 mod life;
 mod semantics;
