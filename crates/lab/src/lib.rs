@@ -20,6 +20,7 @@ mod mandelbrot;
 mod server;
 mod service;
 mod stats;
+pub mod study;
 pub mod topology;
 mod utilization;
 pub mod wan;

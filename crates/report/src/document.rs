@@ -117,7 +117,8 @@ fn advice(found: u64) -> &'static str {
 }
 
 /// The kinds of records, as `kind` names them.
-const KINDS: [&str; 6] = ["load", "capacity", "probe", "resources", "formula", "comparison"];
+const KINDS: [&str; 7] =
+    ["load", "capacity", "probe", "resources", "formula", "comparison", "study"];
 
 #[cfg(test)]
 mod tests {

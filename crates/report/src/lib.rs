@@ -12,6 +12,7 @@
 mod comparison;
 mod document;
 mod figures;
+mod markdown;
 mod page;
 mod plot;
 mod runs;
@@ -31,6 +32,6 @@ pub use plot::{
     share::{Share, share_against_rate},
     timeline::{Slice, Timeline, over_time},
 };
-pub use runs::{Named, runs_page};
+pub use runs::{Named, runs_page, study_page, study_tables};
 pub use table::{Align, Cell, Column, Table};
 pub use verdict::Verdict;

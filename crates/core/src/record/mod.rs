@@ -37,7 +37,10 @@ pub use resources::{
     Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
     ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
 };
-pub use study::{StudyRecord, StudyRun, StudyVerdict};
+pub use study::{
+    Reading, StudyCheck, StudyDelay, StudyFigure, StudyFinding, StudyLab, StudyLine, StudyPhase,
+    StudyPlot, StudyPlotKind, StudyRecord, StudyRow, StudyRun, StudyVerdict,
+};
 
 /// The version of the schema of every record.
 pub const SCHEMA_VERSION: u32 = 2;

@@ -10,6 +10,7 @@ use std::io;
 
 use plotters::{drawing::DrawingAreaErrorKind, style::RGBColor};
 
+pub(crate) mod bars;
 pub(crate) mod curves;
 pub(crate) mod layers;
 pub(crate) mod lines;

@@ -12,6 +12,7 @@ mod load;
 mod probe;
 mod resources;
 mod slices;
+mod study;
 mod timeline;
 
 use loadline_core::record::{Arrivals, LoadModel, LoadRecord, Record, StudyRun};
@@ -21,6 +22,8 @@ use crate::{
     page::{Block, Page, Section},
     plot::{PlotError, picture::Picture},
 };
+
+pub use study::{study_page, study_tables};
 
 /// A record and what to call it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +51,8 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
     for Named { name, record } in &records {
         match record {
             // Drawn above, apart, or with nothing to draw.
-            Record::Load(_) | Record::Study(_) | Record::Check(_) => {}
+            Record::Load(_) | Record::Check(_) => {}
+            Record::Study(record) => sections.extend(study::sections(record)?),
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),
             Record::Probe(record) => sections.push(probe::section(name, record)?),
             Record::Resources(record) => sections.push(resources::section(name, record)?),
@@ -72,6 +76,9 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
 /// The runs of a study, and anything else as it is.
 fn apart(named: &Named) -> Vec<Named> {
     let Record::Study(study) = &named.record else { return vec![named.clone()] };
+    if study.lab.is_some() {
+        return vec![named.clone()];
+    }
     let run = |run: &StudyRun| Named {
         name: format!("{}: {}", named.name, run.name),
         record: Record::Load(run.record.clone()),

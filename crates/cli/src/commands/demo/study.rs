@@ -75,6 +75,7 @@ impl Measured {
             pass: verdicts.iter().all(|verdict| verdict.pass),
             verdicts: verdicts.iter().map(verdict).collect(),
             runs: self.runs(),
+            lab: None,
         }
     }
 

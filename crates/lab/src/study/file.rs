@@ -1,0 +1,379 @@
+//! The study file as it is written: every key and its meaning. `docs/lab.md` tells them.
+//!
+//! These types know nothing of what keys mean together; `read` and `plan` do.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_spanned::Spanned;
+
+use super::place::{ByRow, Named, OneOrMore, Text, Word};
+
+/// A study.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct File {
+    /// What it is called, in a few words.
+    pub(crate) title: Option<Text>,
+    /// What it is about; empty lines part paragraphs.
+    pub(crate) about: String,
+    /// The documents that published it.
+    pub(crate) sources: Vec<String>,
+    /// What `--quick` changes for the study as a whole.
+    pub(crate) quick: Quick,
+    /// Texts for placeholders.
+    pub(crate) values: Named<Word>,
+    /// Beyond what a run is invalid.
+    pub(crate) limits: Limits,
+    /// Programs that have to be installed.
+    pub(crate) tool: Named<ToolEntry>,
+    /// Variants; one called `loadline` where there is none.
+    pub(crate) row: Named<RowEntry>,
+    /// Machines.
+    pub(crate) host: Named<HostEntry>,
+    /// What is between two of them.
+    pub(crate) link: Vec<Spanned<LinkEntry>>,
+    /// Files written to the run's folder before anything starts.
+    pub(crate) file: Vec<Spanned<FileEntry>>,
+    /// Commands run on the real machine before anything starts, such as making certificates.
+    pub(crate) prepare: Vec<Spanned<Prepare>>,
+    /// What runs on hosts from the beginning.
+    pub(crate) program: Vec<Spanned<ProgramEntry>>,
+    /// What is done, in this order.
+    pub(crate) phase: Vec<Spanned<PhaseEntry>>,
+    /// What is taken from the measurements and what it is held against.
+    pub(crate) figure: Vec<Spanned<FigureEntry>>,
+    /// Published figures held against each other.
+    pub(crate) check: Vec<Spanned<CheckEntry>>,
+    /// Pictures of the report.
+    pub(crate) plot: Vec<Spanned<PlotEntry>>,
+}
+
+/// What `--quick` changes for the study as a whole.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Quick {
+    /// So many times faster; `{speed}` is 1 without `--quick`.
+    pub(crate) speed: Option<Spanned<f64>>,
+    /// Replace those of `values`.
+    pub(crate) values: Named<Word>,
+}
+
+/// Beyond what a run is invalid: it is kept, and not averaged in.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    /// How late the router may be with 99 % of the packets.
+    pub(crate) lateness: Option<Text>,
+    /// The share of the machine's CPU that its host may take meanwhile.
+    pub(crate) steal: Option<Text>,
+}
+
+/// A program that has to be installed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ToolEntry {
+    /// The command that prints its version; its first word is looked for.
+    pub(crate) version: Vec<String>,
+    /// How it is installed.
+    pub(crate) install: Option<String>,
+}
+
+/// A variant of the study.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RowEntry {
+    /// What the report calls it.
+    pub(crate) title: Option<String>,
+    /// The tool it shows; it is left out unless `--peer` names it, and never judged.
+    pub(crate) peer: Option<Text>,
+    /// Replace those of the study.
+    pub(crate) values: Named<Word>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HostEntry {
+    /// Where it is; for reading only.
+    pub(crate) region: Option<String>,
+    /// Its address; one of 10.0.0.0/8 is chosen where absent.
+    pub(crate) address: Option<Text>,
+    /// Further addresses, also ones that other hosts have: the nearest answers.
+    pub(crate) also: Vec<Text>,
+    /// Whether it sends what comes for the addresses in `also` on to the nearest other host that
+    /// has them, unchanged, as a router does.
+    pub(crate) forwards: bool,
+    /// How many cores its programs may use at once.
+    pub(crate) cores: Option<Spanned<u32>>,
+    /// How much processor time they may have, where 100% is one core.
+    pub(crate) cpu: Option<Text>,
+    /// The congestion control of its TCP; cubic where absent.
+    pub(crate) congestion: Option<String>,
+    /// Segments that its TCP sends before the first acknowledgement.
+    pub(crate) initial_window: Option<u32>,
+    /// The largest window that its TCP advertises.
+    pub(crate) window: Option<Text>,
+    /// Settings of the kernel for this host alone; names begin with `net.`.
+    pub(crate) settings: BTreeMap<String, Word>,
+    /// What it can send.
+    pub(crate) up: Option<Text>,
+    /// What it can receive.
+    pub(crate) down: Option<Text>,
+    /// The rows it is in; all where empty.
+    pub(crate) rows: Vec<Text>,
+}
+
+/// What is between two hosts. Directions are alike.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LinkEntry {
+    /// The two hosts, or a host and `*` for all others.
+    pub(crate) between: Vec<Text>,
+    /// The round trip; half of it each way.
+    pub(crate) rtt: Option<Text>,
+    /// Each way up to so much longer.
+    pub(crate) jitter: Option<Text>,
+    /// Bits per second each way.
+    pub(crate) rate: Option<Text>,
+    /// What waits for the rate before more is dropped.
+    pub(crate) queue: Option<Text>,
+    /// The share of packets that is lost.
+    pub(crate) loss: Option<Text>,
+    /// The share of packets that overtakes others.
+    pub(crate) reorder: Option<Text>,
+    /// The rows it is in; all where empty.
+    pub(crate) rows: Vec<Text>,
+}
+
+/// A file in the run's folder; `{file.NAME}` is its path.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FileEntry {
+    pub(crate) name: Option<Text>,
+    /// What it holds; placeholders are filled in.
+    pub(crate) text: Option<Text>,
+    /// The file it is a copy of, from the folder of the study.
+    pub(crate) from: Option<Text>,
+    pub(crate) rows: Vec<Text>,
+}
+
+/// A command on the real machine.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Prepare {
+    pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
+    pub(crate) rows: Vec<Text>,
+}
+
+/// What runs on a host from the beginning.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ProgramEntry {
+    pub(crate) name: Option<Text>,
+    pub(crate) host: Option<Text>,
+    /// The command and its arguments.
+    pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
+    /// When it counts as started; at once where absent.
+    pub(crate) ready: Option<Spanned<ReadyEntry>>,
+    /// Only an action starts it.
+    pub(crate) on_demand: bool,
+    pub(crate) rows: Vec<Text>,
+}
+
+/// When a program counts as started.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ReadyEntry {
+    /// It listens on this TCP port.
+    pub(crate) port: Option<Spanned<Word>>,
+    /// Its output has a line with this text.
+    pub(crate) line: Option<Text>,
+    /// So long after its start, and after the others.
+    pub(crate) after: Option<Text>,
+    /// Given up after this; 10s where absent.
+    pub(crate) within: Option<Text>,
+}
+
+/// Something done, for every combination of `for`, so many times.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PhaseEntry {
+    pub(crate) name: Option<Text>,
+    /// Where `run` runs.
+    pub(crate) host: Option<Text>,
+    /// The command that measures; a phase without one only acts.
+    pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
+    /// Values that `run` is repeated for: the phase runs for each of them.
+    #[serde(rename = "for")]
+    pub(crate) sweep: Named<Vec<Word>>,
+    /// How often it runs for each of them.
+    pub(crate) repeat: Option<u32>,
+    /// Figures to take from an output that is no record, by name: a regular expression with one
+    /// group.
+    pub(crate) measure: Named<Text>,
+    /// Commands that run meanwhile; they are ended with `run`.
+    pub(crate) beside: Vec<Spanned<BesideEntry>>,
+    /// Done before.
+    pub(crate) before: Vec<Spanned<ActionEntry>>,
+    /// Done meanwhile, each at its time.
+    pub(crate) during: Vec<Spanned<ActionEntry>>,
+    /// Done after.
+    pub(crate) after: Vec<Spanned<ActionEntry>>,
+    /// Given up after this; 10m where absent.
+    pub(crate) timeout: Option<Text>,
+    /// Tools that `run` needs beside the row's; it is skipped without them.
+    pub(crate) needs: OneOrMore,
+    pub(crate) rows: Vec<Text>,
+    /// What `--quick` replaces.
+    pub(crate) quick: PhaseQuick,
+}
+
+/// What `--quick` replaces in a phase.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PhaseQuick {
+    #[serde(rename = "for")]
+    pub(crate) sweep: Named<Vec<Word>>,
+    pub(crate) repeat: Option<u32>,
+    pub(crate) skip: bool,
+}
+
+/// A command that runs beside a phase's own; its record is found under `NAME.` in `take`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BesideEntry {
+    pub(crate) name: Option<Text>,
+    pub(crate) host: Option<Text>,
+    pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
+    pub(crate) rows: Vec<Text>,
+}
+
+/// Something done to the lab: exactly one of the verbs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ActionEntry {
+    /// When, from the start of `run`; for `during` only.
+    pub(crate) at: Option<Text>,
+    /// Starts programs.
+    pub(crate) start: Option<Spanned<OneOrMore>>,
+    /// Ends programs with SIGTERM.
+    pub(crate) stop: Option<Spanned<OneOrMore>>,
+    /// Ends programs with SIGKILL.
+    pub(crate) kill: Option<Spanned<OneOrMore>>,
+    /// Ends and starts programs.
+    pub(crate) restart: Option<Spanned<OneOrMore>>,
+    /// Sends a signal, for example HUP, to the programs in `to`.
+    pub(crate) signal: Option<Text>,
+    pub(crate) to: Option<Spanned<OneOrMore>>,
+    /// Cuts hosts off: no packet comes or goes.
+    pub(crate) cut: Option<Spanned<OneOrMore>>,
+    /// Joins hosts that were cut off.
+    pub(crate) join: Option<Spanned<OneOrMore>>,
+    /// Changes the link between two hosts to what is beside it.
+    pub(crate) link: Option<Spanned<Vec<Text>>>,
+    pub(crate) rtt: Option<Text>,
+    pub(crate) jitter: Option<Text>,
+    pub(crate) rate: Option<Text>,
+    pub(crate) queue: Option<Text>,
+    pub(crate) loss: Option<Text>,
+    pub(crate) reorder: Option<Text>,
+    /// Waits.
+    pub(crate) wait: Option<Text>,
+    /// Runs a command to its end, on the host `on`.
+    pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
+    pub(crate) on: Option<Text>,
+    pub(crate) rows: Vec<Text>,
+}
+
+/// A figure: where it comes from, what was published, and the band that judges it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FigureEntry {
+    /// What formulas call it.
+    pub(crate) name: Option<Text>,
+    /// What the report calls it.
+    pub(crate) title: Option<String>,
+    /// ms, s, /s, Mb/s, %, or anything else; times and rates are scaled by the speed.
+    pub(crate) unit: String,
+    /// The phase it is taken from.
+    pub(crate) phase: Option<Text>,
+    /// The values of the phase's `for`.
+    pub(crate) at: Named<Word>,
+    /// Only the run of this number, counted from 1.
+    pub(crate) run: Option<u32>,
+    /// The path in the record: `response.mean_ms`, `targets.0.time.p50_ms`.
+    pub(crate) take: Option<Text>,
+    /// What is made of several: mean (where absent), median, min, max, first, last, sum, count.
+    pub(crate) of: Option<Text>,
+    /// The value of this variable of `for` at which the figure first reaches `reaches`.
+    pub(crate) along: Option<Text>,
+    /// See `along`: a number or a formula.
+    pub(crate) reaches: Option<Spanned<Word>>,
+    /// A formula over other figures.
+    pub(crate) compute: Option<Text>,
+    /// What was published.
+    pub(crate) published: Option<Spanned<ByRow<f64>>>,
+    /// Where: the document and the place in it.
+    pub(crate) source: Option<String>,
+    /// As far from the published figure at most: `5%`.
+    pub(crate) within: Option<Text>,
+    /// A number or a formula.
+    pub(crate) at_least: Option<Spanned<Word>>,
+    /// A number or a formula.
+    pub(crate) at_most: Option<Spanned<Word>>,
+    /// Exactly this text.
+    pub(crate) is: Option<Text>,
+    /// Why it is not expected to be reproduced.
+    pub(crate) not_reproduced: Option<String>,
+    pub(crate) rows: Vec<Text>,
+    /// What `--quick` replaces; an empty table judges nothing.
+    pub(crate) quick: Option<Band>,
+}
+
+/// What a figure has to be, as in [`FigureEntry`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Band {
+    pub(crate) within: Option<Text>,
+    pub(crate) at_least: Option<Spanned<Word>>,
+    pub(crate) at_most: Option<Spanned<Word>>,
+    pub(crate) is: Option<Text>,
+}
+
+/// Published figures held against each other.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CheckEntry {
+    /// What is worked out.
+    pub(crate) title: Option<Text>,
+    /// From what: `80 / 14.45`.
+    pub(crate) compute: Option<Text>,
+    /// What the document prints.
+    pub(crate) printed: Option<Spanned<f64>>,
+    pub(crate) unit: String,
+    pub(crate) source: String,
+    /// What follows from it.
+    pub(crate) note: String,
+}
+
+/// A picture of the report.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PlotEntry {
+    pub(crate) title: Option<Text>,
+    /// `curve`, `bars`, `series`, `time` or `beside`.
+    pub(crate) kind: Option<Text>,
+    pub(crate) phase: Option<Text>,
+    /// The variable of `for` along x (curve), or that groups the bars.
+    pub(crate) x: Option<Text>,
+    pub(crate) x_title: Option<String>,
+    /// Paths in the records, each a line.
+    pub(crate) take: OneOrMore,
+    pub(crate) unit: String,
+    /// Figures by name, published beside measured (beside).
+    pub(crate) figures: Vec<Text>,
+    /// Values of `for` that are shown; all where empty.
+    pub(crate) at: BTreeMap<String, Word>,
+    pub(crate) rows: Vec<Text>,
+}

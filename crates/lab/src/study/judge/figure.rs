@@ -1,0 +1,314 @@
+//! Figures: taken from runs, worked out from other figures, or where a curve reaches a level.
+
+use std::collections::BTreeSet;
+
+use loadline_core::record::{Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow};
+use serde_json::Value;
+
+use super::{band, formula};
+use crate::study::{file::FigureEntry, read::Study, take::readings};
+
+/// Everything figures are worked out from.
+pub(super) struct Board<'b> {
+    pub(super) study: &'b Study,
+    pub(super) rows: &'b [StudyRow],
+    pub(super) phases: &'b [StudyPhase],
+    pub(super) outputs: &'b [Value],
+}
+
+/// What was found, and from how many runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    pub(super) reading: Option<Reading>,
+    pub(super) runs: u64,
+    pub(super) invalid: u64,
+    pub(super) reason: String,
+}
+
+impl<'b> Board<'b> {
+    pub(super) fn new(
+        study: &'b Study,
+        rows: &'b [StudyRow],
+        phases: &'b [StudyPhase],
+        outputs: &'b [Value],
+    ) -> Self {
+        Self { study, rows, phases, outputs }
+    }
+
+    /// Every figure of every row that was run, in the order of the file.
+    pub(super) fn figures(&self) -> Vec<StudyFigure> {
+        let mut figures = Vec::new();
+        for entry in &self.study.file.figure {
+            let entry = entry.get_ref();
+            if is_over_rows(entry) {
+                figures.extend(self.figure(entry, None));
+                continue;
+            }
+            let run = self.rows.iter().filter(|row| row.skipped.is_none());
+            figures.extend(run.filter_map(|row| self.figure(entry, Some(row))));
+        }
+        figures
+    }
+
+    /// One figure of one row; none where the row does not have it.
+    fn figure(&self, entry: &FigureEntry, row: Option<&StudyRow>) -> Option<StudyFigure> {
+        let name = row.map_or("", |row| &row.name);
+        let own = |rows: &[super::super::place::Text]| {
+            rows.is_empty() || rows.iter().any(|one| one.get_ref() == name)
+        };
+        if row.is_some() && !(own(&entry.rows) && self.is_measured(entry, name)) {
+            return None;
+        }
+        let found = self.find(entry, name, 0);
+        let published = entry.published.as_ref().and_then(|by_row| by_row.get_ref().of(name));
+        let figure = StudyFigure {
+            name: text(&entry.name).to_owned(),
+            title: entry.title.clone().unwrap_or_else(|| text(&entry.name).to_owned()),
+            row: name.to_owned(),
+            unit: entry.unit.clone(),
+            published,
+            source: entry.source.clone().unwrap_or_default(),
+            measured: found.reading,
+            runs: found.runs,
+            invalid: found.invalid,
+            reason: found.reason,
+            ..StudyFigure::default()
+        };
+        Some(self.judged(entry, row, figure))
+    }
+
+    fn judged(
+        &self,
+        entry: &FigureEntry,
+        row: Option<&StudyRow>,
+        mut figure: StudyFigure,
+    ) -> StudyFigure {
+        let band = band::band_of(entry, self.study.is_quick());
+        if let Some(reason) = &entry.not_reproduced {
+            figure.finding = StudyFinding::NotReproduced;
+            figure.reason.clone_from(reason);
+            return figure;
+        }
+        if band::is_empty(&band) || row.is_some_and(|row| row.peer.is_some()) {
+            return figure;
+        }
+        let Some(measured) = &figure.measured else {
+            let invalid = figure.runs == 0 && figure.invalid > 0;
+            figure.finding = if invalid { StudyFinding::Invalid } else { StudyFinding::Fail };
+            figure.target = "a figure".to_owned();
+            return figure;
+        };
+        let value = |name: &str| self.value(name, &figure.row, 1);
+        let held = band::hold(&band, measured, figure.published, &figure.unit, &value);
+        let reason;
+        (figure.target, figure.finding, reason) = held;
+        if !reason.is_empty() {
+            figure.reason = reason;
+        }
+        figure
+    }
+
+    /// Whether the row has the phase of a figure; figures worked out from others follow these.
+    fn is_measured(&self, entry: &FigureEntry, row: &str) -> bool {
+        let has = |phase: &str| self.phases.iter().any(|run| run.row == row && run.phase == phase);
+        match &entry.phase {
+            Some(phase) => has(phase.get_ref()),
+            None => self.names(entry).iter().all(|name| {
+                let entry = self.entry(name.trim_start_matches("published."));
+                name.contains('@') || entry.is_some_and(|entry| self.is_measured(entry, row))
+            }),
+        }
+    }
+
+    fn names(&self, entry: &FigureEntry) -> Vec<String> {
+        let compute = entry.compute.as_ref().and_then(|text| formula(text.get_ref()));
+        let names = compute.iter().flat_map(|formula| formula.names());
+        names.map(str::to_owned).collect()
+    }
+
+    fn entry(&self, name: &str) -> Option<&FigureEntry> {
+        let mut entries = self.study.file.figure.iter().map(|entry| entry.get_ref());
+        entries.find(|entry| text(&entry.name) == name)
+    }
+
+    fn find(&self, entry: &FigureEntry, row: &str, depth: usize) -> Found {
+        if let Some(compute) = &entry.compute {
+            let formula = formula(compute.get_ref());
+            let value = |name: &str| self.value(name, row, depth + 1);
+            return match formula.map(|formula| formula.value(&value)) {
+                Some(Ok(number)) if number.is_finite() => {
+                    Found { reading: Some(Reading::Number(number)), ..Found::default() }
+                }
+                Some(Err(reason)) => Found { reason, ..Found::default() },
+                _ => Found { reason: "it is no number".to_owned(), ..Found::default() },
+            };
+        }
+        if let (Some(along), Some(reaches)) = (&entry.along, &entry.reaches) {
+            let level = formula(&reaches.get_ref().0);
+            let level =
+                level.map(|level| level.value(&|name: &str| self.value(name, row, depth + 1)));
+            return match level {
+                Some(Ok(level)) => self.reaches(entry, row, along.get_ref(), level),
+                Some(Err(reason)) => Found { reason, ..Found::default() },
+                None => Found::default(),
+            };
+        }
+        let at = |run: &StudyPhase| {
+            let fits = |(name, value): &(
+                super::super::place::Text,
+                serde_spanned::Spanned<super::super::place::Word>,
+            )| { run.at.get(name.get_ref()) == Some(&value.get_ref().0) };
+            entry.at.0.iter().all(fits) && entry.run.is_none_or(|number| run.repeat == number)
+        };
+        let of = entry.of.as_ref().map_or("mean", |of| of.get_ref());
+        self.taken(text(&entry.phase), row, &at, text(&entry.take), of, &entry.unit)
+    }
+
+    /// What a path finds in the valid runs of a phase, as one reading.
+    pub(super) fn taken(
+        &self,
+        phase: &str,
+        row: &str,
+        at: &dyn Fn(&StudyPhase) -> bool,
+        take: &str,
+        of: &str,
+        unit: &str,
+    ) -> Found {
+        let mut found = Found::default();
+        let mut all = Vec::new();
+        for (run, output) in self.phases.iter().zip(self.outputs) {
+            if run.row != row || run.phase != phase || !at(run) {
+                continue;
+            }
+            if !run.is_valid() {
+                found.invalid += u64::from(run.failed.is_none());
+                found.reason =
+                    run.failed.iter().chain(&run.faults).next().cloned().unwrap_or_default();
+                continue;
+            }
+            match readings(output, take) {
+                Ok(readings) => {
+                    found.runs += 1;
+                    all.extend(readings);
+                }
+                Err(error) => found.reason = error.to_string(),
+            }
+        }
+        found.reading =
+            one_of(&all, of, |number| StudyLab::scaled(self.study.speed(), number, unit));
+        found
+    }
+
+    /// Where the curve over the variable `along` first reaches a level, by straight lines between
+    /// its points.
+    fn reaches(&self, entry: &FigureEntry, row: &str, along: &str, level: f64) -> Found {
+        let phase = text(&entry.phase);
+        let mut values: Vec<(f64, String)> = self.values_of(phase, along);
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut sum, mut last) = (Found::default(), None);
+        for (x, word) in values {
+            let at = |run: &StudyPhase| run.at.get(along) == Some(&word);
+            // The level is a time as a rule, whatever the unit of the variable.
+            let unit = text(&entry.take).rsplit('_').next().unwrap_or_default();
+            let found = self.taken(phase, row, &at, text(&entry.take), "mean", unit);
+            sum.runs += found.runs;
+            sum.invalid += found.invalid;
+            let Some(Reading::Number(y)) = found.reading else { continue };
+            if y >= level {
+                let x = match last {
+                    Some((x0, y0)) if y > y0 => x0 + (x - x0) * (level - y0) / (y - y0),
+                    _ => x,
+                };
+                sum.reading = Some(Reading::Number(x));
+                return sum;
+            }
+            last = Some((x, y));
+        }
+        sum.reason = format!("it does not reach {}", band::figure(level, ""));
+        sum
+    }
+
+    /// The values that a phase ran for, as numbers and as they are written.
+    pub(super) fn values_of(&self, phase: &str, variable: &str) -> Vec<(f64, String)> {
+        let runs = self.phases.iter().filter(|run| run.phase == phase);
+        let words: BTreeSet<&String> = runs.filter_map(|run| run.at.get(variable)).collect();
+        words.into_iter().map(|word| (word.parse().unwrap_or(f64::NAN), word.clone())).collect()
+    }
+
+    /// What a name in a formula stands for.
+    fn value(&self, name: &str, row: &str, depth: usize) -> Result<f64, String> {
+        if depth > DEPTH {
+            return Err(format!("`{name}` is worked out from itself"));
+        }
+        let (name, row) = name.split_once('@').unwrap_or((name, row));
+        let published = name.strip_prefix("published.");
+        let bare = published.unwrap_or(name);
+        let entry = self.entry(bare).ok_or_else(|| format!("there is no figure `{bare}`"))?;
+        if published.is_some() {
+            let published = entry.published.as_ref().and_then(|by_row| by_row.get_ref().of(row));
+            return published.ok_or_else(|| format!("`{bare}` was not published for `{row}`"));
+        }
+        let found = self.find(entry, row, depth);
+        match found.reading {
+            Some(Reading::Number(number)) => Ok(number),
+            Some(Reading::Text(text)) => Err(format!("`{bare}` is `{text}`, not a number")),
+            None => Err(format!("`{bare}` was not measured: {}", found.reason)),
+        }
+    }
+}
+
+/// Whether a figure is over several rows: all names in its formula say of which.
+fn is_over_rows(entry: &FigureEntry) -> bool {
+    let compute = entry.compute.as_ref().and_then(|text| formula(text.get_ref()));
+    compute.is_some_and(|formula| {
+        let names = formula.names();
+        !names.is_empty() && names.iter().all(|name| name.contains('@'))
+    })
+}
+
+/// One reading of several; words by their first.
+fn one_of(all: &[Reading], of: &str, scaled: impl Fn(f64) -> f64) -> Option<Reading> {
+    let number = |reading: &Reading| match reading {
+        Reading::Number(number) => Some(*number),
+        Reading::Text(_) => None,
+    };
+    let mut numbers: Vec<f64> = all.iter().filter_map(number).collect();
+    if of == "count" {
+        return Some(Reading::Number(all.len() as f64));
+    }
+    if numbers.len() < all.len() {
+        return all.first().cloned();
+    }
+    let sum = numbers.iter().sum::<f64>();
+    let one = match of {
+        "first" => numbers.first().copied(),
+        "last" => numbers.last().copied(),
+        "sum" => Some(sum),
+        "mean" => (!numbers.is_empty()).then(|| sum / numbers.len() as f64),
+        of => {
+            numbers.sort_by(f64::total_cmp);
+            match of {
+                "min" => numbers.first().copied(),
+                "max" => numbers.last().copied(),
+                _ => median(&numbers),
+            }
+        }
+    };
+    one.map(|number| Reading::Number(scaled(number)))
+}
+
+fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+fn text(text: &Option<super::super::place::Text>) -> &str {
+    text.as_ref().map_or("", |text| text.get_ref())
+}
+
+/// Figures worked out from figures go no deeper.
+const DEPTH: usize = 16;

@@ -1,0 +1,208 @@
+//! Hosts with their addresses, and a link for every two of them.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use loadline_core::{
+    time::Duration,
+    units::{BitRate, Bytes, Ratio},
+};
+
+use super::Scope;
+use crate::{
+    host::{Machine, Processors},
+    study::{
+        file::{HostEntry, LinkEntry},
+        place::{Text, Word},
+    },
+    topology::{HostSpec, Limit, LinkSpec, Topology},
+};
+
+/// What a link's keys say, in either direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Road<'t> {
+    pub(super) rtt: Option<&'t Text>,
+    pub(super) jitter: Option<&'t Text>,
+    pub(super) rate: Option<&'t Text>,
+    pub(super) queue: Option<&'t Text>,
+    pub(super) loss: Option<&'t Text>,
+    pub(super) reorder: Option<&'t Text>,
+}
+
+/// Hosts and links of the row, and what each host is as a machine.
+pub(super) fn network(scope: &mut Scope<'_>) -> (Topology, BTreeMap<String, Machine>) {
+    let file = scope.file;
+    let mut topology = Topology { seed: scope.places.seed, ..Topology::default() };
+    let mut machines = BTreeMap::new();
+    for (number, (name, host)) in file.host.0.iter().enumerate() {
+        if !scope.has(&host.get_ref().rows) {
+            continue;
+        }
+        let spec = host_spec(scope, number, name, host.get_ref());
+        if let Some(address) = spec.addresses.first() {
+            scope.values.insert(format!("{}.address", spec.name), address.to_string());
+        }
+        let machine = machine(scope, host.get_ref(), &spec);
+        machines.insert(spec.name.clone(), machine);
+        topology.hosts.push(spec);
+    }
+    topology.links = links(scope, &topology);
+    if let Err(error) = topology.check()
+        && scope.problems.is_empty()
+        && !topology.hosts.is_empty()
+    {
+        let at = file.host.0.first().map_or(0..0, |(name, _)| name.span());
+        scope.problems.note(at, error.to_string(), "see `[host]` and `[[link]]` in docs/lab.md");
+    }
+    (topology, machines)
+}
+
+fn machine(scope: &mut Scope<'_>, host: &HostEntry, spec: &HostSpec) -> Machine {
+    let first = usize::from(!spec.addresses.is_empty());
+    let mut machine = Machine {
+        forwards: if host.forwards { spec.addresses[first..].to_vec() } else { Vec::new() },
+        ..Machine::default()
+    };
+    let setting = |(name, value): (&String, &Word)| (name.clone(), value.0.clone());
+    machine.settings = host.settings.iter().map(setting).collect();
+    machine.processors = Processors {
+        cores: host.cores.as_ref().map(|cores| *cores.get_ref() as usize),
+        share: host.cpu.as_ref().and_then(|share| scope.quantity(share)),
+    };
+    machine.tcp.initial_window = host.initial_window;
+    machine.tcp.window = host.window.as_ref().and_then(|window| scope.quantity(window));
+    if host.congestion.is_some() {
+        machine.tcp.congestion.clone_from(&host.congestion);
+    }
+    if let Some(cores) = host.cores.as_ref().filter(|cores| *cores.get_ref() == 0) {
+        scope.wrong(cores, "a host has at least one core", "write `cores = 1`");
+    }
+    machine
+}
+
+fn host_spec(scope: &mut Scope<'_>, number: usize, name: &Text, host: &HostEntry) -> HostSpec {
+    let mut addresses = Vec::new();
+    for text in host.address.iter().chain(&host.also) {
+        let filled = scope.fill(text);
+        match filled.parse::<IpAddr>() {
+            Ok(address) => addresses.push(address),
+            Err(_) => {
+                let message = format!("`{filled}` is no address");
+                scope.wrong(text, message, "write one like \"10.1.0.1\" or \"fd00::1\"");
+            }
+        }
+    }
+    if host.address.is_none() {
+        let [high, low] = (number as u16 + 1).to_be_bytes();
+        addresses.insert(0, Ipv4Addr::new(10, 0, high, low).into());
+    }
+    let mut limit = |rate: &Option<Text>| {
+        rate.as_ref()
+            .and_then(|text| scope.quantity(text))
+            .map(|rate| Limit { rate, queue: queue_of(rate) })
+    };
+    let (up, down) = (limit(&host.up), limit(&host.down));
+    HostSpec { name: name.get_ref().clone(), addresses, up, down }
+}
+
+/// A link for every ordered pair: the last entry that fits both, or none in between within a
+/// region.
+fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
+    let file = scope.file;
+    let entries: Vec<&LinkEntry> = file.link.iter().map(|entry| entry.get_ref()).collect();
+    let entries: Vec<_> = entries.into_iter().filter(|entry| scope.has(&entry.rows)).collect();
+    let mut specs = Vec::new();
+    for entry in &entries {
+        check_ends(scope, entry);
+        specs.push(link_spec(scope, &road(entry)));
+    }
+    let region = |host: usize| -> Option<&str> {
+        let name = &topology.hosts[host].name;
+        let found = file.host.0.iter().find(|(known, _)| known.get_ref() == name);
+        found.and_then(|(_, host)| host.get_ref().region.as_deref())
+    };
+    let is = |host: usize, end: &Text| {
+        let end = end.get_ref().as_str();
+        end == "*" || end == topology.hosts[host].name || region(host) == Some(end)
+    };
+    let fits = |entry: &LinkEntry, a: usize, b: usize| match entry.between.as_slice() {
+        [one, other] => (is(a, one) && is(b, other)) || (is(a, other) && is(b, one)),
+        _ => false,
+    };
+    let count = topology.hosts.len();
+    let mut links = Vec::new();
+    for (a, b) in (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b))) {
+        let found = (0..entries.len()).rev().find(|index| fits(entries[*index], a, b));
+        if found.is_none() && region(a) != region(b) {
+            unlinked(scope, &topology.hosts[a].name, &topology.hosts[b].name);
+        }
+        let none = LinkSpec::new(a, b, Duration::ZERO);
+        let link = found.map_or(none, |index| LinkSpec { from: a, to: b, ..specs[index] });
+        links.extend(link.both());
+    }
+    links
+}
+
+/// In different regions nothing can be assumed.
+fn unlinked(scope: &mut Scope<'_>, one: &str, other: &str) {
+    let found = scope.file.host.0.iter().find(|(name, _)| name.get_ref() == other);
+    let Some((name, _)) = found else { return };
+    let message = format!("there is no link between `{one}` and `{other}`, in different regions");
+    let help =
+        format!("write `[[link]]` with `between = [\"{one}\", \"{other}\"]`, or their regions");
+    scope.problems.note(name.span(), message, help);
+}
+
+fn check_ends(scope: &mut Scope<'_>, entry: &LinkEntry) {
+    let hosts = &scope.file.host.0;
+    let mut ends: Vec<String> = hosts.iter().map(|(name, _)| name.get_ref().clone()).collect();
+    ends.extend(hosts.iter().filter_map(|(_, host)| host.get_ref().region.clone()));
+    ends.sort();
+    ends.dedup();
+    ends.push("*".to_owned());
+    for end in &entry.between {
+        scope.one_of("host or region", end, &ends);
+    }
+    if entry.between.len() != 2 {
+        let at = entry.between.first().map_or(0..0, Text::span);
+        scope.problems.note(at, "a link is between two", "write `between = [\"a\", \"b\"]`");
+    }
+}
+
+fn road(entry: &LinkEntry) -> Road<'_> {
+    Road {
+        rtt: entry.rtt.as_ref(),
+        jitter: entry.jitter.as_ref(),
+        rate: entry.rate.as_ref(),
+        queue: entry.queue.as_ref(),
+        loss: entry.loss.as_ref(),
+        reorder: entry.reorder.as_ref(),
+    }
+}
+
+/// The link from host 0 to host 0 with these properties; its ends are for the caller to set.
+pub(super) fn link_spec(scope: &mut Scope<'_>, road: &Road<'_>) -> LinkSpec {
+    let rtt: Option<Duration> = road.rtt.and_then(|text| scope.quantity(text));
+    let rate: Option<BitRate> = road.rate.and_then(|text| scope.quantity(text));
+    let queue: Option<Bytes> = road.queue.and_then(|text| scope.quantity(text));
+    let jitter: Option<Duration> = road.jitter.and_then(|text| scope.quantity(text));
+    let loss: Option<Ratio> = road.loss.and_then(|text| scope.quantity(text));
+    let reorder: Option<Ratio> = road.reorder.and_then(|text| scope.quantity(text));
+    let limit = |rate| Limit { rate, queue: queue.unwrap_or_else(|| queue_of(rate)) };
+    LinkSpec {
+        jitter: jitter.unwrap_or_default(),
+        limit: rate.map(limit),
+        loss: loss.unwrap_or_default(),
+        reorder: reorder.unwrap_or_default(),
+        ..LinkSpec::new(0, 0, rtt.unwrap_or_default().scale(0.5))
+    }
+}
+
+/// What passes in 50 ms, as access lines buffer about; at least 64 kB, which a burst of one
+/// segmented packet fills.
+fn queue_of(rate: BitRate) -> Bytes {
+    let bits = rate.as_megabits_f64() * 1e6;
+    Bytes::new(((bits / 8.0 * 0.05) as u64).max(64_000))
+}

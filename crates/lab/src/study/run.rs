@@ -1,0 +1,298 @@
+//! Studies run: a lab for each row, its programs, its phases, and a folder with everything.
+//!
+//! ```text
+//! FOLDER/study.toml                      the file as it was run
+//! FOLDER/rows/ROW/files/NAME             its files, placeholders filled in
+//! FOLDER/rows/ROW/logs/PROGRAM.out .err  what programs said
+//! FOLDER/rows/ROW/phases/NN-PHASE.out    what each command printed, its records among it
+//! FOLDER/rows/ROW/router.json            what the router counted
+//! ```
+//! A row begins with a fresh lab and ends with it, so that rows do not see each other. The record
+//! and the page are for the caller to write.
+
+mod delay;
+mod environment;
+mod folder;
+mod hold;
+mod phase;
+mod programs;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use loadline_core::record::{StudyPhase, StudyRow};
+
+pub use environment::{find_program, tool_version};
+use folder::RowFolder;
+pub use hold::{Held, hold};
+use programs::Site;
+
+use super::{
+    Conditions, Study,
+    plan::{Places, Plan, Step},
+};
+use crate::{
+    clock,
+    host::{HostError, Lab, LabError, Options},
+};
+
+/// How a study is to be run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The binary that becomes hosts and is `{loadline}`.
+    pub program: PathBuf,
+    /// The folder for everything; it is made.
+    pub folder: PathBuf,
+    /// The rows to run, by name; others are left out.
+    pub rows: Vec<String>,
+    /// What everything random is drawn from.
+    pub seed: u64,
+}
+
+/// What happens while a study runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A row begins.
+    Row {
+        /// As it is called.
+        title: String,
+    },
+    /// A row is left out.
+    Skipped {
+        /// As it is called.
+        title: String,
+        /// Why.
+        reason: String,
+    },
+    /// A step begins.
+    Step {
+        /// The row and the step.
+        title: String,
+    },
+    /// The step is done.
+    Done {
+        /// What makes it invalid, or why it gave nothing.
+        fault: Option<String>,
+    },
+}
+
+/// Why a study was not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Something in it did not do as it should.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A file could not be read or written.
+    #[error("cannot {what}: {source}")]
+    File {
+        /// What was to be done.
+        what: String,
+        /// Why it could not.
+        source: std::io::Error,
+    },
+    /// A program of the study did not start.
+    #[error("`{name}` did not start: {why}")]
+    Program {
+        /// Its name in the study.
+        name: String,
+        /// What was seen.
+        why: String,
+    },
+    /// A command that had to succeed did not.
+    #[error("`{command}` failed: {why}")]
+    Command {
+        /// With its arguments.
+        command: String,
+        /// What it said.
+        why: String,
+    },
+    /// The study has no such row.
+    #[error("the study has no row `{row}`; its rows are {known}")]
+    NoSuchRow {
+        /// Its name.
+        row: String,
+        /// Those that are.
+        known: String,
+    },
+    /// It was told to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// How many steps the chosen rows have, for progress.
+#[must_use]
+pub fn steps(study: &Study, rows: &[String]) -> usize {
+    let places = Places::default();
+    rows.iter().map(|row| study.plan(row, &places).steps.len()).sum()
+}
+
+/// Runs the rows of a study, one after another. Ends early, leaving no process, when `stop` is
+/// set.
+///
+/// # Errors
+/// [`RunError`] where there is no lab or a row that is no peer cannot be run.
+pub fn run(
+    study: &Study,
+    setup: &Setup,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Event),
+) -> Result<(Conditions, Vec<StudyPhase>), RunError> {
+    let started = clock::now();
+    folder::begin(&setup.folder, study)?;
+    let mut conditions = Conditions {
+        seed: setup.seed,
+        started_unix_ms: folder::unix_ms(),
+        environment: environment::environment(study),
+        ..Conditions::default()
+    };
+    let mut phases = Vec::new();
+    for row in study.rows() {
+        let mut row = row.clone();
+        let reason = left_out(study, setup, &row);
+        if let Some(reason) = reason {
+            tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
+            row.skipped = Some(reason);
+            conditions.rows.push(row);
+            continue;
+        }
+        tell(Event::Row { title: row.title.clone() });
+        let mut begun = RowRun { study, setup, stop, tell, conditions: &mut conditions };
+        match begun.run(&row.name) {
+            Ok(own) => phases.extend(own),
+            Err(error @ (RunError::Interrupted | RunError::Lab(LabError::Refused(_)))) => {
+                return Err(error);
+            }
+            Err(error) if row.peer.is_some() => {
+                let reason = error.to_string();
+                tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
+                row.skipped = Some(reason);
+            }
+            Err(error) => return Err(error),
+        }
+        conditions.rows.push(row);
+    }
+    conditions.elapsed_s = clock::now().since(started).as_secs_f64();
+    Ok((conditions, phases))
+}
+
+/// Why a row is not run; none where it is.
+fn left_out(study: &Study, setup: &Setup, row: &StudyRow) -> Option<String> {
+    if !setup.rows.contains(&row.name) {
+        return Some(match &row.peer {
+            Some(peer) => format!("not asked for; --peer {peer} runs it"),
+            None => "not asked for".to_owned(),
+        });
+    }
+    let peer = row.peer.as_ref()?;
+    missing(study, std::slice::from_ref(peer))
+}
+
+/// What is said of the first of these tools that is not installed.
+fn missing(study: &Study, tools: &[String]) -> Option<String> {
+    let named = |tool: &&super::Tool| tools.contains(&tool.name);
+    let tool =
+        study.tools().iter().filter(named).find(|tool| {
+            tool.version.first().is_none_or(|program| find_program(program).is_none())
+        })?;
+    Some(format!("{} is not installed: {}", tool.name, tool.install))
+}
+
+struct RowRun<'r> {
+    study: &'r Study,
+    setup: &'r Setup,
+    stop: &'r AtomicBool,
+    tell: &'r mut dyn FnMut(Event),
+    conditions: &'r mut Conditions,
+}
+
+impl RowRun<'_> {
+    fn run(&mut self, row: &str) -> Result<Vec<StudyPhase>, RunError> {
+        let (plan, folder) = prepare(self.study, self.setup, row)?;
+        let lab = start(self.setup, &plan)?;
+        // Somebody may want to look; where the name is taken this lab goes on without one.
+        let _announced = lab.announce(self.study.short_name(), self.study.title());
+        self.note(&lab);
+        self.conditions.delays.extend(delay::measure(&lab, &plan)?);
+        let mut site = Site { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
+        site.start_all()?;
+        let phases = self.phases(&plan, &mut site)?;
+        site.end()?;
+        Ok(phases)
+    }
+
+    fn phases(&mut self, plan: &Plan, site: &mut Site<'_>) -> Result<Vec<StudyPhase>, RunError> {
+        let mut phases = Vec::new();
+        for (number, step) in plan.steps.iter().enumerate() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(RunError::Interrupted);
+            }
+            (self.tell)(Event::Step { title: format!("{}: {}", plan.row, step.title()) });
+            let phase = self.step(site, step, number + 1)?;
+            let fault = phase.failed.iter().chain(&phase.faults).next().cloned();
+            (self.tell)(Event::Done { fault });
+            if step.command.is_some() {
+                phases.push(phase);
+            }
+        }
+        Ok(phases)
+    }
+
+    fn step(
+        &self,
+        site: &mut Site<'_>,
+        step: &Step,
+        number: usize,
+    ) -> Result<StudyPhase, RunError> {
+        match missing(self.study, &step.needs) {
+            Some(missing) => Ok(phase::not_run(site.plan, step, missing)),
+            None => phase::run(site, step, number, self.stop),
+        }
+    }
+
+    /// What is worth knowing of the lab itself.
+    fn note(&mut self, lab: &Lab) {
+        let environment = &mut self.conditions.environment;
+        let rights = if lab.rootless() { "an ordinary user" } else { "root" };
+        environment.insert("lab run by".to_owned(), rights.to_owned());
+        let scheduling = format!("{:?}", lab.router().scheduling());
+        environment.insert("router's thread".to_owned(), scheduling);
+        if !lab.notes().is_empty() {
+            environment.insert("lab does without".to_owned(), lab.notes().join("; "));
+        }
+    }
+}
+
+/// The plan of a row, its folder and its files.
+fn prepare(study: &Study, setup: &Setup, row: &str) -> Result<(Plan, RowFolder), RunError> {
+    let folder = RowFolder::make(&setup.folder, row)?;
+    let places = Places {
+        loadline: setup.program.display().to_string(),
+        run: folder.path().to_owned(),
+        seed: setup.seed,
+    };
+    let plan = study.plan(row, &places);
+    folder.write_files(&plan)?;
+    for command in &plan.prepare {
+        folder.prepare(command)?;
+    }
+    Ok((plan, folder))
+}
+
+/// The lab of a plan, without programs.
+fn start(setup: &Setup, plan: &Plan) -> Result<Lab, RunError> {
+    let program = Some(setup.program.clone());
+    let options = Options { program, machines: plan.machines.clone(), ..Options::default() };
+    Ok(Lab::start(&plan.topology, &options)?)
+}
+
+/// A failure of the file system, with what was to be done.
+fn file_error(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> RunError {
+    let what = format!("{what} {}", path.display());
+    move |source| RunError::File { what, source }
+}

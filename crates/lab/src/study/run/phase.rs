@@ -1,0 +1,226 @@
+//! One run of one phase: its command, what runs beside it, what is done meanwhile, and what the
+//! machine did to it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    sync::atomic::{AtomicBool, Ordering},
+    thread, time,
+};
+
+use loadline_core::{
+    record::{Document, Reading, Record, StudyPhase},
+    time::Instant,
+    units::Ratio,
+};
+use regex::Regex;
+use serde_json::Value;
+
+use super::{
+    RunError,
+    folder::unix_ms,
+    programs::{GRACE, Site, failed},
+};
+use crate::{
+    clock,
+    host::Exit,
+    study::{
+        plan::{Plan, Step},
+        take::measure,
+    },
+};
+
+/// A phase that could not be run.
+pub(super) fn not_run(plan: &Plan, step: &Step, why: String) -> StudyPhase {
+    StudyPhase { failed: Some(why), ..named(plan, step) }
+}
+
+/// Runs a step.
+pub(super) fn run(
+    site: &mut Site<'_>,
+    step: &Step,
+    number: usize,
+    stop: &AtomicBool,
+) -> Result<StudyPhase, RunError> {
+    step.before.iter().try_for_each(|verb| site.act(verb))?;
+    let mut phase = named(site.plan, step);
+    let file = file_name(step, number);
+    let counted = |error| failed("reset the router's counters", &error);
+    site.lab.router().reset_counters().map_err(|error| counted(error.to_string()))?;
+    let (started, before) = (clock::now(), Processor::now());
+    phase.started_unix_ms = unix_ms();
+    let ended = commands(site, step, &file, stop)?;
+    phase.elapsed_s = clock::now().since(started).as_secs_f64();
+    phase.steal_share = Processor::now().steal_since(&before);
+    let counters = site.lab.router().counters();
+    let late = counters.map_err(|error| failed("read the router's counters", &error))?.lateness;
+    phase.lateness_p99_ms = (late.count > 0).then(|| late.p99.as_millis_f64());
+    if step.command.is_some() {
+        read(site, step, &file, ended, &mut phase);
+    }
+    for (name, _) in &step.beside {
+        let output = site.folder.read("phases", &format!("{file}-{name}.out"));
+        if let Ok(document) = serde_json::from_str::<Document>(&output) {
+            phase.beside.insert(name.clone(), document.record);
+        }
+    }
+    phase.faults = faults(site.plan, &phase);
+    step.after.iter().try_for_each(|verb| site.act(verb))?;
+    Ok(phase)
+}
+
+fn named(plan: &Plan, step: &Step) -> StudyPhase {
+    StudyPhase {
+        row: plan.row.clone(),
+        phase: step.phase.clone(),
+        at: step.at.clone(),
+        repeat: step.repeat,
+        started_unix_ms: unix_ms(),
+        ..StudyPhase::default()
+    }
+}
+
+/// The name of the files of a step: in the order of the steps.
+fn file_name(step: &Step, number: usize) -> String {
+    let at = step.at.iter().map(|(name, value)| format!("-{name}-{value}")).collect::<String>();
+    let name = format!("{number:03}-{}{at}-{}", step.phase, step.repeat);
+    name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter), "_")
+}
+
+/// Runs the command of a step with what is beside it, and does what is to be done meanwhile.
+fn commands(
+    site: &mut Site<'_>,
+    step: &Step,
+    file: &str,
+    stop: &AtomicBool,
+) -> Result<Option<Exit>, RunError> {
+    let mut beside = Vec::new();
+    for (name, command) in &step.beside {
+        beside.push(site.spawn(command, "phases", &format!("{file}-{name}"))?);
+    }
+    let command = step.command.as_ref();
+    let mut child = command.map(|command| site.spawn(command, "phases", file)).transpose()?;
+    let started = clock::now();
+    let mut actions = step.during.iter();
+    let mut next = actions.next();
+    let mut exit = None;
+    loop {
+        while let Some(action) = next.filter(|action| clock::now().since(started) >= action.at) {
+            site.act(&action.verb)?;
+            next = actions.next();
+        }
+        if let Some(child) = &mut child {
+            exit = child.try_wait()?;
+        }
+        let over = exit.is_some() || (child.is_none() && next.is_none());
+        if over || clock::now().since(started) >= step.timeout {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        thread::sleep(rest(started, next.map(|action| action.at)));
+    }
+    if let (Some(child), None) = (&mut child, exit) {
+        child.kill()?;
+    }
+    for child in &mut beside {
+        child.stop(GRACE)?;
+    }
+    Ok(exit)
+}
+
+/// Until the next action, and never so long that an end is seen late.
+fn rest(started: Instant, next: Option<loadline_core::time::Duration>) -> time::Duration {
+    let gone = clock::now().since(started);
+    let left = next.map_or(LOOK_AGAIN, |at| at.saturating_sub(gone).to_std());
+    left.clamp(time::Duration::from_micros(100), LOOK_AGAIN)
+}
+
+/// Reads what the command printed into the phase.
+fn read(site: &Site<'_>, step: &Step, file: &str, exit: Option<Exit>, phase: &mut StudyPhase) {
+    let output = site.folder.read("phases", &format!("{file}.out"));
+    let errors = site.folder.read("phases", &format!("{file}.err"));
+    if let Ok(document) = serde_json::from_str::<Document>(&output) {
+        phase.record = Some(Box::new(document.record));
+    } else if let Ok(value @ Value::Object(_)) = serde_json::from_str(&output) {
+        flatten("", &value, &mut phase.readings);
+    }
+    let patterns = step.measure.iter();
+    let patterns: BTreeMap<String, Regex> =
+        patterns.filter_map(|(name, text)| Some((name.clone(), Regex::new(text).ok()?))).collect();
+    flatten("", &measure(&format!("{output}\n{errors}"), &patterns), &mut phase.readings);
+    let nothing = phase.record.is_none() && phase.readings.is_empty();
+    let last = || errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    phase.failed = match exit {
+        None => Some(format!("it did not end within {}", step.timeout)),
+        Some(exit) if nothing && !exit.success() => Some(format!("it ended {exit}: {}", last())),
+        Some(_) => None,
+    };
+}
+
+/// The scalars of a value by their paths.
+fn flatten(path: &str, value: &Value, readings: &mut BTreeMap<String, Reading>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(keys) => {
+            keys.iter().for_each(|(key, value)| flatten(&below(key), value, readings));
+        }
+        Value::Array(list) => {
+            let numbered = list.iter().enumerate();
+            numbered.for_each(|(at, value)| flatten(&below(&at.to_string()), value, readings));
+        }
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            readings.insert(path.to_owned(), Reading::Number(number));
+        }
+        Value::String(text) => {
+            readings.insert(path.to_owned(), Reading::Text(text.clone()));
+        }
+        Value::Bool(_) | Value::Null => {}
+    }
+}
+
+/// What makes a run invalid.
+fn faults(plan: &Plan, phase: &StudyPhase) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(Record::Load(load)) = phase.record.as_deref() {
+        faults.extend(load.generator.faults.iter().map(|fault| fault.what.clone()));
+    }
+    let steal = Ratio::from_f64(phase.steal_share);
+    if steal > plan.steal {
+        faults.push(format!("the host of this machine took {steal} (at most {})", plan.steal));
+    }
+    let most = plan.lateness.as_millis_f64();
+    if let Some(late) = phase.lateness_p99_ms.filter(|late| *late > most) {
+        faults.push(format!("the router was {late:.2} ms late at p99 (at most {most} ms)"));
+    }
+    faults
+}
+
+/// Where the processors' time went, in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Processor {
+    all: u64,
+    steal: u64,
+}
+
+impl Processor {
+    fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let first = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> =
+            first.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
+        // Guests' time is within that of users, so the first eight are all there is.
+        let all = ticks.iter().take(8).sum();
+        Self { all, steal: ticks.get(7).copied().unwrap_or_default() }
+    }
+
+    fn steal_since(&self, before: &Self) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        self.steal.saturating_sub(before.steal) as f64 / all as f64
+    }
+}
+
+/// An end is seen so late at most.
+const LOOK_AGAIN: time::Duration = time::Duration::from_millis(5);

@@ -1,0 +1,83 @@
+//! One slip at a time: the error stands in its line and says what would be right.
+
+use loadline_lab::study::{Mode, Study};
+
+use super::{SMALLEST, told};
+
+/// What is said of the smallest study with one text replaced, with the line of what replaced it.
+fn said(from: &str, to: &str) -> (String, usize) {
+    assert!(SMALLEST.contains(from), "{from}");
+    let text = SMALLEST.replacen(from, to, 1);
+    let line = text[..SMALLEST.find(from).unwrap()].matches('\n').count() + 1;
+    let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+    (told(errors), line)
+}
+
+#[test]
+fn a_slip_is_told_in_its_line_with_what_would_be_right() {
+    let cases = [
+        ("title =", "titel =", "unknown key `titel` - did you mean `title`?"),
+        ("\"10ms\"", "\"10\"", "`10` is no quantity here - write it with its unit"),
+        ("\"server\"]\nrtt", "\"sever\"]\nrtt", "there is no host or region `sever` in this row"),
+        ("host = \"server\"", "host = \"sever\"", "did you mean `server`?"),
+        ("{server.address}:80", "{sever.address}:80", "`{sever.address}` is unknown"),
+        ("port = 80", "port = \"http\"", "`http` is no port"),
+        ("port = 80", "prt = 80", "did you mean `port`?"),
+        ("\"{n}\"", "\"{=n*}\"", "cannot be worked out"),
+        ("phase = \"first-byte\"", "phase = \"last-byte\"", "there is no phase `last-byte`"),
+        ("\"1.5 * 20\"", "\"1.5 * tfb\"", "there is no figure `tfb` - did you mean `ttfb`?"),
+        ("\"1.5 * 20\"", "\"1.5 *\"", "it ends where a number"),
+        ("name = \"ttfb\"", "name = \"TTFB\"", "`TTFB` is no name"),
+        ("unit = \"ms\"", "of = \"avg\"", "`avg` is no way to sum up"),
+        ("unit = \"ms\"", "at = { m = 1 }", "the phase has no `for` called `m`"),
+        ("unit = \"ms\"", "rows = [\"direct\"]", "there is no row `direct`"),
+        ("repeat = 2", "needs = \"siege\"", "it needs an unknown tool `siege`"),
+        ("repeat = 2", "measure = { a = 'avg' }", "has not exactly one group"),
+        ("repeat = 2", "after = [{ stop = \"wab\" }]", "there is no program `wab`"),
+        ("repeat = 2", "after = [{ wait = \"1s\", stop = \"web\" }]", "exactly one thing"),
+        ("repeat = 2", "after = [{ signal = \"UP\", to = \"web\" }]", "no signal `UP`"),
+        ("repeat = 2", "repeat = \"twice\"", "invalid type"),
+        ("\"10ms\"", "\"10ms", "docs/lab.md"),
+    ];
+    for (from, to, part) in cases {
+        let (said, line) = said(from, to);
+        assert!(said.contains(part), "{to}: {said}");
+        // What is missing in a table is told at its head, some lines above.
+        let near = said.lines().any(|one| {
+            let at: usize = one.split(':').next().unwrap().parse().unwrap_or(0);
+            at <= line && line < at + 8
+        });
+        assert!(near, "{to} is in line {line}, not where it is told: {said}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_where_it_should_stand() {
+    let cases = [
+        ("name = \"web\"\n", "`name` is missing here"),
+        ("host = \"client\"\n", "`host` is missing here"),
+        ("take = \"targets.0.time.p50_ms\"\n", "`take` is missing here"),
+        ("phase = \"first-byte\"\n", "a figure comes from one place"),
+        ("title = \"Ten milliseconds\"\n", "the study has no title"),
+    ];
+    for (from, part) in cases {
+        assert!(said(from, "").0.contains(part), "{from}: {}", said(from, "").0);
+    }
+}
+
+#[test]
+fn all_errors_are_told_at_once() {
+    let text = SMALLEST.replace("rtt = \"10ms\"", "rtt = \"10\"").replace("{n}", "{m}");
+    let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+    assert_eq!(errors.errors().len(), 2, "{}", told(errors));
+}
+
+#[test]
+fn regions_without_a_link_are_told() {
+    let text = SMALLEST
+        .replace("[host.server]", "[host.server]\nregion = \"us\"\n[host.far]\nregion = \"asia\"");
+    let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+    let told = told(errors);
+    assert!(told.contains("there is no link between `client` and `far`"), "{told}");
+    assert!(told.contains("there is no link between `server` and `far`"), "{told}");
+}

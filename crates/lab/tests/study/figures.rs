@@ -1,0 +1,243 @@
+//! Measurements against expectations.
+
+use std::collections::BTreeMap;
+
+use loadline_core::record::{
+    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord,
+};
+use loadline_lab::study::{Conditions, Mode, Study, judge};
+
+use super::{SMALLEST, told};
+
+/// A study of one phase over rates, with these figures.
+fn study(figures: &str, mode: Mode) -> Study {
+    let head = SMALLEST.split("[[figure]]").next().unwrap();
+    let head = head
+        .replace("n = [10, 20]", "rate = [5, 10, 20]")
+        .replace("{n}", "{rate}")
+        .replace("title =", "quick = { speed = 10 }\ntitle =")
+        .replace(
+            "[host.client]",
+            concat!(
+                "[tool.haproxy]\n[row.loadline]\n",
+                "[row.haproxy]\npeer = \"haproxy\"\n[host.client]",
+            ),
+        );
+    Study::parse("study.toml", &(head + figures), mode).map_err(told).unwrap()
+}
+
+/// A run at a rate with this mean.
+fn run(row: &str, rate: u32, repeat: u32, mean: f64) -> StudyPhase {
+    StudyPhase {
+        row: row.into(),
+        phase: "first-byte".into(),
+        at: BTreeMap::from([("rate".into(), rate.to_string())]),
+        repeat,
+        readings: BTreeMap::from([
+            ("mean_ms".into(), Reading::Number(mean)),
+            ("verdict".into(), Reading::Text("network".into())),
+        ]),
+        ..StudyPhase::default()
+    }
+}
+
+fn judged(study: &Study, phases: Vec<StudyPhase>) -> StudyRecord {
+    let conditions = Conditions { rows: study.rows().to_vec(), ..Conditions::default() };
+    judge(study, conditions, phases)
+}
+
+fn lab(record: &StudyRecord) -> &StudyLab {
+    record.lab.as_ref().unwrap()
+}
+
+fn number(figure: &StudyFigure) -> f64 {
+    match figure.measured {
+        Some(Reading::Number(number)) => number,
+        ref other => panic!("{}: {other:?} {}", figure.name, figure.reason),
+    }
+}
+
+/// The findings by the names of figures, of loadline's row or of none.
+fn findings(record: &StudyRecord) -> BTreeMap<&str, StudyFinding> {
+    let own = lab(record).figures.iter().filter(|figure| figure.row != "haproxy");
+    own.map(|figure| (figure.name.as_str(), figure.finding)).collect()
+}
+
+const AVERAGES: &str = r#"
+[[figure]]
+name = "at_10"
+unit = "ms"
+phase = "first-byte"
+at = { rate = 10 }
+take = "mean_ms"
+published = 500
+source = "the tutorial, last figure"
+within = "5%"
+
+[[figure]]
+name = "at_20"
+unit = "ms"
+phase = "first-byte"
+at = { rate = 20 }
+take = "mean_ms"
+at_least = "4 * at_10"
+
+[[figure]]
+name = "knee"
+unit = "/s"
+phase = "first-byte"
+take = "mean_ms"
+along = "rate"
+reaches = "2 * at_10"
+at_least = 10
+at_most = 15
+"#;
+
+#[test]
+fn figures_are_held_against_what_was_published_and_against_each_other() {
+    let study = study(AVERAGES, Mode::Full);
+    let phases = vec![
+        run("loadline", 5, 1, 400.0),
+        run("loadline", 10, 1, 490.0),
+        run("loadline", 10, 2, 510.0),
+        run("loadline", 20, 1, 2500.0),
+    ];
+    let record = judged(&study, phases);
+    let figures = &lab(&record).figures;
+    assert_eq!(number(&figures[0]), 500.0);
+    assert_eq!(figures[0].runs, 2);
+    assert_eq!(figures[1].target, "at least 4 * at_10 = 2000 ms");
+    // From 500 at 10/s to 2500 at 20/s a straight line is at 1000 after a quarter.
+    assert_eq!(number(&figures[2]), 12.5);
+    assert!(record.pass && record.verdicts.len() == 3, "{:?}", record.verdicts);
+}
+
+#[test]
+fn what_is_outside_of_its_band_fails() {
+    let study = study(AVERAGES, Mode::Full);
+    let phases = vec![
+        run("loadline", 5, 1, 400.0),
+        run("loadline", 10, 1, 540.0),
+        run("loadline", 20, 1, 1900.0),
+    ];
+    let record = judged(&study, phases);
+    assert!(!record.pass);
+    assert!(findings(&record).values().all(|finding| *finding != StudyFinding::Shown));
+    assert_eq!(findings(&record)["at_10"], StudyFinding::Fail);
+    assert_eq!(findings(&record)["at_20"], StudyFinding::Fail);
+}
+
+#[test]
+fn at_ten_times_the_speed_times_grow_and_the_knee_stays() {
+    let study = study(AVERAGES, Mode::Quick);
+    let phases = vec![run("loadline", 10, 1, 50.0), run("loadline", 20, 1, 250.0)];
+    let record = judged(&study, phases);
+    let figures = &lab(&record).figures;
+    assert_eq!([number(&figures[0]), number(&figures[1])], [500.0, 2500.0]);
+    assert_eq!(number(&figures[2]), 12.5);
+}
+
+#[test]
+fn an_invalid_run_is_in_no_figure() {
+    let study = study(AVERAGES, Mode::Full);
+    let bad = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 2, 9999.0) };
+    let record = judged(&study, vec![run("loadline", 10, 1, 500.0), bad.clone()]);
+    let figure = &lab(&record).figures[0];
+    assert_eq!((number(figure), figure.runs, figure.invalid), (500.0, 1, 1));
+    let record = judged(&study, vec![bad]);
+    assert_eq!(findings(&record)["at_10"], StudyFinding::Invalid);
+    // What was not run at all is no invalid run.
+    assert_eq!(findings(&record)["at_20"], StudyFinding::Fail);
+}
+
+#[test]
+fn peers_are_shown_and_not_judged() {
+    let study = study(AVERAGES, Mode::Full);
+    let record = judged(&study, vec![run("haproxy", 10, 1, 9000.0), run("loadline", 10, 1, 500.0)]);
+    let peer = lab(&record).figures.iter().find(|figure| figure.row == "haproxy").unwrap();
+    assert_eq!((number(peer), peer.finding), (9000.0, StudyFinding::Shown));
+    assert!(record.verdicts.iter().all(|verdict| !verdict.name.contains("haproxy")));
+}
+
+#[test]
+fn words_sums_and_other_rows_can_be_asked_for() {
+    let study = study(
+        r#"
+[[figure]]
+name = "limit"
+phase = "first-byte"
+take = "verdict"
+is = "network"
+[[figure]]
+name = "slowest"
+unit = "ms"
+phase = "first-byte"
+take = "mean_ms"
+of = "max"
+published = { loadline = 700, haproxy = 5000 }
+source = "the tutorial"
+at_most = "published.slowest"
+[[figure]]
+name = "against_haproxy"
+compute = "slowest@loadline / slowest@haproxy"
+at_most = 0.5
+[[figure]]
+name = "client_cost"
+unit = "ms"
+phase = "first-byte"
+take = "mean_ms"
+published = 201
+source = "latency, HTTPS"
+within = "1%"
+not_reproduced = "a constant cost of the client that the document does not name"
+"#,
+        Mode::Full,
+    );
+    let phases = vec![
+        run("loadline", 10, 1, 500.0),
+        run("loadline", 10, 2, 600.0),
+        run("haproxy", 10, 1, 3000.0),
+    ];
+    let record = judged(&study, phases);
+    let found = findings(&record);
+    assert_eq!(found["limit"], StudyFinding::Pass);
+    assert_eq!(found["slowest"], StudyFinding::Pass);
+    assert_eq!(found["against_haproxy"], StudyFinding::Pass);
+    assert_eq!(found["client_cost"], StudyFinding::NotReproduced);
+    let ratio = lab(&record).figures.iter().find(|figure| figure.row.is_empty()).unwrap();
+    assert_eq!(number(ratio), 0.2);
+    assert_eq!(record.verdicts.len(), 3, "what is not reproduced is no verdict");
+}
+
+#[test]
+fn published_figures_that_contradict_each_other_are_found_by_arithmetic() {
+    let study = study(
+        r#"
+[[check]]
+title = "transaction rate"
+compute = "80 / 14.45"
+printed = 5.05
+unit = "/s"
+note = "siege counts differently"
+[[check]]
+title = "limit"
+compute = "(180 * 1024 * 1024) / (50 * 1024 * 8)"
+printed = 460
+"#,
+        Mode::Full,
+    );
+    let record = judged(&study, Vec::new());
+    let agrees: Vec<_> = lab(&record).checks.iter().map(|check| check.agrees).collect();
+    assert_eq!(agrees, [false, true]);
+    assert!((lab(&record).checks[0].computed - 5.536).abs() < 0.001);
+}
+
+#[test]
+fn a_path_that_leads_nowhere_fails_and_says_where() {
+    let study =
+        study(&AVERAGES.replace("take = \"mean_ms\"", "take = \"response.mean\""), Mode::Full);
+    let record = judged(&study, vec![run("loadline", 10, 1, 500.0)]);
+    let figure = &lab(&record).figures[0];
+    assert_eq!(figure.finding, StudyFinding::Fail);
+    assert!(figure.reason.contains("there is no `response`"), "{}", figure.reason);
+}
