@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, capacity, check, compare, demo, ping, plan, report, schema, serve, ttfb, watch, worker,
+    bench, capacity, check, compare, demo, lab, ping, plan, report, schema, serve, ttfb, watch,
+    worker,
 };
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
@@ -40,6 +41,7 @@ enum Command {
     Report(report::Args),
     Compare(compare::Args),
     Demo(demo::Args),
+    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Lab(args) => lab::run(&args),
     };
     outcome.unwrap_or_else(|error| commands::report_error(&error))
 }

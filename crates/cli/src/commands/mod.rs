@@ -7,6 +7,7 @@ pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod lab;
 pub(crate) mod ping;
 pub(crate) mod plan;
 pub(crate) mod report;

@@ -1,0 +1,122 @@
+//! `loadline lab`: a wide-area network on this machine, and the studies made in it.
+
+mod find;
+mod list;
+mod present;
+mod progress;
+mod run;
+mod shell;
+mod up;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use loadline_lab::study::StudyErrors;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A wide-area network on this machine, and studies made in it
+///
+/// A study is a TOML file: hosts, links, what runs on them, phases of load, what was published and
+/// what must be true. Each row of it runs in a lab of its own, made of namespaces, which needs no
+/// root where the kernel lets users have them. docs/lab.md tells how to write one.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    List(list::Args),
+    Run(run::Args),
+    Up(up::Args),
+    Shell(shell::Args),
+    Down(shell::DownArgs),
+    /// Be a host of a lab: only a lab calls this
+    #[command(hide = true)]
+    Host,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::List(args) => list::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Up(args) => up::run(args),
+        Command::Shell(args) => shell::run(args),
+        Command::Down(args) => shell::down(args),
+        Command::Host => {
+            loadline_lab::host::serve().context("cannot be a host")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints the errors of a study with the lines they point at.
+#[expect(clippy::print_stderr, reason = "this is where errors of the study are told")]
+fn print_errors(errors: StudyErrors) -> ExitCode {
+    eprintln!("{:?}", miette::Report::new(errors));
+    ExitCode::from(super::EXIT_USAGE)
+}
+
+/// Says what is wrong with the arguments.
+#[expect(clippy::print_stderr, reason = "this is where wrong usage is told")]
+fn usage(message: &str) -> ExitCode {
+    eprintln!("loadline: {message}");
+    ExitCode::from(super::EXIT_USAGE)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).context("cannot print")
+}
+
+/// Runs `work` on a thread of its own while this one waits for signals: SIGINT and SIGTERM set the
+/// flag that it is given.
+fn until_signalled<T: Send>(work: impl FnOnce(&AtomicBool) -> T + Send) -> anyhow::Result<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (done, over) = tokio::sync::oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        let flag = Arc::clone(&stop);
+        let worker = scope.spawn(move || {
+            let result = work(&flag);
+            // Nobody waits only where the signals failed.
+            let _ = done.send(());
+            result
+        });
+        let waited = runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            tokio::select! {
+                _ = over => {}
+                _ = interrupt.recv() => stop.store(true, Ordering::Relaxed),
+                _ = terminate.recv() => stop.store(true, Ordering::Relaxed),
+            }
+            io::Result::Ok(())
+        });
+        if waited.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let result = worker.join().map_err(|_| anyhow::anyhow!("the lab's thread panicked"))?;
+        waited.context("cannot wait for signals")?;
+        Ok(result)
+    })
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline lab list
+  loadline lab run capacity --quick
+  loadline lab run capacity --peer haproxy --out runs/capacity
+  loadline lab up examples/lab/three-regions.toml &
+  loadline lab shell client -- curl -sI http://edge/
+  loadline lab down";

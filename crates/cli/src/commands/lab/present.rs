@@ -1,0 +1,72 @@
+//! What a study found, on the terminal and as an exit code.
+
+use std::process::ExitCode;
+
+use loadline_core::record::{Reading, StudyFigure, StudyFinding, StudyRecord};
+use loadline_report::{Verdict, digits, study_tables};
+
+use crate::commands::EXIT_VERDICT;
+
+/// The tables and one line for each figure that is judged.
+pub(super) fn text(record: &StudyRecord) -> String {
+    let mut text = format!("{}\n", record.title);
+    for table in study_tables(record) {
+        text += &format!("\n  {}:\n{table}", table.caption);
+    }
+    text.push('\n');
+    let lab = record.lab.iter();
+    for figure in lab.clone().flat_map(|lab| &lab.figures) {
+        text += &line(figure).map(|line| line + "\n").unwrap_or_default();
+    }
+    for row in lab.flat_map(|lab| &lab.rows) {
+        if let Some(reason) = row.skipped.as_ref().filter(|_| row.peer.is_some()) {
+            text += &format!("SKIPPED {} ({reason})\n", row.title);
+        }
+    }
+    text
+}
+
+/// 0, 3 where a verdict failed, 98 where only invalid runs stand in the way of one.
+pub(super) fn exit_code(record: &StudyRecord) -> ExitCode {
+    let found = |finding| {
+        let figures = record.lab.iter().flat_map(|lab| &lab.figures);
+        figures.clone().any(|figure| figure.finding == finding)
+    };
+    if found(StudyFinding::Fail) {
+        ExitCode::from(EXIT_VERDICT)
+    } else if found(StudyFinding::Invalid) {
+        ExitCode::from(EXIT_INVALID)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn line(figure: &StudyFigure) -> Option<String> {
+    let row = if figure.row.is_empty() { String::new() } else { format!("{}: ", figure.row) };
+    let name = format!("{row}{}", figure.title);
+    let measured = match &figure.measured {
+        Some(Reading::Number(number)) => format!("{} {}", digits(*number), figure.unit),
+        Some(Reading::Text(text)) => text.clone(),
+        None => "not measured".to_owned(),
+    };
+    let measured = measured.replace(" /", "/").trim().to_owned();
+    let with = |pass| {
+        let reason = if figure.reason.is_empty() { "" } else { "; " };
+        let target = format!("{}{reason}{}", figure.target, figure.reason);
+        Some(Verdict::new(&*name, &*measured, target, pass).to_string())
+    };
+    match figure.finding {
+        StudyFinding::Pass => with(true),
+        StudyFinding::Fail => with(false),
+        StudyFinding::Shown => None,
+        StudyFinding::Invalid => Some(format!("INVALID {name} ({})", figure.reason)),
+        StudyFinding::NotReproduced => {
+            let published = figure.published.map(digits).unwrap_or_default();
+            let published = format!("published {published} {}", figure.unit);
+            Some(format!("NOT-REPRODUCED {name} {measured} ({published}; {})", figure.reason))
+        }
+    }
+}
+
+/// The code of a run that cannot be judged by, as of `loadline bench`.
+const EXIT_INVALID: u8 = 98;

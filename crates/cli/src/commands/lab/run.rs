@@ -1,0 +1,164 @@
+//! `loadline lab run`: a study from its file to its report.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context as _;
+use loadline_core::record::{Document, Record, StudyRecord};
+use loadline_lab::study::{self, Mode, Setup, Study};
+use loadline_report::study_page;
+
+use super::{find, present, print, print_errors, progress::Progress, until_signalled, usage};
+
+/// Run a study and judge it
+///
+/// Each row runs in a lab of its own. Published figures are printed beside the measured ones, with
+/// a verdict on each that has a band. The folder keeps the study as it was run, its files, what
+/// every program said, every record, and the report.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A name of `loadline lab list`, or a file
+    study: String,
+    /// Run the rows of this peer too; repeat for more, `all` for all of them
+    #[arg(long = "peer", value_name = "TOOL")]
+    peers: Vec<String>,
+    /// Run only this row; repeat for more
+    #[arg(long = "row", value_name = "NAME")]
+    rows: Vec<String>,
+    /// Shortened, as the study says
+    #[arg(long)]
+    quick: bool,
+    /// What everything random is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The folder for everything [lab-runs/STUDY-SECONDS]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the record as JSON instead of tables and verdicts
+    #[arg(long)]
+    json: bool,
+    /// Write a page for docs/studies, its pictures beside it
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// No progress on the standard error
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    let study = match Study::load(&find::study(&args.study), mode) {
+        Ok(study) => study,
+        Err(errors) => return Ok(print_errors(errors)),
+    };
+    let rows = match rows(&study, args) {
+        Ok(rows) => rows,
+        Err(message) => return Ok(usage(&message)),
+    };
+    let folder = args.out.clone().unwrap_or_else(|| folder(&study));
+    let program = env::current_exe().context("cannot find the binary that runs")?;
+    let setup = Setup { program, folder: folder.clone(), rows, seed: args.seed };
+    let progress = Progress::start(study::steps(&study, &setup.rows), args.quiet);
+    let measured = until_signalled(|stop| {
+        study::run(&study, &setup, stop, &mut |event| progress.tell(&event))
+    });
+    progress.finish();
+    let (conditions, phases) = measured?.context("the study was not run to its end")?;
+    let record = study::judge(&study, conditions, phases);
+    let code = present::exit_code(&record);
+    let text = present::text(&record);
+    if let Some(file) = &args.markdown {
+        write_markdown(file, &study, &record)?;
+    }
+    let json = write_folder(&folder, &text, record)?;
+    if args.json {
+        print(&json)?;
+    } else {
+        print(&format!("{text}\nReport: {}\n", folder.join("report.html").display()))?;
+    }
+    Ok(code)
+}
+
+/// The rows to run: those without a peer, and those of the peers that were asked for.
+fn rows(study: &Study, args: &Args) -> Result<Vec<String>, String> {
+    let listed = |names: Vec<&str>| match names.as_slice() {
+        [] => "there are none".to_owned(),
+        names => format!("there are {}", names.join(", ")),
+    };
+    let names: Vec<_> = study.rows().iter().map(|row| row.name.as_str()).collect();
+    if let Some(row) = args.rows.iter().find(|row| !names.contains(&row.as_str())) {
+        return Err(format!("the study has no row `{row}`; {}", listed(names)));
+    }
+    let mut peers: Vec<_> = study.rows().iter().filter_map(|row| row.peer.as_deref()).collect();
+    peers.dedup();
+    let unknown = |peer: &&String| *peer != "all" && !peers.contains(&peer.as_str());
+    if let Some(peer) = args.peers.iter().find(unknown) {
+        return Err(format!("the study has no peer `{peer}`; {}", listed(peers)));
+    }
+    let wanted = |peer: &Option<String>| match peer {
+        None => true,
+        Some(peer) => args.peers.iter().any(|wanted| wanted == "all" || wanted == peer),
+    };
+    let chosen = study.rows().iter().filter(|row| match args.rows.is_empty() {
+        true => wanted(&row.peer),
+        false => args.rows.contains(&row.name),
+    });
+    Ok(chosen.map(|row| row.name.clone()).collect())
+}
+
+/// A folder of its own for each run.
+fn folder(study: &Study) -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
+}
+
+/// Record, verdicts, page and the command that repeats it; gives the record's text.
+fn write_folder(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let page = study_page(&record).context("cannot draw the report")?;
+    let json = serde_json::to_string_pretty(&Document::new(Record::Study(record)))? + "\n";
+    write("record.json", &json)?;
+    write("report.html", &page.html())?;
+    write("result.txt", text)?;
+    let command: Vec<_> = env::args().collect();
+    write("command.txt", &(command.join(" ") + "\n"))?;
+    Ok(json)
+}
+
+fn write_markdown(file: &Path, study: &Study, record: &StudyRecord) -> anyhow::Result<()> {
+    let page = study_page(record).context("cannot draw the report")?;
+    let (text, pictures) = page.markdown(study.short_name());
+    let folder = file.parent().unwrap_or(Path::new(""));
+    if !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let pictures = pictures.iter().map(|(name, svg)| (folder.join(name), svg));
+    for (path, text) in pictures.chain([(file.to_owned(), &text)]) {
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline lab run capacity
+  loadline lab run capacity --quick --peer haproxy
+  loadline lab run examples/lab/three-regions.toml --out run --json | jq .verdicts
+  loadline lab run latency --markdown docs/studies/latency.md
+  loadline report lab-runs/capacity-1795245614/record.json
+
+A line a figure: PASS or FAIL name measured (what it has to be); NOT-REPRODUCED with the reason;
+INVALID where all its runs were (the generator, the machine's host or the router stood in the way);
+SKIPPED for the row of a peer that is not installed. Peers are shown and never judged.
+
+Exit codes: 0 no verdict is FAIL, 1 wrong usage or study, 2 failed while running (no namespaces,
+a program that does not start), 3 a verdict is FAIL, 98 none is, but some figure has only invalid
+runs.";

@@ -1,0 +1,316 @@
+//! `loadline lab` as people run it: studies in namespaces, from the file to the verdict.
+//!
+//! Where the system refuses namespaces there is no lab to test: then the command has to say so and
+//! what to change, which is what these tests hold it to instead.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn loadline(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(args);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether there is no lab here; then the refusal has been held to what it must say.
+fn refused(output: &Output) -> bool {
+    let told = text(&output.stderr);
+    if !told.contains("this system refuses a host of the lab") {
+        return false;
+    }
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("; "), "it says what to change: {told}");
+    eprintln!("no lab on this system, so only its refusal was tested: {told}");
+    true
+}
+
+/// A folder of this test alone, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // It is there only where the test ran before.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs a study with this text; gives the output and the folder of the run.
+fn run(name: &str, study: &str, more: &[&str]) -> (Output, PathBuf) {
+    let folder = folder(name);
+    let file = folder.join(format!("{name}.toml"));
+    fs::write(&file, study).unwrap();
+    let out = folder.join("run");
+    let args = ["lab", "run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    (loadline(&[&args[..], more].concat()).output().unwrap(), out)
+}
+
+const TEN_MS: &str = r#"
+title = "Ten milliseconds"
+[host.client]
+[host.server]
+[[link]]
+between = ["client", "server"]
+rtt = "10ms"
+[[program]]
+name = "web"
+host = "server"
+run = ["{loadline}", "worker", "fixed", "--listen", "{server.address}:80"]
+ready = { line = "listening on" }
+[[phase]]
+name = "first-byte"
+host = "client"
+run = ["{loadline}", "ttfb", "http://{server.address}/", "-n", "10", "--json", "--quiet"]
+[limits]
+lateness = "1s"
+steal = "100%"
+[[figure]]
+name = "ttfb"
+title = "time to first byte, a connection each"
+unit = "ms"
+phase = "first-byte"
+take = "targets.0.time.min_ms"
+published = 20
+source = "two round trips"
+at_least = 19.9
+at_most = 60
+"#;
+
+#[test]
+fn two_hosts_and_ten_milliseconds() {
+    let (output, out) = run("ten-ms", TEN_MS, &[]);
+    if refused(&output) {
+        return;
+    }
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{errors}");
+    let line = told.lines().find(|line| line.starts_with("PASS loadline: time to first byte"));
+    assert!(line.is_some(), "{told}");
+    for file in ["study.toml", "record.json", "report.html", "command.txt", "result.txt"] {
+        assert!(out.join(file).is_file(), "{file}");
+    }
+    let row = out.join("rows/loadline");
+    assert!(fs::read_to_string(row.join("logs/web.out")).unwrap().contains("listening on"));
+    let router: Value =
+        serde_json::from_slice(&fs::read(row.join("router.json")).unwrap()).unwrap();
+    assert!(router["links"][0]["packets"].as_u64().unwrap() > 0, "{router}");
+
+    let record: Value =
+        serde_json::from_slice(&fs::read(out.join("record.json")).unwrap()).unwrap();
+    assert_eq!(record["lab"]["phases"][0]["record"]["kind"], "probe");
+    let delay = &record["lab"]["delays"][0];
+    assert_eq!(delay["asked_ms"], 10.0);
+    assert!(delay["p50_ms"].as_f64().unwrap() > 9.0, "{delay}");
+    assert!(record["lab"]["environment"]["kernel"].is_string());
+
+    let page = out.join("page.html");
+    let page = page.to_str().unwrap();
+    let report = loadline(&["report", out.join("record.json").to_str().unwrap(), "-o", page]);
+    let report = { report }.output().unwrap();
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    assert!(fs::read_to_string(page).unwrap().contains("time to first byte, a connection each"));
+}
+
+#[test]
+fn a_verdict_that_fails_is_code_3_and_only_invalid_runs_are_98() {
+    let slow = TEN_MS.replace("at_most = 60", "at_most = 15");
+    let (output, _) = run("too-slow", &slow, &["--json"]);
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&record["kind"], &record["pass"]), (&"study".into(), &false.into()));
+    let schema = loadline(&["schema", "--records"]).output().unwrap().stdout;
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<_> = schema.iter_errors(&record).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+
+    let late = TEN_MS.replace("lateness = \"1s\"", "lateness = \"1ns\"");
+    let (output, _) = run("too-late", &late, &[]);
+    assert_eq!(output.status.code(), Some(98), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("INVALID loadline: time to first byte"));
+}
+
+#[test]
+fn what_happens_meanwhile_is_done_to_programs_and_links() {
+    let study = TEN_MS.replace(
+        "[limits]",
+        r#"
+[[phase]]
+name = "acts"
+before = [{ stop = "web" }, { start = "web" }, { link = ["client", "server"], rtt = "40ms" }]
+[[phase]]
+name = "far"
+host = "client"
+run = ["{loadline}", "ttfb", "http://{server.address}/", "-n", "5", "--json", "--quiet"]
+[[phase]]
+name = "cut"
+host = "client"
+before = [{ cut = "server" }]
+after = [{ join = "server" }]
+run = ["sh", "-c", "{loadline} ttfb http://{server.address}/ -n 1 -m 0.3 --json --quiet; true"]
+[[phase]]
+name = "other-program"
+host = "client"
+run = ["sh", "-c", "echo avg 12.5 ms; hostname"]
+measure = { avg = 'avg ([0-9.]+)', host = '\n(\w+)\n' }
+[[figure]]
+name = "far"
+unit = "ms"
+phase = "far"
+take = "targets.0.time.min_ms"
+at_least = "ttfb + 50"
+[[figure]]
+name = "cut"
+phase = "cut"
+take = "targets.0.outcomes.ok"
+at_most = 0
+[[figure]]
+name = "avg"
+phase = "other-program"
+take = "avg"
+at_least = 12.5
+at_most = 12.5
+[[figure]]
+name = "on_the_host"
+phase = "other-program"
+take = "host"
+is = "client"
+[limits]"#,
+    );
+    let (output, _) = run("actions", &study, &[]);
+    if refused(&output) {
+        return;
+    }
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
+    assert_eq!(told.lines().filter(|line| line.starts_with("PASS ")).count(), 5, "{told}");
+}
+
+#[test]
+fn a_peer_that_is_not_installed_is_skipped_and_said() {
+    let study = TEN_MS.replace(
+        "[host.client]",
+        "[tool.no-such-proxy]\ninstall = \"apt-get install it\"\n[row.loadline]\n\
+         [row.peer]\ntitle = \"The peer\"\npeer = \"no-such-proxy\"\n[host.client]",
+    );
+    let (output, _) = run("no-peer", &study, &["--peer", "no-such-proxy"]);
+    if refused(&output) {
+        return;
+    }
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
+    let skipped = "SKIPPED The peer (no-such-proxy is not installed: apt-get install it)";
+    assert!(told.contains(skipped), "{told}");
+    let (output, _) = run("unknown-peer", &study, &["--peer", "nginx"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("there are no-such-proxy"));
+}
+
+#[test]
+fn a_wrong_study_is_code_1_and_the_error_points_into_it() {
+    let (output, _) = run("wrong", &TEN_MS.replace("\"10ms\"", "\"10\""), &[]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for part in ["`10` is no quantity here", "rtt = \"10\"", "write it with its unit"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let output = loadline(&["lab", "run", "no-such-study"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("lab list"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_program_that_does_not_start_is_code_2_with_its_last_words() {
+    let wrong = TEN_MS.replace("\"worker\", \"fixed\"", "\"worker\", \"fxed\"");
+    let (output, _) = run("no-start", &wrong, &[]);
+    if refused(&output) {
+        return;
+    }
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("`web` did not start") && told.contains("fxed"), "{told}");
+}
+
+#[test]
+fn the_study_of_a_new_user_runs_as_it_is() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab/three-regions.toml");
+    let folder = folder("three-regions");
+    let (file, out) = (file.to_str().unwrap(), folder.to_str().unwrap());
+    let output = loadline(&["lab", "run", file, "--out", out]).output().unwrap();
+    if refused(&output) {
+        return;
+    }
+    // A machine that is busy may make runs invalid; that has to be said, and nothing else.
+    let told = text(&output.stdout);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 98)), "{code:?} {told}{}", text(&output.stderr));
+    assert!(!told.contains("FAIL "), "{told}");
+}
+
+/// A lab that is up, ended with the value.
+struct Up(Child, String);
+
+impl Up {
+    /// None where the system gives no lab.
+    fn start(name: &str) -> Option<Self> {
+        let folder = folder(name);
+        let file = folder.join(format!("{name}.toml"));
+        fs::write(&file, TEN_MS).unwrap();
+        let mut command = loadline(&["lab", "up", file.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        if first.is_empty() {
+            assert!(refused(&child.wait_with_output().unwrap()));
+            return None;
+        }
+        assert_eq!(first.trim(), format!("lab {name} is up"));
+        Some(Self(child, name.to_owned()))
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // It has ended already where the test went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_lab_can_be_held_looked_into_and_ended() {
+    let name = format!("held-{}", std::process::id());
+    let Some(mut up) = Up::start(&name) else { return };
+    let ask = |args: &[&str]| {
+        let line = [&["lab", "shell", "client", "--lab", &up.1, "--"][..], args].concat();
+        loadline(&line).output().unwrap()
+    };
+    let output = ask(&["hostname"]);
+    assert_eq!(text(&output.stdout).trim(), "client", "{}", text(&output.stderr));
+    assert_eq!(ask(&["sh", "-c", "exit 7"]).status.code(), Some(7));
+    let asked = ask(&[env!("CARGO_BIN_EXE_loadline"), "ttfb", "server", "-n", "2", "--quiet"]);
+    assert!(asked.status.success(), "{}", text(&asked.stderr));
+    let list = loadline(&["lab", "list"]).output().unwrap();
+    assert!(text(&list.stdout).contains(&format!("running: {name} ")), "{}", text(&list.stdout));
+    let none = loadline(&["lab", "shell", "sever", "--lab", &name]).output().unwrap();
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stderr).contains("client, server"), "{}", text(&none.stderr));
+
+    let down = loadline(&["lab", "down", &name]).output().unwrap();
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    assert_eq!(up.0.wait().unwrap().code(), Some(0));
+    let again = loadline(&["lab", "down", &name]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again.stdout));
+}
