@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench tools clean
+.PHONY: help demo build test lint studies bench tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -25,6 +25,9 @@ lint: ## check formatting, lints and documentation
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
+
+studies: $(if $(BINARY),,build) ## every study of the lab, shortened and judged; full: loadline lab run
+	scripts/studies $(or $(BINARY),./target/release/loadline)
 
 bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows it
 	@scripts/setup bench

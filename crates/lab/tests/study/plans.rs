@@ -64,10 +64,8 @@ fn rows_have_programs_values_and_hosts_of_their_own() {
     assert_eq!(plan("loadline").topology.hosts.len(), 2);
     assert_eq!(plan("nginx").topology.hosts.len(), 3);
     // Addresses are those of the file, so that a row more changes none.
-    assert_eq!(
-        plan("loadline").topology.hosts[0].addresses,
-        ["10.0.0.2".parse::<std::net::IpAddr>().unwrap()]
-    );
+    let client = &plan("loadline").topology.hosts[0];
+    assert_eq!(client.addresses[0].to_string(), "10.0.0.2");
     assert_eq!(study.rows()[1].peer.as_deref(), Some("nginx"));
     assert_eq!(study.tools()[0].install, "apt-get install nginx");
 }
@@ -117,4 +115,12 @@ fn a_host_is_cut_off_by_its_links_and_joined_by_them() {
     let Verb::Link(links) = &step.during[0].verb else { panic!("{:?}", step.during) };
     assert_eq!(links[1].delay, Duration::from_millis(15));
     assert_eq!(step.during[1].verb, Verb::Kill(vec!["web".to_owned()]));
+}
+
+#[test]
+fn the_first_study_of_the_documentation_is_right() {
+    let page = include_str!("../../../../docs/lab.md");
+    let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let plan = study(text).plan("loadline", &Places::default());
+    assert_eq!((plan.programs.len(), plan.steps.len()), (1, 1));
 }
