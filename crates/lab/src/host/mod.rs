@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! the lab's process --line--> outer process --> first process (PID 1 inside) --> programs
-//!        |                    makes user, PID    makes net, mount and UTS
+//!        |                    makes user and PID makes net, mount and UTS
 //!        |                    namespaces, caps   namespaces, addresses, routes;
 //!        |                    processors         starts programs when asked
 //!        '-- router <--------- descriptor of the host's interface

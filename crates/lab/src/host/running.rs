@@ -2,7 +2,7 @@
 //!
 //! A lab that is announced has a file with its name under `$XDG_RUNTIME_DIR/loadline/labs` (or a
 //! directory of the user's own in the directory for temporary files), which tells the process that
-//! holds it. A file whose process has gone is a lab that was killed; it is removed by whoever looks.
+//! holds it. A file whose process has gone is a lab that was killed; whoever looks removes it.
 
 use std::{
     fs, io,
@@ -68,7 +68,7 @@ pub enum RunningError {
         source: io::Error,
     },
     /// Somebody else could write there.
-    #[error("{} belongs to another user; set XDG_RUNTIME_DIR to a directory of yours", path.display())]
+    #[error("{} is another user's; set XDG_RUNTIME_DIR to a directory of yours", path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,

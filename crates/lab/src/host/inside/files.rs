@@ -3,14 +3,18 @@
 
 use std::{ffi::CStr, fs, io};
 
+use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
 
 use super::super::message::Failure;
 
-/// Puts them in place, for the mount namespace of this process.
+/// Makes a mount namespace for this process, and puts them in place there.
 pub(super) fn set_up(hosts: &str, notes: &mut Vec<String>) -> Result<(), Failure> {
+    // First of all, and here: without a namespace of its own, this would change the machine. The
+    // outer process keeps the machine's view, which it needs to remove a cgroup.
+    unshare(CloneFlags::CLONE_NEWNS).map_err(Failure::of("make a mount namespace"))?;
     // What is mounted here is not to be seen outside.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(Failure::of("keep its mounts to itself"))?;
@@ -32,7 +36,7 @@ fn name_files(hosts: &str, notes: &mut Vec<String>) -> io::Result<()> {
     // any directory will do that there is everywhere.
     let none: Option<&CStr> = None;
     mount("loadline", PLACE, "tmpfs", MountFlags::empty(), none)?;
-    let bound = || -> io::Result<()> {
+    let mut bind = || -> io::Result<()> {
         for (name, text) in [("hosts", hosts), ("resolv.conf", RESOLVER)] {
             let made = format!("{PLACE}/{name}");
             fs::write(&made, text)?;
@@ -42,10 +46,7 @@ fn name_files(hosts: &str, notes: &mut Vec<String>) -> io::Result<()> {
         }
         Ok(())
     };
-    let bound = {
-        let mut bound = bound;
-        bound()
-    };
+    let bound = bind();
     unmount(PLACE, UnmountFlags::DETACH)?;
     bound
 }

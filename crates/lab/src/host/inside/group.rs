@@ -1,7 +1,7 @@
 //! A cgroup that holds a host to its share of processor time, in either version of cgroups.
 //!
-//! The share is given in periods of 100 ms: a host with 20 % runs at most 20 ms of processor time in
-//! each, on all its processors together. The group is removed when the host ends; if the outer
+//! The share is given in periods of 100 ms: a host with 20 % has at most 20 ms of processor time
+//! in each, on all its processors together. The group is removed when the host ends; if the outer
 //! process is killed instead, the next host to be started removes it.
 
 use std::{

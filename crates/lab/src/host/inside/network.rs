@@ -14,14 +14,14 @@ use super::{
     super::message::{Boot, Failure, RouteTo},
     netlink::Netlink,
 };
-use crate::wan::{Port, PortError};
+use crate::wan::{MacAddress, Port, PortError};
+
+/// What a port is made of.
+pub(super) type Parts = (OwnedFd, Option<MacAddress>);
 
 /// Makes the network of a host in the network namespace of this process, which is new. Gives the
 /// descriptor of its port, and the inner address where that is a packet socket.
-pub(super) fn set_up(
-    boot: &Boot,
-    notes: &mut Vec<String>,
-) -> Result<(OwnedFd, Option<[u8; 6]>), Failure> {
+pub(super) fn set_up(boot: &Boot, notes: &mut Vec<String>) -> Result<Parts, Failure> {
     set_all(FIRST)?;
     let port = open_port(boot, notes)?;
     let mut netlink = Netlink::new().map_err(Failure::of("speak with the kernel"))?;
@@ -80,9 +80,7 @@ fn metrics(route: &RouteTo) -> Vec<RouteMetric> {
     [congestion, initial, window].into_iter().flatten().collect()
 }
 
-fn open_port(boot: &Boot, notes: &mut Vec<String>) -> Result<(OwnedFd, Option<[u8; 6]>), Failure> {
-    let failed =
-        |error: PortError| Failure::of::<io::Error>("have a port")(io::Error::other(error));
+fn open_port(boot: &Boot, notes: &mut Vec<String>) -> Result<Parts, Failure> {
     if !boot.tun {
         return open_pair();
     }
@@ -95,38 +93,39 @@ fn open_port(boot: &Boot, notes: &mut Vec<String>) -> Result<(OwnedFd, Option<[u
             ));
             open_pair()
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(no_port(error)),
     }
 }
 
 /// Makes a pair of interfaces: the inner one here, the outer one in a network namespace of its own,
 /// which lasts as long as the port.
-fn open_pair() -> Result<(OwnedFd, Option<[u8; 6]>), Failure> {
-    let here = || File::open("/proc/self/ns/net");
-    let within = |namespace: &File| setns(namespace, CloneFlags::CLONE_NEWNET);
-    let failed = |what: &'static str| move |error: io::Error| Failure::of(what)(error);
-    let host = here().map_err(failed("find its network namespace"))?;
-    let mut inner = Netlink::new().map_err(failed("speak with the kernel"))?;
+fn open_pair() -> Result<Parts, Failure> {
+    let own = || File::open("/proc/self/ns/net").map_err(Failure::of("find its network namespace"));
+    let speak = || Netlink::new().map_err(Failure::of("speak with the kernel"));
+    let (inside, mut inner) = (own()?, speak()?);
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(Failure::of("make a network namespace"))
         .map_err(|failure| Failure { refused: true, ..failure })?;
     set_all(FIRST)?;
-    let outside = here().map_err(failed("find its network namespace"))?;
+    let (outside, mut outer) = (own()?, speak()?);
     inner
         .add_pair(INTERFACE, OUTER_INTERFACE, outside.as_fd())
-        .map_err(failed("make a pair of virtual Ethernet interfaces"))?;
-    let mut outer = Netlink::new().map_err(failed("speak with the kernel"))?;
+        .map_err(Failure::of("make a pair of virtual Ethernet interfaces"))?;
     let up = outer.link(OUTER_INTERFACE).and_then(|link| {
         // Whatever the inner one sends must fit.
         let settings = [LinkAttribute::Mtu(LARGEST_MTU), LinkAttribute::TxQueueLen(QUEUE)];
         outer.bring_up(link.index, &settings)
     });
-    up.map_err(failed("bring the outer interface up"))?;
-    let address = inner.link(INTERFACE).map_err(failed("find its interface"))?.address;
-    let address = address.unwrap_or_default();
-    let port = Port::open_packet(OUTER_INTERFACE, address);
-    within(&host).map_err(Failure::of("return to its network namespace"))?;
-    port.map(Port::into_parts).map_err(|error| failed("have a port")(io::Error::other(error)))
+    up.map_err(Failure::of("bring the outer interface up"))?;
+    let address = inner.link(INTERFACE).map_err(Failure::of("find its interface"))?.address;
+    let port = Port::open_packet(OUTER_INTERFACE, address.unwrap_or_default());
+    setns(inside, CloneFlags::CLONE_NEWNET)
+        .map_err(Failure::of("return to its network namespace"))?;
+    port.map(Port::into_parts).map_err(no_port)
+}
+
+fn no_port(error: PortError) -> Failure {
+    Failure::of("have a port")(io::Error::other(error))
 }
 
 fn set_all(settings: &[(&str, &str)]) -> Result<(), Failure> {

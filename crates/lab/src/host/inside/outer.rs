@@ -1,5 +1,5 @@
-//! The outer process of a host: makes the namespaces that a process cannot enter itself, starts the
-//! first process in them and waits for its end.
+//! The outer process of a host: makes the namespaces that only children enter, starts the first
+//! process in them and waits for its end.
 
 use std::{
     fs::{self, File},
@@ -51,15 +51,15 @@ fn begin(request: &Enclose) -> Result<(Child, bool), Failure> {
     Ok((init.map_err(Failure::of("start its first process"))?, rootless))
 }
 
-/// Makes namespaces for children; in a user namespace where it does not work without.
+/// Makes a PID namespace for children; in a user namespace where it does not work without.
 fn separate() -> Result<bool, Failure> {
-    let wanted = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    if unshare(wanted).is_ok() {
+    if unshare(CloneFlags::CLONE_NEWPID).is_ok() {
         return Ok(false);
     }
     // They are the user's outside, and must be known before the new namespace knows none.
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    unshare(wanted | CloneFlags::CLONE_NEWUSER).map_err(Failure::of("make a user namespace"))?;
+    unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWUSER)
+        .map_err(Failure::of("make a user namespace"))?;
     let write = |file: &str, text: String| {
         fs::write(format!("/proc/self/{file}"), text)
             .map_err(Failure::of(format!("write /proc/self/{file} of a user namespace")))
