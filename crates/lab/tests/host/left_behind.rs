@@ -7,7 +7,7 @@ use std::{
 };
 
 use loadline_core::{time::Duration, units::Ratio};
-use loadline_lab::host::{Lab, Machine, Processors, Program};
+use loadline_lab::host::{Host, Lab, Machine, Processors, Program};
 
 use crate::support::{PATIENT, eventually, is_alive, options, row, start, veth};
 
@@ -128,7 +128,7 @@ fn processes_of(lab: &Lab) -> Vec<u32> {
         })
     };
     let all: Vec<(u32, u32)> = parents().collect();
-    let mut found: Vec<u32> = lab.hosts().iter().map(|host| host.init()).collect();
+    let mut found: Vec<u32> = lab.hosts().iter().map(Host::init).collect();
     let outers = all.iter().filter(|(pid, _)| found.contains(pid)).map(|(_, parent)| *parent);
     let outers: Vec<u32> = outers.collect();
     let mut next = 0;

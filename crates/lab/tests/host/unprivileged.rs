@@ -3,14 +3,15 @@
 use std::{env, process::Command};
 
 use loadline_core::time::Duration;
-use loadline_lab::host::Program;
+use loadline_lab::host::{Lab, Program};
 
 use crate::support::{PATIENT, is_root, options, round_trip, row, start, udp, v4, veth};
 
 #[test]
 fn a_user_without_rights_has_a_lab() {
     if !is_root() {
-        return as_the_user();
+        println!("a lab without root: {:?}", as_the_user());
+        return;
     }
     // Nobody has no rights, and no process of the machine's that matters.
     let ran = Command::new("setpriv")
@@ -25,7 +26,34 @@ fn a_user_without_rights_has_a_lab() {
     assert!(said.contains("a lab without root"), "{said}");
 }
 
-fn as_the_user() {
+#[test]
+fn where_namespaces_are_refused_the_setting_to_change_is_named() {
+    // In a user namespace of its own, whose limits hold for nobody else.
+    let limits = "cd /proc/sys/user && echo 0 >max_user_namespaces && echo 0 >max_pid_namespaces";
+    let ran = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c"])
+        .arg(format!("{limits} && exec \"$0\" --exact unprivileged::refused --nocapture"))
+        .arg(env::current_exe().unwrap())
+        .env(REFUSED, "yes")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("this system refuses a host of the lab"), "{ran:?}");
+    assert!(said.contains("sysctl user.max_user_namespaces=10000"), "{said}");
+}
+
+/// Not a test: the process that finds namespaces refused.
+#[test]
+fn refused() {
+    if env::var_os(REFUSED).is_some() {
+        let lab = Lab::start(&row(2, Duration::ZERO), &options());
+        println!("{}", lab.unwrap_err());
+    }
+}
+
+/// Labs of this user; what they had to do without.
+fn as_the_user() -> Vec<String> {
+    let mut notes = Vec::new();
     for options in [options(), veth()] {
         let lab = start(&row(2, Duration::from_millis(5)), &options);
         assert!(lab.rootless());
@@ -39,6 +67,9 @@ fn as_the_user() {
             .output()
             .unwrap();
         assert_eq!(joined.stdout, b"h1\n", "{joined:?}");
-        println!("a lab without root: {:?}", lab.notes());
+        notes.extend_from_slice(lab.notes());
     }
+    notes
 }
+
+const REFUSED: &str = "LOADLINE_TEST_FINDS_NAMESPACES_REFUSED";
