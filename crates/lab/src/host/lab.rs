@@ -1,8 +1,8 @@
 //! A lab from its start to its end.
 
 use std::{
-    io,
-    net::IpAddr,
+    fmt, io,
+    net::{IpAddr, SocketAddr},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     clock,
     topology::{HostSpec, Topology},
-    wan::{Port, Router, RouterHandle},
+    wan::{Port, Router, RouterHandle, calibration_hosts},
 };
 
 /// Hosts that run, and the network between them. Dropping it ends everything on them.
@@ -60,8 +60,9 @@ impl Lab {
         let ports = boot(topology, options, &begun, &mut notes)?;
         let hosts = topology.hosts.iter().zip(begun);
         let hosts = hosts.map(|(spec, begun)| Host::new(spec.clone(), begun.init, begun.channel));
-        let hosts = hosts.collect();
-        let router = Router::start(topology.clone(), ports)?;
+        let hosts: Vec<Host> = hosts.collect();
+        let mut router = Router::start(topology.clone(), ports)?;
+        notes.extend(calibrate(&mut router, topology, &hosts).err());
         notes.sort();
         notes.dedup();
         Ok(Self { hosts, router, rootless, notes, outers })
@@ -142,6 +143,21 @@ impl Drop for Outers {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Has the router take off what this machine takes itself; where that cannot be, says why.
+fn calibrate(router: &mut RouterHandle, topology: &Topology, hosts: &[Host]) -> Result<(), String> {
+    // Without two hosts to measure between, there is nothing to be exact about.
+    let Some(pair) = calibration_hosts(topology) else { return Ok(()) };
+    let not_exact = |error: &dyn fmt::Display| format!("delays are some 50us too long: {error}");
+    let socket = |host: usize| {
+        let address = topology.hosts[host].addresses[0];
+        hosts[host].udp(SocketAddr::new(address, 0)).map_err(|error| not_exact(&error))
+    };
+    let [first, second] = pair;
+    let sockets = (socket(first)?, socket(second)?);
+    let measured = router.calibrate((first, &sockets.0), (second, &sockets.1));
+    measured.map(drop).map_err(|error| not_exact(&error))
 }
 
 /// Starts the processes of all hosts; tells of each whether it is rootless.

@@ -20,6 +20,8 @@ pub struct Counters {
     /// The longest the router was busy between two looks at its ports: a packet that came
     /// meanwhile began its way so much later at most, which no lateness shows.
     pub longest_turn: Duration,
+    /// What the router's thread used of a processor.
+    pub processor_time: Duration,
 }
 
 /// One direction between two hosts. Each packet offered is in exactly one of `packets`, `lost`
@@ -86,7 +88,8 @@ impl LateHistogram {
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        // `clear` would keep the largest.
+        self.0.reset();
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Engine {
     late: LateHistogram,
     longest_turn: Duration,
     refused: u64,
+    /// The thread's processor time when the counters began.
+    worked: Duration,
 }
 
 impl Engine {
@@ -68,6 +70,7 @@ impl Engine {
             late: LateHistogram::new(),
             longest_turn: Duration::ZERO,
             refused: 0,
+            worked: Duration::ZERO,
         })
     }
 
@@ -165,6 +168,7 @@ impl Engine {
             refused: self.refused,
             lateness: self.late.summary(),
             longest_turn: self.longest_turn,
+            processor_time: clock::thread_time().saturating_sub(self.worked),
         }
     }
 
@@ -173,6 +177,7 @@ impl Engine {
         self.late.clear();
         self.longest_turn = Duration::ZERO;
         self.refused = 0;
+        self.worked = clock::thread_time();
     }
 }
 
