@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint studies bench tools clean
+.PHONY: help demo build test lint studies fuzz bench tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -28,6 +28,10 @@ lint: ## check formatting, lints and documentation
 
 studies: $(if $(BINARY),,build) ## every study of the lab, shortened and judged; full: loadline lab run
 	scripts/studies $(or $(BINARY),./target/release/loadline)
+
+fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one, longer
+	@scripts/setup fuzz
+	scripts/fuzz $(FUZZ)
 
 bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows it
 	@scripts/setup bench
