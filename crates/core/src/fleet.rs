@@ -144,6 +144,15 @@ pub enum ProxyVersion {
     V2,
 }
 
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// One request after another on a connection.
+    Http11,
+    /// Many at a time: over TLS by ALPN, in clear by prior knowledge.
+    Http2,
+}
+
 /// Which headers tell the server about the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
@@ -224,6 +233,8 @@ pub struct Service {
     pub tls: Option<ServerTls>,
     /// The PROXY protocol header that tells servers whose connection it is; none where absent.
     pub send_proxy: Option<ProxyVersion>,
+    /// What is spoken with the servers, where it is HTTP.
+    pub http_version: HttpVersion,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -252,6 +263,7 @@ impl Service {
             timeouts: ServerTimeouts::default(),
             tls: None,
             send_proxy: None,
+            http_version: HttpVersion::Http11,
             groups: Vec::new(),
         }
     }

@@ -21,6 +21,7 @@ use crate::{
     buffer::Buffer,
     exchange::{Exchange, Failure, Next},
     grant::Grant,
+    http2::Fate,
     peer::Gone,
     pool::Connection,
     relay::{Broken, Relay},
@@ -85,17 +86,28 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 }
                 Ok((ending, next))
             }
-            Err(ending) => Err(self.failure(ending)),
+            Err(ending) => {
+                if matches!(ending, Ending::ServerTimeout | Ending::ServerStalled) {
+                    self.connection.peer.socket.retire();
+                }
+                Err(self.failure(ending))
+            }
         }
     }
 
     fn failure(&self, ending: Ending) -> Failure {
-        let untouched =
-            self.upload.bytes == 0 && (!self.sent || self.exchange.request.is_repeatable());
+        let fate = self.connection.peer.socket.fate();
+        let undone = !self.sent || fate.is_undone();
+        let untouched = self.upload.bytes == 0 && (undone || self.exchange.request.is_repeatable());
+        let went_away = match fate {
+            Fate::Refused => true,
+            Fate::Reset => false,
+            Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
+        };
         Failure {
             status: self.refused.map(ParseError::status),
             repeatable: self.committed.is_none() && untouched,
-            stale: self.connection.reused && !self.heard && ending == Ending::ServerReset,
+            stale: went_away && !self.heard && ending == Ending::ServerReset,
             committed: self.committed,
             ..Failure::new(ending)
         }
@@ -142,7 +154,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Ready(Ok(()))
         });
-        match (gone.await, self.sent || self.connection.reused) {
+        let gone = gone.await;
+        match (gone, self.connection.peer.socket.fate()) {
+            (Err(_), Fate::Unsent(ending)) => return Err(ending),
+            (Err(_), Fate::Refused) => return Err(Ending::ServerReset),
+            _ => {}
+        }
+        match (gone, self.sent || self.connection.reused) {
             (Ok(()), _) => self.expect_answer(),
             (Err(Gone::Expired), false) => Err(Ending::ConnectTimeout),
             (Err(_), false) => Err(Ending::ConnectRefused),

@@ -5,11 +5,11 @@
 //! either case only while nothing of an answer has reached the client, the service's attempts are
 //! not used up and its retry budget has something left.
 
-use std::{net::SocketAddr, rc::Rc};
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
 use loadline_core::{
     ending::{Ending, Fault},
-    fleet::ProxyVersion,
+    fleet::{HttpVersion, ProxyVersion},
     ledger::ServerId,
     plan::{Ask, Decision, Refusal},
     time::Instant,
@@ -22,6 +22,7 @@ use crate::{
     dial::{Dial, cannot_open, dial},
     door::Door,
     grant::Grant,
+    http2::{Link, Target},
     peer::Peer,
     pool::{Connection, Slot},
     proxy_protocol::{self, Ends},
@@ -195,6 +196,9 @@ impl<'a> Exchange<'a> {
     /// Sends the request over a kept connection; over a new one if there is none, or if it turns
     /// out that the server had closed it.
     async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
+        if self.route.settings().http_version == HttpVersion::Http2 {
+            return Box::pin(self.call(grant)).await;
+        }
         let server = grant.server();
         let introduces = self.route.settings().send_proxy;
         if introduces.is_none()
@@ -220,6 +224,43 @@ impl<'a> Exchange<'a> {
         let mut attempt = Attempt::new(self, connection);
         let carried = attempt.carry(grant).await;
         attempt.conclude(carried, grant)
+    }
+
+    /// Sends the request as a stream of a connection that many share; as one of another if the
+    /// server has left meanwhile, or refuses it.
+    async fn call(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
+        let mut is_first = true;
+        loop {
+            let Some(connection) = self.share(grant) else {
+                return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
+            };
+            let mut attempt = Attempt::new(self, connection);
+            let carried = attempt.carry(grant).await;
+            let done = attempt.conclude(carried, grant);
+            let Err(failure) = done else { return done };
+            if !(is_first && failure.stale && failure.repeatable) {
+                return Err(Failure { stale: failure.stale && is_first, ..failure });
+            }
+            is_first = false;
+        }
+    }
+
+    /// A stream to the server; none if it has all the connections it may have.
+    fn share(&self, grant: &Grant) -> Option<Connection> {
+        let (worker, server) = (self.worker, grant.server());
+        let open = |streams: &Rc<Cell<usize>>| {
+            let max = self.route.max_connections(grant);
+            let slot = worker.pools.slot(&worker.shared, server, max)?;
+            let target = Target {
+                address: grant.address(),
+                tls: self.route.desk().tls.clone(),
+                timeouts: self.route.settings().timeouts,
+                longest_head: worker.view().longest_head(),
+            };
+            Some(Link::open(target, slot, &worker.timers, streams))
+        };
+        let (call, reused) = worker.links.call(server, open)?;
+        Some(Connection::shared(call, reused))
     }
 
     /// Opens a connection that begins with a PROXY header. It is for this client alone, so it

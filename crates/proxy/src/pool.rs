@@ -25,6 +25,7 @@ use rustix::{
 };
 
 use crate::{
+    http2::Call,
     peer::Peer,
     shared::Shared,
     socket::Socket,
@@ -41,7 +42,8 @@ pub(crate) struct Connection {
     pub(crate) large: bool,
     /// Whether the server was told whose it is: then it is for nobody else.
     pub(crate) introduced: bool,
-    slot: Slot,
+    /// Its place in the count; none for a stream, whose connection has one.
+    slot: Option<Slot>,
 }
 
 impl Connection {
@@ -64,8 +66,19 @@ impl Connection {
             let (config, name) = tls.to(address.ip());
             socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
         }
-        let peer = Peer::new(socket);
+        let (peer, slot) = (Peer::new(socket), Some(slot));
         Ok(Self { peer, reused: false, large: false, introduced: false, slot })
+    }
+
+    /// One stream of a connection that carries many, and has carried some where it is `reused`.
+    pub(crate) fn shared(call: Box<Call>, reused: bool) -> Self {
+        let peer = Peer::new(Socket::Call(call));
+        Self { peer, reused, large: false, introduced: false, slot: None }
+    }
+
+    /// What it is made of.
+    pub(crate) fn into_parts(self) -> (Peer, Option<Slot>) {
+        (self.peer, self.slot)
     }
 
     /// The same connection with TLS on it, for one that stands already.
@@ -124,6 +137,7 @@ impl Pools {
         let pool = pools.get_mut(server.index())?.as_mut()?;
         while let Some(Kept { mut peer, slot, large, .. }) = pool.kept.pop() {
             if peer.socket.is_quiet() {
+                let slot = Some(slot);
                 return Some(Connection { peer, reused: true, large, introduced: false, slot });
             }
         }
@@ -134,9 +148,7 @@ impl Pools {
     /// client alone.
     pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
         let Connection { peer, slot, large, introduced, .. } = connection;
-        if introduced {
-            return;
-        }
+        let Some(slot) = slot.filter(|_| !introduced) else { return };
         let mut pools = self.pools.borrow_mut();
         if let Some(Some(pool)) = pools.get_mut(server.index()) {
             pool.kept.push(Kept { peer, slot, large, until });

@@ -1,4 +1,5 @@
-//! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2.
+//! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2 from a
+//! client or to a server.
 //!
 //! The reactor hears of a TCP connection only when it must. It is *raw* at first: system calls go
 //! straight to it. The first one that would block registers it, and from then on it is *watched*:
@@ -26,7 +27,11 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{http2::Stream, pipe::Pipe, tls::Tls};
+use crate::{
+    http2::{Call, Fate, Stream},
+    pipe::Pipe,
+    tls::Tls,
+};
 
 /// Where bytes come from and go to without blocking.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub(crate) enum Socket {
     Secure(Io, Box<Tls>),
     /// One request of many on a connection, in the syntax of HTTP/1.
     Stream(Box<Stream>),
+    /// The same on a server's.
+    Call(Box<Call>),
 }
 
 /// The TCP connection itself.
@@ -58,7 +65,7 @@ impl Socket {
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
-            Self::Stream(_) => self,
+            Self::Stream(_) | Self::Call(_) => self,
         }
     }
 
@@ -71,7 +78,7 @@ impl Socket {
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
-            Self::Plain(_) | Self::Stream(_) => Poll::Ready(Ok(())),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -79,7 +86,7 @@ impl Socket {
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match self {
             Self::Secure(_, tls) => tls.protocol(),
-            Self::Plain(_) | Self::Stream(_) => None,
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) => None,
         }
     }
 
@@ -102,6 +109,7 @@ impl Socket {
             Self::Plain(io) => io.poll_read(cx, into),
             Self::Secure(io, tls) => tls.poll_read(io, cx, into),
             Self::Stream(stream) => stream.poll_read(cx, into),
+            Self::Call(call) => call.poll_read(cx, into),
         }
     }
 
@@ -116,6 +124,7 @@ impl Socket {
             Self::Plain(io) => io.poll_write(cx, bytes),
             Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
             Self::Stream(stream) => stream.poll_write(cx, bytes),
+            Self::Call(call) => call.poll_write(cx, bytes),
         }
     }
 
@@ -129,6 +138,7 @@ impl Socket {
             Self::Plain(io) => io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
             Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
             Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
+            Self::Call(call) => call.poll_write(cx, pieces[0]),
         }
     }
 
@@ -201,7 +211,7 @@ impl Socket {
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         match self {
-            Self::Stream(_) => Ok(()),
+            Self::Stream(_) | Self::Call(_) => Ok(()),
             Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
         }
     }
@@ -215,7 +225,7 @@ impl Socket {
                 matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             }
             Self::Secure(io, tls) => tls.is_quiet(io),
-            Self::Stream(_) => false,
+            Self::Stream(_) | Self::Call(_) => false,
         }
     }
 
@@ -238,7 +248,22 @@ impl Socket {
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
-            Self::Plain(_) | Self::Secure(..) => Poll::Pending,
+            Self::Plain(_) | Self::Secure(..) | Self::Call(_) => Poll::Pending,
+        }
+    }
+
+    /// What is known of a request that failed, beyond that its connection broke.
+    pub(crate) const fn fate(&self) -> Fate {
+        match self {
+            Self::Call(call) => call.fate(),
+            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) => Fate::Unknown,
+        }
+    }
+
+    /// Lets no other request follow on a connection that is shared.
+    pub(crate) fn retire(&self) {
+        if let Self::Call(call) = self {
+            call.retire();
         }
     }
 
@@ -248,6 +273,7 @@ impl Socket {
             Self::Plain(_) => {}
             Self::Secure(io, tls) => tls.close(io),
             Self::Stream(stream) => return stream.shut(),
+            Self::Call(call) => return call.shut(),
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
@@ -280,14 +306,16 @@ impl Socket {
             Self::Plain(Io::Watched(stream)) | Self::Secure(Io::Watched(stream), _) => {
                 Some(stream.as_fd())
             }
-            Self::Plain(Io::Lost) | Self::Secure(Io::Lost, _) | Self::Stream(_) => None,
+            Self::Plain(Io::Lost) | Self::Secure(Io::Lost, _) | Self::Stream(_) | Self::Call(_) => {
+                None
+            }
         }
     }
 
     fn watched(&mut self) -> io::Result<&mut TcpStream> {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => io.watched(),
-            Self::Stream(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Stream(_) | Self::Call(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -32,7 +32,7 @@ use loadline_core::time::Duration;
 use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 
-use super::{stream::Stream, streams::Streams, wire::Wire};
+use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
 use crate::{
     peer::Peer,
     session::{Origin, Session},
@@ -145,11 +145,8 @@ impl Connection {
 
 fn builder(limits: HeadLimits) -> server::Builder {
     let mut builder = server::Builder::new();
-    // HTTP/2 counts 32 bytes more for each field (RFC 9113, 6.5.2). The exact limit is the
-    // parser's, so that a head that is too large is counted and logged as in HTTP/1.
-    let heads = limits.bytes.saturating_add(limits.fields.saturating_mul(32 + 2));
     builder
-        .max_header_list_size(u32::try_from(heads).unwrap_or(u32::MAX))
+        .max_header_list_size(list_size(limits))
         .max_concurrent_streams(STREAMS_MAX)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)

@@ -7,18 +7,19 @@
 //! | several `cookie` | one Cookie (8.2.3) |
 //! | no `content-length`, and no END_STREAM | chunked |
 //! | nothing | Connection and what it names, Transfer-Encoding, Keep-Alive, Upgrade (8.2.2) |
-//! | `:status` | status line, without its reason |
+//! | `:status` | status line; its reason is ours |
 //! | names in lower case | names in any |
 
 use std::io;
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
     header::{CONTENT_LENGTH, COOKIE, HOST},
     request::Parts,
-    uri::Authority,
+    response,
+    uri::{Authority, PathAndQuery, Scheme},
 };
-use loadline_http1::{Known, ResponseHead};
+use loadline_http1::{HeadLimits, Known, RequestHead, ResponseHead, reason};
 
 use super::incoming::Coding;
 
@@ -87,6 +88,62 @@ pub(super) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Resu
     Ok(response)
 }
 
+/// The head of a request for a server, parsed from `bytes`; none if its target cannot be said.
+pub(super) fn request(head: &RequestHead, bytes: &[u8], is_secure: bool) -> Option<Request<()>> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(head.method_text(bytes)).ok()?;
+    *request.headers_mut() = fields(head.fields().iter(bytes));
+    let mut target = Uri::default().into_parts();
+    target.path_and_query = Some(PathAndQuery::try_from(head.path(bytes)).ok()?);
+    target.authority = head.host(bytes).and_then(|host| Authority::try_from(host).ok());
+    if target.authority.is_some() {
+        target.scheme = Some(if is_secure { Scheme::HTTPS } else { Scheme::HTTP });
+        request.headers_mut().remove(HOST);
+    } else {
+        // A Host that is no authority stays a field; h2 allows that to a message of HTTP/1.
+        *request.version_mut() = Version::HTTP_11;
+    }
+    *request.uri_mut() = Uri::from_parts(target).ok()?;
+    Some(request)
+}
+
+/// Appends the head of a server's answer, which has a body unless it `is_over` or answers HEAD:
+/// how the body has to be written. None for a switch of protocols, which HTTP/2 does not know.
+pub(super) fn write_answer(
+    out: &mut Vec<u8>,
+    parts: &response::Parts,
+    is_over: bool,
+    to_head: bool,
+) -> Option<Coding> {
+    let status = parts.status;
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return None;
+    }
+    write_status(out, status);
+    write_fields(out, &parts.headers);
+    let bodiless = to_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let counted = bodiless || parts.headers.contains_key(CONTENT_LENGTH);
+    if !counted && is_over {
+        out.extend_from_slice(b"content-length: 0\r\n");
+    } else if !counted {
+        out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    Some(if counted || is_over { Coding::Plain } else { Coding::Chunked })
+}
+
+/// Appends an interim answer.
+pub(super) fn write_interim(out: &mut Vec<u8>, head: &Response<()>) {
+    write_status(out, head.status());
+    write_fields(out, head.headers());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_status(out: &mut Vec<u8>, status: StatusCode) {
+    let reason = reason(status.as_u16()).as_bytes();
+    write(out, &[b"HTTP/1.1 ", status.as_str().as_bytes(), b" ", reason, b"\r\n"]);
+}
+
 /// Fields as HTTP/2 has them, but those that belong to a connection.
 pub(super) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -98,6 +155,14 @@ pub(super) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> He
         }
     }
     headers
+}
+
+/// The size of the longest head within `limits` as HTTP/2 counts it: 32 bytes more for each field
+/// (RFC 9113, 6.5.2). The exact limit is the parser's, so that a head that is too large is counted
+/// and logged as in HTTP/1.
+pub(super) fn list_size(limits: HeadLimits) -> u32 {
+    let size = limits.bytes.saturating_add(limits.fields.saturating_mul(32 + 2));
+    u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 /// Whether a field belongs to one connection (RFC 9113, 8.2.2). `te` does not: what it may say in
@@ -121,3 +186,6 @@ fn expects_body(method: &Method) -> bool {
 fn write(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     pieces.iter().for_each(|piece| out.extend_from_slice(piece));
 }
+
+/// For a head that was written here, which has been bounded before.
+pub(super) const ANY: HeadLimits = HeadLimits { bytes: usize::MAX, fields: usize::MAX };

@@ -3,24 +3,34 @@
 //! Frames, streams, windows and header compression are h2's. Each stream is shown to the proxy as a
 //! [`Socket`](crate::socket::Socket) that speaks HTTP/1, and answered by a session of one request.
 //! So every rule about requests holds for both versions without being written twice, and what
-//! HTTP/2 could smuggle past its own rules meets the strict HTTP/1 parser.
+//! HTTP/2 could smuggle past its own rules meets the strict HTTP/1 parser. Towards servers it is the
+//! other way round: an exchange writes HTTP/1 to a [`Socket`](crate::socket::Socket) that is a
+//! stream of a connection that many share.
 //!
 //! | | |
 //! |---|---|
 //! | `connection`, `streams` | one client connection: streams in, idle time, abuse, GOAWAY |
-//! | `stream` | one stream as a socket |
+//! | `stream` | one stream of it as a socket |
+//! | `links`, `link` | the connections to servers: opened, shared, retired |
+//! | `call` | one stream of them as a socket |
 //! | `incoming`, `outgoing` | its two bodies, with their windows |
 //! | `head`, `websocket` | heads in the other syntax |
 //! | `wire` | a socket as h2 wants it |
 
+mod call;
 mod connection;
 mod head;
 mod incoming;
+mod link;
+mod links;
 mod outgoing;
 mod stream;
 mod streams;
 mod websocket;
 mod wire;
 
+pub(crate) use call::{Call, Fate};
 pub(crate) use connection::serve;
+pub(crate) use link::{Link, Target};
+pub(crate) use links::Links;
 pub(crate) use stream::Stream;

@@ -12,10 +12,10 @@ use std::{
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
 use http::{Method, Request};
-use loadline_http1::{self as http1, Framing, HeadLimits, ResponseHead, Status};
+use loadline_http1::{self as http1, Framing, ResponseHead, Status};
 
 use super::{
-    head::{answer, write_request},
+    head::{ANY, answer, write_request},
     incoming::{Coding, Incoming},
     outgoing::Outgoing,
     streams::Place,
@@ -137,9 +137,6 @@ impl Stream {
         Ok(length)
     }
 }
-
-/// A head that was written here has been bounded before.
-const ANY: HeadLimits = HeadLimits { bytes: usize::MAX, fields: usize::MAX };
 
 /// Most heads are shorter.
 const TEXT_BYTES: usize = 512;

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::fleet::{Fleet, Protocol, Service};
+use loadline_core::fleet::{Fleet, HttpVersion, Protocol, Service};
 use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
 
 use super::config::{TlsError, for_clients, for_servers};
@@ -90,7 +90,11 @@ impl Dialing {
                 .map_err(|_| TlsError::Name { service: service.name.clone(), name: name.clone() })
         };
         let name = tls.name.as_ref().map(named).transpose()?;
-        Ok(Some(Self { config: for_servers(tls, &["http/1.1"])?, name }))
+        let protocol = match service.http_version {
+            HttpVersion::Http11 => "http/1.1",
+            HttpVersion::Http2 => "h2",
+        };
+        Ok(Some(Self { config: for_servers(tls, &[protocol])?, name }))
     }
 
     /// The configuration, and the name that the server at `address` has to prove.

@@ -1,4 +1,5 @@
-//! HTTP/2 towards clients, over loopback: what is said in it, what flows in it, what abuses it.
+//! HTTP/2 over loopback, towards clients and towards servers: what is said in it, what flows in it,
+//! what abuses it.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod abuse;
@@ -7,5 +8,7 @@ mod frames;
 mod life;
 mod messages;
 mod refusals;
+mod scripted;
+mod servers;
 mod support;
 mod windows;

@@ -1,0 +1,209 @@
+//! A stream to a server as a socket: what is written to it has to be a request in HTTP/1, what is
+//! read from it is the answer in HTTP/1.
+//!
+//! States of the answer: *unasked* (until the link is open), *awaited* (interim heads may come,
+//! then the head; the request's body goes up meanwhile), *begun* (its body comes down), *broken*.
+//! Dropping a call that is not through resets its stream (CANCEL), so that the server learns of a
+//! client that has gone.
+
+use std::{
+    io,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use h2::{Reason, RecvStream, client::ResponseFuture};
+use http::Response;
+use loadline_core::ending::Ending;
+use loadline_http1::{Framing, Method, RequestHead, Status};
+
+use super::{
+    head::{ANY, request, write_answer, write_interim},
+    incoming::Incoming,
+    link::{Link, Seat},
+    outgoing::Outgoing,
+};
+
+/// A request to a server, and its answer.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// The body, once the head has gone; nothing where there is none.
+    body: Option<Outgoing>,
+    to_head: bool,
+    answer: Answer,
+    /// Interim heads that are to be read before the answer.
+    interim: Vec<u8>,
+    fate: Fate,
+    seat: Seat,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Unasked,
+    Awaited(ResponseFuture),
+    Begun(Incoming),
+    Broken,
+}
+
+/// What is known of a call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// As much as of any connection that breaks.
+    Unknown,
+    /// Nothing was sent: the link did not open, or HTTP/2 cannot say the request.
+    Unsent(Ending),
+    /// The server has not acted on it: it refused the stream, had none left, or left before it.
+    Refused,
+    /// The server reset this stream; the link is in order.
+    Reset,
+}
+
+impl Fate {
+    /// Whether the server cannot have acted on the request (RFC 9113, 8.7).
+    pub(crate) const fn is_undone(self) -> bool {
+        matches!(self, Self::Unsent(_) | Self::Refused)
+    }
+}
+
+impl Call {
+    /// A call over `link`.
+    pub(super) fn over(link: &Rc<Link>) -> Box<Self> {
+        Box::new(Self {
+            body: None,
+            to_head: false,
+            answer: Answer::Unasked,
+            interim: Vec::new(),
+            fate: Fate::Unknown,
+            seat: link.enter(),
+        })
+    }
+
+    /// What is known of the call if it failed.
+    pub(crate) const fn fate(&self) -> Fate {
+        self.fate
+    }
+
+    /// Lets nobody call over the same link from now on.
+    pub(crate) fn retire(&self) {
+        self.seat.link().retire();
+    }
+
+    /// Writes of the request. Its head has to be written in one piece.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Answer::Unasked = self.answer {
+            let asked = ready!(self.poll_ask(cx, bytes));
+            return Poll::Ready(asked.map_err(|fate| self.fail(fate)));
+        }
+        match &mut self.body {
+            Some(body) => body.poll_write(cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Reads of the answer; 0 at its end.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Answer::Awaited(answer) = &mut self.answer {
+            match poll_head(answer, cx, &mut self.interim) {
+                Poll::Ready(Ok(head)) => self.begin(head),
+                Poll::Ready(Err(error)) => {
+                    let error = self.fail(Fate::of(&error));
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Pending if self.interim.is_empty() => return Poll::Pending,
+                Poll::Pending => {}
+            }
+        }
+        if !self.interim.is_empty() {
+            let count = self.interim.len().min(into.len());
+            into[..count].copy_from_slice(&self.interim[..count]);
+            self.interim.drain(..count);
+            return Poll::Ready(Ok(count));
+        }
+        match &mut self.answer {
+            Answer::Begun(answer) => answer.poll_read(cx, into),
+            _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Ends the request.
+    pub(crate) fn shut(&mut self) {
+        self.body.iter_mut().for_each(Outgoing::shut);
+    }
+
+    /// Sends the head at the beginning of `bytes` when the link is open: its length.
+    fn poll_ask(&mut self, cx: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Fate>> {
+        let link = self.seat.link();
+        let opened = ready!(link.poll_open(cx));
+        let mut requests = opened.map_err(|failed| failed.map_or(Fate::Refused, Fate::Unsent))?;
+        let unsayable = Fate::Unsent(Ending::ClientBad);
+        let mut head = RequestHead::new(ANY);
+        let Ok(Status::Complete(length)) = head.parse(bytes) else {
+            return Poll::Ready(Err(unsayable));
+        };
+        let request = request(&head, bytes, link.is_secure).ok_or(unsayable)?;
+        let is_whole = matches!(head.framing(), Framing::None | Framing::Length(0));
+        let Ok((answer, body)) = requests.send_request(request, is_whole) else {
+            // The server has left, or all numbers for streams are used up.
+            link.retire();
+            return Poll::Ready(Err(Fate::Refused));
+        };
+        self.seat.begin();
+        self.to_head = head.method() == Method::Head;
+        self.body = (!is_whole).then(|| Outgoing::new(body, head.framing()));
+        self.answer = Answer::Awaited(answer);
+        Poll::Ready(Ok(length))
+    }
+
+    fn begin(&mut self, answer: Response<RecvStream>) {
+        let (parts, receive) = answer.into_parts();
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let is_over = receive.is_end_stream();
+        self.answer = match write_answer(&mut text, &parts, is_over, self.to_head) {
+            Some(coding) => Answer::Begun(Incoming::new(text, coding, receive)),
+            None => Answer::Broken,
+        };
+    }
+
+    fn fail(&mut self, fate: Fate) -> io::Error {
+        self.fate = fate;
+        self.answer = Answer::Broken;
+        io::ErrorKind::ConnectionReset.into()
+    }
+}
+
+impl Fate {
+    fn of(error: &h2::Error) -> Self {
+        // A stream hears of the server's GOAWAY only if it is behind the last one processed.
+        let is_left = error.is_go_away() && error.is_remote();
+        match error.reason() {
+            _ if is_left => Self::Refused,
+            Some(Reason::REFUSED_STREAM) if error.is_remote() => Self::Refused,
+            _ if error.is_reset() => Self::Reset,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Waits for the head of an answer; interim ones that come first are appended to `interim`.
+fn poll_head(
+    answer: &mut ResponseFuture,
+    cx: &mut Context<'_>,
+    interim: &mut Vec<u8>,
+) -> Poll<Result<Response<RecvStream>, h2::Error>> {
+    while let Poll::Ready(Some(head)) = answer.poll_informational(cx) {
+        write_interim(interim, &head?);
+    }
+    Pin::new(answer).poll(cx)
+}
+
+/// Most heads are shorter.
+const TEXT_BYTES: usize = 512;

@@ -1,0 +1,63 @@
+//! The links of one worker to servers that speak HTTP/2.
+//!
+//! The first link with room is used: the last ones, opened in a peak, fall silent and are closed.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use loadline_core::ledger::ServerId;
+
+use super::{
+    call::Call,
+    link::{Link, STREAMS_MAX},
+};
+
+/// The links of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// By number of the server.
+    servers: RefCell<Vec<Shared>>,
+}
+
+/// The links to one server.
+#[derive(Debug)]
+struct Shared {
+    /// In the order they were opened.
+    links: Vec<Rc<Link>>,
+    /// Streams on a link, as far as is known.
+    max: Rc<Cell<usize>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { links: Vec::new(), max: Rc::new(Cell::new(STREAMS_MAX)) }
+    }
+}
+
+impl Links {
+    /// A stream to a server, and whether its link was open before. Where none has room another
+    /// is taken from `open`; none if that gives none.
+    pub(crate) fn call(
+        &self,
+        server: ServerId,
+        open: impl FnOnce(&Rc<Cell<usize>>) -> Option<Rc<Link>>,
+    ) -> Option<(Box<Call>, bool)> {
+        let mut servers = self.servers.borrow_mut();
+        if servers.len() <= server.index() {
+            servers.resize_with(server.index() + 1, Shared::default);
+        }
+        let Shared { links, max } = &mut servers[server.index()];
+        links.retain(|link| link.is_wanted());
+        let link = match links.iter().find(|link| link.has_room()) {
+            Some(link) => link.clone(),
+            None => {
+                let link = open(max)?;
+                links.push(link.clone());
+                link
+            }
+        };
+        Some((Call::over(&link), link.is_open()))
+    }
+}

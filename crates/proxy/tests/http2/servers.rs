@@ -1,0 +1,389 @@
+//! HTTP/2 towards servers: what is said, how connections are shared, how they end.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use h2::{Reason, client, server::Builder};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use loadline_core::{ending::Ending, time::Duration};
+
+use crate::{
+    scripted::{Asked, Scripted},
+    support::{Answer, OK, PATIENCE, Proxy, SHORT, answering, get, head, post, server, wait_until},
+};
+
+/// What a client of HTTP/1 gets for these bytes, up to the end of the connection.
+fn say(proxy: &Proxy, request: &str) -> String {
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A server that answers with what it was asked.
+fn showing() -> Scripted {
+    Scripted::new(async |mut asked| {
+        let (body, trailers) = asked.read().await;
+        let (method, uri) = (asked.request.method(), asked.request.uri());
+        let seen = format!("{method} {uri} {:?} {body} {trailers:?}", asked.request.headers());
+        asked.answer(&seen);
+    })
+}
+
+#[test]
+fn a_request_of_http1_becomes_a_stream_without_what_ends_here() {
+    let server = showing();
+    let proxy = server.proxy();
+    let seen = say(
+        &proxy,
+        "GET /page?q HTTP/1.1\r\nHost: a.test\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\n\
+         Keep-Alive: 5\r\nTE: trailers\r\nX-Mine: kept\r\n\r\n",
+    );
+    assert!(seen.contains("GET http://a.test/page?q "), "{seen}");
+    for (name, value) in [("te", "trailers"), ("x-mine", "kept"), ("x-forwarded-for", "127.0.0.1")]
+    {
+        assert!(seen.contains(&format!("\"{name}\": \"{value}\"")), "{name} is not in {seen}");
+    }
+    for name in ["host", "connection", "x-hop", "keep-alive", "transfer-encoding"] {
+        assert!(!seen.contains(&format!("\"{name}\"")), "{name} is in {seen}");
+    }
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn bodies_and_their_trailers_go_up() {
+    let server = showing();
+    let proxy = server.proxy();
+    let seen = say(
+        &proxy,
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+         2\r\nab\r\n3\r\ncde\r\n0\r\nX-Sum: 5\r\n\r\n",
+    );
+    assert!(seen.contains(" abcde Some({\"x-sum\": \"5\"})"), "{seen}");
+    let seen = say(
+        &proxy,
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
+    );
+    assert!(seen.contains("\"content-length\": \"3\"") && seen.contains(" abc None"), "{seen}");
+}
+
+#[tokio::test]
+async fn an_answer_and_its_trailers_come_down_to_either_version() {
+    let server = Scripted::new(async |mut asked| {
+        let mut stream = asked.begin();
+        stream.send_data("abc".into(), false).unwrap();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        stream.send_trailers(trailers).unwrap();
+    });
+    let proxy = server.proxy();
+    let seen = say(&proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(seen.starts_with("HTTP/1.1 200 OK\r\n"), "{seen}");
+    assert!(seen.ends_with("\r\n3\r\nabc\r\n0\r\ngrpc-status: 0\r\n\r\n"), "{seen}");
+    let answer = proxy.client().await.ask(get()).await.unwrap();
+    assert_eq!((answer.status, answer.text().as_str()), (200, "abc"));
+    assert_eq!(answer.trailers.unwrap()["grpc-status"], "0");
+    let seen = say(&proxy, "GET / HTTP/1.0\r\n\r\n");
+    assert!(seen.ends_with("\r\n\r\nabc"), "{seen}");
+    proxy.expect(Ending::Complete, 3);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_ends_with_its_head() {
+    let server = Scripted::new(async |mut asked| {
+        let mut response = Response::new(());
+        let status = asked.request.uri().path()[1..].parse().unwrap();
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        response.headers_mut().insert("grpc-status", HeaderValue::from_static("12"));
+        asked.respond.send_response(response, true).unwrap();
+    });
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    for status in [200, 204, 304] {
+        let mut request = get();
+        *request.uri_mut() = format!("http://a.test/{status}").parse().unwrap();
+        let answer = client.ask(request).await.unwrap();
+        assert_eq!((answer.status, answer.body.len()), (status, 0));
+        assert_eq!(answer.headers["grpc-status"], "12");
+        assert!(answer.trailers.is_none());
+    }
+    let seen = say(&proxy, "HEAD /200 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(!seen.contains("content-length"), "{seen}");
+}
+
+#[tokio::test]
+async fn interim_answers_go_before_the_answer() {
+    let server = Scripted::new(async |mut asked| {
+        for status in [100, 103] {
+            let mut hints = Response::new(());
+            *hints.status_mut() = StatusCode::from_u16(status).unwrap();
+            asked.respond.send_informational(hints).unwrap();
+        }
+        asked.answer("ok");
+    });
+    let proxy = server.proxy();
+    let seen = say(&proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(seen.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 "), "{seen}");
+    assert!(seen.contains("\r\n\r\nHTTP/1.1 200 OK\r\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn both_sides_talk_at_the_same_time() {
+    let server = Scripted::new(async |mut asked| {
+        let mut stream = asked.begin();
+        while let Some(data) = asked.request.body_mut().data().await {
+            let data = data.unwrap();
+            asked.request.body_mut().flow_control().release_capacity(data.len()).unwrap();
+            stream.send_data(data, false).unwrap();
+        }
+        stream.send_data(Bytes::new(), true).unwrap();
+    });
+    let proxy = server.proxy();
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    let (answer, mut up) = requests.send_request(post(), false).unwrap();
+    let mut down = answer.await.unwrap().into_body();
+    for word in ["one", "two", "three"] {
+        up.send_data(word.into(), false).unwrap();
+        let heard = down.data().await.unwrap().unwrap();
+        assert_eq!(heard, word);
+    }
+    up.send_data(Bytes::new(), true).unwrap();
+    assert!(down.data().await.is_none_or(|end| end.unwrap().is_empty()));
+    proxy.expect(Ending::Complete, 1);
+}
+
+/// Asks so many times at once; all have to be answered.
+async fn ask_at_once(proxy: &Proxy, count: usize) {
+    let client = proxy.client().await;
+    let asked: Vec<_> = (0..count)
+        .map(|_| {
+            let requests = client.requests.clone();
+            tokio::spawn(async move {
+                let mut requests = requests.ready().await.unwrap();
+                let (answer, _) = requests.send_request(get(), true).unwrap();
+                Answer::read(answer.await.unwrap()).await.unwrap()
+            })
+        })
+        .collect();
+    for asked in asked {
+        assert_eq!(asked.await.unwrap().text(), "ok");
+    }
+}
+
+/// A server of so many streams a connection that answers when so many requests are there.
+fn patient(streams: u32, all: usize) -> Scripted {
+    let there = Arc::new(AtomicUsize::new(0));
+    let mut builder = Builder::new();
+    builder.max_concurrent_streams(streams);
+    Scripted::with(builder, move |asked: Asked| {
+        let there = there.clone();
+        async move {
+            there.fetch_add(1, Relaxed);
+            while there.load(Relaxed) < all {
+                tokio::task::yield_now().await;
+            }
+            asked.answer("ok");
+        }
+    })
+}
+
+#[tokio::test]
+async fn requests_share_a_connection() {
+    let server = patient(1_000, 60);
+    let proxy = server.proxy();
+    ask_at_once(&proxy, 60).await;
+    assert_eq!(server.connections(), 1);
+    proxy.expect(Ending::Complete, 60);
+}
+
+#[tokio::test]
+async fn a_further_connection_is_opened_when_the_server_takes_no_more_streams() {
+    let server = patient(5, 20);
+    let proxy = server.proxy();
+    // The first connection tells how many there may be; nothing has to be refused.
+    ask_at_once(&proxy, 20).await;
+    assert!(server.connections() >= 4, "{}", server.connections());
+    proxy.expect(Ending::Complete, 20);
+    assert_eq!(proxy.runtime.tallies().services["web"].retries, 0);
+}
+
+#[tokio::test]
+async fn a_server_that_leaves_is_asked_over_another_connection() {
+    let server = Scripted::ok();
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    for round in 1..=3 {
+        for _ in 0..3 {
+            assert_eq!(client.send(post(), b"body", None).await.unwrap().text(), "ok");
+        }
+        assert_eq!(server.connections(), round);
+        server.leave();
+    }
+    proxy.expect(Ending::Complete, 9);
+}
+
+#[tokio::test]
+async fn a_refused_stream_is_sent_again_whatever_its_method() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = refused.clone();
+    let server = Scripted::new(move |mut asked: Asked| {
+        let is_first = asked.request.uri().path() == "/page" && count.fetch_add(1, Relaxed) == 0;
+        async move {
+            if is_first {
+                return asked.respond.send_reset(Reason::REFUSED_STREAM);
+            }
+            asked.answer("ok");
+        }
+    });
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    let mut first = get();
+    *first.uri_mut() = "http://a.test/other".parse().unwrap();
+    assert_eq!(client.ask(first).await.unwrap().text(), "ok");
+    assert_eq!(client.ask(post()).await.unwrap().text(), "ok");
+    assert_eq!(refused.load(Relaxed), 2);
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_reset_has_a_name_and_the_others_go_on() {
+    let server = Scripted::new(async |mut asked| match asked.request.uri().path() {
+        "/before" => asked.respond.send_reset(Reason::INTERNAL_ERROR),
+        "/after" => {
+            let mut stream = asked.begin();
+            stream.send_data("half".into(), false).unwrap();
+            // The client says when it has that.
+            asked.read().await;
+            stream.send_reset(Reason::INTERNAL_ERROR);
+        }
+        _ => asked.answer("ok"),
+    });
+    let mut fleet = server.fleet();
+    fleet.services[0].ejection = None;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    let at = |path: &str| http::Request::post(format!("http://a.test/{path}")).body(()).unwrap();
+    assert_eq!(client.ask(at("ok")).await.unwrap().text(), "ok");
+    assert_eq!(client.ask(at("before")).await.unwrap().status, 502);
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut up) = requests.send_request(at("after"), false).unwrap();
+    let mut down = answer.await.unwrap().into_body();
+    assert_eq!(down.data().await.unwrap().unwrap(), "half");
+    up.send_data(Bytes::new(), true).unwrap();
+    let cut = down.data().await.unwrap().unwrap_err();
+    assert!(cut.is_reset(), "{cut}");
+    assert_eq!(client.ask(at("ok")).await.unwrap().text(), "ok");
+    let tallies = proxy.runtime.tallies();
+    let counted = [Ending::Complete, Ending::ServerReset, Ending::ServerCut];
+    assert_eq!(counted.map(|ending| tallies.count(ending)), [2, 1, 1]);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_request_taken_back_is_taken_from_its_server_too() {
+    let (asked, reset) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (here, there) = (asked.clone(), reset.clone());
+    let server = Scripted::new(move |mut asked: Asked| {
+        let (here, there) = (here.clone(), there.clone());
+        async move {
+            tokio::task::spawn_blocking(move || here.wait()).await.unwrap();
+            let reason = std::future::poll_fn(|cx| asked.respond.poll_reset(cx)).await;
+            assert_eq!(reason.unwrap(), Reason::CANCEL);
+            tokio::task::spawn_blocking(move || there.wait()).await.unwrap();
+        }
+    });
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (_answer, mut stream) = requests.send_request(get(), true).unwrap();
+    tokio::task::spawn_blocking(move || asked.wait()).await.unwrap();
+    stream.send_reset(Reason::CANCEL);
+    tokio::task::spawn_blocking(move || reset.wait()).await.unwrap();
+    proxy.expect(Ending::ClientGone, 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_let_a_request_time_out_gets_no_more() {
+    let server = Scripted::new(async |asked| match asked.connection {
+        0 => std::future::pending().await,
+        _ => asked.answer("ok"),
+    });
+    let mut fleet = server.fleet();
+    fleet.services[0].timeouts.head = SHORT;
+    fleet.services[0].retry.attempts = 0;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    assert_eq!(client.ask(get()).await.unwrap().status, 504);
+    assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_without_streams_is_closed_in_time() {
+    let server = Scripted::ok();
+    let mut fleet = server.fleet();
+    fleet.services[0].timeouts.keep_alive = SHORT;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
+    tokio::time::sleep(SHORT.to_std() * 3).await;
+    assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn a_server_that_speaks_http1_gets_no_request() {
+    let proxy = {
+        let mut fleet = crate::support::fleet(answering(OK));
+        fleet.services[0].http_version = loadline_core::fleet::HttpVersion::Http2;
+        fleet.services[0].timeouts.connect = Duration::from_secs(2);
+        Proxy::of(fleet)
+    };
+    let seen = say(&proxy, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(seen.starts_with("HTTP/1.1 50"), "{seen}");
+    assert_eq!(proxy.runtime.tallies().count(Ending::Complete), 0);
+    // One that closes at once is another case.
+    let closes = server(|mut stream| drop(head(&mut stream)));
+    let mut fleet = crate::support::fleet(closes);
+    fleet.services[0].http_version = loadline_core::fleet::HttpVersion::Http2;
+    let proxy = Proxy::of(fleet);
+    let seen = say(&proxy, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(seen.starts_with("HTTP/1.1 502 "), "{seen}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_up_nobody_on_the_same_connection() {
+    let server = Scripted::new(async |mut asked| {
+        if asked.request.method() == "POST" {
+            return asked.answer("ok");
+        }
+        let mut stream = asked.begin();
+        // More than the proxy takes for one stream, and it goes only as far as the window.
+        stream.send_data(vec![b'x'; 4 << 20].into(), true).unwrap();
+    });
+    let proxy = server.proxy();
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut builder = client::Builder::new();
+        builder.initial_window_size(1_000);
+        let client = proxy.client_with(&builder).await;
+        let (answer, _) = client.requests.ready().await.unwrap().send_request(get(), true).unwrap();
+        stalled.push(answer.await.unwrap());
+    }
+    assert_eq!(proxy.client().await.ask(post()).await.unwrap().text(), "ok");
+    assert_eq!(server.connections(), 1);
+    drop(stalled);
+    let all_gone = move || proxy.runtime.tallies().count(Ending::ClientGone) == 8;
+    let seen = tokio::task::spawn_blocking(move || wait_until(all_gone, "clients to be gone"));
+    seen.await.unwrap();
+}
