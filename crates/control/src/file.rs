@@ -11,7 +11,7 @@ mod stream;
 mod tls;
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, Overflow, PolicyKind, Protocol, ProxyVersion, Then, WhenFull,
+    Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then, WhenFull,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,6 +107,11 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// How large a head may be, of requests and of answers.
     pub(crate) limits: Key<HeadLimits>,
+    /// The one version of HTTP that is spoken. Both are where absent: over TLS the client chooses by
+    /// ALPN, in clear by how it begins.
+    pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
+    /// What clients may do with HTTP/2.
+    pub(crate) http2: Key<Http2Limits>,
     /// Which headers tell the server about the client.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
@@ -141,6 +146,26 @@ pub(crate) struct HeadLimits {
     /// Header fields.
     #[schemars(extend("default" = 100))]
     pub(crate) fields: Key<Whole<1, 1000>>,
+}
+
+/// What a client may do on one connection of HTTP/2. How large its heads may be is said by
+/// `limits`, for both versions.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Http2Limits {
+    /// Streams at a time; further ones are refused.
+    #[schemars(extend("default" = 100))]
+    pub(crate) streams: Key<Whole<1, 10_000>>,
+    /// What a client may send on a stream before the server has taken it.
+    #[schemars(extend("default" = "256KiB"))]
+    pub(crate) window: Key<Size<1024, { 1 << 30 }>>,
+    /// The same for all streams of a connection together.
+    #[schemars(extend("default" = "1MiB"))]
+    pub(crate) connection_window: Key<Size<65_536, { 1 << 30 }>>,
+    /// Streams that a client may take back before they are answered, in the long run; ten seconds'
+    /// worth at once. More end the connection, if they are more than half of all it had.
+    #[schemars(extend("default" = "20/s"))]
+    pub(crate) resets: Key<PositiveRate>,
 }
 
 /// From 256 B, which fits a request line and a Host, to 1 MiB.
@@ -185,6 +210,10 @@ pub(crate) struct Service {
     /// it is. None where absent. HTTP then takes a connection for each request, since a kept one
     /// would tell the wrong client.
     pub(crate) send_proxy: Key<Text<Word<ProxyVersion>>>,
+    /// What is spoken with the servers, where it is HTTP. Over `2` many requests share a connection;
+    /// health checks speak it too.
+    #[schemars(extend("default" = "1.1"))]
+    pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }

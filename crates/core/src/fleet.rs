@@ -4,6 +4,7 @@
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
 //! vouches for that.
 
+mod http2;
 mod names;
 mod sticky;
 mod tls;
@@ -20,6 +21,7 @@ use crate::{
     units::{Bytes, Rate, Ratio},
 };
 
+pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use tls::{Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion};
@@ -80,6 +82,10 @@ pub struct Listener {
     pub timeouts: ClientTimeouts,
     /// How large a head may be.
     pub limits: HeadLimits,
+    /// The one version of HTTP that is spoken; the client chooses where absent.
+    pub http_version: Option<HttpVersion>,
+    /// What clients may do with HTTP/2.
+    pub http2: Http2Limits,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
     /// TLS; in clear where absent.
@@ -100,6 +106,8 @@ impl Listener {
             max_connections: CONNECTIONS_MAX,
             timeouts: ClientTimeouts::default(),
             limits: HeadLimits::default(),
+            http_version: None,
+            http2: Http2Limits::default(),
             forwarded: Forwarded::XForwarded,
             tls: None,
         }
@@ -142,15 +150,6 @@ pub enum ProxyVersion {
     V1,
     /// A binary header.
     V2,
-}
-
-/// A version of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpVersion {
-    /// One request after another on a connection.
-    Http11,
-    /// Many at a time: over TLS by ALPN, in clear by prior knowledge.
-    Http2,
 }
 
 /// Which headers tell the server about the client.

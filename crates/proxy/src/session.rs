@@ -16,7 +16,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::{ending::Ending, time::Duration};
+use loadline_core::{ending::Ending, fleet::HttpVersion, time::Duration};
 use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
 use tokio::task::spawn_local;
 
@@ -56,7 +56,7 @@ pub(crate) struct Origin {
     pub(crate) worker: Rc<Worker>,
     pub(crate) door: Arc<Door>,
     address: SocketAddr,
-    lines: ClientLines,
+    pub(crate) lines: ClientLines,
 }
 
 /// Why a request is not even tried.
@@ -159,7 +159,8 @@ impl Session {
 
     /// Answers requests until the connection is to be closed: how.
     async fn run(&mut self) -> Next {
-        if self.client.socket.protocol() == Some(b"h2") {
+        let agreed = self.client.socket.protocol() == Some(b"h2");
+        if agreed || self.speaks_only_http2() {
             return Next::Http2;
         }
         loop {
@@ -168,6 +169,13 @@ impl Session {
                 return next;
             }
         }
+    }
+
+    fn speaks_only_http2(&self) -> bool {
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view();
+        let entrance = view.entrance(door.index, door.bind);
+        entrance.is_some_and(|entrance| entrance.http_version == Some(HttpVersion::Http2))
     }
 
     /// Closes the connection, or hands it on.
@@ -214,7 +222,8 @@ impl Session {
             let is_first = partial.is_none();
             let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
             let parsed = head.parse(buffer.filled());
-            if parsed.is_err() && *is_new && announces_http2(client, buffer.filled()) {
+            let may_switch = *is_new && entrance.http_version.is_none();
+            if parsed.is_err() && may_switch && announces_http2(client, buffer.filled()) {
                 client.keep(buffer, &worker.buffers);
                 return Poll::Ready(Err(Stop::Http2));
             }

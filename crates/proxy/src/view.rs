@@ -6,7 +6,7 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
-    fleet::{ClientTimeouts, Forwarded, HashKey, Listener, Service},
+    fleet::{ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service},
     plan::{Plan, ServicePlan},
     rules::Routes,
 };
@@ -73,6 +73,9 @@ pub(crate) struct Entrance {
     pub(crate) routes: Routes,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
+    /// The one version of HTTP that is spoken; the client chooses where absent.
+    pub(crate) http_version: Option<HttpVersion>,
+    pub(crate) http2: Http2Limits,
     pub(crate) rules: ForwardRules,
     /// What clients are met with; in clear where absent.
     pub(crate) tls: Option<Arc<ServerConfig>>,
@@ -90,6 +93,8 @@ impl Entrance {
             routes: listener.routes.clone(),
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
+            http_version: listener.http_version,
+            http2: listener.http2,
             rules: rules(listener.forwarded),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
             max_connections: listener.max_connections,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::fleet::{ClientTimeouts, HeadLimits, Listener, Service};
+use loadline_core::fleet::{ClientTimeouts, HeadLimits, Http2Limits, Listener, Service};
 
 use super::{routes, set, stream, tls};
 use crate::{
@@ -88,6 +88,8 @@ fn listener(
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
+    listener.http_version = given.http_version.get().map(|word| word.0.0);
+    listener.http2 = http2(given.http2.get());
     listener
 }
 
@@ -120,6 +122,17 @@ fn limits(given: Option<&file::HeadLimits>) -> HeadLimits {
     if let Some(given) = given {
         set(&given.size, |size| &size.0.0, &mut limits.size);
         set(&given.fields, |fields| &fields.0, &mut limits.fields);
+    }
+    limits
+}
+
+fn http2(given: Option<&file::Http2Limits>) -> Http2Limits {
+    let mut limits = Http2Limits::default();
+    if let Some(given) = given {
+        set(&given.streams, |streams| &streams.0, &mut limits.streams);
+        set(&given.window, |size| &size.0.0, &mut limits.window);
+        set(&given.connection_window, |size| &size.0.0, &mut limits.connection_window);
+        set(&given.resets, |rate| &rate.0.0, &mut limits.resets);
     }
     limits
 }

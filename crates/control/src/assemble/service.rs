@@ -1,7 +1,8 @@
 //! Services: policy, overflow, overload, retries, timeouts, and their groups.
 
 use loadline_core::fleet::{
-    Ejection, HashKey, Overflow, PolicyKind, Retry, ServerTimeouts, Service, Then, WhenFull,
+    Ejection, HashKey, HttpVersion, Overflow, PolicyKind, Retry, ServerTimeouts, Service, Then,
+    WhenFull,
 };
 
 use super::{group, health::health, region::Regions, set};
@@ -63,6 +64,8 @@ fn service(
     service.timeouts = timeouts(given.timeouts.get());
     service.tls = super::tls::service(&given.tls, problems);
     service.send_proxy = given.send_proxy.get().map(|word| word.0.0);
+    set(&given.http_version, |word| &word.0.0, &mut service.http_version);
+    check_shared(given, &service, problems);
     let context = group::Context {
         service: name,
         table: &entry.span,
@@ -167,6 +170,16 @@ fn timeouts(given: Option<&file::ServerTimeouts>) -> ServerTimeouts {
         timeouts.keep_alive = given.keep_alive.get().map_or(timeouts.keep_alive, or_off);
     }
     timeouts
+}
+
+/// A connection that many requests share cannot tell whose it is.
+fn check_shared(given: &file::Service, service: &Service, problems: &mut Problems) {
+    let Some(send_proxy) = given.send_proxy.at() else { return };
+    if service.http_version == HttpVersion::Http2 {
+        let message = "`send_proxy` with http_version = \"2\"".to_owned();
+        let help = "leave it out: servers are told by X-Forwarded-For".to_owned();
+        problems.error(&send_proxy.span, message, "clients share connections", help);
+    }
 }
 
 /// The expected wait is computed from what a group may be given, so some group has to say it.

@@ -50,7 +50,9 @@ pub(super) fn warn_of_http(
         return;
     }
     let given = &entry.value;
-    let places: [(&str, Option<&Span>); 2] = [
+    let places: [(&str, Option<&Span>); 4] = [
+        ("http_version", given.http_version.at().map(|at| &at.span)),
+        ("http2", given.http2.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
     ];

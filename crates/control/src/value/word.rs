@@ -1,7 +1,8 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, Overflow, PolicyKind, Protocol, ProxyVersion, Then, TlsVersion, WhenFull,
+    Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
+    TlsVersion, WhenFull,
 };
 use schemars::{Schema, json_schema};
 
@@ -128,7 +129,7 @@ impl Words for Protocol {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("http", Self::Http, "HTTP/1.0 and HTTP/1.1 in clear."),
+            ("http", Self::Http, "HTTP/1.0, HTTP/1.1 and HTTP/2 in clear."),
             ("https", Self::Https, "The same over TLS; needs `tls`."),
             ("tcp", Self::Tcp, "Anything over TCP: bytes both ways, one server a connection."),
             ("tls", Self::Tls, "The same over TLS that ends here; needs `tls`."),
@@ -154,6 +155,17 @@ impl Words for ProxyVersion {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![("v1", Self::V1, "A line of text."), ("v2", Self::V2, "A binary header.")]
+    }
+}
+
+impl Words for HttpVersion {
+    const WHAT: &'static str = "a version of HTTP";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("1.1", Self::Http11, "One request after another on a connection."),
+            ("2", Self::Http2, "Many at a time: over TLS by ALPN, in clear by prior knowledge."),
+        ]
     }
 }
 

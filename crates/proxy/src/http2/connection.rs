@@ -9,26 +9,28 @@
 //!
 //! | attack | what bounds it |
 //! |---|---|
-//! | many streams | [`STREAMS_MAX`] at a time, more are refused (REFUSED_STREAM) |
-//! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; here: `streams` |
+//! | many streams | `http2.streams` at a time, more are refused (REFUSED_STREAM) |
+//! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; `http2.resets` |
 //! | errors that make us reset (CVE-2025-8671) | h2: 1,024, then GOAWAY |
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its answer is written |
 //! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
+//!
+//! A connection that is given up for one of these counts as one request that ended `client-bad`.
 
 use std::{
     future::{Future, poll_fn},
     pin::pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
 use h2::{Reason, RecvStream, server};
 use http::Request;
-use loadline_core::time::Duration;
+use loadline_core::{ending::Ending, fleet::Http2Limits, time::Duration, units::Bytes};
 use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 
@@ -36,17 +38,22 @@ use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
 use crate::{
     peer::Peer,
     session::{Origin, Session},
+    tally::Cells,
     timer::Timer,
 };
 
 /// Answers the streams of a connection until it is over.
 pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
+    let mut origin = origin;
+    origin.lines.set_http2();
     let Origin { worker, door, .. } = &origin;
     let view = worker.view_at(door);
     let Some(entrance) = view.entrance(door) else { return };
     timer.arm(entrance.timeouts.head);
     let keep_alive = entrance.timeouts.keep_alive;
-    let builder = builder(entrance.limits);
+    let builder = builder(entrance.limits, entrance.http2);
+    let streams = Streams::new(&worker.timers, entrance.http2.resets);
+    let cells = view.desks[entrance.service].cells.clone();
     drop(view);
     let mut greeting = pin!(builder.handshake(Wire(client)));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
@@ -55,19 +62,20 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     });
     let Some(h2) = agreed.await else { return };
     timer.arm(keep_alive);
-    let streams = Streams::new(&worker.timers);
-    let mut connection =
-        Connection { h2, origin, timer, keep_alive, streams, stage: Stage::Serving };
+    let stage = Stage::Serving;
+    let mut connection = Connection { h2, origin, timer, keep_alive, streams, cells, stage };
     poll_fn(|cx| connection.poll(cx)).await;
 }
 
 /// A connection whose client has greeted.
 struct Connection {
-    h2: server::Connection<Wire, Bytes>,
+    h2: server::Connection<Wire, bytes::Bytes>,
     origin: Origin,
     timer: Timer,
     keep_alive: Duration,
     streams: Rc<Streams>,
+    /// Where a connection is counted that is given up.
+    cells: Arc<Cells>,
     stage: Stage,
 }
 
@@ -78,6 +86,8 @@ enum Stage {
     Leaving,
     /// There has been time to see it; new streams are refused.
     Left,
+    /// The client has done what it must not, or too much.
+    GivenUp,
 }
 
 impl Connection {
@@ -90,14 +100,24 @@ impl Connection {
         if worker.is_leaving(door) && self.stage == Stage::Serving {
             self.leave();
         }
-        if self.streams.is_abused() {
+        if self.streams.is_abused() && self.stage != Stage::GivenUp {
+            self.give_up();
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
         loop {
             while let Poll::Ready(next) = self.h2.poll_accept(cx) {
-                let Some(Ok((request, mut respond))) = next else { return Poll::Ready(()) };
+                let (request, mut respond) = match next {
+                    Some(Ok(stream)) => stream,
+                    Some(Err(error)) => {
+                        if error.is_library() {
+                            self.give_up();
+                        }
+                        return Poll::Ready(());
+                    }
+                    None => return Poll::Ready(()),
+                };
                 match self.stage {
-                    Stage::Left => respond.send_reset(Reason::REFUSED_STREAM),
+                    Stage::Left | Stage::GivenUp => respond.send_reset(Reason::REFUSED_STREAM),
                     Stage::Serving | Stage::Leaving => self.open(request, respond),
                 }
             }
@@ -111,7 +131,7 @@ impl Connection {
     }
 
     /// Has a stream answered.
-    fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<Bytes>) {
+    fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<bytes::Bytes>) {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
         let stream = Stream::new(request, respond, draws, self.streams.enter());
@@ -135,6 +155,14 @@ impl Connection {
         false
     }
 
+    /// Counts the connection as one bad request, once.
+    fn give_up(&mut self) {
+        if self.stage != Stage::GivenUp {
+            self.stage = Stage::GivenUp;
+            self.cells.end(Ending::ClientBad, 0);
+        }
+    }
+
     /// Sends GOAWAY and lets the streams end.
     fn leave(&mut self) {
         self.stage = Stage::Leaving;
@@ -143,26 +171,21 @@ impl Connection {
     }
 }
 
-fn builder(limits: HeadLimits) -> server::Builder {
+fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
     let mut builder = server::Builder::new();
+    let size = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW_MAX).min(WINDOW_MAX);
     builder
-        .max_header_list_size(list_size(limits))
-        .max_concurrent_streams(STREAMS_MAX)
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(list_size(heads))
+        .max_concurrent_streams(limits.streams)
+        .initial_window_size(size(limits.window))
+        .initial_connection_window_size(size(limits.connection_window))
         .max_send_buffer_size(SEND_BYTES)
         .enable_connect_protocol();
     builder
 }
 
-/// Streams at a time: what RFC 9113 (6.5.2) calls enough, and browsers expect.
-const STREAMS_MAX: u32 = 100;
-
-/// What a client may send on a stream before the server has taken it: 100 Mbit/s at 20 ms.
-const STREAM_WINDOW: u32 = 256 << 10;
-
-/// The same for all streams of a connection, which bounds what they can hold of our memory.
-const CONNECTION_WINDOW: u32 = 1 << 20;
+/// The largest window there can be (RFC 9113, 6.9.1).
+const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// What is taken of an answer before the client's window has room for it, for each stream.
 const SEND_BYTES: usize = 64 << 10;

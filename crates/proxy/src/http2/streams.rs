@@ -2,12 +2,15 @@
 //!
 //! A client that opens streams in order to reset them gives its server work for nothing
 //! (CVE-2023-44487). Some resets are ordinary: whoever leaves a page takes back what is still on
-//! its way. So a connection is given up when more than [`ABANDONED_MAX`] streams, and more than
-//! half of all it ever had, ended without an answer.
+//! its way. So a connection is given up when more streams than the listener's `resets` allows, and
+//! more than half of all it ever had, ended without an answer.
+//!
+//! The level L rises by 1 with each and falls by the
+//! rate r per second, never below 0; L > 10 s x r is too much.
 
 use std::{cell::Cell, rc::Rc};
 
-use loadline_core::time::Instant;
+use loadline_core::{time::Instant, units::Rate};
 
 use crate::timer::Timers;
 
@@ -21,18 +24,25 @@ pub(super) struct Streams {
     all: Cell<u64>,
     /// That ended without an answer.
     abandoned: Cell<u64>,
+    /// How many of them the allowed rate has not worn off, in thousandths, when the last one came.
+    level: Cell<u64>,
+    abandoned_at: Cell<Instant>,
+    allowed: Rate,
     /// When the last one ended.
     idle_since: Cell<Instant>,
 }
 
 impl Streams {
     /// None yet.
-    pub(super) fn new(timers: &Rc<Timers>) -> Rc<Self> {
+    pub(super) fn new(timers: &Rc<Timers>, allowed: Rate) -> Rc<Self> {
         Rc::new(Self {
             timers: timers.clone(),
             open: Cell::new(0),
             all: Cell::new(0),
             abandoned: Cell::new(0),
+            level: Cell::new(0),
+            abandoned_at: Cell::new(timers.coarse_now()),
+            allowed,
             idle_since: Cell::new(timers.coarse_now()),
         })
     }
@@ -51,8 +61,19 @@ impl Streams {
 
     /// Whether the client asks in order to make work rather than to be answered.
     pub(super) fn is_abused(&self) -> bool {
-        let abandoned = self.abandoned.get();
-        abandoned > ABANDONED_MAX && abandoned > self.all.get() / 2
+        let most = self.allowed.as_milli_per_sec().saturating_mul(BURST_SECS);
+        self.level.get() > most && self.abandoned.get() > self.all.get() / 2
+    }
+}
+
+impl Streams {
+    /// Counts a stream that ended at `now` without an answer.
+    fn abandon(&self, now: Instant) {
+        let nanos = u128::from(now.since(self.abandoned_at.replace(now)).as_nanos());
+        let worn = nanos * u128::from(self.allowed.as_milli_per_sec()) / 1_000_000_000;
+        let worn = u64::try_from(worn).unwrap_or(u64::MAX);
+        self.level.set(self.level.get().saturating_sub(worn) + 1_000);
+        self.abandoned.set(self.abandoned.get() + 1);
     }
 }
 
@@ -68,22 +89,28 @@ impl Drop for Place {
     fn drop(&mut self) {
         let streams = &self.streams;
         streams.open.set(streams.open.get() - 1);
-        streams.abandoned.set(streams.abandoned.get() + u64::from(!self.was_answered));
-        streams.idle_since.set(streams.timers.coarse_now());
+        let now = streams.timers.coarse_now();
+        if !self.was_answered {
+            streams.abandon(now);
+        }
+        streams.idle_since.set(now);
     }
 }
 
-/// Twice what a client can have open: more than one that leaves in the middle of everything.
-const ABANDONED_MAX: u64 = 200;
+/// With 20 per second that is twice what a client can have open: more than one that leaves in the
+/// middle of everything.
+const BURST_SECS: u64 = 10;
 
 #[cfg(test)]
 mod tests {
+    use loadline_core::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_client_that_takes_back_most_requests_is_given_up_and_an_impatient_one_is_not() {
-        let streams = Streams::new(&Rc::default());
-        for _ in 0..=ABANDONED_MAX {
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20));
+        for _ in 0..=200 {
             streams.enter().was_answered = true;
             drop(streams.enter());
         }
@@ -93,8 +120,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_back_slowly_wears_off() {
+        let timers: Rc<Timers> = Rc::default();
+        let streams = Streams::new(&timers, Rate::per_sec(20));
+        for millis in 0..1_000 {
+            timers.sweep(Instant::ZERO + Duration::from_millis(millis * 50));
+            drop(streams.enter());
+        }
+        assert!(!streams.is_abused(), "20 a second for 50 s");
+        (0..201).for_each(|_| drop(streams.enter()));
+        assert!(streams.is_abused());
+    }
+
+    #[test]
     fn a_connection_is_idle_while_no_stream_is_open() {
-        let streams = Streams::new(&Rc::default());
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20));
         let place = streams.enter();
         assert_eq!(streams.idle_since(), None);
         drop(place);

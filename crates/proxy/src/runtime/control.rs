@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     controller::{Controller, Input, Notice, Output},
-    fleet::{HealthCheck, ProxyVersion},
+    fleet::{HealthCheck, HttpVersion},
     ledger::ServerId,
     time::Instant,
 };
@@ -22,7 +22,10 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{runtime::probe::probe, shared::Shared, tls::Dialing};
+use crate::{
+    runtime::probe::{Way, probe},
+    shared::Shared,
+};
 
 /// Drives a controller until the senders of its inputs are gone.
 pub(super) struct Control {
@@ -82,7 +85,9 @@ impl Control {
                     let tls = self.shared.keys().service(&service);
                     let plan = self.shared.plan();
                     let settings = plan.fleet.services.iter().find(|it| it.name == service);
-                    let way = (tls, settings.and_then(|it| it.send_proxy));
+                    let send_proxy = settings.and_then(|it| it.send_proxy);
+                    let version = settings.map_or(HttpVersion::Http11, |it| it.http_version);
+                    let way = Way { tls, send_proxy, version };
                     let results = self.results.clone();
                     self.checks.spawn(run_check(server, (address, way), check, results));
                 }
@@ -109,11 +114,11 @@ impl Drop for ControlThread {
 
 async fn run_check(
     server: ServerId,
-    (address, (tls, send_proxy)): (SocketAddr, (Option<Dialing>, Option<ProxyVersion>)),
+    (address, way): (SocketAddr, Way),
     check: HealthCheck,
     results: UnboundedSender<Input>,
 ) {
-    let result = probe(address, (tls.as_ref(), send_proxy), &check).await;
+    let result = probe(address, &way, &check).await;
     if let Err(error) = &result {
         tracing::debug!(%address, %error, "check failed");
     }

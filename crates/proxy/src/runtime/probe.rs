@@ -1,11 +1,13 @@
-//! One active health check: a TCP connect, or a GET over it, with TLS where the service has it.
+//! One active health check: a TCP connect, or a GET over it, with TLS and in the version of HTTP that
+//! the service has.
 //!
 //! A check uses a connection of its own and measures the round trip by its connect.
 
 use std::{net::SocketAddr, time::Instant};
 
+use http::Uri;
 use loadline_core::{
-    fleet::{HealthCheck, Probe, ProxyVersion},
+    fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion},
     time::Duration,
 };
 use loadline_http1::{
@@ -20,8 +22,15 @@ use tokio_rustls::TlsConnector;
 
 use crate::{proxy_protocol, tls::Dialing};
 
-/// How connections to the server are made: with TLS, with a PROXY header.
-pub(super) type Way<'a> = (Option<&'a Dialing>, Option<ProxyVersion>);
+/// How connections to the server are made.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// In clear where absent.
+    pub(super) tls: Option<Dialing>,
+    /// The PROXY header they begin with.
+    pub(super) send_proxy: Option<ProxyVersion>,
+    pub(super) version: HttpVersion,
+}
 
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +47,12 @@ pub(super) enum ProbeError {
     /// Not an HTTP answer.
     #[error("not an HTTP answer: {0}")]
     Answer(#[from] ParseError),
+    /// The server gave up on HTTP/2, or never spoke it.
+    #[error("no HTTP/2: {0}")]
+    Http2(#[from] h2::Error),
+    /// The host of the check cannot be asked for.
+    #[error("the check cannot be sent: {0}")]
+    Target(#[from] http::Error),
     /// Closed before the head of the answer was whole.
     #[error("closed before the answer was whole")]
     Closed,
@@ -52,49 +67,73 @@ pub(super) enum ProbeError {
 /// [`ProbeError`] where the server does not pass.
 pub(super) async fn probe(
     address: SocketAddr,
-    (tls, send_proxy): Way<'_>,
+    way: &Way,
     check: &HealthCheck,
 ) -> Result<Duration, ProbeError> {
-    let attempt = timeout(check.timeout.to_std(), attempt(address, (tls, send_proxy), check));
+    let attempt = timeout(check.timeout.to_std(), attempt(address, way, check));
     attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))
 }
 
 async fn attempt(
     address: SocketAddr,
-    (tls, send_proxy): Way<'_>,
+    way: &Way,
     check: &HealthCheck,
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     let mut stream = TcpStream::connect(address).await?;
     let round_trip = Duration::from_std(started.elapsed());
-    if let Some(version) = send_proxy {
+    if let Some(version) = way.send_proxy {
         let mut header = Vec::new();
         // Nobody's connection: the check speaks for itself.
         proxy_protocol::write(&mut header, version, None);
         stream.write_all(&header).await?;
     }
-    match tls {
-        None => ask(&mut stream, address, check).await?,
+    match &way.tls {
+        None => ask(stream, (address, way.version), check).await?,
         Some(tls) => {
             let (config, name) = tls.to(address.ip());
-            let mut stream = TlsConnector::from(config).connect(name, stream).await?;
-            ask(&mut stream, address, check).await?;
+            let stream = TlsConnector::from(config).connect(name, stream).await?;
+            ask(stream, (address, way.version), check).await?;
         }
     }
     Ok(round_trip)
 }
 
 async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut S,
-    address: SocketAddr,
+    mut stream: S,
+    (address, version): (SocketAddr, HttpVersion),
     check: &HealthCheck,
 ) -> Result<(), ProbeError> {
     let Probe::Http { path, host } = &check.probe else { return Ok(()) };
     let own = address.to_string();
-    stream.write_all(&request(path, host.as_deref().unwrap_or(&own))?).await?;
-    match status(stream, check.lenient).await? {
+    let host = host.as_deref().unwrap_or(&own);
+    let status = if version == HttpVersion::Http2 {
+        status_of_stream(stream, path, host).await?
+    } else {
+        stream.write_all(&request(path, host)?).await?;
+        status(&mut stream, check.lenient).await?
+    };
+    match status {
         200..=399 => Ok(()),
         other => Err(ProbeError::Status(other)),
+    }
+}
+
+/// The status that a stream of HTTP/2 is answered with.
+async fn status_of_stream<S>(stream: S, path: &str, host: &str) -> Result<u16, ProbeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let target = Uri::builder().scheme("http").authority(host).path_and_query(path).build()?;
+    let request = http::Request::get(target).header("user-agent", "loadline-health").body(())?;
+    let (requests, connection) = h2::client::handshake(stream).await?;
+    let answer = async {
+        let (answer, _) = requests.ready().await?.send_request(request, true)?;
+        Ok(answer.await?.status().as_u16())
+    };
+    tokio::select! {
+        status = answer => status,
+        ended = connection => ended.map_err(Into::into).and(Err(ProbeError::Closed)),
     }
 }
 
@@ -154,6 +193,9 @@ mod tests {
         Probe::Http { path: "/health-check".into(), host: None }
     }
 
+    /// In clear, by HTTP/1.
+    const PLAIN: Way = Way { tls: None, send_proxy: None, version: HttpVersion::Http11 };
+
     /// A server that reads a request, answers these bytes and closes.
     async fn answering(answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -172,14 +214,14 @@ mod tests {
         for status in ["200 OK", "302 Found"] {
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").leak();
             let address = answering(answer.as_bytes()).await;
-            assert!(probe(address, (None, None), &check(http(), false)).await.is_ok(), "{status}");
+            assert!(probe(address, &PLAIN, &check(http(), false)).await.is_ok(), "{status}");
         }
         let address = answering(b"HTTP/1.1 503 Busy\r\n\r\n").await;
-        let failed = probe(address, (None, None), &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, &PLAIN, &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "answered 503");
         let address = answering(b"SSH-2.0-OpenSSH\r\n").await;
         assert!(matches!(
-            probe(address, (None, None), &check(http(), false)).await,
+            probe(address, &PLAIN, &check(http(), false)).await,
             Err(ProbeError::Answer(_))
         ));
     }
@@ -189,22 +231,48 @@ mod tests {
         const TUTORIAL: &[u8] = b"HTTP/1.0 200 OK\r\nServer: BaseHTTP/0.3 Python/2.7.13\r\n";
         let address = answering(TUTORIAL).await;
         assert!(matches!(
-            probe(address, (None, None), &check(http(), false)).await,
+            probe(address, &PLAIN, &check(http(), false)).await,
             Err(ProbeError::Closed)
         ));
         let address = answering(TUTORIAL).await;
-        assert!(probe(address, (None, None), &check(http(), true)).await.is_ok());
+        assert!(probe(address, &PLAIN, &check(http(), true)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_server_of_http2_is_asked_in_http2() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut streams = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = streams.accept().await {
+                    let is_asked = request.uri().path() == "/health-check";
+                    let mut answer = http::Response::new(());
+                    *answer.status_mut() = if is_asked { 204 } else { 404 }.try_into().unwrap();
+                    respond.send_response(answer, true).unwrap();
+                }
+            }
+        });
+        let way = Way { version: HttpVersion::Http2, ..PLAIN };
+        assert!(probe(address, &way, &check(http(), false)).await.is_ok());
+        let other = Probe::Http { path: "/".into(), host: Some("a.test".into()) };
+        let failed = probe(address, &way, &check(other, false)).await.unwrap_err();
+        assert_eq!(failed.to_string(), "answered 404");
+        let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+        let failed = probe(address, &way, &check(http(), false)).await.unwrap_err();
+        assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
     }
 
     #[tokio::test]
     async fn a_server_that_accepts_and_says_nothing_fails_in_time_but_passes_a_tcp_check() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let failed = probe(address, (None, None), &check(http(), false)).await.unwrap_err();
+        let failed = probe(address, &PLAIN, &check(http(), false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "no answer in 300ms");
-        assert!(probe(address, (None, None), &check(Probe::Tcp, false)).await.is_ok());
+        assert!(probe(address, &PLAIN, &check(Probe::Tcp, false)).await.is_ok());
         drop(listener);
-        let refused = probe(address, (None, None), &check(Probe::Tcp, false)).await;
+        let refused = probe(address, &PLAIN, &check(Probe::Tcp, false)).await;
         assert!(matches!(refused, Err(ProbeError::Connection(_))));
     }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::fleet::{Fleet, HttpVersion, Protocol, Service};
+use loadline_core::fleet::{Fleet, HttpVersion, Listener, Service};
 use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
 
 use super::config::{TlsError, for_clients, for_servers};
@@ -39,7 +39,7 @@ impl Keys {
         let mut keys = Self::default();
         for listener in &fleet.listeners {
             if let Some(tls) = &listener.tls {
-                keys.listeners.insert(listener.bind, for_clients(tls, alpn(listener.protocol))?);
+                keys.listeners.insert(listener.bind, for_clients(tls, alpn(listener))?);
             }
         }
         for service in &fleet.services {
@@ -78,8 +78,13 @@ impl Keys {
 }
 
 /// What clients are offered: where bytes mean nothing here, whatever they ask for.
-const fn alpn(protocol: Protocol) -> &'static [&'static str] {
-    if protocol.is_http() { &["h2", "http/1.1"] } else { &[] }
+const fn alpn(listener: &Listener) -> &'static [&'static str] {
+    match listener.http_version {
+        _ if !listener.protocol.is_http() => &[],
+        None => &["h2", "http/1.1"],
+        Some(HttpVersion::Http11) => &["http/1.1"],
+        Some(HttpVersion::Http2) => &["h2"],
+    }
 }
 
 impl Dialing {

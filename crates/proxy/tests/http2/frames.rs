@@ -81,6 +81,13 @@ impl Raw {
         self.until(PING);
     }
 
+    /// Whether the other side answers, rather than gives the connection up.
+    pub(crate) fn is_there(&mut self) -> bool {
+        let asked = self.send(PING, 0, 0, b"12345678").is_ok();
+        let next = || self.receive().ok().filter(|frame| frame.kind != GOAWAY);
+        asked && std::iter::from_fn(next).any(|frame| frame.kind == PING)
+    }
+
     /// Why the other side gives the connection up.
     pub(crate) fn reason(&mut self) -> u32 {
         let last = self.until(GOAWAY).payload;
