@@ -173,8 +173,8 @@ impl Session {
 
     fn speaks_only_http2(&self) -> bool {
         let Origin { worker, door, .. } = &self.origin;
-        let view = worker.view();
-        let entrance = view.entrance(door.index, door.bind);
+        let view = worker.view_at(door);
+        let entrance = view.entrance(door);
         entrance.is_some_and(|entrance| entrance.http_version == Some(HttpVersion::Http2))
     }
 

@@ -75,12 +75,6 @@ impl Raw {
         }
     }
 
-    /// Waits until the other side has seen everything.
-    pub(crate) fn ping(&mut self) {
-        self.send(PING, 0, 0, b"12345678").unwrap();
-        self.until(PING);
-    }
-
     /// Whether the other side answers, rather than gives the connection up.
     pub(crate) fn is_there(&mut self) -> bool {
         let asked = self.send(PING, 0, 0, b"12345678").is_ok();
