@@ -107,8 +107,8 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// How large a head may be, of requests and of answers.
     pub(crate) limits: Key<HeadLimits>,
-    /// The one version of HTTP that is spoken. Both are where absent: over TLS the client chooses by
-    /// ALPN, in clear by how it begins.
+    /// The one version of HTTP that is spoken. Both are where absent: over TLS the client chooses
+    /// by ALPN, in clear by how it begins.
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// What clients may do with HTTP/2.
     pub(crate) http2: Key<Http2Limits>,
@@ -210,8 +210,8 @@ pub(crate) struct Service {
     /// it is. None where absent. HTTP then takes a connection for each request, since a kept one
     /// would tell the wrong client.
     pub(crate) send_proxy: Key<Text<Word<ProxyVersion>>>,
-    /// What is spoken with the servers, where it is HTTP. Over `2` many requests share a connection;
-    /// health checks speak it too.
+    /// What is spoken with the servers, where it is HTTP. Over `2` many requests share a
+    /// connection; health checks speak it too.
     #[schemars(extend("default" = "1.1"))]
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// The groups of servers. At least one.

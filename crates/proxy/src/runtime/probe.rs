@@ -1,5 +1,5 @@
-//! One active health check: a TCP connect, or a GET over it, with TLS and in the version of HTTP that
-//! the service has.
+//! One active health check: a TCP connect, or a GET over it, with TLS and in the version of HTTP
+//! that the service has.
 //!
 //! A check uses a connection of its own and measures the round trip by its connect.
 
