@@ -145,7 +145,7 @@ impl Pools {
     }
 
     /// Keeps a connection on which the next message may follow, until `until`, unless it is for one
-    /// client alone.
+    /// client alone. A stream ends with its message.
     pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
         let Connection { peer, slot, large, introduced, .. } = connection;
         let Some(slot) = slot.filter(|_| !introduced) else { return };

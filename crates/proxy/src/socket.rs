@@ -40,7 +40,7 @@ pub(crate) enum Socket {
     Plain(Io),
     /// TLS is between.
     Secure(Io, Box<Tls>),
-    /// One request of many on a connection, in the syntax of HTTP/1.
+    /// One request of many on a client's connection, in the syntax of HTTP/1.
     Stream(Box<Stream>),
     /// The same on a server's.
     Call(Box<Call>),
