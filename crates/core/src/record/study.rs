@@ -155,6 +155,9 @@ pub struct StudyPhase {
     /// Why it gave nothing; none where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// Whether it was not run at all, for want of a tool; its figures are not judged.
+    #[serde(default)]
+    pub skipped: bool,
 }
 
 /// A figure that was found: a number or a word.

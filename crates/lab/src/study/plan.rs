@@ -6,12 +6,13 @@ mod scope;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use loadline_core::{time::Duration, units::Ratio};
+use loadline_core::time::Duration;
 
 use super::{error::Problems, read::Study};
 use crate::{
     host::Machine,
     topology::{LinkSpec, Topology},
+    wan::Tolerance,
 };
 pub(crate) use scope::Scope;
 
@@ -32,10 +33,8 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// What is done, in this order.
     pub steps: Vec<Step>,
-    /// Beyond this the router is too late.
-    pub lateness: Duration,
-    /// Beyond this the machine has too little of itself.
-    pub steal: Ratio,
+    /// Beyond this a run is invalid.
+    pub tolerance: Tolerance,
 }
 
 /// What the plan needs to know of the machine.
@@ -173,8 +172,14 @@ pub(crate) fn plan_row(study: &Study, row: &str, places: &Places, problems: &mut
     let mut scope = Scope::new(study, row, places, problems);
     let (topology, machines) = network::network(&mut scope);
     let file = &study.file;
-    let lateness = file.limits.lateness.as_ref().and_then(|text| scope.quantity(text));
-    let steal = file.limits.steal.as_ref().and_then(|text| scope.quantity(text));
+    let mut tolerance = Tolerance::default();
+    if let Some(late) = file.limits.lateness.as_ref().and_then(|text| scope.quantity(text)) {
+        // Who says how late 99 of 100 may be means the others too.
+        (tolerance.late_p90, tolerance.late_p99) = (late, late);
+    }
+    if let Some(steal) = file.limits.steal.as_ref().and_then(|text| scope.quantity(text)) {
+        tolerance.steal = steal;
+    }
     Plan {
         row: row.to_owned(),
         files: commands::files(&mut scope),
@@ -183,12 +188,6 @@ pub(crate) fn plan_row(study: &Study, row: &str, places: &Places, problems: &mut
         steps: commands::steps(&mut scope, &topology),
         topology,
         machines,
-        lateness: lateness.unwrap_or(LATENESS),
-        steal: steal.unwrap_or(STEAL),
+        tolerance,
     }
 }
-
-/// A millisecond is what the smallest published round trip can stand.
-const LATENESS: Duration = Duration::from_millis(1);
-/// What a host takes beyond this shows in every figure.
-const STEAL: Ratio = Ratio::percent(5);

@@ -93,6 +93,9 @@ impl<'b> Board<'b> {
             return figure;
         }
         let Some(measured) = &figure.measured else {
+            if self.is_skipped(entry, &figure.row) {
+                return figure;
+            }
             let invalid = figure.runs == 0 && figure.invalid > 0;
             figure.finding = if invalid { StudyFinding::Invalid } else { StudyFinding::Fail };
             figure.target = "a figure".to_owned();
@@ -116,6 +119,22 @@ impl<'b> Board<'b> {
             None => self.names(entry).iter().all(|name| {
                 let entry = self.entry(name.trim_start_matches("published."));
                 name.contains('@') || entry.is_some_and(|entry| self.is_measured(entry, row))
+            }),
+        }
+    }
+
+    /// Whether a tool was missing for a figure or for one that it is worked out from.
+    fn is_skipped(&self, entry: &FigureEntry, row: &str) -> bool {
+        let skipped = |phase: &str| {
+            let mut runs = self.phases.iter().filter(|run| run.row == row && run.phase == phase);
+            runs.any(|run| run.skipped)
+        };
+        match &entry.phase {
+            Some(phase) => skipped(phase.get_ref()),
+            None => self.names(entry).iter().any(|name| {
+                let (name, row) = name.split_once('@').unwrap_or((name, row));
+                let entry = self.entry(name.trim_start_matches("published."));
+                entry.is_some_and(|entry| self.is_skipped(entry, row))
             }),
         }
     }

@@ -3,15 +3,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     sync::atomic::{AtomicBool, Ordering},
     thread, time,
 };
 
 use loadline_core::{
     record::{Document, Reading, Record, StudyPhase},
-    time::Instant,
-    units::Ratio,
+    time::{Duration, Instant},
 };
 use regex::Regex;
 use serde_json::Value;
@@ -28,11 +26,12 @@ use crate::{
         plan::{Plan, Step},
         take::measure,
     },
+    wan::{Health, Watch},
 };
 
 /// A phase that could not be run.
 pub(super) fn not_run(plan: &Plan, step: &Step, why: String) -> StudyPhase {
-    StudyPhase { failed: Some(why), ..named(plan, step) }
+    StudyPhase { skipped: true, failed: Some(why), ..named(plan, step) }
 }
 
 /// Runs a step.
@@ -45,15 +44,15 @@ pub(super) fn run(
     step.before.iter().try_for_each(|verb| site.act(verb))?;
     let mut phase = named(site.plan, step);
     let file = file_name(step, number);
-    let counted = |error| failed("reset the router's counters", &error);
-    site.lab.router().reset_counters().map_err(|error| counted(error.to_string()))?;
-    let (started, before) = (clock::now(), Processor::now());
+    let gone = |error| failed("read the router's counters", &error);
+    let watch = Watch::begin(site.lab.router()).map_err(gone)?;
+    let started = clock::now();
     phase.started_unix_ms = unix_ms();
     let ended = commands(site, step, &file, stop)?;
     phase.elapsed_s = clock::now().since(started).as_secs_f64();
-    phase.steal_share = Processor::now().steal_since(&before);
-    let counters = site.lab.router().counters();
-    let late = counters.map_err(|error| failed("read the router's counters", &error))?.lateness;
+    let (health, _) = watch.end(site.lab.router()).map_err(gone)?;
+    phase.steal_share = health.steal.as_f64();
+    let late = health.lateness;
     phase.lateness_p99_ms = (late.count > 0).then(|| late.p99.as_millis_f64());
     if step.command.is_some() {
         read(site, step, &file, ended, &mut phase);
@@ -64,7 +63,7 @@ pub(super) fn run(
             phase.beside.insert(name.clone(), document.record);
         }
     }
-    phase.faults = faults(site.plan, &phase);
+    phase.faults = faults(site.plan, &phase, &health);
     step.after.iter().try_for_each(|verb| site.act(verb))?;
     Ok(phase)
 }
@@ -131,7 +130,7 @@ fn commands(
 }
 
 /// Until the next action, and never so long that an end is seen late.
-fn rest(started: Instant, next: Option<loadline_core::time::Duration>) -> time::Duration {
+fn rest(started: Instant, next: Option<Duration>) -> time::Duration {
     let gone = clock::now().since(started);
     let left = next.map_or(LOOK_AGAIN, |at| at.saturating_sub(gone).to_std());
     left.clamp(time::Duration::from_micros(100), LOOK_AGAIN)
@@ -182,44 +181,12 @@ fn flatten(path: &str, value: &Value, readings: &mut BTreeMap<String, Reading>) 
 }
 
 /// What makes a run invalid.
-fn faults(plan: &Plan, phase: &StudyPhase) -> Vec<String> {
-    let mut faults = Vec::new();
+fn faults(plan: &Plan, phase: &StudyPhase, health: &Health) -> Vec<String> {
+    let mut faults = health.faults(&plan.tolerance);
     if let Some(Record::Load(load)) = phase.record.as_deref() {
         faults.extend(load.generator.faults.iter().map(|fault| fault.what.clone()));
     }
-    let steal = Ratio::from_f64(phase.steal_share);
-    if steal > plan.steal {
-        faults.push(format!("the host of this machine took {steal} (at most {})", plan.steal));
-    }
-    let most = plan.lateness.as_millis_f64();
-    if let Some(late) = phase.lateness_p99_ms.filter(|late| *late > most) {
-        faults.push(format!("the router was {late:.2} ms late at p99 (at most {most} ms)"));
-    }
     faults
-}
-
-/// Where the processors' time went, in ticks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Processor {
-    all: u64,
-    steal: u64,
-}
-
-impl Processor {
-    fn now() -> Self {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let first = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> =
-            first.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
-        // Guests' time is within that of users, so the first eight are all there is.
-        let all = ticks.iter().take(8).sum();
-        Self { all, steal: ticks.get(7).copied().unwrap_or_default() }
-    }
-
-    fn steal_since(&self, before: &Self) -> f64 {
-        let all = self.all.saturating_sub(before.all).max(1);
-        self.steal.saturating_sub(before.steal) as f64 / all as f64
-    }
 }
 
 /// An end is seen so late at most.
