@@ -5,8 +5,9 @@
 //! connection through only when its first bytes are there, so that the first read need not wait;
 //! not where the server may speak first.
 //!
-//! Which sockets there are is decided in `doors`. At the connection limit of the listener its workers stop accepting; further connections wait
-//! in the kernel's backlog and are taken in as others end.
+//! Which sockets there are is decided in `doors`. At the connection limit of the listener its
+//! workers stop accepting; further connections wait in the kernel's backlog and are taken in as
+//! others end.
 
 use std::{
     io,
