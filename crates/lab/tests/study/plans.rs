@@ -101,8 +101,8 @@ fn a_host_is_cut_off_by_its_links_and_joined_by_them() {
     let text = SMALLEST.replace(
         "repeat = 2",
         "before = [{ cut = \"server\" }, { join = \"server\" }]\n\
-         during = [{ at = \"2s\", kill = \"web\" }, { at = \"1s\", link = [\"client\", \"server\"], \
-         rtt = \"30ms\" }]",
+         during = [{ at = \"2s\", kill = \"web\" }, { at = \"1s\", \
+         link = [\"client\", \"server\"], rtt = \"30ms\" }]",
     );
     let plan = study(&text).plan("loadline", &Places::default());
     let step = &plan.steps[0];
