@@ -5,6 +5,7 @@
 //! keys mean together; `assemble` does. Every key may be absent here, so that one error does not
 //! hide the next.
 
+mod access_log;
 mod admin;
 mod routes;
 mod stream;
@@ -29,6 +30,7 @@ use crate::{
     },
 };
 
+pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
 pub(crate) use routes::{HeaderEdits, Limit, PathChange, Redirect, Route, Scheme};
 pub(crate) use stream::NamedService;
@@ -61,9 +63,9 @@ pub(crate) struct Edge {
     /// Worker threads, each with its own listeners and server connections; 0 is one per core.
     #[schemars(extend("default" = 0))]
     pub(crate) threads: Key<Whole<0, 1024>>,
-    /// Where access log lines go: `stdout` or the path of a file, which is appended to. None
-    /// are written where absent.
-    pub(crate) access_log: Key<Text<LogPlace>>,
+    /// A line for each request; none are written where absent. A text says where they go, a table
+    /// more. Taken from the file at the start only.
+    pub(crate) access_log: Key<TextOr<LogPlace, AccessLog>>,
     /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,

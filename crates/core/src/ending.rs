@@ -116,6 +116,12 @@ impl Ending {
         }
     }
 
+    /// Whether it failed, and not by fault of the client.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        !matches!(self.fault(), Fault::None | Fault::Client)
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub const fn fault(self) -> Fault {

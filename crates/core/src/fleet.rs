@@ -4,6 +4,7 @@
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)
 //! vouches for that.
 
+mod access_log;
 mod http2;
 mod names;
 mod sticky;
@@ -21,6 +22,7 @@ use crate::{
     units::{Bytes, Rate, Ratio},
 };
 
+pub use access_log::{AccessLog, LogFormat, LogTarget};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
@@ -44,19 +46,10 @@ pub struct Edge {
     pub region: String,
     /// Worker threads, each with its own listeners and server connections; 0 = one per core.
     pub threads: u32,
-    /// Where access log lines go; none are written where absent.
-    pub access_log: Option<LogTarget>,
+    /// A line for each request; none are written where absent.
+    pub access_log: Option<AccessLog>,
     /// How long a drain waits for requests in flight before it cuts them.
     pub drain_timeout: Duration,
-}
-
-/// Where log lines go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogTarget {
-    /// The standard output.
-    Stdout,
-    /// A file, appended to.
-    File(String),
 }
 
 /// An address that takes traffic for one service.

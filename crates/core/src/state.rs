@@ -9,6 +9,7 @@
 //! where all of them have one and their sum is less.
 
 mod measure;
+pub mod words;
 
 use alloc::{
     boxed::Box,

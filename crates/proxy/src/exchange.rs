@@ -17,7 +17,7 @@ use loadline_core::{
 use loadline_http1::{Answer, Method};
 
 use crate::{
-    access_log::{Line, Times},
+    access_log::{Asked, Line, Log, Times},
     attempt::Attempt,
     dial::{Dial, cannot_open, dial},
     door::Door,
@@ -148,6 +148,9 @@ impl<'a> Exchange<'a> {
         };
         self.end(ending);
         self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
+        if let Some(asked) = self.request.asked.take() {
+            self.worker.log.give_asked(asked);
+        }
         next
     }
 
@@ -389,19 +392,27 @@ impl<'a> Exchange<'a> {
         cells.retries.add(u64::from(record.retries));
         cells.overflowed.add(u64::from(record.overflowed));
         if let Some(log) = &self.worker.shared.log {
-            self.worker.log.add(log, &self.line(ending));
+            self.log(log, ending);
         }
     }
 
     #[cold]
+    fn log(&self, log: &Log, ending: Ending) {
+        if log.wants(ending, self.record.status, &self.worker.random) {
+            self.worker.log.add(log, self.worker.shared.clock, &self.line(ending));
+        }
+    }
+
     fn line(&self, ending: Ending) -> Line<'_> {
         let asked = self.request.asked.as_deref();
         let settings = self.route.settings();
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
             client: self.address,
-            method: asked.map_or("-", |asked| &asked.method),
-            target: asked.map_or("-", |asked| &asked.target),
+            method: asked.map_or(b"", Asked::method),
+            target: asked.map_or(b"", Asked::target),
+            referer: asked.map_or(b"", Asked::referer),
+            agent: asked.map_or(b"", Asked::agent),
             version: self.client.socket.http_version(self.request.version),
             status: self.record.status,
             bytes: self.record.bytes,

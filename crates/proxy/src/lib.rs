@@ -20,13 +20,13 @@
 //! | `pool`, `dial` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
-//! | [`tally`], [`latency`], `access_log` | what is told about it |
+//! | [`tally`], [`latency`], [`access_log`] | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
 // unsafe: three calls about listeners for which no library has a safe function (`kernel`).
 #![deny(unsafe_code)]
 
-mod access_log;
+pub mod access_log;
 mod attempt;
 mod buffer;
 mod client_hello;

@@ -12,6 +12,7 @@ use loadline_http1::{
 };
 
 use crate::{
+    access_log::{Asked, Log},
     buffer::Buffer,
     random::hash,
     rules::{self, Changes, Reply, Routed},
@@ -46,13 +47,6 @@ pub(crate) struct Request {
     pub(crate) received: Instant,
     /// What the access log says of it.
     pub(crate) asked: Option<Box<Asked>>,
-}
-
-/// Method and target as the client wrote them.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) method: String,
-    pub(crate) target: String,
 }
 
 /// The client's side of a request that is read.
@@ -104,7 +98,7 @@ impl Request {
             changes: routed.changes,
             key: key(&view.desks[routed.service], head, bytes, from.address),
             received: worker.shared.clock.now(),
-            asked: worker.shared.log.as_ref().map(|_| Asked::take(head, bytes)),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
         };
         let used = head.head_len() + early.len();
         buffer.consume(used);
@@ -117,12 +111,12 @@ impl Request {
     }
 }
 
-impl Asked {
-    #[cold]
-    fn take(head: &RequestHead, bytes: &[u8]) -> Box<Self> {
-        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        Box::new(Self { method: text(head.method_text(bytes)), target: text(head.target(bytes)) })
-    }
+/// What `log` tells of a head.
+#[cold]
+fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<Asked> {
+    let mut asked = worker.log.take_asked();
+    asked.take(&log.settings, head, bytes);
+    asked
 }
 
 /// The hash of what the service hashes; 0 where its policy does not.

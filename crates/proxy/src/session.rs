@@ -312,9 +312,11 @@ impl Session {
         let now = worker.shared.clock.now();
         let line = Line {
             client: *address,
-            method: "-",
-            target: "-",
+            method: b"",
+            target: b"",
             version: "-",
+            referer: b"",
+            agent: b"",
             status: refused.status,
             bytes: bytes as u64,
             service: &view.plan.fleet.services[entrance.service].name,
@@ -323,7 +325,7 @@ impl Session {
             retries: 0,
             times: Times { received: now, ended: now, ..Times::default() },
         };
-        worker.log.add(log, &line);
+        worker.log.add(log, worker.shared.clock, &line);
     }
 
     /// Closes the connection so that the client can read the last answer: what it is still

@@ -69,9 +69,12 @@ impl Shared {
         doors: Doors,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
-        let target = plan.fleet.edge.access_log.clone();
-        let log = target.as_ref().map(Log::open).transpose();
-        let log = log.map_err(|source| StartError::AccessLog { target, source })?;
+        let settings = plan.fleet.edge.access_log.as_ref();
+        let log = settings.map(Log::open).transpose();
+        let log = log.map_err(|source| StartError::AccessLog {
+            target: settings.map(|settings| settings.to.clone()),
+            source,
+        })?;
         Ok(Arc::new(Self {
             plan: Arc::new(ArcSwap::new(plan)),
             inputs,

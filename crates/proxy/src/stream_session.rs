@@ -27,7 +27,7 @@ use loadline_core::{
 use tokio::task::spawn_local;
 
 use crate::{
-    access_log::{Line, Times},
+    access_log::{Line, Log, Times},
     client_hello::{self, Hello},
     dial::{Dial, dial},
     door::Pass,
@@ -369,7 +369,14 @@ impl Record {
         cells.retries.add(u64::from(self.retries));
         cells.overflowed.add(u64::from(self.overflowed));
         if let Some(log) = &self.worker.shared.log {
-            self.worker.log.add(log, &self.line(ending));
+            self.log(log, ending);
+        }
+    }
+
+    #[cold]
+    fn log(&self, log: &Log, ending: Ending) {
+        if log.wants(ending, 0, &self.worker.random) {
+            self.worker.log.add(log, self.worker.shared.clock, &self.line(ending));
         }
     }
 
@@ -379,9 +386,11 @@ impl Record {
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
             client: self.client,
-            method: self.protocol,
-            target: self.name.as_deref().unwrap_or("-"),
+            method: self.protocol.as_bytes(),
+            target: self.name.as_deref().unwrap_or_default().as_bytes(),
             version: "-",
+            referer: b"",
+            agent: b"",
             status: 0,
             bytes: self.bytes,
             service: &settings.name,

@@ -196,7 +196,7 @@ impl Worker {
         let now = self.shared.clock.now();
         self.timers.sweep(now);
         self.pools.sweep(now);
-        self.shared.log.iter().for_each(|log| self.log.flush(log));
+        self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
         let stage = self.shared.stage();
         let known = self.view.borrow().plan.generation;
         let changes = [
@@ -214,7 +214,7 @@ impl Worker {
 impl Drop for Worker {
     /// The sessions are gone; the lines of those that were cut are not to be lost.
     fn drop(&mut self) {
-        self.shared.log.iter().for_each(|log| self.log.flush(log));
+        self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
     }
 }
 

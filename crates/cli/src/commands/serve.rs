@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tracing::error!("{error:#}");
         return Ok(ExitCode::from(EXIT_FAILED));
     }
-    runtime.block_on(signals.until_stopped(&site));
+    runtime.block_on(signals.until_stopped(&site, &proxy.handle()));
     stop(proxy, drain);
     Ok(ExitCode::SUCCESS)
 }
@@ -132,6 +132,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user: Signal,
 }
 
 impl Signals {
@@ -142,16 +143,22 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hangup: listen(SignalKind::hangup())?,
+            user: listen(SignalKind::user_defined1())?,
         })
     }
 
-    /// Waits for SIGTERM or SIGINT; at SIGHUP the file is read again.
-    async fn until_stopped(&mut self, site: &Site) {
+    /// Waits for SIGTERM or SIGINT; at SIGHUP the file is read again, and at SIGHUP and SIGUSR1
+    /// the access log is opened again.
+    async fn until_stopped(&mut self, site: &Site, proxy: &Handle) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => reload(site),
+                _ = self.hangup.recv() => {
+                    proxy.reopen_log();
+                    reload(site);
+                }
+                _ = self.user.recv() => proxy.reopen_log(),
             }
         }
     }
@@ -181,5 +188,6 @@ Examples:
 Prints `listening on ADDR` for each listener once it takes connections, and where the
 administration is (metrics, dashboard, API) if the file has an [admin] table.
 Signals: SIGHUP reads the file again without dropping a request; a file that is wrong changes
-nothing. SIGTERM and SIGINT stop accepting, let requests end (edge.drain_timeout) and exit 0.
+nothing. SIGHUP and SIGUSR1 open the file of the access log again. SIGTERM and SIGINT stop
+accepting, let requests end (edge.drain_timeout) and exit 0.
 Exit codes: 0 stopped by a signal, 1 wrong usage or configuration, 2 could not start.";

@@ -14,10 +14,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::process::Process;
+
 /// The state in the OpenMetrics text format.
 pub(crate) fn exposition(state: State) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition(state)));
+    registry.register_collector(Box::new(Exposition(state, Process::read())));
     let mut text = String::new();
     // Writing into memory cannot fail.
     let _ = encode(&mut text, &registry);
@@ -30,14 +32,14 @@ pub fn reference() -> String {
     let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for family in FAMILIES {
         let (kind, suffix) = match family.read {
-            Read::Counter(_) => ("counter", "_total"),
-            Read::Gauge(_) => ("gauge", ""),
+            Read::Counter(_) | Read::CpuTime => ("counter", "_total"),
+            Read::Gauge(_) | Read::Process(_) => ("gauge", ""),
             Read::Times => ("histogram", ""),
         };
         let labels: Vec<String> = family.labels.iter().map(|it| format!("`{it}`")).collect();
-        let Family { name, help, .. } = family;
+        let (name, help) = (family.full_name(), family.help);
         let labels = labels.join(", ");
-        table.push_str(&format!("| `loadline_{name}{suffix}` | {kind} | {labels} | {help} |\n"));
+        table.push_str(&format!("| `{name}{suffix}` | {kind} | {labels} | {help} |\n"));
     }
     table
 }
@@ -47,7 +49,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 
 /// One metric with all its label values.
 struct Family {
-    /// Without the prefix, and without `_total`.
+    /// Without the prefix `loadline_`, and without `_total`.
     name: &'static str,
     help: &'static str,
     labels: &'static [&'static str],
@@ -60,6 +62,10 @@ enum Read {
     Gauge(fn(&State, &mut Samples<f64>)),
     /// The duration of requests by service.
     Times,
+    /// What this process uses. Such names are the same for every program.
+    Process(fn(&Process) -> Option<f64>),
+    /// The processor time of this process.
+    CpuTime,
 }
 
 /// Label values and a value each.
@@ -72,20 +78,28 @@ impl<T> Samples<T> {
 }
 
 #[derive(Debug)]
-struct Exposition(State);
+struct Exposition(State, Process);
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        FAMILIES.iter().try_for_each(|family| family.encode(&self.0, &mut encoder))
+        FAMILIES.iter().try_for_each(|family| family.encode(self, &mut encoder))
     }
 }
 
 impl Family {
-    fn encode(&self, state: &State, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let name = format!("loadline_{}", self.name);
+    fn full_name(&self) -> String {
+        match self.read {
+            Read::Process(_) | Read::CpuTime => self.name.to_owned(),
+            _ => format!("loadline_{}", self.name),
+        }
+    }
+
+    fn encode(&self, told: &Exposition, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Exposition(state, process) = told;
+        let name = self.full_name();
         let kind = match self.read {
-            Read::Counter(_) => MetricType::Counter,
-            Read::Gauge(_) => MetricType::Gauge,
+            Read::Counter(_) | Read::CpuTime => MetricType::Counter,
+            Read::Gauge(_) | Read::Process(_) => MetricType::Gauge,
             Read::Times => MetricType::Histogram,
         };
         let mut encoder = encoder.encode_descriptor(&name, self.help, None, kind)?;
@@ -97,6 +111,10 @@ impl Family {
                 self.each(state, read, &mut encoder, |encoder, value| encoder.encode_gauge(&value))
             }
             Read::Times => state.services.iter().try_for_each(|it| times(it, &mut encoder)),
+            Read::Process(read) => read(process).map_or(Ok(()), |it| encoder.encode_gauge(&it)),
+            Read::CpuTime => process
+                .cpu_s
+                .map_or(Ok(()), |it| encoder.encode_counter::<NoLabelSet, _, u64>(&it, None)),
         }
     }
 
@@ -217,6 +235,48 @@ const FAMILIES: &[Family] = &[
         help: "Counts up with each plan: configuration, health, slow start",
         labels: &[],
         read: Read::Gauge(|state, to| to.add(&[], state.generation as f64)),
+    },
+    Family {
+        name: "process_cpu_seconds",
+        help: "User and system time of the process",
+        labels: &[],
+        read: Read::CpuTime,
+    },
+    Family {
+        name: "process_resident_memory_bytes",
+        help: "Memory of the process that is in RAM",
+        labels: &[],
+        read: Read::Process(|process| process.resident_bytes),
+    },
+    Family {
+        name: "process_virtual_memory_bytes",
+        help: "Address space of the process",
+        labels: &[],
+        read: Read::Process(|process| process.virtual_bytes),
+    },
+    Family {
+        name: "process_threads",
+        help: "Threads of the process",
+        labels: &[],
+        read: Read::Process(|process| process.threads),
+    },
+    Family {
+        name: "process_open_fds",
+        help: "Open file descriptors",
+        labels: &[],
+        read: Read::Process(|process| process.open_fds),
+    },
+    Family {
+        name: "process_max_fds",
+        help: "The most file descriptors that may be open",
+        labels: &[],
+        read: Read::Process(|process| process.max_fds),
+    },
+    Family {
+        name: "process_start_time_seconds",
+        help: "When the process started, in seconds since 1970",
+        labels: &[],
+        read: Read::Process(|process| process.start_s),
     },
     Family {
         name: "log_lines_dropped",

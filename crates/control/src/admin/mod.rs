@@ -11,23 +11,26 @@
 //! | `/healthz`, `/readyz` | whether the process lives, whether it can take traffic |
 //! | `/api/...` | JSON; `/openapi.json` describes it |
 //!
-//! Reading needs no token, so the address is the protection; changing needs one.
+//! Reading needs no token, so the address is the protection; changing needs one. Requests for a
+//! host that is not ours are refused (`host`).
 
 mod api;
 mod dashboard;
 mod desk;
 mod error;
 mod history;
+mod host;
 mod metrics;
 mod openapi;
 mod probes;
+mod process;
 mod site;
 mod socket;
 mod token;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
-use axum::Router;
+use axum::{Router, middleware};
 
 pub use error::AdminError;
 pub use metrics::reference as metrics_reference;
@@ -35,6 +38,7 @@ pub use openapi::openapi;
 pub use site::{Engine, Site};
 
 use desk::Desk;
+use host::Hosts;
 use socket::Socket;
 use token::Token;
 
@@ -45,6 +49,8 @@ pub struct Settings {
     pub bind: Bind,
     /// The file with the token; one is made where absent.
     pub token_file: Option<PathBuf>,
+    /// Names by which browsers and scrapers may call it, besides its addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 /// Where the administration listens.
@@ -74,12 +80,16 @@ impl Admin {
         let (token, made_token) = Token::of(settings.token_file.as_deref())?;
         let socket = Socket::bind(&settings.bind)?;
         let place = socket.place();
+        let hosts = match settings.bind {
+            Bind::Address(_) => Hosts::named(&settings.hosts),
+            Bind::Socket(_) => Hosts::any(),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminError::Thread)?;
         let serve = move || {
             let desk = Arc::new(Desk::new(site, token));
             let ticks = tick(desk.clone());
-            runtime.block_on(async { tokio::join!(socket.serve(routes(desk)), ticks) });
+            runtime.block_on(async { tokio::join!(socket.serve(routes(desk, hosts)), ticks) });
         };
         let thread = thread::Builder::new().name("admin".into());
         thread.spawn(serve).map_err(AdminError::Thread)?;
@@ -87,8 +97,9 @@ impl Admin {
     }
 }
 
-fn routes(desk: Arc<Desk>) -> Router {
-    probes::routes().merge(api::routes()).merge(dashboard::routes()).with_state(desk)
+fn routes(desk: Arc<Desk>, hosts: Hosts) -> Router {
+    let routes = probes::routes().merge(api::routes()).merge(dashboard::routes());
+    routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(desk)
 }
 
 /// Lets the desk look at the engine again and again.

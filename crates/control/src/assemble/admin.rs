@@ -30,5 +30,7 @@ pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option
         AdminPlace::Socket(path) => Bind::Socket(path.into()),
     };
     let token_file = given.value.token_file.get().map(|path| path.0.0.clone().into());
-    Some(Settings { bind, token_file })
+    let hosts = given.value.hosts.get().into_iter().flatten();
+    let hosts = hosts.map(|host| host.value.0.0.clone()).collect();
+    Some(Settings { bind, token_file, hosts })
 }

@@ -4,6 +4,7 @@
 //! Everything here goes on after an error with something harmless in its place, so that all
 //! errors are found; the caller throws the result away when there were any.
 
+mod access_log;
 mod admin;
 mod group;
 mod health;
@@ -15,7 +16,7 @@ mod stream;
 mod tls;
 
 use loadline_core::{
-    fleet::{Edge, Fleet, LogTarget},
+    fleet::{Edge, Fleet},
     time::Duration,
 };
 
@@ -34,15 +35,11 @@ pub(crate) fn assemble(file: &At<File>, resolver: &dyn Resolve, problems: &mut P
     let regions = Regions::new(file, problems);
     let services = service::services(file, &regions, resolver, problems);
     let listeners = listener::listeners(file, &services, problems);
-    Fleet { edge: edge(file.value.edge.get(), &regions), listeners, services }
+    Fleet { edge: edge(file.value.edge.get(), &regions, problems), listeners, services }
 }
 
-fn edge(file: Option<&file::Edge>, regions: &Regions) -> Edge {
-    let access_log =
-        file.and_then(|edge| edge.access_log.get()).map(|log| match log.0.0.as_str() {
-            "stdout" => LogTarget::Stdout,
-            path => LogTarget::File(path.to_owned()),
-        });
+fn edge(file: Option<&file::Edge>, regions: &Regions, problems: &mut Problems) -> Edge {
+    let access_log = file.and_then(|edge| access_log::access_log(&edge.access_log, problems));
     let drain_timeout = file.and_then(|edge| edge.drain_timeout.get()).map(|time| time.0.0);
     Edge {
         region: regions.here().to_owned(),

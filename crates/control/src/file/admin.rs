@@ -4,8 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    place::Key,
-    value::{address::AdminPlace, label::FilePath, text::Text},
+    place::{At, Key},
+    value::{
+        address::AdminPlace,
+        label::{FilePath, Host},
+        text::Text,
+    },
 };
 
 /// Metrics, API and dashboard. There are none where absent.
@@ -19,4 +23,8 @@ pub(crate) struct Admin {
     /// The file whose first line is the token that changes need. One is made and printed at each
     /// start where absent.
     pub(crate) token_file: Key<Text<FilePath>>,
+    /// Names by which it may be called besides its addresses and `localhost`. Others are refused,
+    /// so that no page from elsewhere reads it through somebody's browser.
+    #[schemars(extend("examples" = [["edge-1.internal"]]))]
+    pub(crate) hosts: Key<Vec<At<Text<Host>>>>,
 }

@@ -1,5 +1,6 @@
 //! Free text with rules: names, paths, hosts and header names.
 
+use loadline_core::fleet::LogTarget;
 use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
@@ -199,11 +200,11 @@ impl Textual for SuiteName {
 
 /// Where log lines go.
 #[derive(Clone, Debug)]
-pub(crate) struct LogPlace(pub(crate) String);
+pub(crate) struct LogPlace(pub(crate) LogTarget);
 
 impl Textual for LogPlace {
     fn expected() -> String {
-        "\"stdout\" or the path of a file".to_owned()
+        "\"stdout\", the path of a file or \"syslog\"".to_owned()
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
@@ -211,15 +212,34 @@ impl Textual for LogPlace {
             let help = "write \"stdout\" or the path of a file, or leave the key out";
             return Err(Complaint::new("an empty path names no file", help));
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(match text {
+            "stdout" => LogTarget::Stdout,
+            "syslog" => LogTarget::SyslogSocket("/dev/log".to_owned()),
+            _ => match text.strip_prefix("syslog:") {
+                Some(place) => collector(place)?,
+                None => LogTarget::File(text.to_owned()),
+            },
+        }))
     }
 
     fn schema() -> Schema {
         json_schema!({
             "type": "string",
-            "title": "`stdout` or a path",
+            "title": "`stdout`, a path or `syslog`",
             "minLength": 1,
-            "examples": ["stdout", "/var/log/loadline/access.log"],
+            "examples": ["stdout", "/var/log/loadline/access.log", "syslog://10.0.0.9:514"],
         })
+    }
+}
+
+/// What stands behind `syslog:`.
+fn collector(place: &str) -> Result<LogTarget, Complaint> {
+    let help = "write \"syslog\", \"syslog:/path/of/a/socket\" or \"syslog://10.0.0.9:514\"";
+    match place.strip_prefix("//") {
+        Some(address) => address.parse().map(LogTarget::SyslogUdp).map_err(|_| {
+            Complaint::new(format!("`{address}` is not an address with a port"), help)
+        }),
+        None if place.starts_with('/') => Ok(LogTarget::SyslogSocket(place.to_owned())),
+        None => Err(Complaint::new(format!("`{place}` is not the path of a socket"), help)),
     }
 }

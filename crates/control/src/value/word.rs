@@ -1,7 +1,7 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
+    Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
     TlsVersion, WhenFull,
 };
 use schemars::{Schema, json_schema};
@@ -174,6 +174,22 @@ impl Words for TlsVersion {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![("1.2", Self::V12, "TLS 1.2 and 1.3."), ("1.3", Self::V13, "TLS 1.3 alone.")]
+    }
+}
+
+impl Words for LogFormat {
+    const WHAT: &'static str = "a format of lines";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("text", Self::Text, "Words between spaces, without any header."),
+            (
+                "combined",
+                Self::Combined,
+                "The Combined Log Format; behind it how the request ended, and its times.",
+            ),
+            ("json", Self::Json, "An object of JSON."),
+        ]
     }
 }
 

@@ -2,7 +2,9 @@
 
 use loadline_control::{LocalOnly, counts, describe, load, parse, parse_with};
 use loadline_core::{
-    fleet::{Fleet, HashKey, LogTarget, Overflow, PolicyKind, Probe, WhenFull},
+    fleet::{
+        AccessLog, Fleet, HashKey, LogFormat, LogTarget, Overflow, PolicyKind, Probe, WhenFull,
+    },
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -58,7 +60,12 @@ fn limits_per_server_hold_for_servers_that_set_none() {
     let fleet = example("every-key.toml");
     assert_eq!(
         fleet.edge.access_log,
-        Some(LogTarget::File("/var/log/loadline/access.log".to_owned(),))
+        Some(AccessLog {
+            to: LogTarget::File("/var/log/loadline/access.log".to_owned()),
+            format: LogFormat::Json,
+            successes: Ratio::percent(10),
+            query: false,
+        })
     );
     let web = &fleet.services[0];
     assert_eq!(web.name, "web", "services keep the order of the file");

@@ -11,6 +11,7 @@ use loadline_core::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
+    access_log::Log,
     doors::Passed,
     inherit::Inherited,
     runtime::ReloadError,
@@ -79,6 +80,11 @@ impl Handle {
     /// Cuts whatever is left of a drain.
     pub fn cut(&self) {
         self.shared.stop();
+    }
+
+    /// Opens the file of the access log again by its name, for whoever moved it away.
+    pub fn reopen_log(&self) {
+        self.shared.log.iter().for_each(Log::reopen);
     }
 
     /// Puts a configuration in force that differs from the last in weights, scalers and capacities

@@ -10,7 +10,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{LogTarget, Then, WhenFull},
+    fleet::{AccessLog, LogTarget, Then, WhenFull},
     time::Duration,
 };
 
@@ -123,7 +123,7 @@ fn the_access_log_has_a_line_for_each_request() {
     let path = std::env::temp_dir().join(format!("loadline-log-{}", std::process::id()));
     let server = Scripted::answering(OK);
     let mut fleet = fleet(&[server.address]);
-    fleet.edge.access_log = Some(LogTarget::File(path.display().to_string()));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
     let proxy = Proxy::of(fleet);
     proxy.ask(b"GET /a?b=\"c\" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     proxy.ask(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n");

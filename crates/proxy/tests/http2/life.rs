@@ -3,7 +3,11 @@
 use std::{fs, io::Write as _, sync::Arc, sync::Barrier, thread};
 
 use h2::Reason;
-use loadline_core::{ending::Ending, fleet::LogTarget, time::Duration};
+use loadline_core::{
+    ending::Ending,
+    fleet::{AccessLog, LogTarget},
+    time::Duration,
+};
 
 use crate::{
     frames::{GOAWAY, Raw},
@@ -88,7 +92,7 @@ async fn each_stream_has_its_line_in_the_access_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let mut fleet = fleet(answering(OK));
-    fleet.edge.access_log = Some(LogTarget::File(path.display().to_string()));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
     let proxy = Proxy::of(fleet);
     let client = proxy.client().await;
     for _ in 0..3 {

@@ -11,7 +11,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{LogTarget, Protocol},
+    fleet::{AccessLog, LogTarget, Protocol},
     time::Duration,
 };
 
@@ -195,7 +195,7 @@ fn the_access_log_has_a_line_for_each_connection() {
     let path = folder.path().join("access.log");
     let (server, heard) = listening();
     let mut fleet = fleet(Protocol::Tcp, vec![service("db", &[server])]);
-    fleet.edge.access_log = Some(LogTarget::File(path.display().to_string()));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
     let proxy = Proxy::of(fleet);
     proxy.ask(b"hello");
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap().unwrap(), "hello");

@@ -43,7 +43,13 @@ async fn page(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
                 link rel="icon" href="data:,";
                 script src="/dashboard.js" defer {}
             }
-            body { main id="live" { (picture::content(&desk)) } }
+            body {
+                div class="controls" {
+                    p id="stale" role="status" hidden { "No connection: these figures are old" }
+                    button id="pause" type="button" aria-pressed="false" { "Pause" }
+                }
+                main id="live" { (picture::content(&desk)) }
+            }
         }
     };
     ([(CONTENT_SECURITY_POLICY, POLICY)], Html(page.into_string()))

@@ -4,7 +4,13 @@
 //! All bars of a service have one scale, so that their lengths compare. A group limited by rate
 //! shows requests per second, one limited by requests in flight alone shows those.
 
-use loadline_core::state::{Condition, Group, Server, Service, Standing};
+use loadline_core::{
+    ending::Ending,
+    state::{
+        Group, Server, Service, Standing, State,
+        words::{Verdict, number, span},
+    },
+};
 use maud::{Markup, html};
 
 use crate::admin::{
@@ -16,24 +22,45 @@ use crate::admin::{
 pub(super) fn content(desk: &Desk) -> Markup {
     let state = desk.state();
     html! {
+        (header(&state, !desk.site.changes().is_empty()))
+        @for service in &state.services { (picture(service, &desk.samples(&service.name))) }
+    }
+}
+
+fn header(state: &State, changed: bool) -> Markup {
+    html! {
         header {
             h1 { "loadline" }
             span class="faint" { "seen from " (state.region) ", up " (span(state.uptime_s)) }
             @if state.draining { strong class="bad" { "draining" } }
-            @if !desk.site.changes().is_empty() {
-                a href="/api/changes.toml" { "changed since the file was read" }
+            @if changed { a id="changed" href="/api/changes" { "changed since the file was read" } }
+        }
+        nav aria-label="Services" {
+            @for service in &state.services {
+                a id={ "to-" (service.name) } href={ "#" (service.name) } {
+                    (service.name) " " (badge(service))
+                }
             }
         }
-        @for service in &state.services { (picture(service, &desk.samples(&service.name))) }
     }
+}
+
+fn badge(service: &Service) -> Markup {
+    let verdict = service.verdict();
+    let class = match verdict {
+        Verdict::Closed | Verdict::Refusing | Verdict::Failing => "badge bad",
+        Verdict::Full | Verdict::Overflowing => "badge over",
+        Verdict::Well => "badge good",
+    };
+    html! { span class=(class) { (verdict.name()) } }
 }
 
 fn picture(service: &Service, samples: &[Sample]) -> Markup {
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
     html! {
-        section aria-label=(service.name) {
-            h2 { (service.name) }
-            p class="said" { (sentence(service)) }
+        section id=(service.name) aria-label=(service.name) {
+            h2 { (service.name) " " (badge(service)) }
+            p class="said" { (service.sentence()) }
             @for (index, group) in service.groups.iter().enumerate() {
                 @if index > 0 && group.overflow_per_s > 0.0 {
                     p class="arrow" {
@@ -42,6 +69,7 @@ fn picture(service: &Service, samples: &[Sample]) -> Markup {
                 }
                 (bar(group, scale))
             }
+            p class="faint span" { "The last five minutes" }
             div class="lines" {
                 (line("requests/s", samples, |it| Some(it.requests_per_s)))
                 (line("p50 ms", samples, |it| it.p50_ms))
@@ -53,28 +81,6 @@ fn picture(service: &Service, samples: &[Sample]) -> Markup {
             (servers(service))
         }
     }
-}
-
-/// What happens, in words.
-fn sentence(service: &Service) -> String {
-    let Some(first) = service.groups.first().filter(|_| service.ready) else {
-        return "No server may take traffic: every request is refused.".to_owned();
-    };
-    let rates = &service.rates;
-    let come = format!("{}/s come in", number(rates.requests_per_s));
-    let goes = match rates.overflow_per_s {
-        over if over > 0.0 => {
-            format!("{} takes what it may, {}/s overflow", first.name, number(over))
-        }
-        _ => format!("all go to {}", first.name),
-    };
-    let left: Option<f64> = service.groups.iter().map(|it| it.headroom.rate_per_s).sum();
-    let left = left.map_or(String::new(), |left| format!(" {}/s of headroom left.", number(left)));
-    let waiting = match service.queued {
-        0 => String::new(),
-        n => format!(" {n} of at most {} wait.", service.queue_length),
-    };
-    format!("{come}: {goes}.{left}{waiting}")
 }
 
 /// What is shown of a group, and in which unit.
@@ -114,6 +120,7 @@ fn bar(group: &Group, scale: f64) -> Markup {
     let part = |value: f64| format!("{:.2}%", value / scale * 90.0);
     let told =
         limit.map_or("no limit".to_owned(), |limit| format!("load line {}{unit}", number(limit)));
+    let full = if group.is_full() { "bar full" } else { "bar" };
     html! {
         div class="group" {
             div class="name" {
@@ -121,9 +128,12 @@ fn bar(group: &Group, scale: f64) -> Markup {
                     strong { (group.name) } " " span class="faint" { (distance(group)) }
                     (standing(group))
                 }
-                span { (number(load)) (unit) " · " (told) (headroom(limit, load, unit)) }
+                span {
+                    (part_of(limit, load)) (number(load)) (unit) " · " (told)
+                    (headroom(limit, load, unit))
+                }
             }
-            div class="bar" role="img" aria-label={ (number(load)) (unit) ", " (told) } {
+            div class=(full) role="img" aria-label={ (number(load)) (unit) ", " (told) } {
                 span class="own" style={ "width:" (part(load - came)) } {}
                 span class="came" style={ "width:" (part(came)) } {}
                 @if let Some(limit) = limit { span class="mark" style={ "left:" (part(limit)) } {} }
@@ -132,9 +142,18 @@ fn bar(group: &Group, scale: f64) -> Markup {
     }
 }
 
+/// How much of what it may have a group has.
+fn part_of(limit: Option<f64>, load: f64) -> Markup {
+    let part = limit.filter(|limit| *limit > 0.0).map(|limit| load / limit * 100.0);
+    html! { @if let Some(part) = part { strong { (format!("{part:.0} %")) } " · " } }
+}
+
 fn headroom(limit: Option<f64>, load: f64, unit: &str) -> String {
     let left = limit.map(|limit| (limit - load).max(0.0));
-    left.map_or(String::new(), |left| format!(" · {}{unit} left", number(left)))
+    match left {
+        Some(0.0) => " · nothing left".to_owned(),
+        left => left.map_or(String::new(), |left| format!(" · {}{unit} left", number(left))),
+    }
 }
 
 fn distance(group: &Group) -> String {
@@ -148,7 +167,11 @@ fn distance(group: &Group) -> String {
 fn standing(group: &Group) -> Markup {
     match group.standing {
         Standing::Open => html! {},
-        Standing::Yields => html! { strong class="bad" { " yields: too few healthy servers" } },
+        Standing::Yields => html! {
+            strong class="bad" {
+                " yields: " (group.well()) " of " (group.servers.len()) " servers healthy"
+            }
+        },
         Standing::Closed => html! { strong class="bad" { " out: no server may take traffic" } },
     }
 }
@@ -161,22 +184,39 @@ fn line(title: &str, samples: &[Sample], value: fn(&Sample) -> Option<f64>) -> M
     let points: Vec<String> =
         points.map(|(at, value)| format!("{at},{:.1}", 39.0 - value / top * 37.0)).collect();
     let now = values().next_back().flatten().map_or("-".to_owned(), number);
+    let area = match (points.first(), points.last()) {
+        (Some(first), Some(last)) => {
+            let x = |point: &String| point.split(',').next().unwrap_or_default().to_owned();
+            format!("{},40 {} {},40", x(first), points.join(" "), x(last))
+        }
+        _ => String::new(),
+    };
     html! {
         figure {
-            figcaption { (title) " " strong { (now) } ", peak " (number(top)) }
+            figcaption { (title) " " strong { (now) } span { "peak " (number(top)) } }
             svg viewBox={ "0 0 " (SAMPLES) " 40" } preserveAspectRatio="none" aria-hidden="true" {
+                polygon points=(area) {}
                 polyline points=(points.join(" ")) {}
             }
         }
     }
 }
 
+/// How requests have ended since the start, and how often each way is now.
 fn endings(service: &Service) -> Markup {
-    let counts = service.counts.endings.iter().filter(|(_, count)| **count > 0);
+    let count = |ending: Ending| service.counts.endings.get(ending.name()).copied().unwrap_or(0);
+    let rate = |ending: Ending| service.rates.endings_per_s.get(ending.name()).copied();
+    let seen = Ending::ALL.into_iter().filter(|ending| count(*ending) > 0);
     html! {
-        p class="faint" {
-            "Endings: "
-            @for (name, count) in counts { (name) " " strong { (count) } "  " }
+        ul class="endings" aria-label="Endings since the start" {
+            @for ending in seen {
+                li class=(if ending.is_failure() { "bad" } else { "faint" }) {
+                    (ending.name()) " " strong { (count(ending)) }
+                    @if let Some(rate) = rate(ending).filter(|rate| *rate > 0.0) {
+                        " (" (number(rate)) "/s)"
+                    }
+                }
+            }
         }
     }
 }
@@ -184,12 +224,11 @@ fn endings(service: &Service) -> Markup {
 fn servers(service: &Service) -> Markup {
     let rows =
         || service.groups.iter().flat_map(|group| group.servers.iter().map(move |it| (group, it)));
-    let well =
-        rows().filter(|(_, it)| matches!(it.condition, Condition::Up | Condition::Unchecked));
+    let well = rows().filter(|(_, it)| it.is_well());
     html! {
         details id={ "servers-" (service.name) } {
             summary { (well.count()) " of " (rows().count()) " servers take part" }
-            div class="wide" {
+            div class="wide" tabindex="0" id={ "table-" (service.name) } {
                 table {
                     tr {
                         th { "server" } th { "condition" } th { "requests/s" } th { "in flight" }
@@ -203,36 +242,15 @@ fn servers(service: &Service) -> Markup {
 }
 
 fn row(group: &Group, server: &Server) -> Markup {
-    let well = matches!(server.condition, Condition::Up | Condition::Unchecked);
     html! {
         tr {
             td { (server.address) " " span class="faint" { (group.name) } }
-            td class=(if well { "good" } else { "bad" }) { (server.condition.name()) }
+            td class=(if server.is_well() { "good" } else { "bad" }) { (server.condition.name()) }
             td { (number(server.load.rate_per_s)) }
             td { (server.load.in_flight) }
             td { (number(server.latency_ms)) }
             td { (server.failures) }
             td { (server.ejections) }
         }
-    }
-}
-
-/// Three digits are enough for people.
-fn number(value: f64) -> String {
-    if value < 0.005 {
-        "0".to_owned()
-    } else if value < 9.95 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
-}
-
-fn span(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }

@@ -1,0 +1,226 @@
+//! What a service does, in words: where its traffic goes, why, and how far it is from the line.
+
+use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
+
+use super::{Condition, Group, Server, Service, Standing};
+use crate::ending::{Ending, Fault};
+
+/// How a service is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No server may take traffic.
+    Closed,
+    /// Requests are refused for want of capacity.
+    Refusing,
+    /// Requests fail by fault of a server or of loadline.
+    Failing,
+    /// Nothing is left of what is limited.
+    Full,
+    /// A group is passed over, or not near enough.
+    Overflowing,
+    /// All as it should be.
+    Well,
+}
+
+impl Verdict {
+    /// In two or three words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Refusing => "over the line",
+            Self::Failing => "failing",
+            Self::Full => "at the line",
+            Self::Overflowing => "overflowing",
+            Self::Well => "well",
+        }
+    }
+}
+
+impl Service {
+    /// How it is.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let fails = |fault| self.failures().any(|(ending, _)| ending.fault() == fault);
+        let mut open = self.groups.iter().filter(|group| group.standing != Standing::Closed);
+        if !self.ready {
+            Verdict::Closed
+        } else if fails(Fault::Capacity) {
+            Verdict::Refusing
+        } else if fails(Fault::Server) || fails(Fault::Proxy) {
+            Verdict::Failing
+        } else if open.all(Group::is_full) {
+            Verdict::Full
+        } else if self.rates.overflow_per_s > 0.0 {
+            Verdict::Overflowing
+        } else {
+            Verdict::Well
+        }
+    }
+
+    /// What happens, in words.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if self.groups.is_empty() || !self.ready {
+            return "No server may take traffic: every request is refused.".to_owned();
+        }
+        let come = number(self.rates.requests_per_s);
+        let mut said = format!("{come}/s come in{}.", places(self));
+        let failures = self.failures();
+        let failures: Vec<String> = failures
+            .map(|(how, rate)| {
+                let verb = if how.fault() == Fault::Capacity { "are refused" } else { "fail" };
+                format!("{}/s {verb} ({})", number(rate), how.name())
+            })
+            .collect();
+        if !failures.is_empty() {
+            said.push_str(&format!(" {}.", failures.join(", ")));
+        }
+        let left: Option<f64> = self.groups.iter().map(|it| it.headroom.rate_per_s).sum();
+        if let Some(left) = left {
+            said.push_str(&format!(" {}/s of headroom left.", number(left)));
+        }
+        if self.queued > 0 {
+            said.push_str(&format!(" {} of at most {} wait.", self.queued, self.queue_length));
+        }
+        said
+    }
+
+    /// The ways in which requests fail now by no fault of the client, each with its rate per
+    /// second.
+    pub fn failures(&self) -> impl Iterator<Item = (Ending, f64)> {
+        let all = Ending::ALL.into_iter().filter(|ending| ending.is_failure());
+        all.filter_map(|ending| {
+            let rate = self.rates.endings_per_s.get(ending.name()).copied();
+            Some((ending, rate.filter(|rate| *rate > 0.0)?))
+        })
+    }
+}
+
+impl Group {
+    /// Whether it is as good as at its load line: 98 %, as a rate read over a second is never
+    /// quite its limit.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.fullness.is_some_and(|fullness| fullness >= 0.98)
+    }
+
+    /// How many of its servers take part.
+    #[must_use]
+    pub fn well(&self) -> usize {
+        self.servers.iter().filter(|server| server.is_well()).count()
+    }
+}
+
+impl Server {
+    /// Whether it takes part.
+    #[must_use]
+    pub const fn is_well(&self) -> bool {
+        matches!(self.condition, Condition::Up | Condition::Unchecked)
+    }
+}
+
+/// Where it goes, and why not to the first.
+fn places(service: &Service) -> String {
+    let busy: Vec<&Group> =
+        service.groups.iter().filter(|group| group.load.rate_per_s > 0.0).collect();
+    match &busy[..] {
+        [] => String::new(),
+        [group] => format!(": all to {}{}", group.name, passed_over(service)),
+        groups => {
+            let parts = groups
+                .iter()
+                .map(|group| format!("{}/s to {}", number(group.load.rate_per_s), group.name));
+            format!(": {}{}", parts.collect::<Vec<_>>().join(", "), passed_over(service))
+        }
+    }
+}
+
+/// Which group traffic goes past, and why.
+fn passed_over(service: &Service) -> String {
+    let yields = service.groups.iter().find(|group| group.standing == Standing::Yields);
+    match (yields, service.groups.first()) {
+        (Some(group), _) => format!(", because {} has too few healthy servers", group.name),
+        (None, Some(first)) if service.rates.overflow_per_s > 0.0 => {
+            format!(", because {} is at its load line", first.name)
+        }
+        _ => String::new(),
+    }
+}
+
+/// Three digits are enough for people.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value < 0.005 {
+        "0".to_owned()
+    } else if value < 9.95 && (value - libm::round(value)).abs() > 0.005 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A time in the unit that people would use.
+#[must_use]
+pub fn span(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Limits, Load, Rates};
+    use alloc::vec;
+
+    fn group(name: &str, load: f64, limit: f64) -> Group {
+        Group {
+            name: name.to_owned(),
+            standing: Standing::Open,
+            load: Load { rate_per_s: load, ..Load::default() },
+            limits: Limits { rate_per_s: Some(limit), ..Limits::default() },
+            headroom: Limits { rate_per_s: Some(limit - load), ..Limits::default() },
+            fullness: Some(load / limit),
+            ..Group::default()
+        }
+    }
+
+    fn service(groups: Vec<Group>, rates: Rates) -> Service {
+        Service { name: "web".to_owned(), ready: true, groups, rates, ..Service::default() }
+    }
+
+    #[test]
+    fn the_sentence_says_where_traffic_goes_why_and_what_is_left() {
+        let rates = Rates { requests_per_s: 75.0, overflow_per_s: 25.0, ..Rates::default() };
+        let both = service(vec![group("near", 50.0, 50.0), group("far", 25.0, 80.0)], rates);
+        assert_eq!(
+            both.sentence(),
+            "75/s come in: 50/s to near, 25/s to far, because near is at its load line. \
+             55/s of headroom left."
+        );
+        assert_eq!(both.verdict(), Verdict::Overflowing);
+    }
+
+    #[test]
+    fn what_is_refused_is_said_first_of_all() {
+        let endings_per_s = [("queue-full".to_owned(), 19.0)].into();
+        let rates = Rates { requests_per_s: 95.0, endings_per_s, ..Rates::default() };
+        let over = service(vec![group("near", 76.0, 76.0)], rates);
+        assert!(over.sentence().contains("19/s are refused (queue-full)"), "{}", over.sentence());
+        assert_eq!(over.verdict(), Verdict::Refusing);
+        let closed = Service { ready: false, ..over };
+        assert_eq!(closed.verdict(), Verdict::Closed);
+    }
+
+    #[test]
+    fn a_group_that_yields_is_the_reason_why_another_has_it_all() {
+        let near = Group { standing: Standing::Yields, ..group("near", 0.0, 33.0) };
+        let rates = Rates { requests_per_s: 40.0, ..Rates::default() };
+        let said = service(vec![group("far", 40.0, 80.0), near], rates).sentence();
+        assert!(said.contains("all to far, because near has too few healthy servers"), "{said}");
+    }
+}

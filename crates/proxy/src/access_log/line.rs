@@ -1,0 +1,177 @@
+//! What a line says, before it is text.
+
+use std::net::SocketAddr;
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{AccessLog, LogFormat},
+    time::{Duration, Instant},
+};
+use loadline_http1::RequestHead;
+
+/// What a line says. Bytes are as the client sent them.
+#[derive(Debug)]
+pub struct Line<'a> {
+    /// The client.
+    pub client: SocketAddr,
+    /// The method; empty where it is not known.
+    pub method: &'a [u8],
+    /// The target; empty where it is not known.
+    pub target: &'a [u8],
+    /// The protocol of the client, `-` where it is not known or none.
+    pub version: &'a str,
+    /// The header `Referer`; empty where absent.
+    pub referer: &'a [u8],
+    /// The header `User-Agent`; empty where absent.
+    pub agent: &'a [u8],
+    /// 0 where the client was told nothing.
+    pub status: u16,
+    /// Sent to the client, heads included.
+    pub bytes: u64,
+    /// Name of the service.
+    pub service: &'a str,
+    /// Name of the group, and the server.
+    pub server: Option<(&'a str, SocketAddr)>,
+    /// How it ended.
+    pub ending: Ending,
+    /// Further attempts.
+    pub retries: u32,
+    /// When.
+    pub times: Times,
+}
+
+/// When what happened to a request; none for what did not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Its head was complete.
+    pub received: Instant,
+    /// A server was picked for the first time.
+    pub picked: Option<Instant>,
+    /// It was sent; only measured for the access log.
+    pub sent: Option<Instant>,
+    /// The head of the answer had come.
+    pub answered: Option<Instant>,
+    /// Its end.
+    pub ended: Instant,
+}
+
+impl Times {
+    /// From the head of the request to the first pick: the time in the queue.
+    pub(super) fn queue(&self) -> Option<Duration> {
+        self.picked.map(|picked| picked.since(self.received))
+    }
+
+    /// From the first pick until it was sent: connecting, failed attempts included.
+    pub(super) fn connect(&self) -> Option<Duration> {
+        Some(self.sent?.since(self.picked?))
+    }
+
+    /// From sending to the head of the answer.
+    pub(super) fn first_byte(&self) -> Option<Duration> {
+        Some(self.answered?.since(self.sent?))
+    }
+
+    /// From the head of the request to the end.
+    pub(super) fn total(&self) -> Duration {
+        self.ended.since(self.received)
+    }
+}
+
+/// What a client asked, in one piece of memory that is used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    bytes: Vec<u8>,
+    /// Where method, target, referer and agent end.
+    ends: [usize; 4],
+}
+
+impl Asked {
+    /// Takes what the log tells of a head.
+    pub(crate) fn take(&mut self, settings: &AccessLog, head: &RequestHead, bytes: &[u8]) {
+        let whole = |target| if settings.query { target } else { without_query(target) };
+        self.bytes.clear();
+        self.add(0, head.method_text(bytes));
+        self.add(1, whole(head.target(bytes)));
+        let told = settings.format != LogFormat::Text;
+        let header = |name| {
+            let value = if told { head.fields().get(bytes, name) } else { None };
+            value.unwrap_or_default()
+        };
+        self.add(2, whole(header("referer")));
+        self.add(3, header("user-agent"));
+    }
+
+    fn add(&mut self, which: usize, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends[which] = self.bytes.len();
+    }
+
+    fn part(&self, which: usize) -> &[u8] {
+        let start = if which == 0 { 0 } else { self.ends[which - 1] };
+        &self.bytes[start..self.ends[which]]
+    }
+
+    pub(crate) fn method(&self) -> &[u8] {
+        self.part(0)
+    }
+
+    pub(crate) fn target(&self) -> &[u8] {
+        self.part(1)
+    }
+
+    pub(crate) fn referer(&self) -> &[u8] {
+        self.part(2)
+    }
+
+    pub(crate) fn agent(&self) -> &[u8] {
+        self.part(3)
+    }
+
+    /// Whether it is worth keeping.
+    pub(super) fn is_small(&self) -> bool {
+        self.bytes.capacity() <= 1024
+    }
+}
+
+/// All that stands before the query, and what shows that there was one.
+fn without_query(target: &[u8]) -> &[u8] {
+    memchr::memchr(b'?', target).map_or(target, |at| &target[..=at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loadline_core::fleet::LogTarget;
+    use loadline_http1::HeadLimits;
+
+    const HEAD: &[u8] = b"GET /reset?token=hush HTTP/1.1\r\nHost: a\r\nCookie: id=hush\r\n\
+        Authorization: Bearer hush\r\nReferer: http://a/?key=hush\r\nUser-Agent: curl/8\r\n\r\n";
+
+    fn asked(settings: &AccessLog) -> Asked {
+        let mut head = RequestHead::new(HeadLimits { bytes: 4096, fields: 32 });
+        head.parse(HEAD).unwrap();
+        let mut asked = Asked::default();
+        asked.take(settings, &head, HEAD);
+        asked
+    }
+
+    #[test]
+    fn no_secret_is_taken_from_a_head_and_no_query_where_none_is_wanted() {
+        let settings = AccessLog {
+            format: LogFormat::Combined,
+            query: false,
+            ..AccessLog::to(LogTarget::Stdout)
+        };
+        let asked = asked(&settings);
+        assert_eq!((asked.method(), asked.target()), (&b"GET"[..], &b"/reset?"[..]));
+        assert_eq!((asked.referer(), asked.agent()), (&b"http://a/?"[..], &b"curl/8"[..]));
+        assert!(!asked.bytes.windows(4).any(|window| window == b"hush"));
+    }
+
+    #[test]
+    fn the_short_format_asks_for_no_header() {
+        let asked = asked(&AccessLog::to(LogTarget::Stdout));
+        assert_eq!(asked.target(), b"/reset?token=hush");
+        assert!(asked.referer().is_empty() && asked.agent().is_empty());
+    }
+}

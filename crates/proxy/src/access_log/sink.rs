@@ -1,0 +1,264 @@
+//! Where lines go: the standard output, a file, or a syslog collector.
+//!
+//! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line in
+//! the format of RFC 5424, over a Unix socket or UDP (RFC 5426); its socket is made again after an
+//! error, as the collector may have been started again.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    os::unix::net::UnixDatagram,
+    path::PathBuf,
+    process, time,
+};
+
+use loadline_core::fleet::LogTarget;
+
+use super::{
+    count,
+    stamp::{Stamps, Style},
+};
+
+/// An open place for lines.
+#[derive(Debug)]
+pub(super) struct Sink {
+    way: Way,
+    /// The last write failed, which has been told.
+    failing: bool,
+}
+
+#[derive(Debug)]
+enum Way {
+    Stdout,
+    File { path: PathBuf, file: File },
+    Syslog(Syslog),
+}
+
+impl Sink {
+    /// Opens it. A collector need not be there yet.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub(super) fn open(target: &LogTarget) -> io::Result<Self> {
+        let way = match target {
+            LogTarget::Stdout => Way::Stdout,
+            LogTarget::File(path) => Way::File { path: path.into(), file: append_to(path)? },
+            LogTarget::SyslogSocket(path) => Way::Syslog(Syslog::new(Collector::Unix(path.into()))),
+            LogTarget::SyslogUdp(address) => Way::Syslog(Syslog::new(Collector::Udp(*address))),
+        };
+        Ok(Self { way, failing: false })
+    }
+
+    /// Writes lines: how many of them are lost.
+    pub(super) fn write(&mut self, lines: &[u8]) -> u64 {
+        let written = match &mut self.way {
+            Way::Stdout => io::stdout().write_all(lines).and_then(|()| io::stdout().flush()),
+            Way::File { file, .. } => file.write_all(lines),
+            Way::Syslog(syslog) => {
+                let (lost, written) = syslog.write(lines);
+                self.tell(&written);
+                return lost;
+            }
+        };
+        let lost = if written.is_ok() { 0 } else { count(lines) };
+        self.tell(&written);
+        lost
+    }
+
+    /// Opens the file again by its name; goes on with the old one if that fails.
+    pub(super) fn reopen(&mut self) {
+        let Way::File { path, file } = &mut self.way else { return };
+        match append_to(&*path) {
+            Ok(opened) => *file = opened,
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(%error, %path, "the access log goes on into the old file");
+            }
+        }
+    }
+
+    /// Says that lines are lost, once until they are not.
+    fn tell(&mut self, written: &io::Result<()>) {
+        if let (Err(error), false) = (written, self.failing) {
+            tracing::warn!(%error, "access log lines are lost");
+        }
+        self.failing = written.is_err();
+    }
+}
+
+fn append_to(path: impl AsRef<std::path::Path>) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+#[derive(Debug)]
+struct Syslog {
+    collector: Collector,
+    socket: Option<Socket>,
+    stamps: Stamps,
+    host: String,
+    datagram: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Collector {
+    Unix(PathBuf),
+    Udp(SocketAddr),
+}
+
+#[derive(Debug)]
+enum Socket {
+    Unix(UnixDatagram),
+    Udp(UdpSocket),
+}
+
+impl Syslog {
+    fn new(collector: Collector) -> Self {
+        Self {
+            collector,
+            socket: None,
+            stamps: Stamps::new(Style::Rfc3339),
+            host: host(),
+            datagram: Vec::new(),
+        }
+    }
+
+    /// Sends each line: how many are lost, and the last reason.
+    fn write(&mut self, lines: &[u8]) -> (u64, io::Result<()>) {
+        let since = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(since.as_millis()).unwrap_or(0);
+        let (mut lost, mut last) = (0, Ok(()));
+        for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            self.compose(now, line);
+            // Once more with a new socket: the collector may have been started again.
+            let sent = self.send().or_else(|_| {
+                self.socket = None;
+                self.send()
+            });
+            if let Err(error) = sent {
+                self.socket = None;
+                lost += 1;
+                last = Err(error);
+            }
+        }
+        (lost, last)
+    }
+
+    /// Makes the message of a line: `<PRI>1 TIME HOST APP PROCID MSGID - LINE`.
+    fn compose(&mut self, now: u64, line: &[u8]) {
+        let Self { datagram, stamps, host, .. } = self;
+        datagram.clear();
+        // Writing into memory cannot fail.
+        let _ = write!(datagram, "<{PRIORITY}>1 ");
+        stamps.add(datagram, now);
+        let _ = write!(datagram, " {host} loadline {} access - ", process::id());
+        datagram.extend_from_slice(&line[..line.len().min(LINE_MAX)]);
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        let socket = match &mut self.socket {
+            Some(socket) => socket,
+            none => none.insert(self.collector.connect()?),
+        };
+        match socket {
+            Socket::Unix(socket) => socket.send(&self.datagram),
+            Socket::Udp(socket) => socket.send(&self.datagram),
+        }
+        .map(|_| ())
+    }
+}
+
+impl Collector {
+    fn connect(&self) -> io::Result<Socket> {
+        match self {
+            Self::Unix(path) => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(path)?;
+                Ok(Socket::Unix(socket))
+            }
+            Self::Udp(address) => {
+                let any: SocketAddr = match address {
+                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(address)?;
+                Ok(Socket::Udp(socket))
+            }
+        }
+    }
+}
+
+/// The name of this machine, `-` where it has none that a message may hold.
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    let fits =
+        !name.is_empty() && name.len() <= 255 && name.bytes().all(|it| it.is_ascii_graphic());
+    if fits { name.to_owned() } else { "-".to_owned() }
+}
+
+/// Facility local0 (16), severity informational (6): 16 x 8 + 6 (RFC 5424, 6.2.1).
+const PRIORITY: u32 = 134;
+
+/// What is sent of a line at most: more than collectors take as a rule, less than a datagram holds.
+const LINE_MAX: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(datagram: &[u8]) -> (String, String) {
+        let text = std::str::from_utf8(datagram).unwrap();
+        let (header, line) = text.split_once(" access - ").unwrap();
+        let parts: Vec<&str> = header.split(' ').collect();
+        assert_eq!((parts[0], parts.len()), ("<134>1", 5), "{header}");
+        assert!(parts[1].ends_with('Z') && parts[1].len() == 24, "{header}");
+        assert_eq!(parts[4], process::id().to_string());
+        (parts[3].to_owned(), line.to_owned())
+    }
+
+    #[test]
+    fn a_collector_gets_a_datagram_for_each_line() {
+        let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let target = LogTarget::SyslogUdp(collector.local_addr().unwrap());
+        let mut sink = Sink::open(&target).unwrap();
+        assert_eq!(sink.write(b"one\ntwo\n"), 0);
+        let mut buffer = [0; 1024];
+        for expected in ["one", "two"] {
+            let count = collector.recv(&mut buffer).unwrap();
+            assert_eq!(received(&buffer[..count]), ("loadline".into(), expected.into()));
+        }
+    }
+
+    #[test]
+    fn lines_for_a_collector_that_is_away_are_lost_and_it_is_found_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let target = LogTarget::SyslogSocket(path.display().to_string());
+        let mut sink = Sink::open(&target).unwrap();
+        assert_eq!(sink.write(b"one\ntwo\n"), 2);
+        for _ in 0..2 {
+            let collector = UnixDatagram::bind(&path).unwrap();
+            assert_eq!(sink.write(b"three\n"), 0);
+            let mut buffer = [0; 1024];
+            let count = collector.recv(&mut buffer).unwrap();
+            assert_eq!(received(&buffer[..count]).1, "three");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_opened_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("log"), directory.path().join("log.1"));
+        let mut sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
+        sink.write(b"one\n");
+        fs::rename(&path, &moved).unwrap();
+        sink.write(b"two\n");
+        sink.reopen();
+        sink.write(b"three\n");
+        assert_eq!(fs::read_to_string(moved).unwrap(), "one\ntwo\n");
+        assert_eq!(fs::read_to_string(path).unwrap(), "three\n");
+    }
+}
