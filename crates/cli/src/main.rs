@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, capacity, check, compare, demo, lab, ping, plan, report, schema, serve, ttfb, watch,
-    worker,
+    bench, capacity, check, compare, demo, lab, ping, plan, report, schema, serve, top, ttfb,
+    watch, worker,
 };
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
@@ -29,6 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Top(top::Args),
     Check(check::Args),
     Schema(schema::Args),
     Worker(worker::Args),
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Worker(args) => worker::run(&args),

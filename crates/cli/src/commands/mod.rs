@@ -15,6 +15,7 @@ pub(crate) mod schema;
 mod series;
 pub(crate) mod serve;
 pub(crate) mod switches;
+pub(crate) mod top;
 pub(crate) mod ttfb;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -1,0 +1,111 @@
+//! `loadline top`: what an edge does, live on a terminal.
+
+mod source;
+mod view;
+mod watcher;
+
+use std::{
+    io::IsTerminal as _,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use loadline_core::state::State;
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event, KeyEventKind},
+};
+
+use crate::commands::series;
+use source::Source;
+use watcher::{Next, Watcher};
+
+/// Show live where traffic goes and how far each group is from its load line
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The administration of a running loadline: an address or the path of its socket
+    #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
+    place: Source,
+
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = series::span)]
+    interval: loadline_core::time::Duration,
+
+    /// Print the view once, 80 columns wide, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Print the state once as JSON, as /api/state gives it, and end
+    #[arg(long, conflicts_with = "once")]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the administration cannot be reached or the terminal not be used.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let state = args.place.state()?;
+    if args.json {
+        series::print(&(serde_json::to_string_pretty(&state)? + "\n"))?;
+    } else if args.once {
+        series::print(&view::page(&Watcher::new(state), ONCE_COLUMNS))?;
+    } else if std::io::stdout().is_terminal() {
+        let interval = args.interval.to_std().max(INTERVAL_MIN);
+        // Gives the terminal back as it was, after a panic as well.
+        ratatui::run(|terminal| watch(terminal, &args.place, interval, state))?;
+    } else {
+        anyhow::bail!("the output is no terminal: use --once or --json");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the state until somebody has seen enough.
+fn watch(
+    terminal: &mut DefaultTerminal,
+    source: &Source,
+    interval: Duration,
+    state: State,
+) -> anyhow::Result<()> {
+    let mut watcher = Watcher::new(state);
+    let mut due = Instant::now() + interval;
+    loop {
+        terminal.draw(|frame| view::draw(frame, &mut watcher)).context("cannot draw")?;
+        if event::poll(due.saturating_duration_since(Instant::now()))? {
+            let pressed = match event::read()? {
+                Event::Key(key) if key.kind == KeyEventKind::Press => watcher.press(key),
+                _ => Next::GoOn,
+            };
+            if pressed == Next::Quit {
+                return Ok(());
+            }
+            continue;
+        }
+        due = Instant::now() + interval;
+        if !watcher.is_paused() {
+            watcher.take(source.state());
+        }
+    }
+}
+
+/// More often nothing new is to be seen: rates are taken over a second.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
+
+/// The width of a page.
+const ONCE_COLUMNS: u16 = 80;
+
+const AFTER_HELP: &str = "\
+Keys: q quit, space pause, s sort, / filter by name, v servers, arrows scroll, ? help.
+
+Each group has a bar: its load, and a mark at its load line; all bars of a service have one scale.
+Where traffic overflows, an arrow says how much and where to. Rates are those of the last second.
+
+Examples:
+  loadline top
+  loadline top 127.0.0.1:9091
+  loadline top /run/loadline.sock --once
+  loadline top --json | jq '.services[0].rates'
+
+Exit codes: 0 done, 1 wrong usage, 2 the administration cannot be reached.";

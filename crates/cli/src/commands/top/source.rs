@@ -1,0 +1,133 @@
+//! Where the state comes from: the administration of a running edge, over TCP or a Unix socket.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpStream, ToSocketAddrs as _},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    str::FromStr,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use loadline_core::state::State;
+use loadline_http1::{BodyReader, HeadLimits, Method, ResponseHead, Status};
+
+/// Where an administration listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// `host:port`.
+    Address(String),
+    /// The path of a Unix socket.
+    Socket(PathBuf),
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bare = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+        if text.starts_with(['/', '.']) {
+            return Ok(Self::Socket(text.into()));
+        }
+        let (host, port) = bare.rsplit_once(':').unwrap_or((bare, "9090"));
+        let host = if host.is_empty() { "127.0.0.1" } else { host };
+        match port.parse::<u16>() {
+            Ok(port) => Ok(Self::Address(format!("{host}:{port}"))),
+            Err(_) => Err("write an address like 127.0.0.1:9090 or the path of a socket".into()),
+        }
+    }
+}
+
+impl Source {
+    /// What the edge does now.
+    pub(super) fn state(&self) -> anyhow::Result<State> {
+        match self {
+            Self::Address(address) => self.ask(&mut connect(address)?, address),
+            Self::Socket(path) => {
+                let stream = UnixStream::connect(path);
+                let mut stream = stream.with_context(|| unreached(&path.display().to_string()))?;
+                stream.set_read_timeout(Some(LIMIT))?;
+                self.ask(&mut stream, "localhost")
+            }
+        }
+    }
+
+    fn ask(&self, stream: &mut (impl Read + Write), host: &str) -> anyhow::Result<State> {
+        let lines = ["GET /api/state HTTP/1.1", &format!("Host: {host}"), "Connection: close"];
+        let request = lines.join("\r\n") + "\r\n\r\n";
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_MAX).read_to_end(&mut answer).context("the answer broke off")?;
+        read(&answer)
+    }
+}
+
+fn connect(address: &str) -> anyhow::Result<TcpStream> {
+    let found = address.to_socket_addrs().with_context(|| unreached(address))?;
+    let mut last = None;
+    for candidate in found {
+        match TcpStream::connect_timeout(&candidate, LIMIT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(LIMIT))?;
+                return Ok(stream);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    match last {
+        Some(error) => Err(error).with_context(|| unreached(address)),
+        None => bail!(unreached(address)),
+    }
+}
+
+fn unreached(place: &str) -> String {
+    format!("no administration at {place}: is there an [admin] table in the file it runs with?")
+}
+
+/// The state in an answer.
+fn read(answer: &[u8]) -> anyhow::Result<State> {
+    let mut head = ResponseHead::new(HeadLimits { bytes: 16 << 10, fields: 100 });
+    let Status::Complete(length) = head.parse(answer, Method::Get)? else {
+        bail!("the answer broke off");
+    };
+    let mut body = Vec::new();
+    BodyReader::new(head.framing())
+        .feed_data(&answer[length..], |piece| body.extend_from_slice(piece))?;
+    let told = String::from_utf8_lossy(&body);
+    ensure!(head.status() == 200, "it answered {}: {}", head.status(), told.trim());
+    serde_json::from_slice(&body).context("this is no administration of loadline")
+}
+
+/// How long an edge may take to answer.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// More than any fleet needs to be told.
+const ANSWER_MAX: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_written_in_many_ways() {
+        let address = |text: &str| Ok(Source::Address(text.to_owned()));
+        assert_eq!("10.0.0.1:91".parse(), address("10.0.0.1:91"));
+        assert_eq!("http://edge:9090/".parse(), address("edge:9090"));
+        assert_eq!("edge".parse(), address("edge:9090"));
+        assert_eq!(":91".parse(), address("127.0.0.1:91"));
+        assert_eq!("/run/it.sock".parse(), Ok(Source::Socket("/run/it.sock".into())));
+        assert!("edge:http".parse::<Source>().unwrap_err().contains("127.0.0.1:9090"));
+    }
+
+    #[test]
+    fn an_answer_is_read_whole_or_refused() {
+        let body = serde_json::to_string(&State::default()).unwrap();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        assert_eq!(read(answer.as_bytes()).unwrap(), State::default());
+        let refused = b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 4\r\n\r\nname";
+        assert!(read(refused).unwrap_err().to_string().contains("421: name"));
+        assert!(read(&answer.as_bytes()[..answer.len() - 9]).is_err());
+        assert!(read(b"HTTP/1.1 200 OK\r\n").is_err());
+    }
+}
