@@ -8,11 +8,13 @@
 mod access_log;
 mod admin;
 mod routes;
+mod sticky;
 mod stream;
 mod tls;
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then, WhenFull,
+    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
+    WhenFull,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,6 +35,7 @@ use crate::{
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
 pub(crate) use routes::{HeaderEdits, Limit, PathChange, Redirect, Route, Scheme};
+pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
@@ -184,6 +187,12 @@ pub(crate) struct Service {
     /// What the policies `maglev` and `bounded-hash` hash.
     #[schemars(extend("default" = "client-address"))]
     pub(crate) hash: Key<TextOr<Word<HashKey>, HashHeader>>,
+    /// What keeps the requests of a session on one server. Nothing does where absent.
+    pub(crate) sticky: Key<Sticky>,
+    /// How much requests matter for which no route says it, where not all can be served: waiting
+    /// ones of a higher class go first, and take the places of lower ones in a full queue.
+    #[schemars(extend("default" = "normal"))]
+    pub(crate) class: Key<Text<Word<Class>>>,
     /// When a request leaves the near group. `soonest` needs `max_rate` or `max_in_flight` on a
     /// group or on its servers.
     #[schemars(extend("default" = "capacity"))]
@@ -281,7 +290,7 @@ pub(crate) struct Health {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Ejection {
-    /// Errors in a row that eject a server.
+    /// Errors in a row that eject a server. A refused connection counts as that many.
     #[schemars(extend("default" = 3))]
     pub(crate) errors: Key<Whole<1, 1000>>,
     /// The first time out; doubled with each ejection in a row, up to `time_max`.
@@ -293,6 +302,11 @@ pub(crate) struct Ejection {
     /// The largest share of a service's servers that may be out by ejection.
     #[schemars(extend("default" = "50%"))]
     pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
+    /// A request that has waited so long, or ten times the usual latency where that is more,
+    /// counts as an error if its server answered nobody meanwhile; 0s switches it off. Requests
+    /// that may be repeated leave a server that is ejected for that.
+    #[schemars(extend("default" = "500ms"))]
+    pub(crate) silence: Key<TimeOrOff>,
 }
 
 /// When a failed request may be sent again.
@@ -339,6 +353,9 @@ pub(crate) struct Group {
     pub(crate) name: Key<Text<Name>>,
     /// Round-trip time from this edge to the group; the distance of its region where absent.
     pub(crate) rtt: Key<TimeOrOff>,
+    /// `auto` finds out by latency how many requests the group can have in flight, up to
+    /// `max_in_flight` where that is given. For HTTP.
+    pub(crate) capacity: Key<Text<Word<Found>>>,
     /// Requests per second for the group as a whole. Not limited where absent.
     pub(crate) max_rate: Key<PositiveRate>,
     /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
@@ -356,6 +373,12 @@ pub(crate) struct Group {
     pub(crate) per_server: Key<PerServer>,
     /// The servers: addresses, or tables that say more. At least one.
     pub(crate) servers: Key<Vec<At<TextOr<Place, Server>>>>,
+}
+
+/// A capacity that the file does not say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    Auto,
 }
 
 /// Limits of each server of a group.

@@ -393,7 +393,10 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_measured_the_limit_stays_within_its_bounds(
-            windows in prop::collection::vec((0u64..10_000_000_000, any::<bool>(), 0u32..5_000), 1..200),
+            windows in prop::collection::vec(
+                (0u64..10_000_000_000, any::<bool>(), 0u32..5_000),
+                1..200,
+            ),
             floor in 1u32..50,
             span in 0u32..2_000,
         ) {

@@ -98,11 +98,11 @@ impl Permit {
         silence::patience(floor, usual)
     }
 
-    /// Records that this request, sent at `sent`, has waited for all its patience, and gives how
-    /// many in a row have; zero where the server answered others meanwhile.
+    /// Records that this request has waited for all of `patience`, and gives how many in a row
+    /// have; zero where the server answered others meanwhile.
     #[must_use = "the controller ejects a server after a number of suspicions"]
-    pub fn suspect(&self, sent: Instant) -> u32 {
-        self.server.silence.suspect(sent)
+    pub fn suspect(&self, now: Instant, patience: Duration) -> u32 {
+        self.server.silence.suspect(now, patience)
     }
 
     /// Whether the server is out because it answers nobody.

@@ -37,10 +37,11 @@ impl Silence {
         }
     }
 
-    /// A request that was sent at `sent` has waited for the whole patience: how many suspect the
-    /// server now; zero where it has answered others meanwhile.
-    pub(crate) fn suspect(&self, sent: Instant) -> u32 {
-        if self.heard_at.load(Relaxed) >= sent.as_nanos() {
+    /// A request has waited for the whole patience: how many suspect the server now; zero where
+    /// it has answered others meanwhile.
+    pub(crate) fn suspect(&self, now: Instant, patience: Duration) -> u32 {
+        let heard_at = Instant::from_nanos(self.heard_at.load(Relaxed));
+        if now.since(heard_at) < patience {
             return 0;
         }
         self.suspicions.fetch_add(1, Relaxed) + 1
@@ -84,18 +85,20 @@ mod tests {
     fn a_slow_request_beside_others_that_are_answered_is_no_suspicion() {
         let silence = Silence::default();
         silence.heard(at(900));
-        assert_eq!(silence.suspect(at(400)), 0);
+        assert_eq!(silence.suspect(at(1_000), MS * 500), 0);
+        assert_eq!(silence.suspect(at(1_400), MS * 500), 1);
     }
 
     #[test]
     fn suspicions_add_up_until_anybody_is_answered() {
         let silence = Silence::default();
         silence.heard(at(100));
-        assert_eq!((silence.suspect(at(101)), silence.suspect(at(102))), (1, 2));
+        let suspect = |ms| silence.suspect(at(ms), MS * 500);
+        assert_eq!((suspect(601), suspect(602)), (1, 2));
         silence.set_out(true);
         silence.heard(at(5_000));
         assert!(!silence.is_out());
-        assert_eq!(silence.suspect(at(5_001)), 1);
+        assert_eq!(silence.suspect(at(5_501), MS * 500), 1);
     }
 
     #[test]

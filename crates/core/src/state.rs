@@ -84,6 +84,12 @@ pub struct Counts {
     pub retries: u64,
     /// Requests that waited for capacity.
     pub queued: u64,
+    /// Of these, those that gave way to a request of a higher class.
+    pub displaced: u64,
+    /// Requests that went to the server of their session.
+    pub sessions_kept: u64,
+    /// Requests that could not, and whose session is with another server from then on.
+    pub sessions_moved: u64,
     /// How long requests took, from their head to the end of the answer.
     pub duration: Histogram,
 }

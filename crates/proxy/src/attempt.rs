@@ -11,7 +11,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use loadline_core::{ending::Ending, fleet::ServerTimeouts, orca::parse_orca, time::Instant};
+use loadline_core::{
+    ending::Ending,
+    fleet::ServerTimeouts,
+    orca::parse_orca,
+    time::{Duration, Instant},
+};
 use loadline_http1::{
     BodyReader, Forwarded, Framing, ParseError, ResponseHead, ResponseOptions, Status,
     write_response,
@@ -25,6 +30,8 @@ use crate::{
     peer::Gone,
     pool::Connection,
     relay::{Broken, Relay},
+    sticky::Session,
+    stream_session::shorter,
     tunnel::tunnel,
 };
 
@@ -43,6 +50,12 @@ pub(crate) struct Attempt<'e, 'a> {
     committed: Option<Next>,
     /// Why the client's message was refused.
     refused: Option<ParseError>,
+    /// Since when the server owes an answer.
+    asked_at: Instant,
+    /// How long it may answer nobody before it is suspected to hang; zero for ever.
+    patience: Duration,
+    /// A further attempt is taken out of the retry budget.
+    paid: bool,
 }
 
 /// How an attempt went well.
@@ -68,6 +81,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             heard: false,
             committed: None,
             refused: None,
+            asked_at: Instant::ZERO,
+            patience: Duration::ZERO,
+            paid: false,
         }
     }
 
@@ -109,17 +125,24 @@ impl<'e, 'a> Attempt<'e, 'a> {
             repeatable: self.committed.is_none() && untouched,
             stale: went_away && !self.heard && ending == Ending::ServerReset,
             committed: self.committed,
+            paid: self.paid,
             ..Failure::new(ending)
         }
     }
 
     /// Sends the request and passes the answer on.
     pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
+        if let Some(rules) = self.exchange.route.settings().ejection {
+            self.patience = grant.patience(rules.silence);
+        }
         self.send().await?;
-        let (head, buffer) = self.ask().await?;
+        let (head, buffer) = self.ask(grant).await?;
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
         grant.answered(now);
+        if head.status() < 500 {
+            grant.answered_well(now);
+        }
         if self.exchange.route.desk().reads_load {
             report(grant, now, head.load_metrics(buffer.filled()));
         }
@@ -180,9 +203,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Sets the deadline for whoever has to move next while the answer is awaited.
-    fn arm(&self) {
+    fn arm(&mut self) {
         self.exchange.timer.arm(if self.upload.is_over() {
-            self.timeouts.head
+            self.asked_at = self.exchange.worker.timers.coarse_now();
+            shorter(self.timeouts.head, self.patience)
         } else if self.upload.waits_for_sink() {
             self.timeouts.idle
         } else {
@@ -192,9 +216,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
     /// it begins. Memory for it is taken when the first bytes come.
-    async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Ending> {
+    async fn ask(&mut self, grant: &Grant) -> Result<(Box<ResponseHead>, Buffer), Ending> {
         let method = self.exchange.request.method;
-        let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+        let mut buffer = poll_fn(|cx| self.poll_answer(cx, grant)).await?;
         let mut head = self.exchange.entrance.take_response_head();
         let mut interims = 0;
         loop {
@@ -214,11 +238,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 }
             }
             self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
-            buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+            buffer = poll_fn(|cx| self.poll_answer(cx, grant)).await?;
         }
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Ending>> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>, grant: &Grant) -> Poll<Result<Buffer, Ending>> {
         self.poll_upload(cx)?;
         if self.exchange.client.socket.poll_reset(cx).is_ready() {
             return Poll::Ready(Err(Ending::ClientGone));
@@ -231,9 +255,55 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 Poll::Ready(Ok(buffer))
             }
             Poll::Ready(Err(_)) => Poll::Ready(Err(Ending::ServerReset)),
-            Poll::Pending if self.exchange.timer.has_expired() => Poll::Ready(Err(self.late())),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => match self.waits_in_vain(grant) {
+                Some(ending) => Poll::Ready(Err(ending)),
+                None => Poll::Pending,
+            },
         }
+    }
+
+    /// Whether the attempt ends for want of an answer: at the deadline, or because the server
+    /// hangs and the request may go elsewhere.
+    fn waits_in_vain(&mut self, grant: &Grant) -> Option<Ending> {
+        let watched = self.patience > Duration::ZERO;
+        if watched && grant.hangs() && self.moves_on() {
+            return Some(Ending::ServerTimeout);
+        }
+        if !self.exchange.timer.has_expired() {
+            return None;
+        }
+        let timers = &self.exchange.worker.timers;
+        let waited = timers.coarse_now().since(self.asked_at);
+        let is_over = self.timeouts.head > Duration::ZERO && waited >= self.timeouts.head;
+        if !watched || is_over || !self.upload.is_over() {
+            return Some(self.late());
+        }
+        if !timers.was_late() {
+            self.suspect(grant);
+        }
+        let left = self.timeouts.head.saturating_sub(waited);
+        self.exchange.timer.arm(shorter(left, self.patience));
+        None
+    }
+
+    /// Counts the vain wait against the server, unless it has answered others meanwhile.
+    #[cold]
+    fn suspect(&self, grant: &Grant) {
+        let now = self.exchange.worker.timers.coarse_now();
+        let suspicions = grant.suspect(now, self.patience);
+        let rules = self.exchange.route.settings().ejection;
+        if rules.is_some_and(|rules| suspicions >= rules.errors) {
+            self.exchange.worker.shared.report_silent(grant.server(), suspicions);
+        }
+    }
+
+    /// Whether the request is sent again, to another server than the one that hangs.
+    #[cold]
+    fn moves_on(&mut self) -> bool {
+        let safe = self.upload.bytes == 0 && self.exchange.request.is_repeatable();
+        let now = self.exchange.worker.timers.coarse_now();
+        self.paid = safe && self.exchange.take_retry(now);
+        self.paid
     }
 
     /// Who let the deadline pass while the answer was awaited.
@@ -301,6 +371,17 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Some(changes) = &self.exchange.request.changes {
             let head = &buffer.filled()[..head.head_len()];
             forwarded = changes.of_answer(forwarded, head, &mut text);
+        }
+        if let Some(sessions) = &self.exchange.route.desk().sessions {
+            let session = self.exchange.request.session;
+            let cells = &self.exchange.route.desk().cells;
+            if session == Session::With(grant.server()) {
+                cells.sessions_kept.add(1);
+            } else {
+                cells.sessions_moved.add(u64::from(session != Session::New));
+                let head = &buffer.filled()[..head.head_len()];
+                forwarded = sessions.tell(grant.server(), forwarded, head, &mut text);
+            }
         }
         let mut body = BodyReader::new(head.framing());
         self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;

@@ -32,7 +32,7 @@ use crate::{
     timer::Timer,
     turn::after_the_others,
     view::{Entrance, View},
-    waiting,
+    waiting::Waiting,
     worker::Worker,
 };
 
@@ -96,6 +96,8 @@ pub(crate) struct Failure {
     pub(crate) committed: Option<Next>,
     /// The server has all the connections it may have.
     pub(crate) crowded: bool,
+    /// Sending it again is already taken out of the retry budget.
+    pub(crate) paid: bool,
 }
 
 impl Failure {
@@ -108,6 +110,7 @@ impl Failure {
             stale: false,
             committed: None,
             crowded: false,
+            paid: false,
         }
     }
 
@@ -181,12 +184,13 @@ impl<'a> Exchange<'a> {
 
     async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Failure> {
         let draw = self.worker.random.draw();
-        let ask = Ask { now, key: self.request.key, draw, tried, stick: None };
+        let stick = self.request.session.server();
+        let ask = Ask { now, key: self.request.key, draw, tried, stick };
         let grant = match self.route.plan().pick(&ask) {
             Decision::Send(permit) => self.route.grant(permit),
             // In memory of its own: few requests wait, and all would have room for it.
-            Decision::Queue(place) => Box::pin(waiting::wait(self, place, ask)).await?,
-            Decision::Refuse(refusal) => waiting::refuse(&self.route, refusal, ask)?,
+            Decision::Queue(place) => Box::pin(self.waiting().wait(place, ask)).await?,
+            Decision::Refuse(why) => Box::pin(self.waiting().refused(why, ask)).await?,
         };
         if self.record.times.picked.is_none() {
             self.record.times.picked = Some(grant.since());
@@ -194,6 +198,12 @@ impl<'a> Exchange<'a> {
         self.record.overflowed = grant.is_overflow();
         self.record.server = Some((grant.place().0, grant.address()));
         Ok(grant)
+    }
+
+    fn waiting(&mut self) -> Waiting<'_> {
+        let class = self.request.class.unwrap_or(self.route.settings().class);
+        let Self { worker, client, route, .. } = self;
+        Waiting { worker, client, route, class }
     }
 
     /// Sends the request over a kept connection; over a new one if there is none, or if it turns
@@ -306,19 +316,31 @@ impl<'a> Exchange<'a> {
         }
         let server = grant.server();
         let errors = grant.fail();
-        let rules = self.route.settings().ejection;
-        if rules.is_some_and(|rules| errors >= rules.errors) {
+        let Some(rules) = self.route.settings().ejection else { return };
+        // Nobody listens there: no further request has to find that out.
+        let refused = failure.ending == Ending::ConnectRefused;
+        let errors = if refused { errors.max(rules.errors) } else { errors };
+        if errors >= rules.errors {
             self.worker.shared.report_failing(server, errors);
         }
     }
 
     fn may_repeat(&mut self, failure: Failure, now: Instant) -> bool {
-        if failure.crowded {
+        if failure.crowded || failure.paid {
             return true;
         }
-        let may = failure.repeatable
-            && failure.ending.fault() != Fault::Client
-            && self.route.plan().may_retry(self.record.retries + 1, now);
+        let safe = failure.repeatable && failure.ending.fault() != Fault::Client;
+        if safe && failure.ending == Ending::ConnectRefused {
+            let may = self.route.plan().may_reconnect(self.record.retries + 1);
+            self.record.retries += u32::from(may);
+            return may;
+        }
+        safe && self.take_retry(now)
+    }
+
+    /// Takes a further attempt out of the budget, if it has one left.
+    pub(crate) fn take_retry(&mut self, now: Instant) -> bool {
+        let may = self.route.plan().may_retry(self.record.retries + 1, now);
         self.record.retries += u32::from(may);
         may
     }
@@ -333,13 +355,19 @@ impl<'a> Exchange<'a> {
         let close = self.must_close() || failure.ending.fault() == Fault::Client;
         let answer = Answer {
             status,
-            retry_after: again.then_some(RETRY_AFTER),
+            retry_after: again.then(|| self.retry_after()),
             close,
             to_head: self.request.method == Method::Head,
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
         self.tell(text, status, close).await
+    }
+
+    #[cold]
+    fn retry_after(&self) -> u32 {
+        let now = self.worker.shared.clock.now();
+        self.route.plan().retry_after(now, self.worker.random.draw())
     }
 
     /// Gives the answer of a rule.
@@ -433,6 +461,3 @@ impl Drop for Exchange<'_> {
         }
     }
 }
-
-/// Seconds: where everything is full, a second later much may have changed.
-const RETRY_AFTER: u32 = 1;

@@ -57,6 +57,7 @@ pub mod runtime;
 mod session;
 pub mod shared;
 mod socket;
+mod sticky;
 mod stream_session;
 pub mod tally;
 mod timer;

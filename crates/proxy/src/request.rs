@@ -5,7 +5,10 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::{fleet::HashKey, time::Instant};
+use loadline_core::{
+    fleet::{Class, HashKey},
+    time::Instant,
+};
 use loadline_http1::{
     BodyReader, ClientLines, Method, ParseError, RequestHead, RequestOptions, Version,
     write_request,
@@ -16,6 +19,7 @@ use crate::{
     buffer::Buffer,
     random::hash,
     rules::{self, Changes, Reply, Routed},
+    sticky::Session,
     view::{Desk, Entrance, View},
     worker::Worker,
 };
@@ -41,6 +45,10 @@ pub(crate) struct Request {
     pub(crate) reply: Option<Box<Reply>>,
     /// What a rule changes of the answer.
     pub(crate) changes: Option<Changes>,
+    /// How much it matters, where a rule says so.
+    pub(crate) class: Option<Class>,
+    /// The server that its session is with.
+    pub(crate) session: Session,
     /// What a consistent hash goes by.
     pub(crate) key: u64,
     /// When its head was complete.
@@ -96,6 +104,8 @@ impl Request {
             service: routed.service,
             reply: routed.reply,
             changes: routed.changes,
+            class: routed.class,
+            session: session(&view.desks[routed.service], head, bytes),
             key: key(&view.desks[routed.service], head, bytes, from.address),
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
@@ -119,7 +129,12 @@ fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<As
     asked
 }
 
-/// The hash of what the service hashes; 0 where its policy does not.
+/// What the request says of its session.
+fn session(desk: &Desk, head: &RequestHead, bytes: &[u8]) -> Session {
+    desk.sessions.as_ref().map_or(Session::New, |sessions| sessions.find(head, bytes))
+}
+
+/// The hash of what the service hashes; 0 where it hashes nothing.
 fn key(desk: &Desk, head: &RequestHead, bytes: &[u8], client: SocketAddr) -> u64 {
     let of_client = || match client.ip().to_canonical() {
         std::net::IpAddr::V4(address) => hash(&address.octets()),

@@ -11,6 +11,7 @@ use std::{
 };
 
 use loadline_core::{
+    fleet::Class,
     rules::{
         self, Action, Asked, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect, Routes,
         Rule, any_cookie, normal,
@@ -30,6 +31,8 @@ pub(crate) struct Routed {
     pub(crate) reply: Option<Box<Reply>>,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
+    /// How much it matters, where the rule says so.
+    pub(crate) class: Option<Class>,
 }
 
 /// An answer that a rule gives.
@@ -98,7 +101,7 @@ pub(crate) fn route(
                 _ => split.choose(worker.random.draw()),
             };
             let changes = Changes::of(&entrance.routes, matched);
-            Routed { service, reply: None, changes }
+            Routed { service, reply: None, changes, class: matched.rule.class }
         }
     }
 }

@@ -160,6 +160,12 @@ impl Shared {
         let _ = self.inputs.send(Input::Failing { server, errors_in_a_row });
     }
 
+    /// Tells the controller that so many requests waited for a server while it answered nobody.
+    pub(crate) fn report_silent(&self, server: ServerId, suspicions: u32) {
+        // The controller is gone only when the process stops.
+        let _ = self.inputs.send(Input::Silent { server, suspicions });
+    }
+
     /// The queue of a service, which outlives any plan.
     pub(crate) fn queue(&self, service: &str) -> Arc<Queue> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,7 +42,7 @@ use crate::{
     tls::Tls,
     tunnel::{End, Tunnel},
     view::View,
-    waiting,
+    waiting::Waiting,
     worker::Worker,
 };
 
@@ -222,10 +222,15 @@ impl StreamSession {
         let Self { worker, client, record: Record { route, .. }, .. } = self;
         let key = route.desk().hash.as_ref().map_or(0, |_| address_key(self.ends.source.ip()));
         let ask = Ask { now, key, draw: worker.random.draw(), tried, stick: None };
+        let class = route.settings().class;
         let grant = match route.plan().pick(&ask) {
             Decision::Send(permit) => Ok(route.grant(permit)),
-            Decision::Queue(place) => waiting::wait_for(worker, client, route, (place, ask)).await,
-            Decision::Refuse(refusal) => waiting::refuse(route, refusal, ask),
+            Decision::Queue(place) => {
+                Waiting { worker, client, route, class }.wait(place, ask).await
+            }
+            Decision::Refuse(why) => {
+                Waiting { worker, client, route, class }.refused(why, ask).await
+            }
         };
         let grant = grant.map_err(|failure| failure.ending)?;
         let record = &mut self.record;
@@ -421,7 +426,7 @@ const fn silent(tunnel: &Tunnel) -> Ending {
 }
 
 /// The shorter of two limits, of which zero is none.
-fn shorter(one: Duration, other: Duration) -> Duration {
+pub(crate) fn shorter(one: Duration, other: Duration) -> Duration {
     match (one, other) {
         (Duration::ZERO, limit) | (limit, Duration::ZERO) => limit,
         (one, other) => one.min(other),

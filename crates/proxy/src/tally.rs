@@ -52,6 +52,12 @@ pub struct ServiceTally {
     pub retries: u64,
     /// Requests that waited for capacity.
     pub queued: u64,
+    /// Of these, those that gave way to a request of a higher class.
+    pub displaced: u64,
+    /// Requests that went to the server of their session.
+    pub sessions_kept: u64,
+    /// Requests that could not, and whose session is with another server from then on.
+    pub sessions_moved: u64,
     /// Times from the head of the request to the end of the answer.
     pub latency: Latencies,
 }
@@ -79,6 +85,9 @@ pub(crate) struct Cells {
     pub(crate) overflowed: Count,
     pub(crate) retries: Count,
     pub(crate) queued: Count,
+    pub(crate) displaced: Count,
+    pub(crate) sessions_kept: Count,
+    pub(crate) sessions_moved: Count,
     pub(crate) nanos: Latency,
 }
 
@@ -101,6 +110,9 @@ impl Cells {
         tally.overflowed += self.overflowed.get();
         tally.retries += self.retries.get();
         tally.queued += self.queued.get();
+        tally.displaced += self.displaced.get();
+        tally.sessions_kept += self.sessions_kept.get();
+        tally.sessions_moved += self.sessions_moved.get();
         self.nanos.add_to(&mut tally.latency);
     }
 }

@@ -23,6 +23,8 @@ use loadline_core::time::{Duration, Instant};
 pub(crate) struct Timers {
     /// When the last sweep was.
     swept: Cell<Instant>,
+    /// From the sweep before to that one.
+    gap: Cell<Duration>,
     slots: RefCell<Slots>,
 }
 
@@ -37,7 +39,7 @@ struct Slots {
 impl Timers {
     /// Wakes every task whose deadline has passed.
     pub(crate) fn sweep(&self, now: Instant) {
-        self.swept.set(now);
+        self.gap.set(now.since(self.swept.replace(now)));
         let slots = &mut *self.slots.borrow_mut();
         for (deadline, waker) in slots.deadlines.iter_mut().zip(&slots.wakers) {
             if *deadline <= now && *deadline != EXPIRED {
@@ -50,6 +52,12 @@ impl Timers {
     /// Wakes every task, so that it looks at what else has changed.
     pub(crate) fn wake_all(&self) {
         self.slots.borrow().wakers.iter().for_each(|waker| wake(waker.as_ref()));
+    }
+
+    /// Whether the worker itself has not run for a while: that deadlines have passed then is no
+    /// fault of others.
+    pub(crate) fn was_late(&self) -> bool {
+        self.gap.get() > LATE
     }
 
     /// When the last sweep was: the time, up to a [`TICK`] old.
@@ -130,6 +138,9 @@ impl Drop for Timer {
 /// Time from one sweep to the next: short against any timeout, long against the cost of a sweep
 /// (40 us for 100,000 connections).
 pub(crate) const TICK: time::Duration = time::Duration::from_millis(25);
+
+/// Ten ticks.
+const LATE: Duration = Duration::from_millis(250);
 
 /// The time of the last sweep may be a tick old.
 const SLACK: Duration = Duration::from_millis(25);

@@ -6,7 +6,9 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
-    fleet::{ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service},
+    fleet::{
+        ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service, Sticky,
+    },
     plan::{Plan, ServicePlan},
     rules::Routes,
 };
@@ -16,6 +18,7 @@ use rustls::ServerConfig;
 use crate::{
     door::{Door, Spot},
     queue::Queue,
+    sticky::Sessions,
     tally::Cells,
     tls::{Dialing, Keys},
 };
@@ -37,28 +40,34 @@ pub(crate) struct View {
 pub(crate) struct Desk {
     pub(crate) cells: Arc<Cells>,
     pub(crate) queue: Arc<Queue>,
-    /// What is hashed, where the policy hashes.
+    /// What is hashed, where sessions or the policy go by a hash.
     pub(crate) hash: Option<HashKey>,
     /// Whether answers are searched for reports of utilization.
     pub(crate) reads_load: bool,
     /// How connections to its servers are made; in clear where absent.
     pub(crate) tls: Option<Dialing>,
+    /// Where a cookie keeps sessions on one server.
+    pub(crate) sessions: Option<Sessions>,
 }
 
 impl Desk {
-    /// The desk of `service`.
+    /// The desk of a service with its plan.
     pub(crate) fn new(
-        service: &Service,
+        (service, plan): (&Service, &ServicePlan),
         cells: Arc<Cells>,
         queue: Arc<Queue>,
         tls: Option<Dialing>,
     ) -> Self {
-        let hash = service.policy.hashes().then(|| service.hash.clone());
+        let hash = match &service.sticky {
+            Some(Sticky::Hash(key)) => Some(key.clone()),
+            _ => service.policy.hashes().then(|| service.hash.clone()),
+        };
+        let sessions = Sessions::of(service, plan);
         let reads_load = service.groups.iter().any(|group| {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
-        Self { cells, queue, hash, reads_load, tls }
+        Self { cells, queue, hash, reads_load, tls, sessions }
     }
 }
 

@@ -4,8 +4,7 @@ use std::future::poll_fn;
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Then, WhenFull},
-    ledger::ServerId,
+    fleet::{Class, Then, WhenFull},
     permit::Permit,
     plan::{Ask, QueuePlace, QueuedDecision, Refusal},
     time::Duration,
@@ -13,79 +12,89 @@ use loadline_core::{
 use tokio::time::sleep_until;
 
 use crate::{
-    exchange::{Exchange, Failure},
+    exchange::Failure,
     grant::Grant,
     peer::Peer,
+    queue::{Displaced, Standing},
     route::Route,
     worker::Worker,
 };
 
-/// Waits for room, for as long as the service lets a request wait and its client stays.
-pub(crate) async fn wait(
-    exchange: &mut Exchange<'_>,
-    place: QueuePlace,
-    ask: Ask<'_>,
-) -> Result<Grant, Failure> {
-    let Exchange { worker, client, route, .. } = exchange;
-    wait_for(worker, client, route, (place, ask)).await
+/// Somebody for whom there is no room: who, for which service, and how much it matters.
+pub(crate) struct Waiting<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) client: &'a mut Peer,
+    pub(crate) route: &'a mut Route,
+    pub(crate) class: Class,
 }
 
-/// As [`wait`], for whoever has no exchange.
-pub(crate) async fn wait_for(
-    worker: &Worker,
-    client: &mut Peer,
-    route: &mut Route,
-    (place, ask): (QueuePlace, Ask<'_>),
-) -> Result<Grant, Failure> {
-    route.desk().cells.queued.add(1);
-    let longest = match route.plan().when_full_rule() {
-        WhenFull::Queue { timeout, .. } => timeout,
-        _ => Duration::ZERO,
-    };
-    let deadline = worker.shared.clock.to_tokio(ask.now + longest);
-    let decided = tokio::select! {
-        biased;
-        decided = decide_at_head(worker, route, ask.key, ask.tried) => Some(decided),
-        () = poll_fn(|cx| client.socket.poll_closed(cx)) => {
-            return Err(Failure::new(Ending::ClientGone));
+impl Waiting<'_> {
+    /// Waits for room, for as long as the service lets a request wait and its client stays.
+    pub(crate) async fn wait(self, place: QueuePlace, ask: Ask<'_>) -> Result<Grant, Failure> {
+        let Self { worker, client, route, class } = self;
+        route.desk().cells.queued.add(1);
+        let longest = match route.plan().when_full_rule() {
+            WhenFull::Queue { timeout, .. } => timeout,
+            _ => Duration::ZERO,
+        };
+        let deadline = worker.shared.clock.to_tokio(ask.now + longest);
+        // The queue of a service is the same in every plan.
+        let queue = route.desk().queue.clone();
+        let standing = queue.join(class, place);
+        let decided = tokio::select! {
+            biased;
+            decided = decide(worker, route, &standing, ask) => Some(decided),
+            () = poll_fn(|cx| client.socket.poll_closed(cx)) => {
+                return Err(Failure::new(Ending::ClientGone));
+            }
+            () = sleep_until(deadline) => None,
+        };
+        drop(standing);
+        match decided {
+            Some(Ok(Ok(permit))) => Ok(route.grant(permit)),
+            Some(Ok(Err(refusal))) => refuse(route, refusal, ask),
+            Some(Err(Displaced)) => {
+                route.desk().cells.displaced.add(1);
+                refuse(route, Refusal::QueueFull, ask)
+            }
+            None => spread(route, ask).ok_or(Failure::new(Ending::QueueTimeout)),
         }
-        () = sleep_until(deadline) => None,
-    };
-    drop(place);
-    match decided {
-        Some(Ok(permit)) => Ok(route.grant(permit)),
-        Some(Err(refusal)) => refuse(route, refusal, ask),
-        None => spread(route, ask).ok_or(Failure::new(Ending::QueueTimeout)),
+    }
+
+    /// Takes the place of somebody who matters less where the queue is full, else is refused.
+    pub(crate) async fn refused(self, why: Refusal, ask: Ask<'_>) -> Result<Grant, Failure> {
+        let full = why == Refusal::QueueFull;
+        match full.then(|| self.route.desk().queue.displace(self.class)).flatten() {
+            Some(place) => self.wait(place, ask).await,
+            None => refuse(self.route, why, ask),
+        }
     }
 }
 
 /// Refuses a request, unless those that find the queue full are spread.
-pub(crate) fn refuse(route: &Route, refusal: Refusal, ask: Ask<'_>) -> Result<Grant, Failure> {
+fn refuse(route: &Route, refusal: Refusal, ask: Ask<'_>) -> Result<Grant, Failure> {
     let spread = if refusal == Refusal::QueueFull { spread(route, ask) } else { None };
     spread.ok_or(Failure::refused(refusal))
 }
 
-/// Waits to be the head of the queue, then for room.
-async fn decide_at_head(
+/// Waits to be the first of the queue, then for room.
+async fn decide(
     worker: &Worker,
     route: &mut Route,
-    key: u64,
-    tried: &[ServerId],
-) -> Result<Permit, Refusal> {
+    standing: &Standing<'_>,
+    ask: Ask<'_>,
+) -> Result<Result<Permit, Refusal>, Displaced> {
     let clock = worker.shared.clock;
-    // The queue of a service is the same in every plan.
-    let queue = route.desk().queue.clone();
-    let _head = queue.head().await;
     loop {
+        standing.turn().await?;
         if !route.renew(worker) {
-            return Err(Refusal::NoServer);
+            return Ok(Err(Refusal::NoServer));
         }
-        let draw = worker.random.draw();
-        let ask = Ask { now: clock.now(), key, draw, tried, stick: None };
+        let ask = Ask { now: clock.now(), draw: worker.random.draw(), ..ask };
         match route.plan().pick_queued(&ask) {
-            QueuedDecision::Send(permit) => return Ok(permit),
-            QueuedDecision::Refuse(refusal) => return Err(refusal),
-            QueuedDecision::Wait(until) => queue.changed(clock, until).await,
+            QueuedDecision::Send(permit) => return Ok(Ok(permit)),
+            QueuedDecision::Refuse(refusal) => return Ok(Err(refusal)),
+            QueuedDecision::Wait(until) => standing.changed(clock, until).await?,
         }
     }
 }

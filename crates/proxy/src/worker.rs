@@ -10,7 +10,11 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::{plan::Plan, time::Instant};
+use loadline_core::{
+    fleet::Service,
+    plan::{Plan, ServicePlan},
+    time::Instant,
+};
 use tokio::{
     runtime::Runtime,
     task::{JoinHandle, LocalSet, spawn_local},
@@ -225,11 +229,11 @@ fn view(
 ) -> Rc<View> {
     let keys = shared.keys();
     let mut cells = cells.borrow_mut();
-    let desk = |service: &loadline_core::fleet::Service| {
+    let desk = |(service, decided): (&Service, &ServicePlan)| {
         let name = &service.name;
         let cells = cells.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
-        Desk::new(service, cells.clone(), shared.queue(name), keys.service(name))
+        Desk::new((service, decided), cells.clone(), shared.queue(name), keys.service(name))
     };
-    let desks = plan.fleet.services.iter().map(desk).collect();
+    let desks = plan.fleet.services.iter().zip(&plan.services).map(desk).collect();
     View::new(plan, desks, &keys)
 }

@@ -315,6 +315,24 @@ const FAMILIES: &[Family] = &[
         read: Read::Counter(|state, to| services(state, to, |it| it.counts.queued)),
     },
     Family {
+        name: "displaced_requests",
+        help: "Of these, those that gave way to a request of a higher class",
+        labels: SERVICE,
+        read: Read::Counter(|state, to| services(state, to, |it| it.counts.displaced)),
+    },
+    Family {
+        name: "session_kept_requests",
+        help: "Requests that went to the server of their session",
+        labels: SERVICE,
+        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_kept)),
+    },
+    Family {
+        name: "session_moved_requests",
+        help: "Requests whose session moved: its server was full, out of rotation or gone",
+        labels: SERVICE,
+        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_moved)),
+    },
+    Family {
         name: "queue_length",
         help: "Requests that wait for capacity",
         labels: SERVICE,

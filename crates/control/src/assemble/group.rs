@@ -66,7 +66,7 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),
             max_in_flight: given.max_in_flight.get().map(|whole| whole.0),
-            auto: false,
+            auto: given.capacity.given(),
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
         scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0),

@@ -85,6 +85,7 @@ fn listener(
     };
     listener.names = stream::names(entry, listener.protocol, find, problems);
     stream::warn_of_http(entry, listener.protocol, problems);
+    stream::refuse_of_http(&listener, entry, services.list, problems);
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);

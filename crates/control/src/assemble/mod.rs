@@ -12,6 +12,7 @@ mod listener;
 mod region;
 mod routes;
 mod service;
+mod sticky;
 mod stream;
 mod tls;
 

@@ -56,7 +56,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
-        class: None,
+        class: route.class.get().map(|word| word.0.0),
         action,
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
         request: edits(&route.request_headers, true, problems),
@@ -67,6 +67,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
 /// What is changed on the way to a server and back makes no sense where no server is asked.
 fn refuse_unused(route: &file::Route, problems: &mut Problems) {
     let places = [
+        route.class.at().map(|it| &it.span),
         route.rewrite.at().map(|it| &it.span),
         route.request_headers.at().map(|it| &it.span),
         route.answer_headers.at().map(|it| &it.span),

@@ -5,7 +5,7 @@ use loadline_core::fleet::{
     WhenFull,
 };
 
-use super::{group, health::health, region::Regions, set};
+use super::{group, health::health, region::Regions, set, sticky::sticky};
 use crate::{
     error::Problems,
     file::{self, File},
@@ -52,6 +52,8 @@ fn service(
     let mut service = Service::named(&name.value);
     set(&given.policy, |word| &word.0.0, &mut service.policy);
     service.hash = hash(&given.hash, service.policy, problems);
+    service.sticky = sticky(&given.sticky, service.policy, problems);
+    set(&given.class, |word| &word.0.0, &mut service.class);
     set(&given.overflow, |word| &word.0.0, &mut service.overflow);
     if let Some(given) = given.when_full.at() {
         service.when_full = when_full(given, service.when_full, problems);
@@ -141,6 +143,7 @@ fn ejection(
     set(&table.time, |time| &time.0.0, &mut ejection.time);
     set(&table.time_max, |time| &time.0.0, &mut ejection.time_max);
     set(&table.share_max, |share| &share.0.0, &mut ejection.share_max);
+    set(&table.silence, |time| &time.0.0, &mut ejection.silence);
     if ejection.time_max < ejection.time {
         let at: Span = table.time_max.place_or(&table.time.place_or(&(0..0)));
         let (time, time_max) = (ejection.time, ejection.time_max);
@@ -185,8 +188,9 @@ fn check_shared(given: &file::Service, service: &Service, problems: &mut Problem
 /// The expected wait is computed from what a group may be given, so some group has to say it.
 fn check_soonest(given: &file::Service, service: &Service, problems: &mut Problems) {
     let Some(overflow) = given.overflow.at() else { return };
-    let limits =
-        |c: &loadline_core::fleet::Capacity| c.max_rate.is_some() || c.max_in_flight.is_some();
+    let limits = |c: &loadline_core::fleet::Capacity| {
+        c.auto || c.max_rate.is_some() || c.max_in_flight.is_some()
+    };
     let limited = service.groups.iter().any(|group| {
         limits(&group.capacity) || group.servers.iter().any(|server| limits(&server.capacity))
     });

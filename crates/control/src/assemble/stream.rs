@@ -1,6 +1,6 @@
 //! Listeners that do not speak HTTP: services by server name, and keys that mean nothing there.
 
-use loadline_core::fleet::{Protocol, ServerNames};
+use loadline_core::fleet::{Listener, Protocol, ServerNames, Service, Sticky};
 
 use crate::{
     error::Problems,
@@ -60,5 +60,32 @@ pub(super) fn warn_of_http(
         let message = format!("`{key}` on a listener that reads no HTTP");
         let help = "leave it out, or say protocol = \"http\"".to_owned();
         problems.warning(span, message, "no effect", help);
+    }
+}
+
+/// Refuses services that go by what only HTTP has: the latency of answers, cookies.
+pub(super) fn refuse_of_http(
+    listener: &Listener,
+    entry: &At<file::Listener>,
+    services: &[Service],
+    problems: &mut Problems,
+) {
+    if listener.protocol.is_http() {
+        return;
+    }
+    let used = std::iter::once(listener.service).chain(listener.names.services());
+    for service in used.filter_map(|index| services.get(index)) {
+        let name = &service.name;
+        let span = entry.value.service.place_or(&entry.span);
+        if service.groups.iter().any(|group| group.capacity.auto) {
+            let message = format!("`{name}` has `capacity = \"auto\"`, which needs HTTP");
+            let help = "give its groups `max_in_flight` or `max_rate` instead".to_owned();
+            problems.error(&span, message, "this service", help);
+        }
+        if matches!(service.sticky, Some(Sticky::Cookie(_))) {
+            let message = format!("`{name}` is sticky by a cookie, which needs HTTP");
+            let help = "write sticky = { hash = \"client-address\" }".to_owned();
+            problems.error(&span, message, "this service", help);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Routes in the file: conditions, and what is done with the requests that meet them.
 
+use loadline_core::fleet::Class;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -51,6 +52,9 @@ pub(crate) struct Route {
     pub(crate) answer: Key<FixedAnswer>,
     /// Refuses, with this status.
     pub(crate) deny: Key<Whole<400, 599>>,
+    /// How much these requests matter, where not all can be served; as the service says where
+    /// absent.
+    pub(crate) class: Key<Text<Word<Class>>>,
     /// How many requests are let through; the others get 429.
     pub(crate) limit: Key<Limit>,
     /// Changes the path on the way to a server. The query stays.

@@ -9,5 +9,6 @@ pub(crate) mod label;
 pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
+pub(crate) mod secret;
 pub(crate) mod text;
 pub(crate) mod word;

@@ -1,13 +1,16 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::fleet::{
-    Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
-    TlsVersion, WhenFull,
+    Class, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
+    ProxyVersion, SameSite, Then, TlsVersion, WhenFull,
 };
 use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
-use crate::{file::Scheme, suggest::known};
+use crate::{
+    file::{Found, Scheme},
+    suggest::known,
+};
 
 /// A value that is written as one of a few words.
 pub(crate) trait Words: Sized {
@@ -138,6 +141,38 @@ impl Words for Protocol {
                 Self::TlsPassthrough,
                 "TLS that the servers end; only the server name is read, for `names`.",
             ),
+        ]
+    }
+}
+
+impl Words for Class {
+    const WHAT: &'static str = "a class of requests";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("high", Self::High, "Served before all others."),
+            ("normal", Self::Normal, "In between."),
+            ("low", Self::Low, "The first to be refused."),
+        ]
+    }
+}
+
+impl Words for Found {
+    const WHAT: &'static str = "a capacity that is found";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("auto", Self::Auto, "Requests in flight up to where latency begins to rise.")]
+    }
+}
+
+impl Words for SameSite {
+    const WHAT: &'static str = "a rule for requests that other sites cause";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("lax", Self::Lax, "Sent where the user follows a link."),
+            ("strict", Self::Strict, "Never sent."),
+            ("none", Self::None, "Always sent; needs `secure`."),
         ]
     }
 }

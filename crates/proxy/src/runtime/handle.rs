@@ -104,6 +104,9 @@ fn counts(tally: &ServiceTally) -> Counts {
         overflowed: tally.overflowed,
         retries: tally.retries,
         queued: tally.queued,
+        displaced: tally.displaced,
+        sessions_kept: tally.sessions_kept,
+        sessions_moved: tally.sessions_moved,
         duration: tally.latency.histogram(),
     }
 }

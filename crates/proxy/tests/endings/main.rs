@@ -9,6 +9,7 @@ mod clients;
 mod corpus;
 mod large;
 mod life;
+mod overload;
 mod semantics;
 mod servers;
 mod smuggling;
