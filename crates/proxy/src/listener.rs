@@ -244,7 +244,8 @@ mod tests {
 
     #[test]
     fn an_address_that_is_taken_is_refused_even_if_it_could_be_shared() {
-        let (address, _sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, false).unwrap();
+        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, false).unwrap();
+        socket2::SockRef::from(&sockets[0]).listen(1).unwrap();
         let error = bind(address, 1, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(bind(address, 1, true).is_ok(), "but not by this process itself");

@@ -45,8 +45,10 @@ impl Handle {
         state
     }
 
-    /// Puts a new configuration in force. Requests under way go on; nothing that is counted is
-    /// lost. Listeners stay as they were started. Files for TLS are read again.
+    /// Puts a new configuration in force as a whole. Requests under way go on; nothing that is
+    /// counted is lost; listeners that stay are not touched. One that is taken out closes: what
+    /// came through it has `drain_timeout` of the new configuration to end. Files for TLS are
+    /// read again. How many threads there are and where the access log goes stays.
     ///
     /// # Errors
     /// [`ReloadError`] where an address or a file cannot be had; nothing has changed then.
