@@ -199,7 +199,7 @@ fn server(server: &Server) -> Line<'static> {
     let condition = format!("{:<9}", server.condition.name());
     let condition = if server.is_well() { condition.green() } else { condition.red().bold() };
     let figures = format!(
-        " {:>6}/s {:>5} in flight {:>6} ms {:>5} failed",
+        " {:>6}/s {:>5} in flight {:>6} ms {:>4} failed",
         number(server.load.rate_per_s),
         server.load.in_flight,
         number(server.latency_ms),
@@ -361,10 +361,10 @@ web  overflowing
 at its load line. 55/s of headroom left.
 75/s  p50 38 ms  p99 - ms  retries 0/s
 europe-west3   ████████████████████┃············  100 %  50 of 50/s
-  10.0.0.1:80           up            50/s     3 in flight     38 ms     0 failed
+  10.0.0.1:80           up            50/s     3 in flight     38 ms    0 failed
   ↓ 25/s overflow
 us-central1    ▓▓▓▓▓▓▓▓▓▓······················┃   31 %  25 of 80/s
-  10.0.0.1:80           up            25/s     3 in flight     38 ms     0 failed
+  10.0.0.1:80           up            25/s     3 in flight     38 ms    0 failed
 q quit  space pause  s sort: file  / filter  v servers  ? help
 ";
 
