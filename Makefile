@@ -27,6 +27,7 @@ lint: ## check formatting, lints and documentation
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 
 studies: $(if $(BINARY),,build) ## every study of the lab, shortened and judged; full: loadline lab run
+	@scripts/setup studies
 	scripts/studies $(or $(BINARY),./target/release/loadline)
 
 fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one, longer
