@@ -2,15 +2,19 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
+use loadline_core::time::Duration;
 use loadline_http1::reason;
+use serde_json::json;
 
-use crate::config::Content;
+use crate::{config::Content, unit::Choice};
 
 /// A path a worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The content, which takes work.
     Work,
+    /// That of a machine which is to be drawn.
+    Forward(Choice),
     /// Whether the worker is alive: answered at once, past the queue.
     Health,
     /// The counts.
@@ -71,7 +75,17 @@ impl Answer {
                 let size = usize::try_from(size.get()).unwrap_or(usize::MAX);
                 Self::good("text/plain", vec![b'x'; size])
             }
+            // What these say is not known from the content alone.
+            Content::Machine | Content::Unit => Self::json(b"{}".to_vec()),
         }
+    }
+
+    /// What a machine tells of itself.
+    pub(crate) fn machine(machine: &str, region: &str, work: Duration) -> Self {
+        let told = json!({
+            "machine": machine, "region": region, "work_time": work.as_millis_f64(),
+        });
+        Self::json(told.to_string().into_bytes())
     }
 
     fn good(kind: &'static str, body: Vec<u8>) -> Self {

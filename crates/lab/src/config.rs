@@ -4,7 +4,11 @@ use std::{net::SocketAddr, num::NonZeroU32};
 
 use loadline_core::{time::Duration, units::Bytes};
 
-use crate::fault::Fault;
+use crate::{
+    fault::Fault,
+    sleep::Sleep,
+    unit::{Forwarding, Machine},
+};
 
 /// Everything about one worker.
 #[derive(Clone, Debug)]
@@ -29,6 +33,10 @@ pub struct Config {
     pub report_utilization: bool,
     /// How it misbehaves; not at all where absent.
     pub fault: Option<Fault>,
+    /// When it falls asleep; never where absent.
+    pub sleep: Option<Sleep>,
+    /// What it forwards to, if it is a forwarding unit.
+    pub forwarding: Forwarding,
 }
 
 impl Config {
@@ -45,6 +53,8 @@ impl Config {
             lenient_health: false,
             report_utilization: false,
             fault: None,
+            sleep: None,
+            forwarding: Forwarding::default(),
         }
     }
 
@@ -64,6 +74,7 @@ impl Config {
         {
             return Err(ConfigError::Status { status });
         }
+        self.check_forwarding()?;
         match self.content {
             Content::Fixed { size } if size > LARGEST => return Err(ConfigError::Size { size }),
             _ => {}
@@ -72,6 +83,22 @@ impl Config {
             Some(cores) if cores.get() > MOST_CORES => Err(ConfigError::Cores { cores }),
             None if self.report_utilization => Err(ConfigError::NothingToReport),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether machines stand behind a forwarding unit, each once, and behind nothing else.
+    fn check_forwarding(&self) -> Result<(), ConfigError> {
+        let machines = &self.forwarding.machines;
+        match (self.content, machines.is_empty()) {
+            (Content::Unit, true) => return Err(ConfigError::NoMachine),
+            (Content::Unit, false) | (_, true) => {}
+            (_, false) => return Err(ConfigError::NoUnit),
+        }
+        let mut paths: Vec<_> = machines.iter().map(Machine::path).collect();
+        paths.sort();
+        match paths.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(ConfigError::Twice { path: two[0].clone() }),
+            None => Ok(()),
         }
     }
 }
@@ -90,6 +117,10 @@ pub enum Content {
         /// At most 1 GiB.
         size: Bytes,
     },
+    /// `{"machine", "region", "work_time"}`: who it is and the milliseconds of its service time.
+    Machine,
+    /// What one of its machines answers, with the time that took: see [`Forwarding`].
+    Unit,
 }
 
 impl Content {
@@ -104,7 +135,10 @@ impl Content {
             Self::Mandelbrot => Pace::Cores { cores: two, service: Duration::from_millis(380) },
             Self::Page => Pace::Wait(Duration::from_millis(300)),
             Self::Json => Pace::Wait(Duration::from_millis(100)),
-            Self::Fixed { .. } => Pace::Wait(Duration::ZERO),
+            Self::Fixed { .. } | Self::Unit => Pace::Wait(Duration::ZERO),
+            Self::Machine => {
+                Pace::Cores { cores: NonZeroU32::MIN, service: Duration::from_millis(20) }
+            }
         }
     }
 }
@@ -140,6 +174,15 @@ impl Pace {
             Self::Cores { cores, .. } | Self::Burn { cores, .. } => Some(cores),
         }
     }
+
+    /// How long the work of one request takes.
+    #[must_use]
+    pub fn service(self) -> Duration {
+        match self {
+            Self::Wait(time) => time,
+            Self::Cores { service, .. } | Self::Burn { service, .. } => service,
+        }
+    }
 }
 
 /// A worker that cannot be.
@@ -172,6 +215,18 @@ pub enum ConfigError {
     /// A utilization without cores to be utilized.
     #[error("there is no utilization to report without a number of cores")]
     NothingToReport,
+    /// A forwarding unit with nothing behind it.
+    #[error("a forwarding unit needs machines: name each with `--worker asia/0=10.0.0.2:80`")]
+    NoMachine,
+    /// Machines behind what does not forward.
+    #[error("only `unit` forwards to machines")]
+    NoUnit,
+    /// Two machines on one path.
+    #[error("the machine {path} is there twice")]
+    Twice {
+        /// Region and name.
+        path: String,
+    },
 }
 
 const LARGEST: Bytes = Bytes::new(1 << 30);

@@ -26,6 +26,7 @@ use crate::{
     fault::Fate,
     server::Server,
     stats::count,
+    unit::Choice,
 };
 
 /// Answers what comes on `stream` until the client ends it, breaks a rule, or `stop` turns true
@@ -77,6 +78,7 @@ impl Connection {
         self.discard_body(request).await?;
         match request.route {
             Some(Route::Work) => return self.work(request).await,
+            Some(Route::Forward(choice)) => return self.forward(request, choice).await,
             Some(Route::Health) if self.server.lenient_health => {
                 self.write(LENIENT_HEALTH.as_bytes(), &[]).await?;
                 return Ok(After::Close);
@@ -117,7 +119,7 @@ impl Connection {
             (true, false) => After::Keep,
         };
         Request {
-            route: Route::of(self.head.path(&self.input)),
+            route: self.server.route(self.head.path(&self.input)),
             method: self.head.method(),
             framing: self.head.framing(),
             expects_continue: self.head.expects_continue(),
@@ -148,7 +150,12 @@ impl Connection {
         let came = clock::now();
         count(&server.counters.accepted);
         server.faults.note_request(came);
-        let Ok(picture) = server.service.work().await else {
+        let awake_at = server.awake_at(came);
+        let worked = async {
+            server.service.until(awake_at).await?;
+            server.service.work().await
+        };
+        let Ok(picture) = worked.await else {
             count(&server.counters.aborted);
             return Err(Trouble::Gone);
         };
@@ -181,6 +188,22 @@ impl Connection {
         sent.map(|()| request.after)
     }
 
+    /// Passes the request on to a machine, and what that answers back.
+    async fn forward(&mut self, mut request: Request, choice: Choice) -> Result<After, Trouble> {
+        let server = Arc::clone(&self.server);
+        let Some(unit) = &server.unit else { return Err(Trouble::Gone) };
+        let came = clock::now();
+        count(&server.counters.accepted);
+        let answer = unit.forward(choice).await;
+        if *self.stop.borrow() {
+            request.after = After::Close;
+        }
+        let sent = self.send(request, &answer).await;
+        server.counters.took(clock::now().since(came));
+        count(if sent.is_err() { &server.counters.aborted } else { &server.counters.answered });
+        sent.map(|()| request.after)
+    }
+
     /// Returns when the client has ended the connection, or the worker stops.
     async fn wait_for_the_end(&mut self) {
         while let Ok(1..) = self.read_unless_stopped().await {
@@ -195,7 +218,7 @@ impl Connection {
                 // A record of texts and numbers always has a JSON form.
                 Answer::json(serde_json::to_vec(&self.server.stats()).unwrap_or_default())
             }
-            Some(Route::Health | Route::Work) => Answer::text(200, "ok\n"),
+            Some(Route::Health | Route::Work | Route::Forward(_)) => Answer::text(200, "ok\n"),
             None => {
                 count(&self.server.counters.refused);
                 Answer::text(404, "no such path\n")

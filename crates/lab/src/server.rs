@@ -1,13 +1,18 @@
 //! What all connections of a worker share.
 
+use std::sync::Mutex;
+
+use loadline_core::time::Instant;
 use loadline_http1::Method;
 
 use crate::{
-    answer::{After, Answer},
+    answer::{After, Answer, Route},
     config::{Config, Content},
     fault::Faults,
-    service::Service,
+    service::{Service, lock},
+    sleep::Sleeper,
     stats::{Counters, Stats},
+    unit::Unit,
 };
 
 /// The work, the answers and the counts.
@@ -16,6 +21,9 @@ pub(crate) struct Server {
     pub(crate) counters: Counters,
     pub(crate) lenient_health: bool,
     pub(crate) faults: Faults,
+    /// What a forwarding unit forwards with; nothing in any other worker.
+    pub(crate) unit: Option<Unit>,
+    sleeper: Option<Mutex<Sleeper>>,
     served_by: String,
     region: String,
     content: Content,
@@ -28,17 +36,43 @@ impl Server {
     /// A server as `config` wants it, listening on `port`, that drew `picture` when it began.
     pub(crate) fn new(config: Config, service: Service, port: u16, picture: Vec<u8>) -> Self {
         let served_by = config.name.unwrap_or_else(|| format!("{}/{port}", config.region));
+        let answer = match config.content {
+            Content::Machine => {
+                let machine = served_by.rsplit('/').next().unwrap_or_default();
+                Answer::machine(machine, &config.region, config.pace.service())
+            }
+            content => Answer::content(content, picture),
+        };
+        let unit = (config.content == Content::Unit).then(|| Unit::new(config.forwarding));
         Self {
             service,
             counters: Counters::new(),
             lenient_health: config.lenient_health,
             faults: Faults::new(config.fault),
+            unit,
+            sleeper: config.sleep.map(|sleep| Mutex::new(Sleeper::new(sleep))),
             served_by,
             region: config.region,
             content: config.content,
-            answer: Answer::content(config.content, picture),
+            answer,
             report_utilization: config.report_utilization,
         }
+    }
+
+    /// The route of a path with or without a query.
+    pub(crate) fn route(&self, target: &[u8]) -> Option<Route> {
+        match (&self.unit, Route::of(target)) {
+            (None, route) | (Some(_), route @ Some(Route::Health | Route::Stats)) => route,
+            (Some(unit), _) => {
+                let path = target.split(|&byte| byte == b'?').next()?;
+                unit.choice(path).map(Route::Forward)
+            }
+        }
+    }
+
+    /// The instant from which a request that comes `now` is worked on.
+    pub(crate) fn awake_at(&self, now: Instant) -> Instant {
+        self.sleeper.as_ref().map_or(now, |sleeper| lock(sleeper).note_request(now))
     }
 
     /// The answer to a request for work, with what was drawn for it.

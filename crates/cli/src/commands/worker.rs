@@ -12,7 +12,7 @@ use loadline_core::{
     time::Duration,
     units::{Bytes, Ratio},
 };
-use loadline_lab::{Config, Content, Fault, Pace, Worker};
+use loadline_lab::{Config, Content, Fault, Forwarding, Machine, Pace, Sleep, Worker};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Run a test server whose capacity is known
@@ -28,10 +28,10 @@ pub(crate) struct Args {
     /// Address to listen on; port 0 lets the system choose, `:9001` means every interface
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9001", value_parser = address)]
     listen: SocketAddr,
-    /// Requests worked on at a time, the others queue [mandelbrot and --burn: 2, else no limit]
+    /// Requests worked on at a time, the others queue [mandelbrot, --burn: 2, machine: 1; or all]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
-    /// Time a request takes [mandelbrot: 380ms, page: 300ms, json: 100ms, fixed: 0s]
+    /// Time a request takes [mandelbrot: 380ms, page: 300ms, json: 100ms, machine: 20ms; or 0s]
     #[arg(long, value_name = "TIME")]
     service_time: Option<Duration>,
     /// Spend the service time as processor time on real threads, drawing for every request
@@ -55,6 +55,21 @@ pub(crate) struct Args {
     /// Tell how busy the cores are in the header endpoint-load-metrics (ORCA)
     #[arg(long)]
     report_utilization: bool,
+    /// Of `unit`: a machine to forward to; repeat for more
+    #[arg(long = "worker", value_name = "REGION/MACHINE=ADDR")]
+    machines: Vec<Machine>,
+    /// Of `unit`: what takes a machine longer is answered 503
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    limit: Duration,
+    /// Of `unit`: what random machines are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Fall asleep so long after the last request; asleep from the beginning
+    #[arg(long, value_name = "TIME")]
+    sleep_after: Option<Duration>,
+    /// What waking up takes
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "sleep_after")]
+    wake: Duration,
     /// Let no answer out for so long, as a collection of garbage does
     #[arg(long, value_name = "TIME", group = "fault")]
     stall: Option<Duration>,
@@ -82,6 +97,10 @@ enum Kind {
     Json,
     /// `--size` bytes at once
     Fixed,
+    /// {"machine", "region", "work_time"} after 20 ms, one at a time
+    Machine,
+    /// A forwarding unit: /work, /work/REGION and /work/REGION/MACHINE go on to each --worker
+    Unit,
 }
 
 impl Args {
@@ -91,6 +110,8 @@ impl Args {
             Kind::Page => Content::Page,
             Kind::Json => Content::Json,
             Kind::Fixed => Content::Fixed { size: self.size },
+            Kind::Machine => Content::Machine,
+            Kind::Unit => Content::Unit,
         };
         Config {
             listen: self.listen,
@@ -102,6 +123,12 @@ impl Args {
             lenient_health: self.lenient_health,
             report_utilization: self.report_utilization,
             fault: self.fault(),
+            sleep: self.sleep_after.map(|after| Sleep { after, wake: self.wake }),
+            forwarding: Forwarding {
+                machines: self.machines.clone(),
+                limit: self.limit,
+                seed: self.seed,
+            },
         }
     }
 
@@ -113,11 +140,7 @@ impl Args {
 
     /// The usual pace of the content, changed by what was asked for.
     fn pace(&self, usual: Pace) -> Pace {
-        let usual_time = match usual {
-            Pace::Wait(time) => time,
-            Pace::Cores { service, .. } | Pace::Burn { service, .. } => service,
-        };
-        let service = self.service_time.unwrap_or(usual_time);
+        let service = self.service_time.unwrap_or(usual.service());
         match self.cores.or(usual.cores()) {
             cores if self.burn => Pace::Burn { cores: cores.unwrap_or(BURNING), service },
             Some(cores) => Pace::Cores { cores, service },
@@ -175,6 +198,9 @@ Examples:
   loadline worker mandelbrot --burn --cores 4 --report-utilization
   loadline worker fixed --size 100B --cores 4 --service-time 20ms
   loadline worker fixed --stall 2s --stall-after 4s                what tools must notice
+  loadline worker machine --listen :9010 --name asia/0 --region asia --sleep-after 15m
+  loadline worker unit --listen :9002 --worker asia/0=127.0.0.1:9010
+  curl -s http://127.0.0.1:9002/work/asia/0
   curl -s http://127.0.0.1:9001/ > mandelbrot.png
 
 Paths: / (work), /health-check and /status.php (at once, past the queue), /stats (counts, JSON).";

@@ -5,3 +5,4 @@ mod client;
 mod faults;
 mod http;
 mod timing;
+mod unit;
