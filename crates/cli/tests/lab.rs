@@ -118,6 +118,14 @@ fn two_hosts_and_ten_milliseconds() {
     let report = { report }.output().unwrap();
     assert!(report.status.success(), "{}", text(&report.stderr));
     assert!(fs::read_to_string(page).unwrap().contains("time to first byte, a connection each"));
+
+    // What was measured can be held against a study that was changed meanwhile.
+    let file = out.join("../ten-ms.toml");
+    fs::write(&file, TEN_MS.replace("at_most = 60", "at_most = 15")).unwrap();
+    let judged = loadline(&["lab", "judge", file.to_str().unwrap(), out.to_str().unwrap()]);
+    let judged = { judged }.output().unwrap();
+    assert_eq!(judged.status.code(), Some(3), "{}", text(&judged.stderr));
+    assert!(text(&judged.stdout).contains("FAIL loadline: time to first byte"));
 }
 
 #[test]

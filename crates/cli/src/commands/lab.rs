@@ -1,6 +1,8 @@
 //! `loadline lab`: a wide-area network on this machine, and the studies made in it.
 
 mod find;
+mod folder;
+mod judge;
 mod list;
 mod present;
 mod progress;
@@ -38,6 +40,7 @@ pub(crate) struct Args {
 enum Command {
     List(list::Args),
     Run(run::Args),
+    Judge(judge::Args),
     Up(up::Args),
     Shell(shell::Args),
     Down(shell::DownArgs),
@@ -50,6 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::List(args) => list::run(args),
         Command::Run(args) => run::run(args),
+        Command::Judge(args) => judge::run(args),
         Command::Up(args) => up::run(args),
         Command::Shell(args) => shell::run(args),
         Command::Down(args) => shell::down(args),
@@ -117,6 +121,7 @@ Examples:
   loadline lab list
   loadline lab run capacity --quick
   loadline lab run capacity --peer haproxy --out runs/capacity
+  loadline lab judge capacity runs/capacity
   loadline lab up examples/lab/three-regions.toml &
   loadline lab shell client -- curl -sI http://edge/
   loadline lab down";

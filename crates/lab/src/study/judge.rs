@@ -7,6 +7,7 @@
 mod band;
 mod check;
 mod figure;
+mod merge;
 mod plots;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 pub(crate) use check::check;
 use figure::Board;
+pub use merge::merge;
 
 use super::{formula::Formula, read::Study};
 

@@ -20,7 +20,7 @@ mod run;
 mod take;
 
 pub use error::{StudyError, StudyErrors};
-pub use judge::{Conditions, judge};
+pub use judge::{Conditions, judge, merge};
 pub use plan::{Action, Command, Content, Places, Plan, Program, Ready, Step, Verb};
 pub use read::{Mode, Study, Tool};
 pub use run::{Event, Held, RunError, Setup, find_program, hold, run, steps, tool_version};

@@ -1,18 +1,18 @@
 //! `loadline lab run`: a study from its file to its report.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::Context as _;
-use loadline_core::record::{Document, Record, StudyRecord};
 use loadline_lab::study::{self, Mode, Setup, Study};
-use loadline_report::study_page;
 
-use super::{find, present, print, print_errors, progress::Progress, until_signalled, usage};
+use super::{
+    find, folder, present, print, print_errors, progress::Progress, until_signalled, usage,
+};
 
 /// Run a study and judge it
 ///
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(rows) => rows,
         Err(message) => return Ok(usage(&message)),
     };
-    let folder = args.out.clone().unwrap_or_else(|| folder(&study));
+    let folder = args.out.clone().unwrap_or_else(|| own_folder(&study));
     let program = env::current_exe().context("cannot find the binary that runs")?;
     let setup = Setup { program, folder: folder.clone(), rows, seed: args.seed };
     let progress = Progress::start(study::steps(&study, &setup.rows), args.quiet);
@@ -73,9 +73,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let code = present::exit_code(&record);
     let text = present::text(&record);
     if let Some(file) = &args.markdown {
-        write_markdown(file, &study, &record)?;
+        folder::write_markdown(file, &study, &record)?;
     }
-    let json = write_folder(&folder, &text, record)?;
+    let json = folder::write(&folder, &text, record)?;
     if args.json {
         print(&json)?;
     } else {
@@ -112,39 +112,9 @@ fn rows(study: &Study, args: &Args) -> Result<Vec<String>, String> {
 }
 
 /// A folder of its own for each run.
-fn folder(study: &Study) -> PathBuf {
+pub(super) fn own_folder(study: &Study) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
-}
-
-/// Record, verdicts, page and the command that repeats it; gives the record's text.
-fn write_folder(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    let page = study_page(&record).context("cannot draw the report")?;
-    let json = serde_json::to_string_pretty(&Document::new(Record::Study(record)))? + "\n";
-    write("record.json", &json)?;
-    write("report.html", &page.html())?;
-    write("result.txt", text)?;
-    let command: Vec<_> = env::args().collect();
-    write("command.txt", &(command.join(" ") + "\n"))?;
-    Ok(json)
-}
-
-fn write_markdown(file: &Path, study: &Study, record: &StudyRecord) -> anyhow::Result<()> {
-    let page = study_page(record).context("cannot draw the report")?;
-    let (text, pictures) = page.markdown(study.short_name());
-    let folder = file.parent().unwrap_or(Path::new(""));
-    if !folder.as_os_str().is_empty() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    let pictures = pictures.iter().map(|(name, svg)| (folder.join(name), svg));
-    for (path, text) in pictures.chain([(file.to_owned(), &text)]) {
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
 }
 
 const AFTER_HELP: &str = "\

@@ -302,7 +302,7 @@ fn one_of(all: &[Reading], of: &str, scaled: impl Fn(f64) -> f64) -> Option<Read
     let one = match of {
         "first" => numbers.first().copied(),
         "last" => numbers.last().copied(),
-        "sum" => Some(sum),
+        "sum" => (!numbers.is_empty()).then_some(sum),
         "mean" => (!numbers.is_empty()).then(|| sum / numbers.len() as f64),
         of => {
             numbers.sort_by(f64::total_cmp);

@@ -1,0 +1,43 @@
+//! What a study leaves behind: its folder, and its page for the documentation.
+
+use std::{env, fs, path::Path};
+
+use anyhow::Context as _;
+use loadline_core::record::{Document, Record, StudyRecord};
+use loadline_lab::study::Study;
+use loadline_report::study_page;
+
+/// Record, verdicts, page and the command that repeats it; gives the record's text.
+pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let page = study_page(&record).context("cannot draw the report")?;
+    let json = serde_json::to_string_pretty(&Document::new(Record::Study(record)))? + "\n";
+    write("record.json", &json)?;
+    write("report.html", &page.html())?;
+    write("result.txt", text)?;
+    let command: Vec<_> = env::args().collect();
+    write("command.txt", &(command.join(" ") + "\n"))?;
+    Ok(json)
+}
+
+/// The page for the documentation, its pictures beside it.
+pub(super) fn write_markdown(
+    file: &Path,
+    study: &Study,
+    record: &StudyRecord,
+) -> anyhow::Result<()> {
+    let page = study_page(record).context("cannot draw the report")?;
+    let (text, pictures) = page.markdown(study.short_name());
+    let folder = file.parent().unwrap_or(Path::new(""));
+    if !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let pictures = pictures.iter().map(|(name, svg)| (folder.join(name), svg));
+    for (path, text) in pictures.chain([(file.to_owned(), &text)]) {
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
