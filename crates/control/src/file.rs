@@ -225,6 +225,12 @@ pub(crate) struct Service {
     /// connection; health checks speak it too.
     #[schemars(extend("default" = "1.1"))]
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
+    /// Connections that each worker keeps open and unused to each server, with TLS agreed on, so
+    /// that no request waits for a handshake with a server that is far away. They are opened at
+    /// start and after a reload, replaced when they close, and take at most half of
+    /// `max_connections`. With http_version = "2" one is kept for any number above 0.
+    #[schemars(extend("default" = 0))]
+    pub(crate) prewarm: Key<Whole<0, 1000>>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }

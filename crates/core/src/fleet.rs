@@ -227,6 +227,9 @@ pub struct Service {
     pub send_proxy: Option<ProxyVersion>,
     /// What is spoken with the servers, where it is HTTP.
     pub http_version: HttpVersion,
+    /// Connections that each worker keeps ready to each server, where it is HTTP; 0 opens one only
+    /// when a request needs it.
+    pub prewarm: u32,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -256,6 +259,7 @@ impl Service {
             tls: None,
             send_proxy: None,
             http_version: HttpVersion::Http11,
+            prewarm: 0,
             groups: Vec::new(),
         }
     }

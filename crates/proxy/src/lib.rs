@@ -17,7 +17,7 @@
 //! | `exchange`, `waiting` | one request: pick, queue, retry, record |
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
-//! | `pool`, `dial` | server connections |
+//! | `pool`, `dial`, `warm` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
 //! | [`tally`], [`latency`], [`access_log`] | what is told about it |
@@ -66,4 +66,5 @@ mod tunnel;
 mod turn;
 mod view;
 mod waiting;
+mod warm;
 mod worker;

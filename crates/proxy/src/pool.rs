@@ -36,7 +36,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: Peer,
-    /// Whether it has carried a request before.
+    /// Whether it stood before the request came.
     pub(crate) reused: bool,
     /// Whether the last answer was large: then the next probably is.
     pub(crate) large: bool,
@@ -115,6 +115,10 @@ pub(crate) struct Pools {
 struct Pool {
     kept: Vec<Kept>,
     open: Arc<AtomicU32>,
+    /// Connections that are being opened before a request needs them.
+    warming: u32,
+    /// No more of these before.
+    warm_again: Instant,
 }
 
 #[derive(Debug)]
@@ -164,10 +168,57 @@ impl Pools {
         let pool = pools[server.index()].get_or_insert_with(|| Pool {
             kept: Vec::new(),
             open: shared.open_connections(server),
+            warming: 0,
+            warm_again: Instant::ZERO,
         });
         let open = |count| (count < max).then_some(count + 1);
         pool.open.fetch_update(Relaxed, Relaxed, open).ok()?;
         Some(Slot { open: pool.open.clone() })
+    }
+
+    /// Lets the last `count` kept connections stay until `until`: how many there are too few, and
+    /// none before it is time for more.
+    pub(crate) fn lacking(&self, server: ServerId, count: u32, until: Instant) -> u32 {
+        let mut pools = self.pools.borrow_mut();
+        let Some(Some(pool)) = pools.get_mut(server.index()) else { return count };
+        for kept in pool.kept.iter_mut().rev().take(count as usize) {
+            kept.until = kept.until.max(until);
+        }
+        let ready = u32::try_from(pool.kept.len()).unwrap_or(u32::MAX);
+        count.saturating_sub(ready.saturating_add(pool.warming))
+    }
+
+    /// Whether it is time to open connections to a server that no request needs yet.
+    pub(crate) fn may_warm(&self, server: ServerId, now: Instant) -> bool {
+        let pools = self.pools.borrow();
+        let pool = pools.get(server.index()).and_then(Option::as_ref);
+        pool.is_none_or(|pool| pool.warm_again <= now)
+    }
+
+    /// Notes that so many are being opened, and that no more are before `again`.
+    pub(crate) fn warming(&self, server: ServerId, count: u32, again: Instant) {
+        if let Some(Some(pool)) = self.pools.borrow_mut().get_mut(server.index()) {
+            pool.warming += count;
+            pool.warm_again = pool.warm_again.max(again);
+        }
+    }
+
+    /// Keeps one of these where it is used last, since those that have carried answers send faster;
+    /// or notes that it did not open, and that the next is to wait until then.
+    pub(crate) fn warmed(
+        &self,
+        server: ServerId,
+        opened: Result<Connection, Instant>,
+        until: Instant,
+    ) {
+        let mut pools = self.pools.borrow_mut();
+        let Some(Some(pool)) = pools.get_mut(server.index()) else { return };
+        pool.warming -= 1;
+        match opened.map(|it| (it.peer, it.slot, it.large)) {
+            Ok((peer, Some(slot), large)) => pool.kept.insert(0, Kept { peer, slot, large, until }),
+            Ok((_, None, _)) => {}
+            Err(again) => pool.warm_again = pool.warm_again.max(again),
+        }
     }
 
     /// Closes what has been kept for too long or has been closed by its server.
@@ -200,7 +251,8 @@ mod tests {
         let pools = Pools::new();
         let mut known = pools.pools.borrow_mut();
         known.resize_with(id.index() + 1, || None);
-        known[id.index()] = Some(Pool { kept: Vec::new(), open });
+        known[id.index()] =
+            Some(Pool { kept: Vec::new(), open, warming: 0, warm_again: Instant::ZERO });
         drop(known);
         (pools, slot)
     }
@@ -219,6 +271,29 @@ mod tests {
         pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
         pools.sweep(Instant::ZERO + Duration::from_secs(1));
         assert!(pools.take(id).is_none());
+    }
+
+    #[test]
+    fn what_is_to_be_ready_stays_and_lies_below_what_was_used() {
+        let (listener, address, id) = server();
+        let (pools, slot) = pools(id);
+        let second = Slot { open: slot.open.clone() };
+        second.open.store(2, Relaxed);
+        let after = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut used = Connection::open(address, None, slot).unwrap();
+        used.large = true;
+        let fresh = Connection::open(address, None, second).unwrap();
+        let _accepted = (listener.accept().unwrap(), listener.accept().unwrap());
+        pools.keep(id, used, after(1));
+        assert_eq!(pools.lacking(id, 2, after(5)), 1);
+        pools.warming(id, 1, after(2));
+        assert_eq!(pools.lacking(id, 2, after(5)), 0, "the one being opened counts");
+        assert!(!pools.may_warm(id, after(1)) && pools.may_warm(id, after(2)));
+        pools.warmed(id, Ok(fresh), after(1));
+        assert_eq!(pools.lacking(id, 2, after(9)), 0);
+        pools.sweep(after(5));
+        assert!(pools.take(id).is_some_and(|it| it.large), "the one with the larger window first");
+        assert_eq!(pools.lacking(id, 2, after(9)), 1, "one that is in use is not ready");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
     sticky::Sessions,
     tally::Cells,
     tls::{Dialing, Keys},
+    warm::Warm,
 };
 
 /// What one worker knows of one plan.
@@ -33,6 +34,8 @@ pub(crate) struct View {
     spots: Vec<Spot>,
     /// In the same order.
     entrances: Vec<Entrance>,
+    /// Servers to which connections are kept ready.
+    pub(crate) warm: Vec<Warm>,
 }
 
 /// What goes with a service.
@@ -143,7 +146,8 @@ impl View {
         let spots = Spot::of(&plan.fleet.listeners).collect();
         let listeners = plan.fleet.listeners.iter();
         let entrances = listeners.map(|listener| Entrance::new(listener, keys)).collect();
-        Rc::new(Self { plan, desks, spots, entrances })
+        let warm = Warm::of(&plan);
+        Rc::new(Self { plan, desks, spots, entrances, warm })
     }
 
     /// What goes with the listener of `door`, if the plan has it.

@@ -34,6 +34,7 @@ use crate::{
     tally::Cells,
     timer::{TICK, Timers},
     view::{Desk, Entrance, View},
+    warm::keep_warm,
 };
 
 /// A door that closes, and the last view that has its listener.
@@ -196,7 +197,7 @@ impl Worker {
     }
 
     /// What is done every now and then rather than for each request.
-    fn tick(&self) {
+    fn tick(self: &Rc<Self>) {
         let now = self.shared.clock.now();
         self.timers.sweep(now);
         self.pools.sweep(now);
@@ -211,6 +212,9 @@ impl Worker {
         ];
         if changes.contains(&true) {
             self.timers.wake_all();
+        }
+        if stage == Stage::Serving {
+            keep_warm(self, now);
         }
     }
 }

@@ -67,7 +67,9 @@ fn service(
     service.tls = super::tls::service(&given.tls, problems);
     service.send_proxy = given.send_proxy.get().map(|word| word.0.0);
     set(&given.http_version, |word| &word.0.0, &mut service.http_version);
+    set(&given.prewarm, |whole| &whole.0, &mut service.prewarm);
     check_shared(given, &service, problems);
+    check_prewarm(given, &service, problems);
     let context = group::Context {
         service: name,
         table: &entry.span,
@@ -182,6 +184,16 @@ fn check_shared(given: &file::Service, service: &Service, problems: &mut Problem
         let message = "`send_proxy` with http_version = \"2\"".to_owned();
         let help = "leave it out: servers are told by X-Forwarded-For".to_owned();
         problems.error(&send_proxy.span, message, "clients share connections", help);
+    }
+}
+
+/// What is opened before there is a client cannot tell whose it is.
+fn check_prewarm(given: &file::Service, service: &Service, problems: &mut Problems) {
+    let Some(prewarm) = given.prewarm.at().filter(|_| service.prewarm > 0) else { return };
+    if service.send_proxy.is_some() {
+        let message = "`prewarm` with `send_proxy`".to_owned();
+        let help = "leave one of them out: the header names the client of a connection".to_owned();
+        problems.error(&prewarm.span, message, "opened before there is a client", help);
     }
 }
 

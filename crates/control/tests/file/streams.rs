@@ -14,14 +14,18 @@ fn file(listener: &str) -> String {
 
 /// The line of the only error or warning, and its words.
 fn found(listener: &str) -> (usize, String) {
-    let text = file(listener);
-    let found = match parse_with("stream.toml", &text, &LocalOnly) {
+    found_in(&file(listener))
+}
+
+/// The same for a whole file.
+fn found_in(text: &str) -> (usize, String) {
+    let found = match parse_with("stream.toml", text, &LocalOnly) {
         Ok(loaded) => loaded.warnings,
         Err(errors) => errors.errors().to_vec(),
     };
     let unused = |message: &str| message.contains("no listener names the service `b`");
     let found: Vec<_> = found.into_iter().filter(|it| !unused(it.message())).collect();
-    let [one] = found.as_slice() else { panic!("{listener}: {found:?}") };
+    let [one] = found.as_slice() else { panic!("{text}: {found:?}") };
     (one.line(), format!("{one}; {}", one.help_text()))
 }
 
@@ -65,6 +69,8 @@ fn what_does_not_go_together_is_told_at_its_place() {
         let (at, said) = found(&listener);
         assert!(at == line && said.contains(words), "{listener}: line {at}: {said}");
     }
+    let (_, said) = found_in(&file("protocol = \"http\"").replace("v1\"", "v1\"\nprewarm = 4"));
+    assert!(said.contains("`prewarm` with `send_proxy`"), "{said}");
     let twice = "protocol = \"tls-passthrough\"\nnames = [\n{ name = \"a\", service = \"b\" },\n\
         { name = \"A\", service = \"a\" },\n]";
     let (at, said) = found(twice);

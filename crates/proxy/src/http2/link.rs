@@ -145,6 +145,11 @@ impl Link {
         }
     }
 
+    /// Counts the time without a stream from now.
+    pub(super) fn stay(&self) {
+        self.idle_since.set(self.timers.coarse_now());
+    }
+
     /// Takes no more requests.
     pub(super) fn retire(&self) {
         if self.is_open() {

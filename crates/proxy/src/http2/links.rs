@@ -45,10 +45,7 @@ impl Links {
         open: impl FnOnce(&Rc<Cell<usize>>) -> Option<Rc<Link>>,
     ) -> Option<(Box<Call>, bool)> {
         let mut servers = self.servers.borrow_mut();
-        if servers.len() <= server.index() {
-            servers.resize_with(server.index() + 1, Shared::default);
-        }
-        let Shared { links, max } = &mut servers[server.index()];
+        let Shared { links, max } = shared(&mut servers, server);
         links.retain(|link| link.is_wanted());
         let link = match links.iter().find(|link| link.has_room()) {
             Some(link) => link.clone(),
@@ -60,4 +57,31 @@ impl Links {
         };
         Some((Call::over(&link), link.is_open()))
     }
+
+    /// Lets the first link to a server stay though no request needs it: false if there is none.
+    pub(crate) fn keep_ready(&self, server: ServerId) -> bool {
+        let servers = self.servers.borrow();
+        let links = servers.get(server.index()).map_or(&[][..], |shared| &shared.links);
+        let wanted = links.iter().find(|link| link.is_wanted());
+        wanted.inspect(|link| link.stay()).is_some()
+    }
+
+    /// Adds the link that `open` gives, if it gives one, before a request needs it.
+    pub(crate) fn open(
+        &self,
+        server: ServerId,
+        open: impl FnOnce(&Rc<Cell<usize>>) -> Option<Rc<Link>>,
+    ) {
+        let mut servers = self.servers.borrow_mut();
+        let Shared { links, max } = shared(&mut servers, server);
+        links.retain(|link| link.is_wanted());
+        links.extend(open(max));
+    }
+}
+
+fn shared(servers: &mut Vec<Shared>, server: ServerId) -> &mut Shared {
+    if servers.len() <= server.index() {
+        servers.resize_with(server.index() + 1, Shared::default);
+    }
+    &mut servers[server.index()]
 }

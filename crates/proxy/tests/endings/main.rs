@@ -14,3 +14,4 @@ mod semantics;
 mod servers;
 mod smuggling;
 mod support;
+mod warm;

@@ -387,3 +387,19 @@ async fn a_client_that_does_not_read_holds_up_nobody_on_the_same_connection() {
     let seen = tokio::task::spawn_blocking(move || wait_until(all_gone, "clients to be gone"));
     seen.await.unwrap();
 }
+
+#[test]
+fn a_connection_that_is_kept_ready_carries_the_first_request() {
+    let server = Scripted::new(async |asked| {
+        let number = asked.connection.to_string();
+        asked.answer(&number);
+    });
+    let mut fleet = server.fleet();
+    fleet.services[0].prewarm = 4;
+    let proxy = Proxy::of(fleet);
+    wait_until(|| server.connections() == 1, "one is enough for many streams");
+    let seen = say(&proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(seen.contains("\r\n1\r\n0\r\n"), "not on the first connection: {seen}");
+    assert_eq!(server.connections(), 1);
+    proxy.expect(Ending::Complete, 1);
+}

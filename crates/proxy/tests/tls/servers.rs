@@ -1,16 +1,21 @@
 //! TLS towards servers.
 
-use std::{net::TcpStream, sync::Arc};
+use std::{
+    net::{TcpListener, TcpStream},
+    sync::{Arc, mpsc::channel},
+    thread,
+    time::Duration as StdDuration,
+};
 
 use loadline_core::{
     fleet::{Fleet, HealthCheck, Probe, ServerTls, TlsTerms},
     time::Duration,
 };
-use rustls::ServerConfig;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::{
     authority::{Authority, read},
-    support::{ask, echo, fleet, start},
+    support::{ask, echo, fleet, serve, start},
 };
 
 /// A server with a certificate for this name, and the TLS that fits it.
@@ -96,4 +101,32 @@ fn health_checks_speak_tls_as_the_traffic_does() {
         let answer = ask(&mut TcpStream::connect(address).unwrap(), b"").unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
+}
+
+#[test]
+fn the_handshake_is_through_before_the_first_request_where_connections_are_kept_ready() {
+    let authority = Authority::new();
+    let (_, tls) = secured(&authority, "server.test");
+    let (chain, key) = read(&authority.sign(&["server.test"]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let config = Arc::new(config.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut fleet = fleet(listener.local_addr().unwrap(), None);
+    fleet.services[0].tls = Some(tls);
+    fleet.services[0].prewarm = 1;
+    let (agreed, agrees) = channel();
+    thread::spawn(move || {
+        // Only the first: a request that needs another waits in vain.
+        let (tcp, _) = listener.accept().unwrap();
+        let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), tcp);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        agreed.send(()).unwrap();
+        serve(stream);
+    });
+    let (_proxy, address) = start(fleet);
+    agrees.recv_timeout(StdDuration::from_secs(10)).expect("no request is needed for it");
+    let answer = ask(&mut TcpStream::connect(address).unwrap(), b"hello").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }

@@ -80,7 +80,8 @@ pub(crate) fn echo(tls: Option<Arc<ServerConfig>>) -> SocketAddr {
     address
 }
 
-fn serve(mut stream: impl Read + Write) {
+/// Answers each request with the request itself.
+pub(crate) fn serve(mut stream: impl Read + Write) {
     while let Ok(request) = message(&mut stream) {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.len());
         if stream.write_all(&[head.into_bytes(), request].concat()).is_err() {
