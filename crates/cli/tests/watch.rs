@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use loadline_core::record::{Document, Record, Resource, ResourceRecord, Role};
@@ -102,6 +103,38 @@ fn a_watch_of_a_process_ends_with_it() {
     let record = record(&json);
     assert!(record.processes[0].ended);
     assert_eq!(record.processes[0].role, Role::Server);
+}
+
+/// Waits until the process has a handler for SIGTERM: before, the signal would just end it.
+fn wait_until_it_catches_sigterm(pid: u32) {
+    let until = Instant::now() + Duration::from_secs(60);
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+        caught & (1 << (SIGTERM - 1)) != 0
+    };
+    while !catches() {
+        assert!(Instant::now() < until, "it does not catch SIGTERM");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const SIGTERM: u32 = 15;
+
+#[test]
+fn a_watch_without_a_command_tells_what_it_saw_when_it_is_terminated() {
+    let watched = Shell::start("read line");
+    let mut watching = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    watching.args(["watch", "--json", "--pid", &watched.pid()]).stdout(Stdio::piped());
+    let mut watching = watching.spawn().unwrap();
+    wait_until_it_catches_sigterm(watching.id());
+    let pid = watching.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let mut json = Vec::new();
+    watching.stdout.take().unwrap().read_to_end(&mut json).unwrap();
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
+    assert_eq!(record(&json).target, format!("process {}", watched.pid()));
 }
 
 #[test]

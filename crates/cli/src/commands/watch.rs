@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// The part of a process: lb=812, server=12,nginx, generator=..; repeat for more
     #[arg(long = "role", value_name = "ROLE=PID|NAME")]
     roles: Vec<Subjects>,
-    /// Without a command: watch for so long [until Ctrl-C, or all have ended]
+    /// Without a command: watch for so long [until SIGINT, SIGTERM, or all have ended]
     #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "command")]
     duration: Option<Duration>,
     /// Print the record as JSON on the standard output instead of the page

@@ -151,6 +151,15 @@ fn an_invalid_run_is_in_no_figure() {
 }
 
 #[test]
+fn what_is_worked_out_from_an_invalid_run_is_invalid_and_does_not_fail() {
+    let study = study(AVERAGES, Mode::Full);
+    let bad = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 1, 9999.0) };
+    let record = judged(&study, vec![bad, run("loadline", 20, 1, 2500.0)]);
+    let invalid = [StudyFinding::Invalid; 3];
+    assert_eq!(["at_10", "at_20", "knee"].map(|name| findings(&record)[name]), invalid);
+}
+
+#[test]
 fn peers_are_shown_and_not_judged() {
     let study = study(AVERAGES, Mode::Full);
     let record = judged(&study, vec![run("haproxy", 10, 1, 9000.0), run("loadline", 10, 1, 500.0)]);

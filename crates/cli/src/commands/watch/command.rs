@@ -50,13 +50,15 @@ pub(super) fn run(
     Ok((record, exit_code(status)))
 }
 
-/// Watches until the time is over, all have ended, or an interrupt comes.
+/// Watches until the time is over, all have ended, or SIGINT or SIGTERM comes.
 ///
 /// # Errors
 /// What kept us from watching.
 pub(super) fn none(plan: WatchPlan, duration: Option<Duration>) -> anyhow::Result<ResourceRecord> {
     let is_about_someone = !plan.subjects.is_empty();
     let runtime = loadline_load::runtime()?;
+    // Before there is anything to lose by a signal.
+    let mut signals = runtime.block_on(async { Signals::catch() })?;
     let watcher = Watcher::start(plan)?;
     runtime.block_on(async {
         let over = async {
@@ -71,11 +73,11 @@ pub(super) fn none(plan: WatchPlan, duration: Option<Duration>) -> anyhow::Resul
             }
         };
         tokio::select! {
-            () = over => Ok(()),
-            () = alone => Ok(()),
-            interrupt = tokio::signal::ctrl_c() => interrupt.context("cannot wait for Ctrl-C"),
+            () = over => {}
+            () = alone => {}
+            _ = signals.next() => {}
         }
-    })?;
+    });
     Ok(watcher.finish())
 }
 
@@ -118,14 +120,21 @@ impl Signals {
         Ok(Self { interrupt, terminate: caught(SignalKind::terminate())? })
     }
 
+    /// The next of them.
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+        }
+    }
+
     /// Sends each on to the process, until `ended`.
     async fn forward_until(mut self, pid: Pid, ended: impl Future<Output = ()>) {
         let mut ended = pin!(ended);
         loop {
             let signal = tokio::select! {
                 () = &mut ended => return,
-                _ = self.interrupt.recv() => Signal::INT,
-                _ = self.terminate.recv() => Signal::TERM,
+                signal = self.next() => signal,
             };
             // A terminal interrupts every process in front of it: ours has had it already, and
             // many programs give up their results at a second one.

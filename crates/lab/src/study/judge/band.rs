@@ -24,6 +24,15 @@ pub(super) fn is_empty(band: &Band) -> bool {
     within.is_none() && at_least.is_none() && at_most.is_none() && is.is_none()
 }
 
+/// The figures that its levels are worked out from.
+pub(super) fn names(band: &Band) -> Vec<String> {
+    let levels = [&band.at_least, &band.at_most].into_iter().flatten();
+    let formulas = levels.filter_map(|level| formula(&level.get_ref().0));
+    formulas
+        .flat_map(|formula| formula.names().into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
 /// What a figure has to be in words, and what can be said of it.
 pub(super) fn hold(
     band: &Band,

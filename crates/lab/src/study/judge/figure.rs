@@ -96,7 +96,7 @@ impl<'b> Board<'b> {
             if self.is_skipped(entry, &figure.row) {
                 return figure;
             }
-            let invalid = figure.runs == 0 && figure.invalid > 0;
+            let invalid = self.lacks_valid_runs(entry, &figure.row, 0);
             figure.finding = if invalid { StudyFinding::Invalid } else { StudyFinding::Fail };
             figure.target = "a figure".to_owned();
             return figure;
@@ -107,6 +107,9 @@ impl<'b> Board<'b> {
         (figure.target, figure.finding, reason) = held;
         if !reason.is_empty() {
             figure.reason = reason;
+            if self.any_lacks_valid_runs(&band::names(&band), &figure.row, 0) {
+                figure.finding = StudyFinding::Invalid;
+            }
         }
         figure
     }
@@ -139,9 +142,29 @@ impl<'b> Board<'b> {
         }
     }
 
+    /// Whether invalid runs are why a figure is not known: its own, or those of a figure that it is
+    /// worked out from.
+    fn lacks_valid_runs(&self, entry: &FigureEntry, row: &str, depth: usize) -> bool {
+        let found = self.find(entry, row, depth);
+        let own = found.runs == 0 && found.invalid > 0;
+        found.reading.is_none()
+            && (own || self.any_lacks_valid_runs(&self.names(entry), row, depth))
+    }
+
+    fn any_lacks_valid_runs(&self, names: &[String], row: &str, depth: usize) -> bool {
+        let lacks = |name: &String| {
+            let (name, row) = name.split_once('@').unwrap_or((name, row));
+            let entry = self.entry(name);
+            entry.is_some_and(|entry| self.lacks_valid_runs(entry, row, depth + 1))
+        };
+        depth <= DEPTH && names.iter().any(lacks)
+    }
+
+    /// The figures that one is worked out from.
     fn names(&self, entry: &FigureEntry) -> Vec<String> {
         let compute = entry.compute.as_ref().and_then(|text| formula(text.get_ref()));
-        let names = compute.iter().flat_map(|formula| formula.names());
+        let level = entry.reaches.as_ref().and_then(|level| formula(&level.get_ref().0));
+        let names = compute.iter().chain(&level).flat_map(|formula| formula.names());
         names.map(str::to_owned).collect()
     }
 
