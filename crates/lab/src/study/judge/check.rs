@@ -1,6 +1,7 @@
 //! Whether the figures of a study can be worked out, and the arithmetic of published ones.
 
 use loadline_core::record::StudyCheck;
+use serde_spanned::Spanned;
 
 use super::{band, formula};
 use crate::study::{
@@ -58,7 +59,7 @@ impl Desk<'_> {
             let here = start..start + 1;
             match &entry.name {
                 None => {
-                    self.problems.note(here.clone(), "`name` is missing here", "name the figure")
+                    self.problems.note(here.clone(), "`name` is missing here", "name the figure");
                 }
                 Some(name) if !is_name(name.get_ref()) => {
                     let help = "a name is small letters, digits and `_`, so that formulas have it";
@@ -234,7 +235,7 @@ impl Desk<'_> {
 
     fn variable(&mut self, phase: Option<&Text>, name: &Text) {
         let Some(phase) = phase else { return };
-        let own = self.file.phase.iter().map(|entry| entry.get_ref());
+        let own = self.file.phase.iter().map(Spanned::get_ref);
         let own = own.filter(|entry| {
             entry.name.as_ref().is_some_and(|name| name.get_ref() == phase.get_ref())
         });

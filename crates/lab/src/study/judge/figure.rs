@@ -169,7 +169,7 @@ impl<'b> Board<'b> {
     }
 
     fn entry(&self, name: &str) -> Option<&FigureEntry> {
-        let mut entries = self.study.file.figure.iter().map(|entry| entry.get_ref());
+        let mut entries = self.study.file.figure.iter().map(serde_spanned::Spanned::get_ref);
         entries.find(|entry| text(&entry.name) == name)
     }
 

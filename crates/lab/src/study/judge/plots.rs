@@ -64,7 +64,7 @@ fn lines(
                     run.at.get(x) == Some(word) && entry.at.iter().all(fits)
                 };
                 let found = board.taken(phase, row, &at, take, "mean", &entry.unit);
-                (word.clone(), number(found.reading))
+                (word.clone(), number(found.reading.as_ref()))
             };
             let name = match entry.take.0.len() {
                 1 => row.clone(),
@@ -95,14 +95,14 @@ fn beside(board: &Board<'_>, entry: &PlotEntry) -> Vec<StudyLine> {
     for figure in figures {
         // Where it was published for all rows alike it stands once.
         add("published".to_owned(), figure.title.clone(), figure.published);
-        add(figure.row, figure.title, number(figure.measured));
+        add(figure.row, figure.title, number(figure.measured.as_ref()));
     }
     lines
 }
 
-fn number(reading: Option<Reading>) -> Option<f64> {
+fn number(reading: Option<&Reading>) -> Option<f64> {
     match reading {
-        Some(Reading::Number(number)) => Some(number),
+        Some(Reading::Number(number)) => Some(*number),
         _ => None,
     }
 }

@@ -111,7 +111,7 @@ fn host_spec(scope: &mut Scope<'_>, number: usize, name: &Text, host: &HostEntry
 /// region.
 fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
     let file = scope.file;
-    let entries: Vec<&LinkEntry> = file.link.iter().map(|entry| entry.get_ref()).collect();
+    let entries: Vec<&LinkEntry> = file.link.iter().map(serde_spanned::Spanned::get_ref).collect();
     let entries: Vec<_> = entries.into_iter().filter(|entry| scope.has(&entry.rows)).collect();
     let mut specs = Vec::new();
     for entry in &entries {

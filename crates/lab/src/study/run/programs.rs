@@ -35,7 +35,7 @@ impl Site<'_> {
             name: name.to_owned(),
             why: format!("there is no program `{program}`"),
         })?;
-        let program = words.fold(HostProgram::new(path), |program, word| program.arg(word));
+        let program = words.fold(HostProgram::new(path), HostProgram::arg);
         let program = program
             .dir(self.folder.path())
             .stdout(Output::To(self.folder.log(folder, &format!("{name}.out"))?))
