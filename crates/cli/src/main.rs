@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     bench, capacity, check, compare, demo, lab, ping, plan, report, schema, serve, top, ttfb,
-    watch, worker,
+    upgrade, watch, worker,
 };
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
@@ -29,6 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Upgrade(upgrade::Args),
     Top(top::Args),
     Check(check::Args),
     Schema(schema::Args),
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Upgrade(args) => upgrade::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),

@@ -24,7 +24,7 @@ use crate::{
     value::{
         address::{Bind, Place},
         either::{TableOrFalse, TextOr, True},
-        label::{HeaderName, Host, LogPlace, Name, UrlPath},
+        label::{FilePath, HeaderName, Host, LogPlace, Name, UrlPath},
         number::{Scaler, Whole},
         quantity::{AnyRate, PERCENT, PositiveRate, Share, Size, Time, TimeOrOff},
         text::Text,
@@ -72,6 +72,17 @@ pub(crate) struct Edge {
     /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
+    /// The user to go on as once every address is bound, so that it need not be root. The user
+    /// who started it where absent. Taken from the file at the start only.
+    #[schemars(extend("examples" = ["loadline"]))]
+    pub(crate) user: Key<Text<Name>>,
+    /// The group to go on as; that of `user` where absent. Taken from the file at the start only.
+    #[schemars(extend("examples" = ["loadline"]))]
+    pub(crate) group: Key<Text<Name>>,
+    /// The path of a Unix socket for `loadline upgrade`, which its owner and root alone may use.
+    /// There is none where absent. Taken from the file at the start only.
+    #[schemars(extend("examples" = ["/run/loadline/control.sock"]))]
+    pub(crate) control: Key<Text<FilePath>>,
 }
 
 /// A place servers are in.

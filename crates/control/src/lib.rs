@@ -24,7 +24,11 @@ mod shorthand;
 mod suggest;
 mod value;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use loadline_core::fleet::Fleet;
 use miette::NamedSource;
@@ -44,8 +48,21 @@ pub struct Loaded {
     pub fleet: Fleet,
     /// Where the administration listens, if anywhere.
     pub admin: Option<admin::Settings>,
+    /// As whom it runs, and where it is told to make way.
+    pub process: Process,
     /// What in it works but is hardly meant, in the order of the file.
     pub warnings: Vec<ConfigError>,
+}
+
+/// The process itself, as the file says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// The user to go on as once everything is bound; the present one where absent.
+    pub user: Option<String>,
+    /// The group; that of the user where absent.
+    pub group: Option<String>,
+    /// The socket for `loadline upgrade`; none where absent.
+    pub control: Option<PathBuf>,
 }
 
 /// Reads the file at `path` and resolves host names with the resolver of the machine.
@@ -85,13 +102,16 @@ pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Load
     let mut problems = error::Problems::default();
     let fleet = read::read(text, &mut problems).map(|file| {
         let admin = assemble::admin(&file.value.admin, &mut problems);
-        (assemble::assemble(&file, resolver, &mut problems), admin)
+        let process = assemble::process(&file.value.edge, &mut problems);
+        (assemble::assemble(&file, resolver, &mut problems), admin, process)
     });
     let failed = problems.failed();
     let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
     let found = problems.placed(&source);
     match fleet {
-        Some((fleet, admin)) if !failed => Ok(Loaded { fleet, admin, warnings: found }),
+        Some((fleet, admin, process)) if !failed => {
+            Ok(Loaded { fleet, admin, process, warnings: found })
+        }
         _ => {
             let errors = found.into_iter().filter(|found| !found.is_warning()).collect();
             Err(ConfigErrors::new(name, errors))

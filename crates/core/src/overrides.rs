@@ -2,7 +2,8 @@
 //!
 //! `fleet in force = overrides applied to the fleet of the file`. One thing has one override, the
 //! latest; setting what the file says takes it back. A reload of the file forgets them all: what
-//! is to stay is written into the file, and [`Override`] says as which line.
+//! is to stay is written into the file, and [`Override`] says as which line. A process that follows
+//! another on the same file takes them over.
 //!
 //! | state of a server | its weight | capacity of its group |
 //! |---|---|---|
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// A change to something of a fleet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
     /// The service.
     pub service: String,
@@ -36,7 +37,8 @@ pub struct Override {
 }
 
 /// What is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Setting {
     /// The part of the group's capacity in use: 0, or 10 % to 100 %.
     Scaler(Ratio),

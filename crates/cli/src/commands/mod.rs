@@ -17,6 +17,7 @@ pub(crate) mod serve;
 pub(crate) mod switches;
 pub(crate) mod top;
 pub(crate) mod ttfb;
+pub(crate) mod upgrade;
 pub(crate) mod watch;
 pub(crate) mod worker;
 

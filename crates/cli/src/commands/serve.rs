@@ -1,20 +1,42 @@
 //! `loadline serve`: run the load balancer.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+mod follow;
+mod handover;
+mod identity;
+mod notify;
+mod signals;
+
+use std::{
+    io::Write as _,
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use loadline_control::{
-    Loaded,
-    admin::{Admin, Engine, Settings, Site},
+    Loaded, Process,
+    admin::{Admin, BoundAdmin, Engine, Settings, Site, bind_path},
 };
-use loadline_core::{ending::Ending, fleet::Fleet, state::State, time::Duration};
+use loadline_core::{ending::Ending, fleet::Fleet, state::State};
 use loadline_proxy::{
     engine::StartError,
-    runtime::{Handle, Runtime},
+    runtime::{Bound, Handle, Runtime},
+    tally::Tallies,
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
 
 use crate::commands::{EXIT_FAILED, EXIT_USAGE, check};
+use follow::{Changed, Follower};
+use handover::{Estate, Heritage};
+use identity::Identity;
+use notify::notify;
+use signals::{Signals, Told};
 
 /// Run the load balancer
 #[derive(Clone, clap::Args)]
@@ -31,61 +53,306 @@ pub(crate) struct Args {
     /// Server to send to, without a file; repeat for more
     #[arg(long, value_name = "URL", requires = "listen")]
     to: Vec<String>,
+
+    /// Read the file again when it changes, or a certificate that it names
+    #[arg(long, requires = "file")]
+    watch: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some((fleet, admin)) = read(args) else { return Ok(ExitCode::from(EXIT_USAGE)) };
-    let drain = fleet.edge.drain_timeout;
+    let mut heritage = Heritage::take()?;
     // Before anybody is told that it listens: a signal that comes earlier would end the process.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::listen() })?;
-    let proxy = match Runtime::start(fleet.clone()) {
-        Ok(proxy) => proxy,
-        Err(error) => {
-            tracing::error!("{error}");
-            let wrong = matches!(error, StartError::Tls(_));
-            return Ok(ExitCode::from(if wrong { EXIT_USAGE } else { EXIT_FAILED }));
+    let mut edge = match Edge::start(args, &mut heritage) {
+        Ok(edge) => edge,
+        Err(Failure { code, why }) => {
+            heritage.report(Err(&why));
+            return Ok(ExitCode::from(code));
         }
     };
-    let site = Arc::new(site(&proxy, fleet, args));
-    announce(&proxy);
-    if let Some(settings) = admin
-        && let Err(error) = administrate(&settings, site.clone())
-    {
-        tracing::error!("{error:#}");
-        return Ok(ExitCode::from(EXIT_FAILED));
-    }
-    runtime.block_on(signals.until_stopped(&site, &proxy.handle()));
-    stop(proxy, drain);
-    Ok(ExitCode::SUCCESS)
+    edge.announce();
+    heritage.report(Ok(()));
+    notify("READY=1");
+    let outcome = runtime.block_on(edge.until_ended(&mut signals))?;
+    runtime.block_on(edge.end(outcome, &mut signals))
 }
 
-/// What to serve; none where it is wrong, which has been told then.
-fn read(args: &Args) -> Option<(Fleet, Option<Settings>)> {
+/// Why it did not start; it has been told.
+struct Failure {
+    code: u8,
+    why: String,
+}
+
+impl Failure {
+    fn told(code: u8, error: &anyhow::Error) -> Self {
+        let why = format!("{error:#}");
+        tracing::error!("{why}");
+        Self { code, why }
+    }
+
+    fn running(error: impl Into<anyhow::Error>) -> Self {
+        Self::told(EXIT_FAILED, &error.into())
+    }
+
+    fn of_start(error: StartError) -> Self {
+        let wrong = matches!(error, StartError::Tls(_));
+        Self::told(if wrong { EXIT_USAGE } else { EXIT_FAILED }, &error.into())
+    }
+}
+
+/// A running proxy and all that belongs to it.
+struct Edge {
+    proxy: Runtime,
+    site: Arc<Site>,
+    admin: Option<(String, Admin)>,
+    control: Option<(PathBuf, UnixListener)>,
+    /// The program, by the path it was started from: what is there now may be another.
+    program: PathBuf,
+    /// Where files are watched.
+    follower: Option<Follower>,
+}
+
+/// Why a process ends.
+enum Outcome {
+    /// It was told to.
+    Stopped,
+    /// Another process serves in its place.
+    Succeeded(u32),
+}
+
+impl Edge {
+    /// Binds everything, becomes whom the file says, and serves.
+    fn start(args: &Args, heritage: &mut Heritage) -> Result<Self, Failure> {
+        let program = std::env::current_exe().map_err(Failure::running)?;
+        let followed = args.file.as_deref().filter(|_| args.watch);
+        let follower = followed.map(Follower::new);
+        let (fleet, settings, process) = read(args).map_err(|why| {
+            let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
+            Failure { code: EXIT_USAGE, why }
+        })?;
+        let identity = Identity::of(&process).map_err(Failure::running)?;
+        if identity.is_some() {
+            Identity::renounce().map_err(Failure::running)?;
+        }
+        let bound = Bound::new(fleet.clone(), &mut heritage.sockets).map_err(Failure::of_start)?;
+        for address in heritage.sockets.addresses() {
+            tracing::warn!(%address, "a socket was passed that no listener asks for");
+        }
+        let place = settings.as_ref().map(|settings| settings.bind.to_string());
+        let administration = settings.map(|it| BoundAdmin::new(&it, heritage.admin(&it.bind)));
+        let administration = administration.transpose().map_err(Failure::running)?;
+        let control = control(process.control, heritage, identity.as_ref());
+        let control = control.map_err(Failure::running)?;
+        if let Some(identity) = identity {
+            identity.assume().map_err(Failure::running)?;
+        }
+        let proxy = bound.start().map_err(Failure::of_start)?;
+        let site = Arc::new(site(&proxy, fleet, args));
+        site.restore(std::mem::take(&mut heritage.changes));
+        let admin = administration.map(|it| it.start(site.clone())).transpose();
+        let admin = place.zip(admin.map_err(Failure::running)?);
+        Ok(Self { proxy, site, admin, control, program, follower })
+    }
+
+    /// Says where it listens, for whoever started it and waits for it to be ready.
+    fn announce(&self) {
+        let mut said = String::new();
+        for address in self.proxy.local_addrs() {
+            said += &format!("listening on {address}\n");
+        }
+        if let Some((_, admin)) = &self.admin {
+            said += &format!("administration on {}\n", admin.place);
+            if let Some(token) = &admin.made_token {
+                said += &format!("token for changes: {token}\n");
+            }
+        }
+        // Whoever started a process before this one may have stopped reading.
+        let _ = std::io::stdout().write_all(said.as_bytes());
+    }
+
+    /// Does what signals and the control socket ask for until one of them ends it.
+    async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
+        let control = self.control.as_ref().map(|(_, socket)| socket.try_clone()).transpose()?;
+        let control = control.map(tokio::net::UnixListener::from_std).transpose()?;
+        let mut looks = interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                told = signals.next() => {
+                    if let Some(outcome) = self.heed(told) {
+                        return Ok(outcome);
+                    }
+                }
+                asking = asked(control.as_ref()) => {
+                    if let Some(process) = self.answer(asking).await {
+                        return Ok(Outcome::Succeeded(process));
+                    }
+                }
+                _ = looks.tick(), if self.follower.is_some() => self.follow(),
+            }
+        }
+    }
+
+    /// Does what a signal tells; gives the outcome where that is the end.
+    fn heed(&self, told: Told) -> Option<Outcome> {
+        match told {
+            Told::End => return Some(Outcome::Stopped),
+            Told::Reload => {
+                self.proxy.handle().reopen_log();
+                tell(self.site.reload());
+            }
+            Told::ReopenLog => self.proxy.handle().reopen_log(),
+            Told::Upgrade => match self.pass_on() {
+                Ok(process) => return Some(Outcome::Succeeded(process)),
+                Err(error) => tracing::error!("not upgraded, this process goes on: {error:#}"),
+            },
+        }
+        None
+    }
+
+    /// Reads again what has changed on disk. Where that is a certificate alone, what was changed
+    /// at run time stays.
+    fn follow(&mut self) {
+        let Some(follower) = &mut self.follower else { return };
+        match follower.look(&self.site.file()) {
+            None => {}
+            Some(Changed::Configuration) => tell(self.site.reload()),
+            Some(Changed::Named) => tell(self.site.renew()),
+        }
+    }
+
+    /// Does what somebody at the control socket asks for.
+    async fn answer(&self, mut asking: UnixStream) -> Option<u32> {
+        let mut asked = [0; UPGRADE.len()];
+        let heard = timeout(PATIENCE, asking.read_exact(&mut asked)).await;
+        if !matches!(heard, Ok(Ok(_))) || asked != *UPGRADE {
+            return None;
+        }
+        let done = self.pass_on();
+        let (old, drain) = (std::process::id(), self.site.file().edge.drain_timeout);
+        let told = match &done {
+            Ok(new) => format!(
+                "ok process {new} serves; process {old} ends when its connections have, or after \
+                 {drain}\n"
+            ),
+            Err(error) => format!("error {error:#}\n"),
+        };
+        if let Err(error) = &done {
+            tracing::error!("not upgraded, this process goes on: {error:#}");
+        }
+        // Whoever asked may have gone; what is done is done.
+        let _ = asking.write_all(told.as_bytes()).await;
+        done.ok()
+    }
+
+    /// Starts a process that takes over; its id.
+    fn pass_on(&self) -> anyhow::Result<u32> {
+        let admin = self.admin.as_ref().map(|(place, admin)| {
+            anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
+        });
+        let control = self
+            .control
+            .as_ref()
+            .map(|(path, socket)| anyhow::Ok((path.clone(), OwnedFd::from(socket.try_clone()?))));
+        let estate = Estate {
+            sockets: self.proxy.handle().sockets(),
+            changes: self.site.changes(),
+            admin: admin.transpose()?,
+            control: control.transpose()?,
+        };
+        estate.pass_on(&self.program)
+    }
+
+    /// Lets connections end, no longer than the drain allows or a second signal comes.
+    async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
+        let Self { proxy, site, admin, control, .. } = self;
+        let drain = site.file().edge.drain_timeout;
+        let handle = proxy.handle();
+        // The successor answers on the same sockets.
+        drop(control);
+        let ending = match outcome {
+            Outcome::Stopped => {
+                notify("STOPPING=1");
+                tracing::info!(%drain, "draining");
+                tokio::task::spawn_blocking(move || proxy.stop(drain))
+            }
+            Outcome::Succeeded(process) => {
+                notify(&format!("MAINPID={process}\nREADY=1"));
+                drop(admin);
+                tracing::info!(%drain, process, "another process serves; draining");
+                tokio::task::spawn_blocking(move || proxy.leave(drain))
+            }
+        };
+        tokio::pin!(ending);
+        let tallies = tokio::select! {
+            tallies = &mut ending => tallies,
+            () = signals.to_end() => {
+                tracing::warn!("told once more: what is left is cut");
+                handle.cut();
+                ending.await
+            }
+        };
+        told(&tallies.context("draining")?);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What to serve; or what is wrong, which has been told.
+fn read(args: &Args) -> Result<(Fleet, Option<Settings>, Process), String> {
     if let Some(listen) = &args.listen {
         let shorthand = loadline_control::shorthand(listen, &args.to);
-        let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}")).ok();
-        return shorthand.map(|fleet| (fleet, None));
+        let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}"));
+        let fleet = shorthand.map_err(|error| error.to_string())?;
+        return Ok((fleet, None, Process::default()));
     }
-    let loaded = loadline_control::load(args.file.as_deref()?);
-    match loaded {
+    let file = args.file.as_deref().ok_or("no file is named")?;
+    match loadline_control::load(file) {
         Ok(loaded) => {
             check::print_warnings(&loaded);
-            let Loaded { fleet, admin, .. } = loaded;
-            Some((fleet, admin))
+            let Loaded { fleet, admin, process, .. } = loaded;
+            Ok((fleet, admin, process))
         }
         Err(errors) => {
+            let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
             check::print_errors(errors);
-            None
+            Err(why.join("; "))
         }
     }
 }
 
-/// Says where it listens, for whoever started it and waits for it to be ready.
-#[expect(clippy::print_stdout, reason = "the command's answer")]
-fn announce(proxy: &Runtime) {
-    for address in proxy.local_addrs() {
-        println!("listening on {address}");
+/// Where upgrades are asked for: the socket of the process before, or a new one of `identity`.
+fn control(
+    path: Option<PathBuf>,
+    heritage: &mut Heritage,
+    identity: Option<&Identity>,
+) -> anyhow::Result<Option<(PathBuf, UnixListener)>> {
+    let Some(path) = path else { return Ok(None) };
+    let socket = match heritage.control(&path) {
+        Some(socket) => UnixListener::from(socket),
+        None => {
+            let socket = bind_path(&path);
+            let socket = socket.with_context(|| format!("edge.control: {}", path.display()))?;
+            if let Some((user, group)) = identity.map(Identity::ids) {
+                std::os::unix::fs::chown(&path, Some(user), Some(group))?;
+            }
+            socket
+        }
+    };
+    socket.set_nonblocking(true)?;
+    Ok(Some((path, socket)))
+}
+
+/// The next who asks for something; nobody where there is no control socket.
+async fn asked(control: Option<&tokio::net::UnixListener>) -> UnixStream {
+    let Some(control) = control else { return std::future::pending().await };
+    loop {
+        match control.accept().await {
+            Ok((asking, _)) => return asking,
+            // Too few descriptors, say: trying at once would only burn time.
+            Err(error) => tracing::warn!(%error, "cannot accept at the control socket"),
+        }
+        sleep(PATIENCE).await;
     }
 }
 
@@ -93,8 +360,8 @@ fn announce(proxy: &Runtime) {
 fn site(proxy: &Runtime, fleet: Fleet, args: &Args) -> Site {
     let args = args.clone();
     let load = move || match read(&args) {
-        Some((fleet, _)) => Ok(fleet),
-        None => Err("the configuration is wrong; the log says where".to_owned()),
+        Ok((fleet, ..)) => Ok(fleet),
+        Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
     Site::new(Running(proxy.handle()), fleet, load)
 }
@@ -116,69 +383,29 @@ impl Engine for Running {
     }
 }
 
-/// Starts the administration and says where it is.
-#[expect(clippy::print_stdout, reason = "the command's answer")]
-fn administrate(settings: &Settings, site: Arc<Site>) -> anyhow::Result<()> {
-    let admin = Admin::start(settings, site)?;
-    println!("administration on {}", admin.place);
-    if let Some(token) = admin.made_token {
-        println!("token for changes: {token}");
-    }
-    Ok(())
-}
-
-/// The signals that the command heeds.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    user: Signal,
-}
-
-impl Signals {
-    /// Heeds them from now on. Must be called inside a runtime.
-    fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("signals cannot be received");
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: listen(SignalKind::hangup())?,
-            user: listen(SignalKind::user_defined1())?,
-        })
-    }
-
-    /// Waits for SIGTERM or SIGINT; at SIGHUP the file is read again, and at SIGHUP and SIGUSR1
-    /// the access log is opened again.
-    async fn until_stopped(&mut self, site: &Site, proxy: &Handle) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {
-                    proxy.reopen_log();
-                    reload(site);
-                }
-                _ = self.user.recv() => proxy.reopen_log(),
-            }
-        }
-    }
-}
-
-fn reload(site: &Site) {
-    match site.reload() {
+/// Tells how a reload went.
+fn tell(outcome: Result<(), String>) {
+    match outcome {
         Ok(()) => tracing::info!("reloaded"),
         Err(error) => tracing::error!("not reloaded, what is in force stays: {error}"),
     }
 }
 
-fn stop(proxy: Runtime, drain: Duration) {
-    tracing::info!(%drain, "draining");
-    let tallies = proxy.stop(drain);
+fn told(tallies: &Tallies) {
     let endings = Ending::ALL.map(|ending| (ending.name(), tallies.count(ending)));
     let counts = endings.iter().filter(|(_, count)| *count > 0);
     let counts: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
     tracing::info!("stopped: {}", counts.join(" "));
 }
+
+/// What is asked for at the control socket.
+const UPGRADE: &[u8; 8] = b"upgrade\n";
+
+/// Whoever connects to the control socket knows what to ask for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Time from one look at the files to the next.
+const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -189,5 +416,6 @@ Prints `listening on ADDR` for each listener once it takes connections, and wher
 administration is (metrics, dashboard, API) if the file has an [admin] table.
 Signals: SIGHUP reads the file again without dropping a request; a file that is wrong changes
 nothing. SIGHUP and SIGUSR1 open the file of the access log again. SIGTERM and SIGINT stop
-accepting, let requests end (edge.drain_timeout) and exit 0.
+accepting, let requests end (edge.drain_timeout) and exit 0; a second one cuts what is left.
+SIGUSR2 upgrades: see `loadline upgrade`. Sockets that systemd passes (LISTEN_FDS) are used.
 Exit codes: 0 stopped by a signal, 1 wrong usage or configuration, 2 could not start.";

@@ -28,7 +28,9 @@ mod site;
 mod socket;
 mod token;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread, time::Duration,
+};
 
 use axum::{Router, middleware};
 
@@ -36,11 +38,13 @@ pub use error::AdminError;
 pub use metrics::reference as metrics_reference;
 pub use openapi::openapi;
 pub use site::{Engine, Site};
+pub use socket::bind_path;
 
 use desk::Desk;
 use host::Hosts;
 use socket::Socket;
 use token::Token;
+use tokio::sync::oneshot;
 
 /// Where the administration listens and who may change things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,38 +66,100 @@ pub enum Bind {
     Socket(PathBuf),
 }
 
-/// A running administration; it ends with the process.
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The administration of a process before this one.
+#[derive(Debug)]
+pub struct Passed {
+    /// Where it listens.
+    pub socket: OwnedFd,
+    /// The token that was made for that process.
+    pub made_token: Option<String>,
+}
+
+/// A bound administration, of which nothing runs yet.
+pub struct BoundAdmin {
+    socket: Socket,
+    token: Token,
+    made_token: Option<String>,
+    hosts: Hosts,
+}
+
+/// A running administration; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Admin {
     /// Where it listens: an address, or the path of a socket.
     pub place: String,
     /// The token that was made for this process; none where a file gave it.
     pub made_token: Option<String>,
+    socket: OwnedFd,
+    _stop: oneshot::Sender<()>,
 }
 
-impl Admin {
-    /// Starts to listen and serve.
+impl BoundAdmin {
+    /// Binds the place, or goes on with what another process has passed on, and reads the token.
     ///
     /// # Errors
-    /// [`AdminError`] where the place cannot be bound or the token not be read; nothing runs then.
-    pub fn start(settings: &Settings, site: Arc<Site>) -> Result<Self, AdminError> {
-        let (token, made_token) = Token::of(settings.token_file.as_deref())?;
-        let socket = Socket::bind(&settings.bind)?;
-        let place = socket.place();
+    /// [`AdminError`] where the place cannot be bound or the token not be read.
+    pub fn new(settings: &Settings, passed: Option<Passed>) -> Result<Self, AdminError> {
+        let (socket, before) = match passed {
+            None => (Socket::bind(&settings.bind)?, None),
+            Some(Passed { socket, made_token }) => {
+                let place = settings.bind.to_string();
+                let failed = |source| AdminError::Bind { place, source };
+                (Socket::passed(&settings.bind, socket).map_err(failed)?, made_token)
+            }
+        };
+        let (token, made_token) = Token::of(settings.token_file.as_deref(), before)?;
         let hosts = match settings.bind {
             Bind::Address(_) => Hosts::named(&settings.hosts),
             Bind::Socket(_) => Hosts::any(),
         };
+        Ok(Self { socket, token, made_token, hosts })
+    }
+
+    /// Starts to serve.
+    ///
+    /// # Errors
+    /// [`AdminError::Thread`] where there is no thread to be had.
+    pub fn start(self, site: Arc<Site>) -> Result<Admin, AdminError> {
+        let Self { socket, token, made_token, hosts } = self;
+        let place = socket.place();
+        let shared = socket.share().map_err(AdminError::Thread)?;
+        let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminError::Thread)?;
         let serve = move || {
             let desk = Arc::new(Desk::new(site, token));
             let ticks = tick(desk.clone());
-            runtime.block_on(async { tokio::join!(socket.serve(routes(desk, hosts)), ticks) });
+            runtime.block_on(async {
+                tokio::select! {
+                    () = socket.serve(routes(desk, hosts)) => {}
+                    () = ticks => {}
+                    _ = stopped => {}
+                }
+            });
         };
         let thread = thread::Builder::new().name("admin".into());
         thread.spawn(serve).map_err(AdminError::Thread)?;
-        Ok(Self { place, made_token })
+        Ok(Admin { place, made_token, socket: shared, _stop: stop })
+    }
+}
+
+impl Admin {
+    /// Its socket once more, for a process that is to follow.
+    ///
+    /// # Errors
+    /// The kernel's, where there are no more descriptors.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
     }
 }
 

@@ -61,6 +61,34 @@ impl Site {
         Ok(())
     }
 
+    /// Reads the files again that the configuration names, certificates and the like, and leaves
+    /// everything else as it is.
+    ///
+    /// # Errors
+    /// Which one cannot be used; nothing has changed then.
+    pub fn renew(&self) -> Result<(), String> {
+        let kept = self.kept();
+        self.engine.reload(kept.overrides.applied_to(&kept.file))
+    }
+
+    /// Makes changes again that were made in a process before this one. Those of something that the
+    /// file no longer has are left out.
+    pub fn restore(&self, changes: Vec<Override>) {
+        for change in changes {
+            let told = change.to_string().replace('\n', " ");
+            match self.change(change) {
+                Ok(()) => tracing::info!(change = %told, "taken over"),
+                Err(error) => tracing::warn!(change = %told, %error, "not taken over"),
+            }
+        }
+    }
+
+    /// What the file says.
+    #[must_use]
+    pub fn file(&self) -> Fleet {
+        self.kept().file.clone()
+    }
+
     pub(crate) fn state(&self) -> State {
         self.engine.state()
     }
@@ -75,7 +103,8 @@ impl Site {
     }
 
     /// The changes in force.
-    pub(crate) fn changes(&self) -> Vec<Override> {
+    #[must_use]
+    pub fn changes(&self) -> Vec<Override> {
         self.kept().overrides.iter().cloned().collect()
     }
 

@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     net::TcpListener,
+    os::fd::{AsFd as _, OwnedFd},
     os::unix::{
         fs::{FileTypeExt as _, PermissionsExt as _},
         net::{UnixListener, UnixStream},
@@ -30,6 +31,23 @@ impl Socket {
         };
         let bound = bound.and_then(Self::without_waiting);
         bound.map_err(|source| AdminError::Bind { place, source })
+    }
+
+    /// The socket of a process before this one, which listened at `bind`.
+    pub(crate) fn passed(bind: &Bind, socket: OwnedFd) -> io::Result<Self> {
+        let socket = match bind {
+            Bind::Address(_) => Self::Tcp(socket.into()),
+            Bind::Socket(_) => Self::Unix(socket.into()),
+        };
+        socket.without_waiting()
+    }
+
+    /// The same socket once more, for a process that is to follow.
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd().try_clone_to_owned(),
+            Self::Unix(socket) => socket.as_fd().try_clone_to_owned(),
+        }
     }
 
     /// Where it is, for whoever wants to connect.
@@ -72,8 +90,12 @@ impl Socket {
     }
 }
 
-/// A socket that a process left behind is in nobody's use: it gives way.
-fn bind_path(path: &Path) -> io::Result<UnixListener> {
+/// Binds a Unix socket that its owner alone may use. One that a process left behind is in nobody's
+/// use: it gives way.
+///
+/// # Errors
+/// The kernel's; in use, no such directory, not permitted.
+pub fn bind_path(path: &Path) -> io::Result<UnixListener> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
         fs::remove_file(path)?;

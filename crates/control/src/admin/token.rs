@@ -11,10 +11,14 @@ use super::AdminError;
 pub(crate) struct Token(String);
 
 impl Token {
-    /// The token of the file, else a new one, which is given back as well.
-    pub(crate) fn of(file: Option<&Path>) -> Result<(Self, Option<String>), AdminError> {
+    /// The token of the file, else the one made `before`, else a new one; what was made is given
+    /// back as well.
+    pub(crate) fn of(
+        file: Option<&Path>,
+        before: Option<String>,
+    ) -> Result<(Self, Option<String>), AdminError> {
         let Some(path) = file else {
-            let made = format!("{:032x}", rand::random::<u128>());
+            let made = before.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
             return Ok((Self(made.clone()), Some(made)));
         };
         let failed = |source| AdminError::TokenFile { path: path.to_owned(), source };
@@ -57,14 +61,14 @@ mod tests {
 
     #[test]
     fn a_token_is_made_where_no_file_gives_one_and_a_short_one_is_refused() {
-        let (_, one) = Token::of(None).unwrap();
-        let (_, other) = Token::of(None).unwrap();
+        let (_, one) = Token::of(None, None).unwrap();
+        let (_, other) = Token::of(None, None).unwrap();
         assert!(one.as_ref().unwrap().len() == 32 && one != other);
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "secret\n").unwrap();
-        assert!(matches!(Token::of(Some(file.path())), Err(AdminError::TokenShort { .. })));
+        assert!(matches!(Token::of(Some(file.path()), None), Err(AdminError::TokenShort { .. })));
         fs::write(file.path(), "0123456789abcdef\nsecond line").unwrap();
-        let (token, made) = Token::of(Some(file.path())).unwrap();
+        let (token, made) = Token::of(Some(file.path()), None).unwrap();
         assert!(made.is_none() && token.is_shown_by(&shown("Bearer 0123456789abcdef")));
     }
 }

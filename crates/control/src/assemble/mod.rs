@@ -9,6 +9,7 @@ mod admin;
 mod group;
 mod health;
 mod listener;
+mod process;
 mod region;
 mod routes;
 mod service;
@@ -29,6 +30,7 @@ use crate::{
 };
 
 pub(crate) use admin::admin;
+pub(crate) use process::process;
 use region::Regions;
 
 /// Makes a fleet of the file. It is right only if `problems` has not failed.

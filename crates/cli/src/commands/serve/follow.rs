@@ -1,0 +1,152 @@
+//! Follows the configuration and the files that it names, by looking at them once a second.
+//!
+//! A file has changed when its device, inode, time or size has. What differs must look the same
+//! twice before it is told, so that nobody reads a file that is still being written; one that is
+//! missing is on its way to being replaced.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use loadline_core::fleet::{Certificate, Fleet};
+
+/// What is known of the files.
+#[derive(Debug)]
+pub(super) struct Follower {
+    configuration: PathBuf,
+    /// As they were when they were last read.
+    read: BTreeMap<PathBuf, Mark>,
+    /// As they were at the last look.
+    seen: BTreeMap<PathBuf, Mark>,
+}
+
+/// Which file has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// The configuration itself.
+    Configuration,
+    /// One that it names, alone.
+    Named,
+}
+
+/// What tells one content of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    device: u64,
+    inode: u64,
+    /// Seconds, and nanoseconds of the second.
+    modified: (i64, i64),
+    size: u64,
+}
+
+impl Follower {
+    /// Follows a configuration that is about to be read.
+    pub(super) fn new(configuration: &Path) -> Self {
+        let seen = marks([configuration.to_owned()]);
+        Self { configuration: configuration.to_owned(), read: seen.clone(), seen }
+    }
+
+    /// Looks at the configuration and at what it names now. What is named for the first time has
+    /// just been read.
+    pub(super) fn look(&mut self, fleet: &Fleet) -> Option<Changed> {
+        let named = named(fleet).into_iter().chain([self.configuration.clone()]);
+        let now = marks(named);
+        for (path, mark) in &now {
+            self.read.entry(path.clone()).or_insert(*mark);
+        }
+        let is_settled = self.seen == now;
+        self.seen = now;
+        if !is_settled {
+            return None;
+        }
+        let differs = |(path, mark): &(&PathBuf, &Mark)| self.read.get(*path) != Some(*mark);
+        let changed: Vec<&PathBuf> = self.seen.iter().filter(differs).map(|it| it.0).collect();
+        let what = match changed.as_slice() {
+            [] => return None,
+            some if some.contains(&&self.configuration) => Changed::Configuration,
+            _ => Changed::Named,
+        };
+        self.read = self.seen.clone();
+        Some(what)
+    }
+}
+
+/// Of the files that are there.
+fn marks(paths: impl IntoIterator<Item = PathBuf>) -> BTreeMap<PathBuf, Mark> {
+    let mark = |path: PathBuf| {
+        let data = fs::metadata(&path).ok()?;
+        let modified = (data.mtime(), data.mtime_nsec());
+        Some((path, Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() }))
+    };
+    paths.into_iter().filter_map(mark).collect()
+}
+
+/// Certificates, keys and authorities.
+fn named(fleet: &Fleet) -> Vec<PathBuf> {
+    let listeners = fleet.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let of_listeners = listeners.flat_map(|tls| {
+        let authorities = tls.clients.as_ref().map(|clients| &clients.authorities);
+        tls.certificates.iter().flat_map(files).chain(authorities)
+    });
+    let services = fleet.services.iter().filter_map(|service| service.tls.as_ref());
+    let of_services =
+        services.flat_map(|tls| tls.certificate.iter().flat_map(files).chain(&tls.authorities));
+    of_listeners.chain(of_services).map(PathBuf::from).collect()
+}
+
+fn files(certificate: &Certificate) -> impl Iterator<Item = &String> {
+    [&certificate.chain, &certificate.key].into_iter().chain(&certificate.staple)
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_control::LocalOnly;
+
+    use super::*;
+
+    /// A configuration that names a certificate, both there.
+    fn site() -> (tempfile::TempDir, PathBuf, Fleet) {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, chain) = (directory.path().join("a.toml"), directory.path().join("a.pem"));
+        let text = format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\nservice = \"web\"\n\
+             tls = {{ certificates = [{chain:?}] }}\n[service.web]\n[[service.web.group]]\n\
+             servers = [\"127.0.0.1:1\"]\n"
+        );
+        fs::write(&file, &text).unwrap();
+        fs::write(chain, "1").unwrap();
+        let loaded = loadline_control::parse_with("a", &text, &LocalOnly).unwrap();
+        (directory, file, loaded.fleet)
+    }
+
+    #[test]
+    fn a_change_is_told_once_when_it_has_looked_the_same_twice() {
+        let (_directory, file, fleet) = site();
+        let mut follower = Follower::new(&file);
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::write(&file, "half").unwrap();
+        assert_eq!(follower.look(&fleet), None, "it may still be written");
+        fs::write(&file, "half and half").unwrap();
+        assert_eq!(follower.look(&fleet), None, "as it was");
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        assert_eq!(follower.look(&fleet), None);
+    }
+
+    #[test]
+    fn a_certificate_that_is_replaced_is_told_apart_and_one_that_is_missing_is_waited_for() {
+        let (directory, file, fleet) = site();
+        let (chain, next) = (directory.path().join("a.pem"), directory.path().join("next"));
+        let mut follower = Follower::new(&file);
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        // The new one is there before the old one goes, so that it cannot get its inode.
+        fs::write(&next, "2").unwrap();
+        fs::remove_file(&chain).unwrap();
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::rename(&next, &chain).unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Named));
+    }
+}

@@ -1,0 +1,196 @@
+//! What one process passes on to the next that runs on the same sockets.
+//!
+//! The running process starts its successor and lets it inherit the descriptors of its sockets; a
+//! description of them is in a file without a name, whose number an environment variable tells. The
+//! successor binds nothing, so no connection that waits is lost, and says on another descriptor
+//! that it serves, or why it cannot. A process manager passes sockets in its own way: systemd's
+//! `LISTEN_FDS`.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, Write as _},
+    net::SocketAddr,
+    os::{
+        fd::{AsFd, AsRawFd as _, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use loadline_control::admin;
+use loadline_core::overrides::Override;
+use loadline_proxy::{
+    inherit::{Inherited, descriptor},
+    runtime::Passed,
+};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    io::dup,
+};
+use serde::{Deserialize, Serialize};
+
+/// What a process begins with.
+#[derive(Debug, Default)]
+pub(super) struct Heritage {
+    pub(super) sockets: Inherited,
+    pub(super) changes: Vec<Override>,
+    admin: Option<(String, admin::Passed)>,
+    control: Option<(PathBuf, OwnedFd)>,
+    report: Option<UnixStream>,
+}
+
+/// What the running process gives away.
+pub(super) struct Estate {
+    pub(super) sockets: Vec<Passed>,
+    pub(super) changes: Vec<Override>,
+    /// Where the administration was to listen, its socket, and the token that was made.
+    pub(super) admin: Option<(String, OwnedFd, Option<String>)>,
+    pub(super) control: Option<(PathBuf, OwnedFd)>,
+}
+
+/// The description of what is passed; descriptors by their numbers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Description {
+    listeners: Vec<(SocketAddr, usize, Vec<RawFd>)>,
+    changes: Vec<Override>,
+    admin: Option<(String, RawFd, Option<String>)>,
+    control: Option<(PathBuf, RawFd)>,
+    report: Option<RawFd>,
+}
+
+impl Heritage {
+    /// What the environment of this process tells of.
+    pub(super) fn take() -> anyhow::Result<Self> {
+        let variable = |name: &str| std::env::var(name).ok();
+        if let Some(number) = variable(HANDOVER) {
+            let number = number.parse().with_context(|| format!("{HANDOVER} is no number"))?;
+            return Self::described(number).context("what the process before passed on");
+        }
+        let mut heritage = Self::default();
+        let own = variable("LISTEN_PID").is_some_and(|it| it == std::process::id().to_string());
+        let count = variable("LISTEN_FDS").filter(|_| own);
+        let count: RawFd = count.map_or(Ok(0), |it| it.parse()).context("LISTEN_FDS")?;
+        for number in FIRST_FD..FIRST_FD + count {
+            let socket = descriptor(number).with_context(|| format!("descriptor {number}"))?;
+            heritage.sockets.add(socket).with_context(|| format!("descriptor {number}"))?;
+        }
+        Ok(heritage)
+    }
+
+    fn described(number: RawFd) -> anyhow::Result<Self> {
+        let mut text = String::new();
+        File::from(descriptor(number)?).read_to_string(&mut text)?;
+        let Description { listeners, changes, admin, control, report } =
+            serde_json::from_str(&text)?;
+        let mut heritage = Self { changes, ..Self::default() };
+        for (bind, nth, numbers) in listeners {
+            for number in numbers {
+                heritage.sockets.add_for(descriptor(number)?, (bind, nth))?;
+            }
+        }
+        if let Some((bind, number, made_token)) = admin {
+            let socket = descriptor(number)?;
+            heritage.admin = Some((bind, admin::Passed { socket, made_token }));
+        }
+        if let Some((path, number)) = control {
+            heritage.control = Some((path, descriptor(number)?));
+        }
+        heritage.report = report.map(descriptor).transpose()?.map(UnixStream::from);
+        Ok(heritage)
+    }
+
+    /// The administration that was there before, if it was at the same place.
+    pub(super) fn admin(&mut self, bind: &admin::Bind) -> Option<admin::Passed> {
+        self.admin.take().filter(|(place, _)| *place == bind.to_string()).map(|(_, it)| it)
+    }
+
+    /// The socket for upgrades that was there before, if it was at the same place.
+    pub(super) fn control(&mut self, path: &PathBuf) -> Option<OwnedFd> {
+        self.control.take().filter(|(place, _)| place == path).map(|(_, it)| it)
+    }
+
+    /// Tells the process before that this one serves, or why not.
+    pub(super) fn report(&mut self, outcome: Result<(), &str>) {
+        let Some(mut report) = self.report.take() else { return };
+        // Where nobody listens any more there is nobody to tell.
+        let _ = match outcome {
+            Ok(()) => report.write_all(READY.as_bytes()),
+            Err(why) => report.write_all(why.as_bytes()),
+        };
+    }
+}
+
+impl Estate {
+    /// Starts the program that this process was started from, with the same arguments, and waits
+    /// until it serves; its process id. This process goes on as before.
+    ///
+    /// # Errors
+    /// Why it does not serve; it has ended then, or is killed.
+    pub(super) fn pass_on(self, program: &PathBuf) -> anyhow::Result<u32> {
+        let mut kept: Vec<OwnedFd> = Vec::new();
+        let mut share = |socket: &dyn AsFd| -> io::Result<RawFd> {
+            // A copy is inherited; it is closed again once the successor has it.
+            let copy = dup(socket.as_fd())?;
+            let number = copy.as_raw_fd();
+            kept.push(copy);
+            Ok(number)
+        };
+        let (mut answer, report) = UnixStream::pair()?;
+        let mut description = Description {
+            changes: self.changes,
+            report: Some(share(&report)?),
+            ..Description::default()
+        };
+        drop(report);
+        for Passed { bind, nth, sockets } in &self.sockets {
+            let numbers = sockets.iter().map(|it| share(&**it)).collect::<io::Result<_>>()?;
+            description.listeners.push((*bind, *nth, numbers));
+        }
+        if let Some((bind, socket, token)) = &self.admin {
+            description.admin = Some((bind.clone(), share(socket)?, token.clone()));
+        }
+        if let Some((path, socket)) = &self.control {
+            description.control = Some((path.clone(), share(socket)?));
+        }
+        let mut file = File::from(memfd_create("loadline-handover", MemfdFlags::empty())?);
+        file.write_all(&serde_json::to_vec(&description)?)?;
+        file.rewind()?;
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1)).stdin(Stdio::null());
+        command.env(HANDOVER, file.as_raw_fd().to_string());
+        command.env_remove("LISTEN_FDS").env_remove("LISTEN_PID");
+        let started = command.spawn();
+        let mut child = started.with_context(|| format!("cannot start {}", program.display()))?;
+        drop((kept, file));
+        answer.set_read_timeout(Some(PATIENCE))?;
+        let mut said = String::new();
+        let heard = answer.read_to_string(&mut said);
+        if said == READY {
+            return Ok(child.id());
+        }
+        // It may have ended by itself.
+        let _ = child.kill();
+        let status = child.wait()?;
+        match heard {
+            Err(_) => bail!("the new process did not serve after {} s", PATIENCE.as_secs()),
+            Ok(0) => bail!("the new process ended before it served: {status}; see its log"),
+            Ok(_) => Err(anyhow!(said)),
+        }
+    }
+}
+
+/// Tells a process the number of the descriptor with the description.
+const HANDOVER: &str = "LOADLINE_HANDOVER";
+
+/// What a successor says when it serves.
+const READY: &str = "ready";
+
+/// The first descriptor that systemd passes (sd_listen_fds(3)).
+const FIRST_FD: RawFd = 3;
+
+/// Reading a large file and resolving its names takes seconds at most.
+const PATIENCE: Duration = Duration::from_secs(30);

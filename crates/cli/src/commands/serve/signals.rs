@@ -1,0 +1,57 @@
+//! The signals that `loadline serve` heeds.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What the process is told by signals.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    first_user: Signal,
+    second_user: Signal,
+}
+
+/// What a signal tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// SIGTERM or SIGINT.
+    End,
+    /// SIGHUP.
+    Reload,
+    /// SIGUSR1.
+    ReopenLog,
+    /// SIGUSR2.
+    Upgrade,
+}
+
+impl Signals {
+    /// Heeds them from now on. Must be called inside a runtime.
+    pub(super) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("signals cannot be received");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+            first_user: listen(SignalKind::user_defined1())?,
+            second_user: listen(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::End,
+            _ = self.interrupt.recv() => Told::End,
+            _ = self.hangup.recv() => Told::Reload,
+            _ = self.first_user.recv() => Told::ReopenLog,
+            _ = self.second_user.recv() => Told::Upgrade,
+        }
+    }
+
+    /// Waits for one that ends the process.
+    pub(super) async fn to_end(&mut self) {
+        while self.next().await != Told::End {}
+    }
+}

@@ -1,0 +1,77 @@
+//! `loadline upgrade`: let a new process take over from the one that runs.
+
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+
+use super::{EXIT_FAILED, EXIT_USAGE, check};
+
+/// Replace the running program without refusing or resetting a connection
+///
+/// The running process starts the program file anew, with the arguments it was started with, and
+/// hands it its listening sockets. Once the new one serves, the old one takes no more connections
+/// and ends when those it has are through, or after edge.drain_timeout. Where the new one cannot
+/// start, the old one goes on and the reason is told.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The configuration, which names the socket in edge.control
+    #[arg(required_unless_present = "socket", conflicts_with = "socket")]
+    file: Option<PathBuf>,
+
+    /// The socket itself
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(path) = socket(args) else { return Ok(ExitCode::from(EXIT_USAGE)) };
+    let mut socket = UnixStream::connect(&path)
+        .with_context(|| format!("nobody listens on {}", path.display()))?;
+    socket.write_all(b"upgrade\n").context("asking for the upgrade")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).context("waiting for the answer")?;
+    match answer.strip_prefix("ok ") {
+        Some(told) => {
+            std::io::stdout().write_all(told.as_bytes()).context("printing the answer")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            let why = answer.strip_prefix("error ").unwrap_or("it ended without an answer");
+            tracing::error!("not upgraded, the old process goes on: {}", why.trim_end());
+            Ok(ExitCode::from(EXIT_FAILED))
+        }
+    }
+}
+
+/// Where the running process listens for this; none where that is not known, which has been told.
+fn socket(args: &Args) -> Option<PathBuf> {
+    if args.socket.is_some() {
+        return args.socket.clone();
+    }
+    let file = args.file.as_deref()?;
+    match loadline_control::load(file) {
+        Ok(loaded) if loaded.process.control.is_some() => loaded.process.control,
+        Ok(_) => {
+            tracing::error!("{} has no edge.control: name a socket there", file.display());
+            None
+        }
+        Err(errors) => {
+            check::print_errors(errors);
+            None
+        }
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline upgrade /etc/loadline/loadline.toml
+  loadline upgrade --socket /run/loadline/control.sock
+
+SIGUSR2 to the running process does the same, and tells its outcome in the log.
+Exit codes: 0 the new process serves, 1 wrong usage or configuration, 2 not upgraded.";

@@ -1,0 +1,130 @@
+//! A new process takes over from the one that runs, and nobody notices.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+mod served;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+use served::Worker;
+
+/// A proxy with its file, and whoever has taken over from it.
+struct Edge {
+    first: Child,
+    processes: Vec<String>,
+    directory: tempfile::TempDir,
+    address: String,
+}
+
+impl Edge {
+    fn start(worker: &Worker) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), &worker.address, "");
+        let file = directory.path().join("loadline.toml");
+        let mut first = loadline(&["serve", file.to_str().unwrap()]);
+        let mut first = first.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let processes = vec![first.id().to_string()];
+        Self { first, processes, directory, address }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("loadline.toml")
+    }
+
+    fn write(&self, server: &str, more: &str) {
+        write(self.directory.path(), server, more);
+    }
+
+    /// Upgrades; the exit code and what was told.
+    fn upgrade(&mut self) -> (Option<i32>, String) {
+        let file = self.file();
+        let done = loadline(&["upgrade", file.to_str().unwrap()]).output().unwrap();
+        let told = String::from_utf8(done.stdout).unwrap();
+        if let Some(process) = told.strip_prefix("process ") {
+            self.processes.push(process.split(' ').next().unwrap().to_owned());
+        }
+        (done.status.code(), told + &String::from_utf8(done.stderr).unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        let last = self.processes.last().unwrap();
+        assert!(Command::new("kill").args(["-s", name, last]).status().unwrap().success());
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        let last = self.processes.last().into_iter();
+        let _ = Command::new("kill").args(["-s", "KILL"]).args(last).status();
+        // The first has ended by itself unless it is the last.
+        let _ = self.first.kill();
+        let _ = self.first.wait();
+    }
+}
+
+fn loadline(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(args).env("NO_COLOR", "1").env_remove("RUST_LOG");
+    command
+}
+
+/// Writes a configuration with one server and `more`. By a rename, as nobody may read half of it.
+fn write(directory: &Path, server: &str, more: &str) {
+    let control = directory.join("control");
+    let text = format!(
+        "[edge]\ncontrol = {control:?}\ndrain_timeout = \"5s\"\n[[listener]]\n\
+         bind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}[service.web]\n\
+         [[service.web.group]]\nservers = [\"{server}\"]\n"
+    );
+    fs::write(directory.join("next"), text).unwrap();
+    fs::rename(directory.join("next"), directory.join("loadline.toml")).unwrap();
+}
+
+#[test]
+fn upgrades_and_reloads_under_load_fail_no_request() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let url = format!("http://{}/", edge.address);
+    let load = ["bench", &url, "--rate", "200", "--duration", "6s", "--json", "--quiet"];
+    let load = loadline(&load).stdout(Stdio::piped()).spawn().unwrap();
+    for round in 0..2 {
+        for _ in 0..10 {
+            let more = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
+            edge.write(&worker.address, more);
+            edge.signal("HUP");
+            edge.write(&worker.address, "");
+            edge.signal("HUP");
+        }
+        let (code, told) = edge.upgrade();
+        assert_eq!(code, Some(0), "upgrade {round}: {told}");
+    }
+    let record: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(record["outcomes"]["ok"], 1_200, "{record}");
+    assert!(edge.first.wait().unwrap().success(), "the first process ends once it is through");
+}
+
+#[test]
+fn a_new_process_that_cannot_start_is_told_with_its_reason_and_the_old_one_goes_on() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let control = edge.directory.path().join("control");
+    fs::write(edge.file(), "[service.web]\npolicy = \"least-request\"\n").unwrap();
+    let asked = ["upgrade", "--socket", control.to_str().unwrap()];
+    let refused = loadline(&asked).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("least-request"), "{told}");
+    let url = format!("http://{}/", edge.address);
+    let answered = Command::new("curl").args(["-sf", &url]).output().unwrap();
+    assert!(answered.status.success(), "the old one serves");
+    edge.write(&worker.address, "");
+    assert_eq!(edge.upgrade().0, Some(0), "and can be upgraded later");
+}
