@@ -36,6 +36,7 @@ use tokio::task::spawn_local;
 
 use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
 use crate::{
+    buffer::Buffers,
     peer::Peer,
     session::{Origin, Session},
     tally::Cells,
@@ -44,7 +45,7 @@ use crate::{
 
 /// Answers the streams of a connection until it is over.
 pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
-    let mut origin = origin;
+    let (mut origin, mut client) = (origin, client);
     origin.lines.set_http2();
     let Origin { worker, door, .. } = &origin;
     let view = worker.view_at(door);
@@ -55,12 +56,24 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let streams = Streams::new(&worker.timers, entrance.http2.resets);
     let cells = view.desks[entrance.service].cells.clone();
     drop(view);
+    if client.socket.is_plain() && !greets(&mut client, &worker.buffers, &timer).await {
+        if !client.rest.is_empty() {
+            cells.end(Ending::ClientBad, 0);
+        }
+        return linger(client, &worker.buffers, &timer).await;
+    }
     let mut greeting = pin!(builder.handshake(Wire(client)));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
-        Poll::Pending if timer.has_expired() => Poll::Ready(None),
+        Poll::Pending if timer.has_waited_enough(door) => Poll::Ready(None),
         agreed => agreed.map(Result::ok),
     });
-    let Some(h2) = agreed.await else { return };
+    let Some(h2) = agreed.await else {
+        if timer.is_displaced() {
+            cells.end(Ending::ClientSlow, 0);
+        }
+        return;
+    };
+    timer.stop_waiting();
     timer.arm(keep_alive);
     let stage = Stage::Serving;
     let mut connection = Connection { h2, origin, timer, keep_alive, streams, cells, stage };
@@ -171,6 +184,31 @@ impl Connection {
     }
 }
 
+/// Reads until the client has said [`PREFACE`], which stays to be read, or cannot say it any more.
+/// Over TLS that is left to h2, whose settings need not wait for it then.
+async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> bool {
+    loop {
+        let said = client.rest.len().min(PREFACE.len());
+        if said == PREFACE.len() || !PREFACE.starts_with(&client.rest[..said]) {
+            return client.rest.starts_with(PREFACE);
+        }
+        match client.fill(buffers, timer).await {
+            Ok(buffer) => client.keep(buffer, buffers),
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Closes a connection on which something else came, and reads what still comes for a while: the
+/// client would see a reset otherwise, and no end (RFC 9113, 3.4).
+async fn linger(mut client: Peer, buffers: &Buffers, timer: &Timer) {
+    client.socket.shut();
+    timer.arm(LEAVE);
+    while let Ok(buffer) = client.fill(buffers, timer).await {
+        buffers.give(buffer);
+    }
+}
+
 fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
     let mut builder = server::Builder::new();
     let size = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW_MAX).min(WINDOW_MAX);
@@ -183,6 +221,9 @@ fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
         .enable_connect_protocol();
     builder
 }
+
+/// What a client begins with (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The largest window there can be (RFC 9113, 6.9.1).
 const WINDOW_MAX: u32 = (1 << 31) - 1;

@@ -6,6 +6,8 @@
 //! | `:authority` | Host; one that says otherwise stays, and the parser refuses two |
 //! | several `cookie` | one Cookie (8.2.3) |
 //! | no `content-length`, and no END_STREAM | chunked |
+//! | `content-length` and `trailer` | chunked: a counted body of HTTP/1 has no trailers |
+//! | trailers behind `content-length` that `trailer` did not announce | nothing (RFC 9110, 6.5.1) |
 //! | nothing | Connection and what it names, Transfer-Encoding, Keep-Alive, Upgrade (8.2.2) |
 //! | `:status` | status line; its reason is ours |
 //! | names in lower case | names in any |
@@ -14,7 +16,7 @@ use std::io;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-    header::{CONTENT_LENGTH, COOKIE, HOST},
+    header::{CONTENT_LENGTH, COOKIE, HOST, TRAILER},
     request::Parts,
     response,
     uri::{Authority, PathAndQuery, Scheme},
@@ -34,7 +36,7 @@ pub(super) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> 
     write(out, &[parts.method.as_str().as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
     write_host(out, authority, &parts.headers);
     write_fields(out, &parts.headers);
-    let counted = parts.headers.contains_key(CONTENT_LENGTH);
+    let counted = is_counted(&parts.headers);
     let coding = if is_over || counted { Coding::Plain } else { Coding::Chunked };
     if coding == Coding::Chunked {
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -58,11 +60,15 @@ pub(super) fn write_host(out: &mut Vec<u8>, authority: Option<&str>, headers: &H
     }
 }
 
-/// Appends the fields, but those that belong to a connection and the host.
+/// Appends the fields, but those that belong to a connection, the host, and a length that does not
+/// count.
 pub(super) fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
+    let counted = is_counted(headers);
     for (name, value) in headers {
-        let stays =
-            name != HOST && name != COOKIE && !ends_here(Known::of(name.as_str().as_bytes()));
+        let stays = name != HOST
+            && name != COOKIE
+            && (counted || name != CONTENT_LENGTH)
+            && !ends_here(Known::of(name.as_str().as_bytes()));
         if stays {
             write(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
         }
@@ -122,7 +128,7 @@ pub(super) fn write_answer(
     write_status(out, status);
     write_fields(out, &parts.headers);
     let bodiless = to_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let counted = bodiless || parts.headers.contains_key(CONTENT_LENGTH);
+    let counted = bodiless || is_counted(&parts.headers);
     if !counted && is_over {
         out.extend_from_slice(b"content-length: 0\r\n");
     } else if !counted {
@@ -177,6 +183,12 @@ const fn ends_here(known: Known) -> bool {
             | Known::Upgrade
             | Known::Http2Settings
     )
+}
+
+/// Whether the body goes with its length. One whose trailers are announced (RFC 9110, 6.6.2) goes
+/// in chunks instead: only there HTTP/1 has room for trailers.
+fn is_counted(headers: &HeaderMap) -> bool {
+    headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRAILER)
 }
 
 fn expects_body(method: &Method) -> bool {

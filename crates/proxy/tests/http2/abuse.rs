@@ -84,6 +84,31 @@ fn a_head_that_never_ends_ends_the_connection() {
     proxy.expect(Ending::ClientBad, 1);
 }
 
+/// Memory of this process, in bytes.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn heads_that_unpack_to_much_are_refused_and_take_no_memory() {
+    let proxy = Proxy::to(answering(OK));
+    // A field `x: yy...` of 4,000 letters that is remembered (RFC 7541, 6.2.1), and then named by
+    // one byte 12,000 times: a frame of 16 kB that says 48 MB.
+    let field = [&b"\x40\x01x\x7f\xa1\x1e"[..], &[b'y'; 4_000]].concat();
+    let bomb = [GET, &field, &[0xbe; 12_000]].concat();
+    let before = resident();
+    for _ in 0..100 {
+        let mut client = Raw::connect(proxy.address);
+        client.send(HEADERS, END_HEADERS | END_STREAM, 1, &bomb).unwrap();
+        assert_eq!(client.reason(), ENHANCE_YOUR_CALM);
+    }
+    proxy.expect(Ending::ClientBad, 100);
+    // 4.8 GB were said. Other tests run in this process, and none takes this much.
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 200_000_000, "{grown} bytes");
+}
+
 #[test]
 fn empty_frames_without_end_end_the_connection() {
     let proxy = silent();

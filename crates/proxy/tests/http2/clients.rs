@@ -1,14 +1,27 @@
 //! Other people's clients.
 
-use std::{fs, process::Command};
+use std::process::Command;
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Certificate, ListenerTls, Protocol, TlsTerms},
+    fleet::{Certificate, ClientCheck, Fleet, ListenerTls, Protocol, TlsTerms},
 };
-use rcgen::generate_simple_self_signed;
 
-use crate::support::{OK, Proxy, answering, fleet};
+use crate::{
+    authority::Authority,
+    support::{OK, Proxy, answering, fleet},
+};
+
+/// Has the listener speak TLS with this certificate.
+pub(crate) fn https(fleet: &mut Fleet, certificate: Certificate) {
+    fleet.listeners[0].protocol = Protocol::Https;
+    fleet.listeners[0].tls = Some(ListenerTls {
+        certificates: vec![certificate],
+        clients: None,
+        resumption: true,
+        terms: TlsTerms::default(),
+    });
+}
 
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
@@ -34,19 +47,9 @@ fn curl_is_answered_in_the_version_it_asks_for() {
 
 #[test]
 fn curl_agrees_on_a_version_over_tls() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a.pem").display().to_string();
-    let made = generate_simple_self_signed(["a.test".to_owned()]).unwrap();
-    fs::write(&path, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
-    let certificate = Certificate { chain: path.clone(), key: path, staple: None };
+    let authority = Authority::new();
     let mut fleet = fleet(answering(OK));
-    fleet.listeners[0].protocol = Protocol::Https;
-    fleet.listeners[0].tls = Some(ListenerTls {
-        certificates: vec![certificate],
-        clients: None,
-        resumption: true,
-        terms: TlsTerms::default(),
-    });
+    https(&mut fleet, authority.sign(&["a.test"]));
     let proxy = Proxy::of(fleet);
     let url = format!("https://{}/", proxy.address);
     for (flag, version) in [("--http2", "2"), ("--http1.1", "1.1"), ("--no-alpn", "1.1")] {
@@ -54,6 +57,32 @@ fn curl_agrees_on_a_version_over_tls() {
         assert_eq!(said, format!("ok {version} 200\n").repeat(2), "{flag}");
     }
     proxy.expect(Ending::Complete, 6);
+}
+
+#[test]
+fn curl_shows_its_certificate_in_every_version_of_tls_and_http() {
+    let authority = Authority::new();
+    let mut fleet = fleet(answering(OK));
+    https(&mut fleet, authority.sign(&["a.test"]));
+    let check = ClientCheck { authorities: authority.file(), required: true };
+    fleet.listeners[0].tls.as_mut().unwrap().clients = Some(check);
+    let proxy = Proxy::of(fleet);
+    let (port, known) = (proxy.address.port(), authority.sign(&["client.test"]).chain);
+    let stranger = Authority::new().sign(&["client.test"]);
+    let (to, url) = (format!("a.test:{port}:127.0.0.1"), format!("https://a.test:{port}/"));
+    let trust = ["-s", "--resolve", &to, "--cacert", &authority.file(), "-w", SHAPE];
+    for tls in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3", "--tls-max", "1.3"]] {
+        for (flag, version) in [("--http2", "2"), ("--http1.1", "1.1")] {
+            let ask = |shown: &[&str]| {
+                output("curl", &[&trust[..], &tls, &[flag], shown, &[&url]].concat())
+            };
+            assert_eq!(ask(&["--cert", &known]), format!("ok {version} 200\n"), "{tls:?} {flag}");
+            for refused in [&[][..], &["--cert", &stranger.chain]] {
+                assert_eq!(ask(refused), " 0 000\n", "{tls:?} {flag} {refused:?}");
+            }
+        }
+    }
+    proxy.expect(Ending::Complete, 4);
 }
 
 #[test]

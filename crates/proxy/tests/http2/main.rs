@@ -3,12 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod abuse;
+#[expect(dead_code, reason = "a part is for rustls as the client")]
+#[path = "../tls/authority.rs"]
+mod authority;
 mod clients;
+mod conformance;
 mod frames;
+mod grpc;
 mod life;
 mod messages;
 mod refusals;
 mod scripted;
 mod servers;
 mod support;
+mod trailers;
+mod websockets;
 mod windows;

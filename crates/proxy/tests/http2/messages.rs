@@ -23,7 +23,7 @@ async fn a_request_reaches_the_server_as_http1_without_what_ends_here() {
     for line in ["cookie: a=1; b=2; c=3; d=4", "TE: trailers", "x-mine: kept"] {
         assert!(seen.contains(&format!("\r\n{line}\r\n")), "{line} is not in {seen}");
     }
-    for line in ["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a.test", "Via: "] {
+    for line in ["X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: a.test", "Via: 2.0 loadline"] {
         assert!(seen.contains(&format!("\r\n{line}")), "{line} is not in {seen}");
     }
     for name in ["connection:", "transfer-encoding:", "content-length:"] {
@@ -41,6 +41,24 @@ async fn a_body_of_unknown_length_goes_in_chunks_and_its_trailers_behind_it() {
     let seen = answer.text();
     assert!(seen.contains("\r\ntransfer-encoding: chunked\r\n"), "{seen}");
     assert!(seen.ends_with("\r\n\r\n5\r\nhello\r\n0\r\ngrpc-timeout: 1S\r\n\r\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn announced_trailers_go_behind_a_body_of_known_length_and_others_do_not() {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", HeaderValue::from_static("5"));
+    for (announced, end) in [(true, "x-sum: 5\r\n\r\n"), (false, "\r\n\r\nhello")] {
+        let proxy = Proxy::to(showing(end));
+        let mut request = post();
+        request.headers_mut().insert("content-length", HeaderValue::from_static("5"));
+        if announced {
+            request.headers_mut().insert("trailer", HeaderValue::from_static("x-sum"));
+        }
+        let client = proxy.client().await;
+        let seen = client.send(request, b"hello", Some(trailers.clone())).await.unwrap().text();
+        assert_eq!(seen.contains("\r\ncontent-length: 5\r\n"), !announced, "{seen}");
+        assert_eq!(seen.contains("\r\n5\r\nhello\r\n0\r\nx-sum: 5\r\n"), announced, "{seen}");
+    }
 }
 
 #[tokio::test]

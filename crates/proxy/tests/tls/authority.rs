@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use loadline_core::fleet::Certificate;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore, SupportedProtocolVersion,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -20,6 +20,8 @@ impl Authority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Not the name that certificates get by default: OpenSSL would take them for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("ca.pem"), issuer.pem()).unwrap();
