@@ -8,6 +8,7 @@
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
 //! where all of them have one and their sum is less.
 
+mod listener;
 mod measure;
 pub mod words;
 
@@ -20,6 +21,7 @@ use alloc::{
 };
 use core::sync::atomic::Ordering::Relaxed;
 
+pub use listener::Listener;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -44,6 +46,9 @@ pub struct State {
     pub draining: bool,
     /// Access log lines given up because the writer did not keep up.
     pub log_lines_dropped: u64,
+    /// In the order of the file. Several with the same address are counted together, as the first.
+    #[serde(default)]
+    pub listeners: Vec<Listener>,
     /// In the order of the file.
     pub services: Vec<Service>,
 }
@@ -270,6 +275,7 @@ impl State {
             region: plan.fleet.edge.region.clone(),
             generation: plan.generation,
             uptime_s: now.since(Instant::ZERO).as_secs_f64(),
+            listeners: listeners(&plan.fleet.listeners),
             services: services.map(|((plan, of), census)| service(plan, of, census, now)).collect(),
             ..Self::default()
         }
@@ -286,6 +292,12 @@ impl State {
     pub fn is_ready(&self) -> bool {
         !self.draining && self.services.iter().all(|service| service.ready)
     }
+}
+
+fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
+    let is_first = |index: usize| of[..index].iter().all(|other| other.bind != of[index].bind);
+    let first = (0..of.len()).filter(|index| is_first(*index));
+    first.map(|index| Listener::of(&of[index])).collect()
 }
 
 /// A configured group, whether or not it may be given requests.

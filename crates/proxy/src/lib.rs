@@ -20,7 +20,7 @@
 //! | `pool`, `dial`, `warm` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
-//! | [`tally`], [`latency`], [`access_log`] | what is told about it |
+//! | [`tally`], [`meter`], [`latency`], [`access_log`] | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
 // unsafe: three calls about listeners for which no library has a safe function (`kernel`).
@@ -43,6 +43,7 @@ mod introduction;
 mod kernel;
 pub mod latency;
 mod listener;
+pub mod meter;
 mod peer;
 mod pipe;
 mod pool;

@@ -21,7 +21,7 @@ use std::{
 
 use loadline_core::fleet::Listener;
 use rustix::net::{SocketFlags, acceptfrom_with};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     task::spawn_local,
@@ -31,9 +31,12 @@ use crate::{
     door::{Door, Pass},
     introduction::{IntroductionError, introduced},
     kernel::watch,
+    meter::{ListenerCells, Meter},
     proxy_protocol::Ends,
     session::Session,
+    socket::Socket,
     stream_session::StreamSession,
+    tally::Count,
     timer::Timer,
     view::View,
     worker::Worker,
@@ -94,8 +97,9 @@ pub(crate) fn bind(
     Ok((bound, sockets))
 }
 
-fn socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it.
@@ -117,8 +121,15 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
         if !ready(&worker, &door, &listener, &timer).await {
             break;
         }
-        let pass = door.enter(max).await;
+        let pass = match door.try_enter(max) {
+            Some(pass) => pass,
+            None => {
+                count(&worker, &door, |cells| &cells.held);
+                door.enter(max).await
+            }
+        };
         if let Err(error) = admit(&worker, &listener, pass) {
+            count(&worker, &door, |cells| &cells.unaccepted);
             tracing::warn!(%error, address = %door.spot.bind, "cannot accept a connection");
             tokio::time::sleep(PAUSE).await;
         }
@@ -160,8 +171,11 @@ fn admit(worker: &Rc<Worker>, listener: &Watched, pass: Pass) -> io::Result<()> 
 fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pass) {
     let view = worker.view_at(&pass.door);
     let Some(listener) = view.listener(&pass.door) else { return };
+    let Some(entrance) = view.entrance(&pass.door) else { return };
+    let meter = Meter::new(&entrance.cells);
     if !listener.accept_proxy {
-        return hand_on(worker, stream, (client, None), (&view, listener), pass);
+        let socket = Socket::accepted(stream, meter);
+        return hand_on(worker, socket, (client, None), (&view, listener), pass);
     }
     let limit = listener.timeouts.head;
     let worker = worker.clone();
@@ -172,25 +186,26 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pas
         };
         let view = worker.view_at(&pass.door);
         let Some(listener) = view.listener(&pass.door) else { return };
-        hand_on(&worker, stream, (client, ends), (&view, listener), pass);
+        let socket = Socket::accepted(stream, meter);
+        hand_on(&worker, socket, (client, ends), (&view, listener), pass);
     });
 }
 
 fn hand_on(
     worker: &Rc<Worker>,
-    stream: TcpStream,
+    socket: Socket,
     (client, told): (SocketAddr, Option<Ends>),
     at: (&Rc<View>, &Listener),
     pass: Pass,
 ) {
     let source = told.map_or(client, |ends| ends.source);
     if at.1.protocol.is_http() {
-        return Session::spawn(worker, stream, source, pass);
+        return Session::spawn(worker, socket, source, pass);
     }
-    let own = || stream.local_addr().map(|destination| Ends { source, destination });
-    match told.map_or_else(own, Ok) {
-        Ok(ends) => StreamSession::spawn(worker, stream, at.0, ends, pass),
-        Err(error) => tracing::debug!(%client, %error, "gone already"),
+    let own = || socket.local_addr().map(|destination| Ends { source, destination });
+    match told.or_else(own) {
+        Some(ends) => StreamSession::spawn(worker, socket, at.0, ends, pass),
+        None => tracing::debug!(%client, "gone already"),
     }
 }
 
@@ -198,9 +213,17 @@ fn hand_on(
 /// understood at its other end is not known.
 fn turn_away(worker: &Worker, door: &Door, client: SocketAddr, error: &IntroductionError) {
     tracing::debug!(%client, %error, "no PROXY header");
+    count(worker, door, |cells| &cells.unintroduced);
     let view = worker.view_at(door);
     if let Some(listener) = view.listener(door) {
         view.desks[listener.service].cells.end(error.ending(), 0);
+    }
+}
+
+/// Counts something that has to do with a listener rather than with one of its connections.
+fn count(worker: &Worker, door: &Door, which: fn(&ListenerCells) -> &Count) {
+    if let Some(entrance) = worker.view_at(door).entrance(door) {
+        which(&entrance.cells).add(1);
     }
 }
 

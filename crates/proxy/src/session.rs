@@ -94,13 +94,8 @@ impl Session {
     /// What the task holds while it waits is what an idle connection costs. So everything the
     /// session needs is put together here rather than in the task, where each value that is moved
     /// takes its place twice, and whatever is long or rare has memory of its own.
-    pub(crate) fn spawn(
-        worker: &Rc<Worker>,
-        stream: std::net::TcpStream,
-        address: SocketAddr,
-        pass: Pass,
-    ) {
-        let Some(mut session) = Self::new(worker, stream, address, &pass) else { return };
+    pub(crate) fn spawn(worker: &Rc<Worker>, socket: Socket, address: SocketAddr, pass: Pass) {
+        let Some(mut session) = Self::new(worker, socket, address, &pass) else { return };
         spawn_local(async move {
             session.timer.bind_here().await;
             if let Err(error) = session.agree().await {
@@ -115,13 +110,12 @@ impl Session {
     /// The session of a connection; none if it is not wanted any more.
     fn new(
         worker: &Rc<Worker>,
-        stream: std::net::TcpStream,
+        mut socket: Socket,
         address: SocketAddr,
         pass: &Pass,
     ) -> Option<Self> {
         let view = worker.view_at(&pass.door);
         let entrance = view.entrance(&pass.door)?;
-        let mut socket = Socket::raw(stream);
         if let Some(config) = &entrance.tls {
             let tls = Tls::server(config.clone());
             let tls = tls.inspect_err(|error| tracing::debug!(%address, %error, "no TLS")).ok()?;
@@ -149,11 +143,13 @@ impl Session {
 
     /// Agrees with the client on TLS, where the listener has it.
     fn agree(&mut self) -> impl Future<Output = io::Result<()>> {
-        poll_fn(|cx| match self.client.socket.poll_handshake(cx) {
-            Poll::Pending if self.timer.has_expired() => {
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-            agreed => agreed,
+        poll_fn(|cx| {
+            let socket = &mut self.client.socket;
+            let agreed = match socket.poll_handshake(cx) {
+                Poll::Pending if self.timer.has_expired() => Err(io::ErrorKind::TimedOut.into()),
+                agreed => ready!(agreed),
+            };
+            Poll::Ready(socket.handshaken(agreed))
         })
     }
 

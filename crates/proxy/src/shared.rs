@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
@@ -17,8 +18,9 @@ use crate::{
     clock::Clock,
     doors::Doors,
     engine::StartError,
+    meter::ListenerCells,
     queue::Queue,
-    tally::{Registry, Tallies},
+    tally::{Cells, Registry, Tallies},
     tls::Keys,
 };
 
@@ -28,7 +30,8 @@ pub struct Shared {
     plan: Arc<ArcSwap<Plan>>,
     inputs: UnboundedSender<Input>,
     pub(crate) clock: Clock,
-    pub(crate) registry: Registry,
+    pub(crate) registry: Registry<String, Cells>,
+    pub(crate) meters: Registry<SocketAddr, ListenerCells>,
     pub(crate) log: Option<Log>,
     keys: ArcSwap<Keys>,
     doors: Mutex<Doors>,
@@ -80,6 +83,7 @@ impl Shared {
             inputs,
             clock,
             registry: Registry::default(),
+            meters: Registry::default(),
             log,
             keys: ArcSwap::from_pointee(keys),
             doors: Mutex::new(doors),
@@ -128,7 +132,8 @@ impl Shared {
     #[must_use]
     pub fn snapshot(&self) -> Tallies {
         let log_lines_dropped = self.log.as_ref().map_or(0, Log::dropped);
-        Tallies { services: self.registry.sums(), log_lines_dropped }
+        let (services, listeners) = (self.registry.sums(), self.meters.sums());
+        Tallies { services, listeners, log_lines_dropped }
     }
 
     /// The plan in force.

@@ -29,6 +29,7 @@ use tokio::{
 
 use crate::{
     http2::{Call, Fate, Stream},
+    meter::Meter,
     pipe::Pipe,
     tls::Tls,
 };
@@ -46,9 +47,15 @@ pub(crate) enum Socket {
     Call(Box<Call>),
 }
 
-/// The TCP connection itself.
+/// The TCP connection itself, and where it is counted if a client opened it.
 #[derive(Debug)]
-pub(crate) enum Io {
+pub(crate) struct Io {
+    link: Link,
+    meter: Option<Meter>,
+}
+
+#[derive(Debug)]
+enum Link {
     Raw(net::TcpStream),
     Watched(TcpStream),
     /// Registering failed; the connection is closed.
@@ -58,7 +65,12 @@ pub(crate) enum Io {
 impl Socket {
     /// Takes a socket that is non-blocking.
     pub(crate) const fn raw(stream: net::TcpStream) -> Self {
-        Self::Plain(Io::Raw(stream))
+        Self::Plain(Io { link: Link::Raw(stream), meter: None })
+    }
+
+    /// As [`Socket::raw`], for a client's connection.
+    pub(crate) const fn accepted(stream: net::TcpStream, meter: Meter) -> Self {
+        Self::Plain(Io { link: Link::Raw(stream), meter: Some(meter) })
     }
 
     /// The same connection with TLS on it from now on.
@@ -80,6 +92,14 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
             Self::Plain(_) | Self::Stream(_) | Self::Call(_) => Poll::Ready(Ok(())),
         }
+    }
+
+    /// Counts how a handshake with a client ended, where there was one.
+    pub(crate) fn handshaken<E>(&self, agreed: Result<(), E>) -> Result<(), E> {
+        if let Self::Secure(Io { meter: Some(meter), .. }, _) = self {
+            meter.handshake(agreed.is_ok());
+        }
+        agreed
     }
 
     /// The protocol that a TLS handshake agreed on (RFC 7301), if any.
@@ -149,13 +169,14 @@ impl Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-        let stream = self.watched()?;
+        let io = self.io()?;
+        let stream = io.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+                done => return Poll::Ready(io.sent(done)),
             }
         }
     }
@@ -167,7 +188,8 @@ impl Socket {
         pipe: &mut Pipe,
         most: usize,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.watched()?;
+        let io = self.io()?;
+        let stream = io.watched()?;
         loop {
             ready!(stream.poll_read_ready(cx))?;
             let moved = stream.try_io(Interest::READABLE, || {
@@ -177,7 +199,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => {
                     pipe.held += *done.as_ref().unwrap_or(&0);
-                    return Poll::Ready(done);
+                    return Poll::Ready(io.received(done));
                 }
             }
         }
@@ -189,7 +211,8 @@ impl Socket {
         cx: &mut Context<'_>,
         pipe: &mut Pipe,
     ) -> Poll<io::Result<usize>> {
-        let stream = self.watched()?;
+        let io = self.io()?;
+        let stream = io.watched()?;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let moved = stream.try_io(Interest::WRITABLE, || {
@@ -199,7 +222,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => {
                     pipe.held -= *done.as_ref().unwrap_or(&0);
-                    return Poll::Ready(done);
+                    return Poll::Ready(io.sent(done));
                 }
             }
         }
@@ -301,20 +324,21 @@ impl Socket {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Plain(Io::Raw(stream)) | Self::Secure(Io::Raw(stream), _) => Some(stream.as_fd()),
-            Self::Plain(Io::Watched(stream)) | Self::Secure(Io::Watched(stream), _) => {
-                Some(stream.as_fd())
-            }
-            Self::Plain(Io::Lost) | Self::Secure(Io::Lost, _) | Self::Stream(_) | Self::Call(_) => {
-                None
-            }
+        let (Self::Plain(io) | Self::Secure(io, _)) = self else { return None };
+        match &io.link {
+            Link::Raw(stream) => Some(stream.as_fd()),
+            Link::Watched(stream) => Some(stream.as_fd()),
+            Link::Lost => None,
         }
     }
 
     fn watched(&mut self) -> io::Result<&mut TcpStream> {
+        self.io()?.watched()
+    }
+
+    fn io(&mut self) -> io::Result<&mut Io> {
         match self {
-            Self::Plain(io) | Self::Secure(io, _) => io.watched(),
+            Self::Plain(io) | Self::Secure(io, _) => Ok(io),
             Self::Stream(_) | Self::Call(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -327,15 +351,15 @@ impl Io {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Self::Raw(stream) = self {
+        if let Link::Raw(stream) = &mut self.link {
             match stream.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+                done => return Poll::Ready(self.received(done)),
             }
         }
         let mut space = ReadBuf::new(into);
         ready!(Pin::new(self.watched()?).poll_read(cx, &mut space))?;
-        Poll::Ready(Ok(space.filled().len()))
+        Poll::Ready(self.received(Ok(space.filled().len())))
     }
 
     /// Writes as much as the kernel takes.
@@ -344,13 +368,14 @@ impl Io {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Self::Raw(stream) = self {
+        if let Link::Raw(stream) = &mut self.link {
             match stream.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+                done => return Poll::Ready(self.sent(done)),
             }
         }
-        Pin::new(self.watched()?).poll_write(cx, bytes)
+        let done = ready!(Pin::new(self.watched()?).poll_write(cx, bytes));
+        Poll::Ready(self.sent(done))
     }
 
     /// Writes as much of the pieces, one behind the other, as the kernel takes.
@@ -359,43 +384,62 @@ impl Io {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if let Self::Raw(stream) = self {
+        if let Link::Raw(stream) = &mut self.link {
             match stream.write_vectored(pieces) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+                done => return Poll::Ready(self.sent(done)),
             }
         }
-        Pin::new(self.watched()?).poll_write_vectored(cx, pieces)
+        let done = ready!(Pin::new(self.watched()?).poll_write_vectored(cx, pieces));
+        Poll::Ready(self.sent(done))
     }
 
     /// Reads what is there, or says that it would block, and wakes nobody later.
     pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Raw(stream) => stream.read(into),
-            Self::Watched(stream) => stream.try_read(into),
-            Self::Lost => Err(io::ErrorKind::NotConnected.into()),
-        }
+        let done = match &mut self.link {
+            Link::Raw(stream) => stream.read(into),
+            Link::Watched(stream) => stream.try_read(into),
+            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.received(done)
     }
 
     /// Writes what the kernel takes, or says that it would block, and wakes nobody later.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Raw(stream) => stream.write(bytes),
-            Self::Watched(stream) => stream.try_write(bytes),
-            Self::Lost => Err(io::ErrorKind::NotConnected.into()),
-        }
+        let done = match &mut self.link {
+            Link::Raw(stream) => stream.write(bytes),
+            Link::Watched(stream) => stream.try_write(bytes),
+            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.sent(done)
     }
 
     fn watched(&mut self) -> io::Result<&mut TcpStream> {
-        if let Self::Raw(_) = self
-            && let Self::Raw(stream) = mem::replace(self, Self::Lost)
+        if let Link::Raw(_) = self.link
+            && let Link::Raw(stream) = mem::replace(&mut self.link, Link::Lost)
         {
-            *self = Self::Watched(TcpStream::from_std(stream)?);
+            self.link = Link::Watched(TcpStream::from_std(stream)?);
         }
-        match self {
-            Self::Watched(stream) => Ok(stream),
+        match &mut self.link {
+            Link::Watched(stream) => Ok(stream),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    /// Counts what was read.
+    fn received(&self, done: io::Result<usize>) -> io::Result<usize> {
+        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
+            meter.received(*bytes);
+        }
+        done
+    }
+
+    /// Counts what was written.
+    fn sent(&self, done: io::Result<usize>) -> io::Result<usize> {
+        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
+            meter.sent(*bytes);
+        }
+        done
     }
 }
 

@@ -12,9 +12,9 @@
 
 use std::{
     future::poll_fn,
-    net::{self, IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     rc::Rc,
-    task::Poll,
+    task::{Poll, ready},
 };
 
 use loadline_core::{
@@ -97,12 +97,11 @@ impl StreamSession {
     /// Takes care of a connection for which a listener of `view` does.
     pub(crate) fn spawn(
         worker: &Rc<Worker>,
-        stream: net::TcpStream,
+        mut client: Socket,
         view: &Rc<View>,
         ends: Ends,
         pass: Pass,
     ) {
-        let mut client = Socket::raw(stream);
         let Some(index) = view.position(&pass.door) else { return };
         let entrance = view.entrance(&pass.door);
         if let Some(config) = entrance.and_then(|entrance| entrance.tls.clone()) {
@@ -161,12 +160,15 @@ impl StreamSession {
     /// Waits for the client to agree to TLS.
     async fn agree(&mut self) -> Result<(), Unheard> {
         let Self { client, timer, ends, .. } = self;
-        poll_fn(|cx| match client.socket.poll_handshake(cx) {
-            Poll::Pending if timer.has_expired() => Poll::Ready(Err(Ending::ClientTimeout)),
-            agreed => agreed.map_err(|error| {
-                tracing::debug!(client = %ends.source, %error, "no TLS");
-                Ending::ClientBad
-            }),
+        poll_fn(|cx| {
+            let agreed = match client.socket.poll_handshake(cx) {
+                Poll::Pending if timer.has_expired() => Err(Ending::ClientTimeout),
+                agreed => ready!(agreed).map_err(|error| {
+                    tracing::debug!(client = %ends.source, %error, "no TLS");
+                    Ending::ClientBad
+                }),
+            };
+            Poll::Ready(client.socket.handshaken(agreed))
         })
         .await
         .map_err(Unheard::Ended)

@@ -1,10 +1,11 @@
-//! Counters: how requests ended, by service.
+//! Counters: how requests ended by service, and where the counters of all workers are added up.
 //!
 //! Each worker counts in cells of its own, which it alone writes: a relaxed load, an addition and
 //! a relaxed store, no locked instruction. Whoever wants the figures adds the workers up.
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,13 +14,19 @@ use std::{
 
 use loadline_core::ending::Ending;
 
-use crate::latency::{Latencies, Latency};
+use crate::{
+    latency::{Latencies, Latency},
+    meter::ListenerTally,
+};
 
 /// What has been counted so far, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tallies {
     /// By name of the service, removed services included.
     pub services: BTreeMap<String, ServiceTally>,
+    /// By the address of the file, removed listeners included. Listeners that leave the choice of
+    /// the port to the kernel are counted together where their address is the same.
+    pub listeners: BTreeMap<SocketAddr, ListenerTally>,
     /// Access log lines that were given up because the writer did not keep up.
     pub log_lines_dropped: u64,
 }
@@ -99,6 +106,10 @@ impl Cells {
             class.add(1);
         }
     }
+}
+
+impl Summed for Cells {
+    type Sum = ServiceTally;
 
     fn add_to(&self, tally: &mut ServiceTally) {
         for (sum, count) in tally.endings.iter_mut().zip(&self.endings) {
@@ -132,30 +143,43 @@ impl Count {
     }
 }
 
-/// Every worker's cells.
-#[derive(Debug, Default)]
-pub(crate) struct Registry {
-    cells: Mutex<BTreeMap<String, Vec<Arc<Cells>>>>,
+/// Counters that are added up over all workers.
+pub(crate) trait Summed: Default {
+    type Sum: Default;
+
+    fn add_to(&self, sum: &mut Self::Sum);
 }
 
-impl Registry {
-    /// New cells for `service`. A worker asks once for each service it comes to know.
-    pub(crate) fn enlist(&self, service: &str) -> Arc<Cells> {
-        let cells = Arc::new(Cells::default());
+/// Every worker's cells, by what they count.
+#[derive(Debug)]
+pub(crate) struct Registry<K, C> {
+    cells: Mutex<BTreeMap<K, Vec<Arc<C>>>>,
+}
+
+impl<K, C> Default for Registry<K, C> {
+    fn default() -> Self {
+        Self { cells: Mutex::default() }
+    }
+}
+
+impl<K: Ord + Clone, C: Summed> Registry<K, C> {
+    /// New cells for `key`. A worker asks once for each one it comes to know.
+    pub(crate) fn enlist(&self, key: &K) -> Arc<C> {
+        let cells = Arc::new(C::default());
         let mut registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        registered.entry(service.to_owned()).or_default().push(cells.clone());
+        registered.entry(key.clone()).or_default().push(cells.clone());
         cells
     }
 
     /// The sums.
-    pub(crate) fn sums(&self) -> BTreeMap<String, ServiceTally> {
+    pub(crate) fn sums(&self) -> BTreeMap<K, C::Sum> {
         let registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |cells: &Vec<Arc<Cells>>| {
-            let mut tally = ServiceTally::default();
-            cells.iter().for_each(|cells| cells.add_to(&mut tally));
-            tally
+        let sum = |cells: &Vec<Arc<C>>| {
+            let mut sum = C::Sum::default();
+            cells.iter().for_each(|cells| cells.add_to(&mut sum));
+            sum
         };
-        registered.iter().map(|(name, cells)| (name.clone(), sum(cells))).collect()
+        registered.iter().map(|(key, cells)| (key.clone(), sum(cells))).collect()
     }
 }
 
@@ -168,15 +192,16 @@ mod tests {
 
     #[test]
     fn the_sums_are_over_all_workers_and_by_service() {
-        let registry = Registry::default();
-        let (one, two) = (registry.enlist("web"), registry.enlist("web"));
-        let other = registry.enlist("api");
+        let registry = Registry::<&str, Cells>::default();
+        let (one, two) = (registry.enlist(&"web"), registry.enlist(&"web"));
+        let other = registry.enlist(&"api");
         one.end(Ending::Complete, 200);
         two.end(Ending::Complete, 404);
         two.end(Ending::ClientGone, 0);
         other.end(Ending::Shed, 503);
 
-        let tallies = Tallies { services: registry.sums(), log_lines_dropped: 0 };
+        let services = registry.sums().into_iter().map(|(name, sum)| (name.to_owned(), sum));
+        let tallies = Tallies { services: services.collect(), ..Tallies::default() };
         let web = &tallies.services["web"];
         assert_eq!(web.count(Ending::Complete), 2);
         assert_eq!(web.statuses, [0, 1, 0, 1, 0]);

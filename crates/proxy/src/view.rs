@@ -17,6 +17,7 @@ use rustls::ServerConfig;
 
 use crate::{
     door::{Door, Spot},
+    meter::ListenerCells,
     queue::Queue,
     sticky::Sessions,
     tally::Cells,
@@ -91,13 +92,15 @@ pub(crate) struct Entrance {
     pub(crate) rules: ForwardRules,
     /// What clients are met with; in clear where absent.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) cells: Arc<ListenerCells>,
     max_connections: u32,
     requests: RefCell<Vec<Box<RequestHead>>>,
     responses: RefCell<Vec<Box<ResponseHead>>>,
 }
 
 impl Entrance {
-    fn new(listener: &Listener, keys: &Keys) -> Self {
+    /// The entrance of a listener, counted in `cells`.
+    pub(crate) fn new(listener: &Listener, keys: &Keys, cells: Arc<ListenerCells>) -> Self {
         let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
         Self {
             bind: listener.bind,
@@ -109,6 +112,7 @@ impl Entrance {
             http2: listener.http2,
             rules: rules(listener.forwarded),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
+            cells,
             max_connections: listener.max_connections,
             requests: RefCell::default(),
             responses: RefCell::default(),
@@ -141,11 +145,9 @@ impl Entrance {
 }
 
 impl View {
-    /// The view of `plan` with these desks.
-    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>, keys: &Keys) -> Rc<Self> {
+    /// The view of `plan` with these desks and entrances.
+    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>, entrances: Vec<Entrance>) -> Rc<Self> {
         let spots = Spot::of(&plan.fleet.listeners).collect();
-        let listeners = plan.fleet.listeners.iter();
-        let entrances = listeners.map(|listener| Entrance::new(listener, keys)).collect();
         let warm = Warm::of(&plan);
         Rc::new(Self { plan, desks, spots, entrances, warm })
     }

@@ -6,6 +6,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
+    net::SocketAddr,
     rc::Rc,
     sync::Arc,
 };
@@ -28,6 +29,7 @@ use crate::{
     doors::Inbox,
     http2::Links,
     listener::accept,
+    meter::ListenerCells,
     pool::Pools,
     random::Random,
     shared::{PlanCache, Shared, Stage},
@@ -39,6 +41,13 @@ use crate::{
 
 /// A door that closes, and the last view that has its listener.
 type Closing = (Arc<Door>, Option<Rc<View>>);
+
+/// What a worker counts; it outlives any plan.
+#[derive(Debug, Default)]
+struct Counters {
+    services: BTreeMap<String, Arc<Cells>>,
+    listeners: BTreeMap<SocketAddr, Arc<ListenerCells>>,
+}
 
 /// One thread of the proxy.
 #[derive(Debug)]
@@ -57,8 +66,7 @@ pub(crate) struct Worker {
     doors: RefCell<Vec<Arc<Door>>>,
     /// With a view once it is not the present one.
     closing: RefCell<Vec<Closing>>,
-    /// Counters by service; they outlive any plan.
-    cells: RefCell<BTreeMap<String, Arc<Cells>>>,
+    counters: RefCell<Counters>,
     stage: Cell<Stage>,
 }
 
@@ -89,8 +97,8 @@ impl Worker {
     fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Self {
         let mut plans = shared.plan_cache();
         let plan = plans.load().clone();
-        let cells = RefCell::default();
-        let view = view(&shared, &cells, plan);
+        let counters = RefCell::default();
+        let view = view(&shared, &counters, plan);
         let timers = Rc::new(Timers::default());
         timers.sweep(shared.clock.now());
         let buffers = Buffers::new();
@@ -107,7 +115,7 @@ impl Worker {
             inbox,
             doors: RefCell::default(),
             closing: RefCell::default(),
-            cells,
+            counters,
             stage: Cell::new(Stage::Serving),
             shared,
         }
@@ -124,7 +132,7 @@ impl Worker {
             for (_, last) in self.closing.borrow_mut().iter_mut() {
                 last.get_or_insert_with(|| current.clone());
             }
-            *current = view(&self.shared, &self.cells, plan.clone());
+            *current = view(&self.shared, &self.counters, plan.clone());
             self.buffers.fit(current.longest_head());
         }
         current.clone()
@@ -226,18 +234,20 @@ impl Drop for Worker {
     }
 }
 
-fn view(
-    shared: &Shared,
-    cells: &RefCell<BTreeMap<String, Arc<Cells>>>,
-    plan: Arc<Plan>,
-) -> Rc<View> {
+fn view(shared: &Shared, counters: &RefCell<Counters>, plan: Arc<Plan>) -> Rc<View> {
     let keys = shared.keys();
-    let mut cells = cells.borrow_mut();
+    let Counters { services, listeners } = &mut *counters.borrow_mut();
     let desk = |(service, decided): (&Service, &ServicePlan)| {
         let name = &service.name;
-        let cells = cells.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
+        let cells = services.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
         Desk::new((service, decided), cells.clone(), shared.queue(name), keys.service(name))
     };
     let desks = plan.fleet.services.iter().zip(&plan.services).map(desk).collect();
-    View::new(plan, desks, &keys)
+    let mut cells = |bind: SocketAddr| {
+        let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
+        cells.clone()
+    };
+    let entrance = |listener| Entrance::new(listener, &keys, cells(listener.bind));
+    let entrances = plan.fleet.listeners.iter().map(entrance).collect();
+    View::new(plan, desks, entrances)
 }

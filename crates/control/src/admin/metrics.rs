@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use loadline_core::state::{Condition, Group, Limits, Server, Service, State};
+use loadline_core::state::{Condition, Group, Limits, Listener, Server, Service, State};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
@@ -150,6 +150,27 @@ fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
     encoder.encode_histogram::<NoLabelSet>(times.sum_s, times.count(), &bins, None)
 }
 
+fn listeners<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Listener) -> T) {
+    for listener in &state.listeners {
+        samples.add(&[&listener.address], value(listener));
+    }
+}
+
+fn refused(state: &State, samples: &mut Samples<u64>) {
+    for listener in &state.listeners {
+        for (reason, count) in &listener.refused {
+            samples.add(&[&listener.address, reason], *count);
+        }
+    }
+}
+
+fn handshakes(state: &State, samples: &mut Samples<u64>) {
+    for listener in &state.listeners {
+        samples.add(&[&listener.address, "ok"], listener.handshakes);
+        samples.add(&[&listener.address, "failed"], listener.handshakes_failed);
+    }
+}
+
 fn services<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Service) -> T) {
     for service in &state.services {
         samples.add(&[&service.name], value(service));
@@ -206,6 +227,7 @@ fn places(limits: &Limits) -> Option<f64> {
     limits.in_flight.map(f64::from)
 }
 
+const LISTENER: &[&str] = &["listener"];
 const SERVICE: &[&str] = &["service"];
 const GROUP: &[&str] = &["service", "group"];
 const SERVER: &[&str] = &["service", "group", "server"];
@@ -283,6 +305,54 @@ const FAMILIES: &[Family] = &[
         help: "Access log lines given up because the writer did not keep up",
         labels: &[],
         read: Read::Counter(|state, to| to.add(&[], state.log_lines_dropped)),
+    },
+    Family {
+        name: "client_connections",
+        help: "Open connections of clients",
+        labels: LISTENER,
+        read: Read::Gauge(|state, to| listeners(state, to, |it| it.open as f64)),
+    },
+    Family {
+        name: "client_connections_limit",
+        help: "The most connections of clients at a time",
+        labels: LISTENER,
+        read: Read::Gauge(|state, to| listeners(state, to, |it| f64::from(it.max_connections))),
+    },
+    Family {
+        name: "client_connections_accepted",
+        help: "Connections of clients that were taken in",
+        labels: LISTENER,
+        read: Read::Counter(|state, to| listeners(state, to, |it| it.accepted)),
+    },
+    Family {
+        name: "client_connections_refused",
+        help: "Connections of clients that were not, by the reason",
+        labels: &["listener", "reason"],
+        read: Read::Counter(refused),
+    },
+    Family {
+        name: "client_connections_held",
+        help: "Times accepting stopped at the limit, and further connections waited in the kernel",
+        labels: LISTENER,
+        read: Read::Counter(|state, to| listeners(state, to, |it| it.held)),
+    },
+    Family {
+        name: "client_tls_handshakes",
+        help: "TLS handshakes with clients, by the result: ok or failed",
+        labels: &["listener", "result"],
+        read: Read::Counter(handshakes),
+    },
+    Family {
+        name: "client_received_bytes",
+        help: "Bytes that clients sent, TLS and frames included",
+        labels: LISTENER,
+        read: Read::Counter(|state, to| listeners(state, to, |it| it.received_bytes)),
+    },
+    Family {
+        name: "client_sent_bytes",
+        help: "Bytes that were sent to clients, TLS and frames included",
+        labels: LISTENER,
+        read: Read::Counter(|state, to| listeners(state, to, |it| it.sent_bytes)),
     },
     Family {
         name: "requests",
@@ -468,7 +538,8 @@ mod tests {
         };
         let mut service = Service { name: named(), groups: vec![group], ..Service::default() };
         service.counts.endings.insert(named(), 7);
-        State { services: vec![service], ..State::default() }
+        let listener = Listener { address: named(), ..Listener::default() };
+        State { listeners: vec![listener], services: vec![service], ..State::default() }
     }
 
     /// The values of the labels of a sample, unescaped, and its value; none where it is no sample.

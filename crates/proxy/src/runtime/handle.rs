@@ -6,7 +6,7 @@ use loadline_core::{
     controller::Input,
     ending::Ending,
     fleet::Fleet,
-    state::{Counts, State},
+    state::{self, Counts, State},
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -14,6 +14,7 @@ use crate::{
     access_log::Log,
     doors::Passed,
     inherit::Inherited,
+    meter::ListenerTally,
     runtime::ReloadError,
     shared::{Shared, Stage},
     tally::ServiceTally,
@@ -36,6 +37,12 @@ impl Handle {
         let tallies = self.shared.snapshot();
         state.draining = self.shared.stage() != Stage::Serving;
         state.log_lines_dropped = tallies.log_lines_dropped;
+        for listener in &mut state.listeners {
+            let bind: Option<SocketAddr> = listener.address.parse().ok();
+            if let Some(tally) = bind.and_then(|bind| tallies.listeners.get(&bind)) {
+                tell(listener, tally);
+            }
+        }
         for service in &mut state.services {
             service.counts = tallies.services.get(&service.name).map(counts).unwrap_or_default();
         }
@@ -95,6 +102,18 @@ impl Handle {
         // The receiver lives as long as the process.
         let _ = self.inputs.send(Input::Reload(fleet));
     }
+}
+
+fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
+    listener.open = tally.open();
+    listener.accepted = tally.accepted;
+    let reasons = [("accept-failed", tally.unaccepted), ("proxy-header", tally.unintroduced)];
+    listener.refused = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
+    listener.held = tally.held;
+    listener.handshakes = tally.handshakes;
+    listener.handshakes_failed = tally.handshakes_failed;
+    listener.received_bytes = tally.received;
+    listener.sent_bytes = tally.sent;
 }
 
 fn counts(tally: &ServiceTally) -> Counts {

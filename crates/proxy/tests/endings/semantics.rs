@@ -49,6 +49,19 @@ fn the_server_is_told_about_the_client_and_nothing_that_was_for_the_proxy() {
 }
 
 #[test]
+fn the_context_of_a_trace_is_passed_on_as_it_came() {
+    let proxy = Proxy::to(&[mirror().address]);
+    let context = concat!(
+        "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n",
+        "tracestate: rojo=00f067aa0ba902b7,congo=t61rcWkgMzE\r\n",
+    );
+    let request = format!("GET / HTTP/1.1\r\nHost: x\r\n{context}Connection: close\r\n\r\n");
+    let seen = proxy.ask(request.as_bytes());
+    assert!(seen.contains(context), "{seen}");
+    assert!(!proxy.get().contains("trace"), "and none is made up");
+}
+
+#[test]
 fn forwarded_headers_follow_the_listener() {
     let server = mirror();
     let mut standard = fleet(&[server.address]);

@@ -1,5 +1,12 @@
 //! TLS towards clients.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
 use loadline_core::fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion};
 use rustls::{
     ProtocolVersion,
@@ -121,10 +128,39 @@ fn what_is_no_tls_is_closed_without_an_answer() {
     use std::io::{Read as _, Write as _};
     let authority = Authority::new();
     let (_proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
-    let mut plain = std::net::TcpStream::connect(address).unwrap();
+    let mut plain = TcpStream::connect(address).unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     // An alert, and then the end or a reset, as the kernel has it.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[test]
+fn connections_handshakes_and_bytes_are_counted_by_listener() {
+    let authority = Authority::new();
+    let (proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
+    let look = || proxy.handle().state().listeners.remove(0);
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    let body = vec![b'x'; 100_000];
+    ask(&mut client, &body).unwrap();
+    let seen = look();
+    assert_eq!((seen.protocol.as_str(), seen.address.as_str()), ("https", "127.0.0.1:0"));
+    assert_eq!((seen.open, seen.accepted), (1, 1));
+    assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 0));
+    assert!(seen.received_bytes > 100_000, "{seen:?}");
+    assert!(seen.sent_bytes > 100_000, "{seen:?}");
+
+    drop(client);
+    let mut stranger = TcpStream::connect(address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    // An alert and the end, or a reset: whichever comes first.
+    let _ = stranger.read_to_end(&mut Vec::new());
+    let end = Instant::now() + Duration::from_secs(10);
+    while look().open > 0 && Instant::now() < end {
+        thread::yield_now();
+    }
+    let seen = look();
+    assert_eq!((seen.open, seen.accepted), (0, 2));
+    assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 1));
 }
