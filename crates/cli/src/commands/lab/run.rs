@@ -112,7 +112,7 @@ fn rows(study: &Study, args: &Args) -> Result<Vec<String>, String> {
 }
 
 /// A folder of its own for each run.
-pub(super) fn own_folder(study: &Study) -> PathBuf {
+fn own_folder(study: &Study) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
 }
