@@ -3,8 +3,8 @@
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
 //! request), `fixed_rate` (time added at a rate that all can carry), `overflow` (between two
-//! regions), `pick` (a single decision), `generator` (the load generator beside wrk), `idle` (memory
-//! of connections that wait).
+//! regions), `overload` (twice the capacity), `pick` (a single decision), `generator` (the load
+//! generator beside wrk), `idle` (memory of connections that wait).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
@@ -16,6 +16,7 @@ mod generator;
 mod idle;
 mod open_loop;
 mod overflow;
+mod overload;
 mod peers;
 mod pick;
 mod process;
@@ -23,6 +24,7 @@ mod run;
 mod stats;
 mod steal;
 mod verdict;
+mod worker;
 mod wrk;
 
 use std::process::ExitCode;

@@ -23,6 +23,8 @@ use tokio::task::{JoinSet, LocalSet};
 /// What became of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
+    /// From the start of the plan.
+    pub(crate) planned: Duration,
     /// From the planned instant to the last byte, or to the failure.
     pub(crate) response_time: Duration,
     /// How late the client itself was.
@@ -56,12 +58,12 @@ pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
     answers
 }
 
-fn pace(plan: &[Duration], due: &mpsc::UnboundedSender<Instant>) {
+fn pace(plan: &[Duration], due: &mpsc::UnboundedSender<(Instant, Duration)>) {
     let start = Instant::now() + Duration::from_millis(10);
     for offset in plan {
         let instant = start + *offset;
         thread::sleep(instant.saturating_duration_since(Instant::now()));
-        if due.send(instant).is_err() {
+        if due.send((instant, *offset)).is_err() {
             return;
         }
     }
@@ -69,12 +71,12 @@ fn pace(plan: &[Duration], due: &mpsc::UnboundedSender<Instant>) {
 
 async fn answer_all(
     port: u16,
-    mut planned: mpsc::UnboundedReceiver<Instant>,
+    mut planned: mpsc::UnboundedReceiver<(Instant, Duration)>,
 ) -> Result<Vec<Answer>> {
     let pool = Rc::new(Pool { port, idle: RefCell::default() });
     let mut tasks = JoinSet::new();
-    while let Some(instant) = planned.recv().await {
-        tasks.spawn_local(answer(Rc::clone(&pool), instant));
+    while let Some(due) = planned.recv().await {
+        tasks.spawn_local(answer(Rc::clone(&pool), due));
     }
     let mut answers = Vec::new();
     while let Some(answer) = tasks.join_next().await {
@@ -83,13 +85,13 @@ async fn answer_all(
     Ok(answers)
 }
 
-async fn answer(pool: Rc<Pool>, planned: Instant) -> Answer {
-    let lag = planned.elapsed();
+async fn answer(pool: Rc<Pool>, (instant, planned): (Instant, Duration)) -> Answer {
+    let lag = instant.elapsed();
     let result = match tokio::time::timeout(TIMEOUT, pool.exchange()).await {
         Ok(result) => result.map_err(|failure| failure.0),
         Err(_) => Err(format!("no answer in {TIMEOUT:?}")),
     };
-    Answer { response_time: planned.elapsed(), lag, result }
+    Answer { planned, response_time: instant.elapsed(), lag, result }
 }
 
 struct Pool {

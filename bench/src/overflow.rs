@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use crate::open_loop::{self, Answer};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
-use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
+use crate::run::{Effort, PROXY_CORE, Section};
 use crate::stats::Summary;
 use crate::verdict::{Target, Verdict};
+use crate::worker;
 
 pub(crate) const NAME: &str = "overflow";
 
@@ -195,28 +196,9 @@ fn table(sides: &[Side], runs: u64) -> String {
 }
 
 fn start_server(region: &str, delay: &str, port: u16, workshop: &Workshop) -> Result<Process> {
-    let listen = format!("127.0.0.1:{port}");
-    let arguments = [
-        "worker",
-        "fixed",
-        "--cores",
-        "2",
-        "--service-time",
-        SERVICE_TIME,
-        "--delay",
-        delay,
-        "--region",
-        region,
-        "--listen",
-        &listen,
-    ];
-    let program = workshop.loadline.display().to_string();
-    let command: Vec<String> =
-        std::iter::once(program).chain(arguments.map(str::to_owned)).collect();
-    let log = workshop.directory.join(format!("worker-{port}.log"));
-    let mut server = Process::start(LOAD_CORE, &command, &log)?;
-    server.wait_for(port)?;
-    Ok(server)
+    let work = ["--cores", "2", "--service-time", SERVICE_TIME];
+    let place = ["--delay", delay, "--region", region];
+    worker::start(port, &[work, place].concat(), workshop)
 }
 
 fn loadline_config(port: u16, near: &[u16], far: &[u16]) -> String {

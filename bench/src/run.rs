@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
-use crate::{fixed_rate, generator, idle, overflow, pick, process, steal};
+use crate::{fixed_rate, generator, idle, overflow, overload, pick, process, steal};
 
 /// The proxy has a core of its own; everything else shares the other.
 pub(crate) const PROXY_CORE: usize = 0;
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Length of a round
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
-    /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `pick`,
-    /// `generator` or `idle`; repeat for more
+    /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
+    /// `pick`, `generator` or `idle`; repeat for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Leave loadline out: the figures of the peers alone, nothing judged
@@ -117,6 +117,9 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(overflow::NAME) {
         sections.push(overflow::measure(kinds, workshop, effort)?);
+    }
+    if wanted(overload::NAME) {
+        sections.push(overload::measure(kinds, workshop, effort)?);
     }
     if wanted(pick::NAME) && !args.peers_only {
         sections.push(pick::measure()?);

@@ -26,7 +26,7 @@ use crate::{
         either::{TableOrFalse, TextOr, True},
         label::{FilePath, HeaderName, Host, LogPlace, Name, UrlPath},
         number::{Scaler, Whole},
-        quantity::{AnyRate, PERCENT, PositiveRate, Share, Size, Time, TimeOrOff},
+        quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
         text::Text,
         word::Word,
     },
@@ -150,6 +150,10 @@ pub(crate) struct ClientTimeouts {
     /// Between two requests of a kept connection.
     #[schemars(extend("default" = "60s"))]
     pub(crate) keep_alive: Key<TimeOrOff>,
+    /// The slowest a body may come: it may take as long as `head` says and as its bytes take at
+    /// this rate, without the time that it waits for the server. Absent, only `idle` bounds it, for
+    /// a stream (gRPC, events) may be silent for long; where there are none, 2kb/s is good.
+    pub(crate) body_rate: Key<PositiveBitRate>,
 }
 
 /// How large a head may be, of requests and of answers.

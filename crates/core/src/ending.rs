@@ -21,6 +21,9 @@ pub enum Ending {
     ClientTimeout,
     /// The client went away before its request or the answer was through.
     ClientGone,
+    /// The listener was at its connection limit, and no client had been longer about its head: its
+    /// connection was closed at once for the next that came.
+    ClientSlow,
     /// Every server of every group is down: 503.
     NoServer,
     /// Every group is full and the service sheds: 503 with Retry-After.
@@ -66,7 +69,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -74,6 +77,7 @@ impl Ending {
         Self::ClientBad,
         Self::ClientTimeout,
         Self::ClientGone,
+        Self::ClientSlow,
         Self::NoServer,
         Self::Shed,
         Self::QueueFull,
@@ -100,6 +104,7 @@ impl Ending {
             Self::ClientBad => "client-bad",
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
+            Self::ClientSlow => "client-slow",
             Self::NoServer => "no-server",
             Self::Shed => "shed",
             Self::QueueFull => "queue-full",
@@ -127,7 +132,9 @@ impl Ending {
     pub const fn fault(self) -> Fault {
         match self {
             Self::Complete | Self::Tunnel | Self::Idle | Self::Ruled => Fault::None,
-            Self::ClientBad | Self::ClientTimeout | Self::ClientGone => Fault::Client,
+            Self::ClientBad | Self::ClientTimeout | Self::ClientGone | Self::ClientSlow => {
+                Fault::Client
+            }
             Self::NoServer
             | Self::ConnectRefused
             | Self::ConnectTimeout
@@ -158,6 +165,7 @@ impl Ending {
             | Self::Idle
             | Self::Ruled
             | Self::ClientGone
+            | Self::ClientSlow
             | Self::ServerCut
             | Self::ServerStalled
             | Self::Drained => None,

@@ -19,7 +19,7 @@ use core::net::SocketAddr;
 use crate::{
     rules::Routes,
     time::Duration,
-    units::{Bytes, Rate, Ratio},
+    units::{BitRate, Bytes, Rate, Ratio},
 };
 
 pub use access_log::{AccessLog, LogFormat, LogTarget};
@@ -165,6 +165,8 @@ pub struct ClientTimeouts {
     pub idle: Duration,
     /// Between two requests of a kept connection.
     pub keep_alive: Duration,
+    /// The slowest a body may come, beyond what comes within `head`; zero for as slow as it likes.
+    pub body_rate: BitRate,
 }
 
 impl Default for ClientTimeouts {
@@ -173,6 +175,7 @@ impl Default for ClientTimeouts {
             head: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             keep_alive: Duration::from_secs(60),
+            body_rate: BitRate::default(),
         }
     }
 }

@@ -23,6 +23,7 @@ use loadline_http1::{
 };
 
 use crate::{
+    body_pace::BodyPace,
     buffer::Buffer,
     exchange::{Exchange, Failure, Next},
     grant::Grant,
@@ -50,6 +51,8 @@ pub(crate) struct Attempt<'e, 'a> {
     committed: Option<Next>,
     /// Why the client's message was refused.
     refused: Option<ParseError>,
+    /// What the client has taken over its body so far.
+    pace: BodyPace,
     /// Since when the server owes an answer.
     asked_at: Instant,
     /// How long it may answer nobody before it is suspected to hang; zero for ever.
@@ -81,6 +84,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             heard: false,
             committed: None,
             refused: None,
+            pace: BodyPace::default(),
             asked_at: Instant::ZERO,
             patience: Duration::ZERO,
             paid: false,
@@ -204,14 +208,17 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Sets the deadline for whoever has to move next while the answer is awaited.
     fn arm(&mut self) {
-        self.exchange.timer.arm(if self.upload.is_over() {
-            self.asked_at = self.exchange.worker.timers.coarse_now();
-            shorter(self.timeouts.head, self.patience)
+        let now = self.exchange.worker.timers.coarse_now();
+        let limit = if self.upload.is_over() {
+            self.asked_at = now;
+            Some(shorter(self.timeouts.head, self.patience))
         } else if self.upload.waits_for_sink() {
-            self.timeouts.idle
+            self.pace.pause(now);
+            Some(self.timeouts.idle)
         } else {
-            self.exchange.entrance.timeouts.idle
-        });
+            self.pace.wait(now, &self.exchange.entrance.timeouts, self.upload.bytes)
+        };
+        limit.into_iter().for_each(|limit| self.exchange.timer.arm(limit));
     }
 
     /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that

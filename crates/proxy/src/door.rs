@@ -45,6 +45,8 @@ pub(crate) struct Door {
     pub(crate) hint: usize,
     connections: AtomicU32,
     freed: Notify,
+    /// A worker has a client for which there is no place, and nobody to displace for it.
+    wanted: AtomicBool,
     /// When what is left of a closing door is cut.
     deadline: OnceLock<Instant>,
     cut: AtomicBool,
@@ -58,6 +60,7 @@ impl Door {
             hint,
             connections: AtomicU32::new(0),
             freed: Notify::new(),
+            wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
         }
@@ -87,6 +90,21 @@ impl Door {
     /// Whether nothing that came through it may go on.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
+    }
+
+    /// Tells it from others for as long as it lives.
+    pub(crate) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Asks whichever worker can to make room for a connection, or says that it is made.
+    pub(crate) fn want_room(&self, wanted: bool) {
+        self.wanted.store(wanted, Relaxed);
+    }
+
+    /// Whether a worker has been asked to make room.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.wanted.load(Relaxed)
     }
 
     /// A place for one more connection under `max`, if there is one.

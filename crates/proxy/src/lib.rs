@@ -28,6 +28,7 @@
 
 pub mod access_log;
 mod attempt;
+mod body_pace;
 mod buffer;
 mod client_hello;
 pub mod clock;
@@ -37,6 +38,7 @@ mod doors;
 pub mod engine;
 mod exchange;
 mod grant;
+mod heads;
 mod http2;
 pub mod inherit;
 mod introduction;

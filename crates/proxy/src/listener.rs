@@ -5,9 +5,10 @@
 //! connection through only when its first bytes are there, so that the first read need not wait;
 //! not where the server may speak first.
 //!
-//! Which sockets there are is decided in `doors`. At the connection limit of the listener its
-//! workers stop accepting; further connections wait in the kernel's backlog and are taken in as
-//! others end.
+//! Which sockets there are is decided in `doors`. At the connection limit of the listener the
+//! client that has been longest about its head gives its place to the next that comes (`heads`).
+//! Where there is none, further connections wait in the kernel's backlog and are taken in as others
+//! end.
 
 use std::{
     io,
@@ -20,11 +21,15 @@ use std::{
 };
 
 use loadline_core::fleet::Listener;
-use rustix::net::{SocketFlags, acceptfrom_with};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{SocketFlags, acceptfrom_with},
+};
 use socket2::{Domain, Protocol, Type};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     task::spawn_local,
+    time::timeout,
 };
 
 use crate::{
@@ -37,7 +42,7 @@ use crate::{
     socket::Socket,
     stream_session::StreamSession,
     tally::Count,
-    timer::Timer,
+    timer::{TICK, Timer},
     view::View,
     worker::Worker,
 };
@@ -125,7 +130,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
             Some(pass) => pass,
             None => {
                 count(&worker, &door, |cells| &cells.held);
-                door.enter(max).await
+                enter(&worker, &door, &listener, max).await
             }
         };
         if let Err(error) = admit(&worker, &listener, pass) {
@@ -141,6 +146,33 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
             Err(_) => break,
         }
     }
+}
+
+/// A place for the connection that has come, which somebody who is slow may have to make.
+async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) -> Pass {
+    let mut asked = false;
+    loop {
+        if let Some(pass) = door.try_enter(max) {
+            return pass;
+        }
+        // What a tick has made since is about to be free.
+        let is_made = asked && !door.wants_room();
+        if !is_made && is_awaited(listener) {
+            door.want_room(!worker.timers.displace(door));
+        }
+        asked = door.wants_room();
+        // Until then somebody may have become slow enough.
+        if let Ok(pass) = timeout(TICK, door.enter(max)).await {
+            door.want_room(false);
+            return pass;
+        }
+    }
+}
+
+/// Whether a connection has really come: that the listener was ready is known from before.
+fn is_awaited(listener: &Watched) -> bool {
+    let mut listening = [PollFd::new(listener.get_ref(), PollFlags::IN)];
+    poll(&mut listening, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Waits for a connection; false when none is wanted any more.

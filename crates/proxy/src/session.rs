@@ -71,6 +71,8 @@ struct Refused {
 enum Stop {
     /// The connection is over.
     Over,
+    /// The listener is full, and the client has been longest about its head.
+    Displaced,
     /// The connection is to go on in HTTP/2.
     Http2,
     Refused(Refused),
@@ -99,7 +101,7 @@ impl Session {
         spawn_local(async move {
             session.timer.bind_here().await;
             if let Err(error) = session.agree().await {
-                return tracing::debug!(address = %session.origin.address, %error, "no TLS");
+                return session.note_no_tls(&error);
             }
             let next = session.run().await;
             session.leave(next).await;
@@ -146,11 +148,21 @@ impl Session {
         poll_fn(|cx| {
             let socket = &mut self.client.socket;
             let agreed = match socket.poll_handshake(cx) {
-                Poll::Pending if self.timer.has_expired() => Err(io::ErrorKind::TimedOut.into()),
+                Poll::Pending if self.timer.has_waited_enough(&self.origin.door) => {
+                    Err(io::ErrorKind::TimedOut.into())
+                }
                 agreed => ready!(agreed),
             };
             Poll::Ready(socket.handshaken(agreed))
         })
+    }
+
+    /// Counts a client that has lost its place before it agreed on TLS; others leave it at that.
+    fn note_no_tls(&self, error: &io::Error) {
+        if self.timer.is_displaced() {
+            return self.record(DISPLACED, 0);
+        }
+        tracing::debug!(address = %self.origin.address, %error, "no TLS");
     }
 
     /// Answers requests until the connection is to be closed: how.
@@ -202,6 +214,10 @@ impl Session {
         match request {
             Ok((view, request)) => Box::pin(self.answer(view, request)),
             Err(Stop::Over) => Box::pin(ready(Next::Close)),
+            Err(Stop::Displaced) => {
+                self.record(DISPLACED, 0);
+                Box::pin(ready(Next::Close))
+            }
             Err(Stop::Http2) => Box::pin(ready(Next::Http2)),
             Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)),
         }
@@ -234,6 +250,9 @@ impl Session {
             if head.method() == Method::Connect {
                 return Poll::Ready(Err(Refused { ending: Ending::ClientBad, status: 501 }.into()));
             }
+            if *is_new || !is_first {
+                timer.stop_waiting();
+            }
             *is_new = false;
             let from = From { address: *address, lines };
             let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
@@ -245,7 +264,7 @@ impl Session {
 
     /// Reads the first bytes of a request, or more of one that has begun.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
-        let Self { origin: Origin { worker, door, .. }, client, timer, partial, .. } = self;
+        let Self { origin: Origin { worker, door, .. }, client, timer, partial, is_new } = self;
         if partial.is_none() && !client.rest.is_empty() {
             return Poll::Ready(Ok(self.pipelined()));
         }
@@ -254,8 +273,14 @@ impl Session {
                 Poll::Ready(read.map_err(|gone| Stop::before_request(gone, partial.is_some())))
             }
             Poll::Pending => {
+                let in_head = *is_new || partial.is_some();
+                let late =
+                    if in_head { timer.has_waited_enough(door) } else { timer.has_expired() };
                 let unwanted = || partial.is_none() && !worker.waits_for_more(door);
-                if timer.has_expired() || unwanted() {
+                if timer.is_displaced() {
+                    return Poll::Ready(Err(Stop::Displaced));
+                }
+                if late || unwanted() {
                     let stop = Stop::before_request(Gone::Expired, partial.is_some());
                     return Poll::Ready(Err(stop));
                 }
@@ -353,6 +378,9 @@ impl Stop {
 fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
     client.socket.is_plain() && bytes.starts_with(b"PRI * HTTP/2.0\r\n")
 }
+
+/// Not a word is said: it would only hold the place that another is waiting for.
+const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0 };
 
 /// How long a client may take to notice that the connection is over.
 const LINGER: Duration = Duration::from_secs(1);

@@ -129,8 +129,12 @@ impl StreamSession {
     }
 
     async fn run(mut self, view: &Rc<View>, listener: &Listener) {
-        match self.greet(view, listener).await {
-            Ok(()) => {}
+        let greeted = self.greet(view, listener).await;
+        match greeted {
+            Ok(()) => self.timer.stop_waiting(),
+            Err(Unheard::Ended(_)) if self.timer.is_displaced() => {
+                return self.record.end(Ending::ClientSlow);
+            }
             Err(Unheard::Silent) => return self.record.forget(),
             Err(Unheard::Ended(ending)) => return self.record.end(ending),
         }
@@ -159,10 +163,10 @@ impl StreamSession {
 
     /// Waits for the client to agree to TLS.
     async fn agree(&mut self) -> Result<(), Unheard> {
-        let Self { client, timer, ends, .. } = self;
+        let Self { client, timer, ends, pass, .. } = self;
         poll_fn(|cx| {
             let agreed = match client.socket.poll_handshake(cx) {
-                Poll::Pending if timer.has_expired() => Err(Ending::ClientTimeout),
+                Poll::Pending if timer.has_waited_enough(&pass.door) => Err(Ending::ClientTimeout),
                 agreed => ready!(agreed).map_err(|error| {
                     tracing::debug!(client = %ends.source, %error, "no TLS");
                     Ending::ClientBad
@@ -176,8 +180,9 @@ impl StreamSession {
 
     /// Reads the first message of TLS, and leaves it for the server.
     async fn asked_name(&mut self) -> Result<Option<String>, Unheard> {
-        let Self { worker, client, timer, ends, .. } = self;
+        let Self { worker, client, timer, ends, pass, .. } = self;
         loop {
+            timer.has_waited_enough(&pass.door);
             let read = client.fill(&worker.buffers, timer).await;
             let buffer = read.map_err(|gone| match gone {
                 Gone::Closed | Gone::Broken if client.rest.is_empty() => Unheard::Silent,

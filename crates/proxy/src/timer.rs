@@ -5,8 +5,9 @@
 //! is met up to two ticks late and never early. Time comes from the sweep as well, so that arming
 //! reads no clock.
 //!
-//! A slot is *armed* (a deadline lies ahead, perhaps [`Instant::NEVER`]) or *expired* (the sweep
-//! has passed the deadline and woken the task) until it is armed again.
+//! A slot is *armed* (a deadline lies ahead, perhaps [`Instant::NEVER`]), *expired* (the sweep has
+//! passed the deadline and woken the task) until it is armed again, or *displaced*: expired early,
+//! since the listener is full and no other client has been longer about its head.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,6 +18,8 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+
+use crate::{door::Door, heads::Heads};
 
 /// The deadlines of all connections of one worker.
 #[derive(Debug, Default)]
@@ -34,6 +37,7 @@ struct Slots {
     deadlines: Vec<Instant>,
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
+    heads: Heads,
 }
 
 impl Timers {
@@ -42,7 +46,7 @@ impl Timers {
         self.gap.set(now.since(self.swept.replace(now)));
         let slots = &mut *self.slots.borrow_mut();
         for (deadline, waker) in slots.deadlines.iter_mut().zip(&slots.wakers) {
-            if *deadline <= now && *deadline != EXPIRED {
+            if *deadline <= now && *deadline > DISPLACED {
                 *deadline = EXPIRED;
                 wake(waker.as_ref());
             }
@@ -52,6 +56,16 @@ impl Timers {
     /// Wakes every task, so that it looks at what else has changed.
     pub(crate) fn wake_all(&self) {
         self.slots.borrow().wakers.iter().for_each(|waker| wake(waker.as_ref()));
+    }
+
+    /// Gives up the client of a listener that has been longest about its head, if one has been for
+    /// long enough; its task is woken.
+    pub(crate) fn displace(&self, door: &Door) -> bool {
+        let slots = &mut *self.slots.borrow_mut();
+        let Some(slot) = slots.heads.take_oldest(door.id(), self.swept.get()) else { return false };
+        slots.deadlines[slot] = DISPLACED;
+        wake(slots.wakers[slot].as_ref());
+        true
     }
 
     /// Whether the worker itself has not run for a while: that deadlines have passed then is no
@@ -122,7 +136,28 @@ impl Timer {
 
     /// Whether the deadline has passed.
     pub(crate) fn has_expired(&self) -> bool {
-        self.timers.slots.borrow().deadlines[self.slot] == EXPIRED
+        self.timers.slots.borrow().deadlines[self.slot] <= DISPLACED
+    }
+
+    /// As [`Timer::has_expired`], for a client whose head has to be waited for: at the limit of its
+    /// listener it may lose its place.
+    pub(crate) fn has_waited_enough(&self, door: &Door) -> bool {
+        if self.has_expired() {
+            return true;
+        }
+        let now = self.timers.swept.get();
+        self.timers.slots.borrow_mut().heads.enter(self.slot, door.id(), now);
+        false
+    }
+
+    /// Says that the head has come.
+    pub(crate) fn stop_waiting(&self) {
+        self.timers.slots.borrow_mut().heads.leave(self.slot);
+    }
+
+    /// Whether the client has lost its place to another.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.timers.slots.borrow().deadlines[self.slot] == DISPLACED
     }
 }
 
@@ -130,6 +165,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         let slots = &mut *self.timers.slots.borrow_mut();
         slots.deadlines[self.slot] = Instant::NEVER;
+        slots.heads.leave(self.slot);
         slots.free.push(self.slot);
         slots.wakers[self.slot] = None;
     }
@@ -148,6 +184,9 @@ const SLACK: Duration = Duration::from_millis(25);
 /// Marks a slot whose deadline the sweep has passed.
 const EXPIRED: Instant = Instant::ZERO;
 
+/// Marks a slot whose client has lost its place.
+const DISPLACED: Instant = Instant::from_nanos(1);
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -159,6 +198,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::door::Spot;
 
     #[derive(Default)]
     struct Woken(AtomicU32);
@@ -188,6 +228,28 @@ mod tests {
         timer.arm(Duration::ZERO);
         timers.sweep(Instant::ZERO + MS * 1_000_000);
         assert!(!timer.has_expired());
+    }
+
+    #[test]
+    fn a_client_in_its_head_is_displaced_at_once_and_woken() {
+        let (timers, woken) = (Rc::new(Timers::default()), Arc::new(Woken::default()));
+        let door = Door::new(0, Spot { bind: ([127, 0, 0, 1], 0).into(), nth: 0 });
+        timers.sweep(Instant::ZERO + MS * 1_000);
+        let [slow, read] = [Timer::unbound(&timers), Timer::unbound(&timers)];
+        for timer in [&slow, &read] {
+            timer.bind(&Context::from_waker(&Waker::from(woken.clone())));
+            timer.arm(MS * 60_000);
+            assert!(!timer.has_waited_enough(&door));
+        }
+        read.stop_waiting();
+        assert!(!timers.displace(&door), "it has not been slow for long");
+        timers.sweep(Instant::ZERO + MS * 2_000);
+        assert!(timers.displace(&door));
+        assert!(slow.is_displaced() && slow.has_waited_enough(&door));
+        assert!(!read.has_expired() && !timers.displace(&door));
+        timers.sweep(Instant::ZERO + MS * 2_025);
+        assert!(slow.is_displaced(), "and stays so");
+        assert_eq!(woken.0.load(Relaxed), 1);
     }
 
     #[test]

@@ -204,10 +204,20 @@ impl Worker {
         closing.len() < known
     }
 
+    /// Makes room at listeners that are full where another worker could not.
+    fn make_room(&self) {
+        for door in self.doors.borrow().iter().filter(|door| door.wants_room()) {
+            if self.timers.displace(door) {
+                door.want_room(false);
+            }
+        }
+    }
+
     /// What is done every now and then rather than for each request.
     fn tick(self: &Rc<Self>) {
         let now = self.shared.clock.now();
         self.timers.sweep(now);
+        self.make_room();
         self.pools.sweep(now);
         self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
         let stage = self.shared.stage();

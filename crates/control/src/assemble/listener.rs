@@ -114,6 +114,7 @@ fn timeouts(given: Option<&file::ClientTimeouts>) -> ClientTimeouts {
         set(&given.head, |time| &time.0.0, &mut timeouts.head);
         set(&given.idle, |time| &time.0.0, &mut timeouts.idle);
         set(&given.keep_alive, |time| &time.0.0, &mut timeouts.keep_alive);
+        set(&given.body_rate, |rate| &rate.0.0, &mut timeouts.body_rate);
     }
     timeouts
 }

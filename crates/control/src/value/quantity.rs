@@ -3,7 +3,7 @@
 
 use loadline_core::{
     time::Duration,
-    units::{Bytes, Rate, Ratio, UnitError},
+    units::{BitRate, Bytes, Rate, Ratio, UnitError},
 };
 use schemars::{Schema, json_schema};
 
@@ -17,6 +17,8 @@ pub(crate) type Time = Text<Within<Duration, 1, { u64::MAX }>>;
 pub(crate) type PositiveRate = Text<Within<Rate, 1, { u64::MAX }>>;
 /// A rate, which may be zero.
 pub(crate) type AnyRate = Text<Within<Rate, 0, { u64::MAX }>>;
+/// A bit rate above zero.
+pub(crate) type PositiveBitRate = Text<Within<BitRate, 1, { u64::MAX }>>;
 /// A share from `MIN` to `MAX` parts per million.
 pub(crate) type Share<const MIN: u64, const MAX: u64> = Text<Within<Ratio, MIN, MAX>>;
 /// A size from `MIN` to `MAX` bytes.
@@ -132,6 +134,20 @@ impl Quantity for Ratio {
 
     fn integer(self) -> u64 {
         u64::from(self.as_ppm())
+    }
+}
+
+impl Quantity for BitRate {
+    const WHAT: &'static str = "a bit rate";
+    const PATTERN: &'static str = "^[0-9]+(\\.[0-9]+)?(b|kb|Mb|Gb|Kib|Mib|Gib)/s$";
+    const EXAMPLES: &'static [&'static str] = &["2kb/s", "1Mb/s"];
+
+    fn of(integer: u64) -> Self {
+        Self::new(integer)
+    }
+
+    fn integer(self) -> u64 {
+        self.bits_per_sec()
     }
 }
 

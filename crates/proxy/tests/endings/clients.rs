@@ -2,14 +2,20 @@
 
 use std::{io::Write as _, sync::mpsc::channel, thread};
 
-use loadline_core::{ending::Ending, fleet::ClientTimeouts, time::Duration, units::Bytes};
+use loadline_core::{
+    ending::Ending,
+    fleet::ClientTimeouts,
+    time::Duration,
+    units::{BitRate, Bytes},
+};
 
-use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head, until_closed, wait_until};
+use crate::support::{OK, Proxy, SHORT, Scripted, exactly, fleet, head, until_closed, wait_until};
 
 fn hurried() -> (Scripted, Proxy) {
     let server = Scripted::answering(OK);
     let mut fleet = fleet(&[server.address]);
-    fleet.listeners[0].timeouts = ClientTimeouts { head: SHORT, idle: SHORT, keep_alive: SHORT };
+    fleet.listeners[0].timeouts =
+        ClientTimeouts { head: SHORT, idle: SHORT, keep_alive: SHORT, ..ClientTimeouts::default() };
     (server, Proxy::of(fleet))
 }
 
@@ -76,6 +82,58 @@ fn a_client_that_stops_in_its_body_gives_408() {
     let answer = proxy.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this");
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn a_body_that_drips_is_given_up_where_a_rate_is_asked_for() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts.head = SHORT;
+    fleet.listeners[0].timeouts.body_rate = BitRate::new(2_000);
+    let proxy = Proxy::of(fleet);
+    let mut client = proxy.connect();
+    let mut dripping = client.try_clone().unwrap();
+    let begun = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n";
+    dripping.write_all(begun).unwrap();
+    thread::spawn(move || {
+        while dripping.write_all(b"x").is_ok() {
+            thread::park_timeout(std::time::Duration::from_millis(20));
+        }
+    });
+    assert!(until_closed(&mut client).starts_with("HTTP/1.1 408 "));
+    proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn at_the_limit_the_client_longest_in_its_head_makes_room() {
+    let server = Scripted::answering(OK);
+    let mut small = fleet(&[server.address]);
+    small.listeners[0].max_connections = 3;
+    let proxy = Proxy::of(small);
+    let kept = proxy.connect();
+    let ask = |mut stream: &std::net::TcpStream| {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        head(&mut stream.try_clone().unwrap()).unwrap();
+        exactly(&mut stream.try_clone().unwrap(), 2)
+    };
+    ask(&kept);
+    let mut slow = [proxy.connect(), proxy.connect()];
+    slow.iter_mut().for_each(|stream| stream.write_all(b"GET / HT").unwrap());
+    assert!(proxy.get().starts_with("HTTP/1.1 200 "), "the oldest has made room");
+    let told = slow.each_mut().map(|stream| {
+        stream.set_read_timeout(Some(SHORT.to_std())).unwrap();
+        std::io::Read::read(stream, &mut [0; 16])
+    });
+    let closed = told.iter().filter(|read| match read {
+        Ok(count) => *count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    });
+    assert_eq!(closed.count(), 1, "without a word: {told:?}");
+    assert_eq!(ask(&kept), "ok", "who is kept between requests is let alone");
+    wait_until(|| proxy.runtime.tallies().count(Ending::ClientSlow) == 1, "it to be counted");
 }
 
 #[test]

@@ -1,0 +1,206 @@
+//! Twice the capacity: loadline beside the best that configuration can make of HAProxy.
+//!
+//! Two servers of four cores and 20 ms, 400 requests per second at most, are offered 800 Poisson
+//! arrivals per second and then 50. What counts is how much of the capacity still goes into
+//! answers, how long those take, and how soon all is well again. loadline runs twice, once told the
+//! limit and once with `capacity = "auto"`; HAProxy has to be told, and has no other way.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::open_loop::{self, Answer};
+use crate::peers::{Kind, Proxy, Workshop};
+use crate::process::{Process, free_ports};
+use crate::run::{Effort, PROXY_CORE, Section};
+use crate::stats::Summary;
+use crate::verdict::{Target, Verdict};
+use crate::worker;
+
+pub(crate) const NAME: &str = "overload";
+
+/// A proxy and how it knows what its servers can carry.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    config: fn(u16, [u16; 2]) -> String,
+    /// Of the capacity, how much must go into answers; HAProxy is only shown.
+    goodput: Option<f64>,
+}
+
+const CASES: [Case; 3] = [
+    Case { name: "limit written", kind: Kind::Loadline, config: written, goodput: Some(97.0) },
+    Case { name: "auto", kind: Kind::Loadline, config: auto, goodput: Some(93.0) },
+    Case { name: "maxconn 8", kind: Kind::HaProxy, config: haproxy, goodput: None },
+];
+
+/// Loads every given proxy, one after another; only loadline is judged.
+pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Result<Section> {
+    let mut section = Section::new(NAME);
+    let seconds = if effort.rounds > 3 { 30.0 } else { 10.0 };
+    println!("\noverload: {OFFERED}/s for {seconds} s on {CAPACITY}/s, then {AFTER}/s\n{COLUMNS}");
+    for case in CASES.iter().filter(|case| kinds.contains(&case.kind)) {
+        let run = load(case, workshop, seconds)?;
+        println!("{}", run.line(case));
+        run.judge(case).into_iter().for_each(|verdict| section.judge(verdict));
+        section.record(case.name, vec![run.to_json(case)]);
+    }
+    Ok(section)
+}
+
+/// What became of a load.
+struct Run {
+    /// Answers per second while the load was on.
+    goodput: f64,
+    /// Of what was answered with 200, in milliseconds.
+    median: f64,
+    p99: f64,
+    refused: usize,
+    /// Of what was refused, in milliseconds.
+    refused_p99: f64,
+    /// From the end of the load to the last answer after it that was slow or none, in seconds.
+    recovery: f64,
+    lag: f64,
+}
+
+fn load(case: &Case, workshop: &Workshop, seconds: f64) -> Result<Run> {
+    let [port, servers @ ..]: [u16; 3] = free_ports()?;
+    let options = ["--cores", "4", "--service-time", SERVICE_TIME];
+    let _workers = servers
+        .iter()
+        .map(|port| worker::start(*port, &options, workshop))
+        .collect::<Result<Vec<Process>>>()?;
+    let proxy: Proxy =
+        workshop.start(case.kind, port, &(case.config)(port, servers), PROXY_CORE)?;
+    open_loop::run(proxy.port, &open_loop::poisson(AFTER, 50, WARM_UP_SEED))?;
+    let count = (OFFERED * seconds) as usize;
+    let mut plan = open_loop::poisson(OFFERED, count, 1);
+    let end = plan[count - 1];
+    plan.extend(open_loop::poisson(AFTER, PROBES, 2).iter().map(|after| end + *after));
+    Ok(Run::of(&open_loop::run(proxy.port, &plan)?, &plan, count))
+}
+
+impl Run {
+    fn of(answers: &[Answer], plan: &[std::time::Duration], count: usize) -> Self {
+        let end = plan[count - 1];
+        let millis = |answer: &&Answer| answer.response_time.as_secs_f64() * 1e3;
+        let (during, after): (Vec<&Answer>, Vec<&Answer>) =
+            answers.iter().partition(|answer| answer.planned <= end);
+        let (good, refused): (Vec<&Answer>, Vec<&Answer>) =
+            during.into_iter().partition(|answer| answer.result.is_ok());
+        let in_time =
+            good.iter().filter(|answer| answer.planned + answer.response_time <= end).count();
+        let bad = |answer: &&&Answer| answer.result.is_err() || millis(answer) > SLOW;
+        let late = after.iter().filter(bad).map(|answer| (answer.planned - end).as_secs_f64());
+        Self {
+            goodput: in_time as f64 / end.as_secs_f64(),
+            median: quantile(good.iter().map(millis), 0.5),
+            p99: quantile(good.iter().map(millis), 0.99),
+            refused: refused.len(),
+            refused_p99: quantile(refused.iter().map(millis), 0.99),
+            recovery: late.fold(0.0, f64::max),
+            lag: Summary::of(answers.iter().map(|answer| answer.lag.as_secs_f64() * 1e3)).max,
+        }
+    }
+
+    fn judge(&self, case: &Case) -> Vec<Verdict> {
+        let Some(goodput) = case.goodput else { return Vec::new() };
+        let name = |what: &str| format!("overload, {}, {what}", case.name);
+        let share = 100.0 * self.goodput / CAPACITY;
+        let mut verdicts = vec![
+            Verdict::new(name("goodput"), share, Target::AtLeast(goodput)).unit(" %"),
+            Verdict::new(name("recovery"), self.recovery, Target::AtMost(0.2)).unit(" s"),
+        ];
+        if goodput > 95.0 {
+            let target = Target::AtMost(45.0 + QUEUE_MS);
+            verdicts.push(Verdict::new(name("p99 admitted"), self.p99, target).unit(" ms"));
+        }
+        // A client that is late offers something else than was planned.
+        let flaw =
+            || (self.lag > LAG_MOST).then(|| format!("the client was {:.0} ms late", self.lag));
+        verdicts.into_iter().map(|verdict| verdict.flaw(flaw())).collect()
+    }
+
+    fn line(&self, case: &Case) -> String {
+        format!(
+            "{:9}{:15}{:>8.1}{:>10.1}{:>8.1}{:>9}{:>12.1}{:>11.2}{:>8.1}",
+            case.kind.name(),
+            case.name,
+            self.goodput,
+            self.median,
+            self.p99,
+            self.refused,
+            self.refused_p99,
+            self.recovery,
+            self.lag,
+        )
+    }
+
+    fn to_json(&self, case: &Case) -> Value {
+        json!({
+            "proxy": case.kind.name(),
+            "good_per_second": self.goodput,
+            "median_ms": self.median,
+            "p99_ms": self.p99,
+            "refused": self.refused,
+            "refused_p99_ms": self.refused_p99,
+            "recovery_s": self.recovery,
+            "client_lag_maximum_ms": self.lag,
+        })
+    }
+}
+
+/// The figure below which this share of them lies; 0 of none.
+fn quantile(figures: impl Iterator<Item = f64>, share: f64) -> f64 {
+    let mut sorted: Vec<f64> = figures.collect();
+    sorted.sort_by(f64::total_cmp);
+    let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
+    sorted.get(index).copied().unwrap_or(0.0)
+}
+
+fn written(port: u16, servers: [u16; 2]) -> String {
+    let full = format!("when_full = {{ queue = \"{QUEUE_MS}ms\", length = 8, then = \"shed\" }}\n");
+    loadline(port, servers, &full, "per_server = { max_in_flight = 4 }")
+}
+
+fn auto(port: u16, servers: [u16; 2]) -> String {
+    loadline(port, servers, "when_full = \"shed\"\n", "capacity = \"auto\"")
+}
+
+fn loadline(port: u16, [one, two]: [u16; 2], full: &str, capacity: &str) -> String {
+    format!(
+        "[edge]\nthreads = 1\n[[listener]]\nbind = \"127.0.0.1:{port}\"\nservice = \"web\"\n\
+         [service.web]\n{full}[[service.web.group]]\n{capacity}\n\
+         servers = [\"127.0.0.1:{one}\", \"127.0.0.1:{two}\"]\n"
+    )
+}
+
+/// Of nine settings this had the highest goodput: two requests for each core, and a short queue.
+fn haproxy(port: u16, [one, two]: [u16; 2]) -> String {
+    format!(
+        "global\n    maxconn 20000\n    nbthread 1\n    no strict-limits\n\
+         defaults\n    mode http\n    balance leastconn\n    http-reuse always\n\
+         timeout connect 5s\n    timeout client 30s\n    timeout server 30s\n\
+         timeout queue 200ms\n\
+         frontend f\n    bind 127.0.0.1:{port}\n    default_backend b\n\
+         backend b\n    server one 127.0.0.1:{one} maxconn 8\n\
+         server two 127.0.0.1:{two} maxconn 8\n"
+    )
+}
+
+const COLUMNS: &str = "                          good/s p50 good ms  p99 ms  refused refused p99 \
+                       recovery s  lag ms";
+
+/// Of the two servers, requests per second: 2 x 4 cores / 20 ms.
+const CAPACITY: f64 = 400.0;
+const OFFERED: f64 = 800.0;
+/// Requests per second when the overload is over: enough to see recovery to 20 ms.
+const AFTER: f64 = 50.0;
+const PROBES: usize = 250;
+const SERVICE_TIME: &str = "20ms";
+/// What `when_full` lets a request wait, in milliseconds; 8 places are free in 20 ms.
+const QUEUE_MS: f64 = 20.0;
+/// An answer after the load that takes longer, in milliseconds, is not one of a system at rest.
+const SLOW: f64 = 100.0;
+/// Of the client, in milliseconds: against times of 20 ms and more.
+const LAG_MOST: f64 = 20.0;
+const WARM_UP_SEED: u64 = 99;
