@@ -287,7 +287,7 @@ impl Edge {
         tokio::pin!(ending);
         let tallies = tokio::select! {
             tallies = &mut ending => tallies,
-            () = signals.to_end() => {
+            () = signals.until_end() => {
                 tracing::warn!("told once more: what is left is cut");
                 handle.cut();
                 ending.await

@@ -51,7 +51,7 @@ impl Signals {
     }
 
     /// Waits for one that ends the process.
-    pub(super) async fn to_end(&mut self) {
+    pub(super) async fn until_end(&mut self) {
         while self.next().await != Told::End {}
     }
 }
