@@ -3,6 +3,7 @@
 //! Where the system refuses namespaces there is no lab to test: then the command has to say so and
 //! what to change, which is what these tests hold it to instead.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+#![expect(clippy::print_stderr, reason = "what was tested instead belongs into the log")]
 
 use std::{
     fs,
