@@ -71,6 +71,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(code));
         }
     };
+    // Memory that is given up goes back while nothing is asked for, too. Not for every command: a
+    // lab can only be entered by a process of one thread.
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        tracing::warn!("memory stays with the process when connections leave: {error}");
+    }
     edge.announce();
     heritage.report(Ok(()));
     notify("READY=1");

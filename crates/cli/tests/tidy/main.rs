@@ -56,7 +56,10 @@ fn no_page_and_no_manifest_holds_a_path_of_one_machine() {
 fn every_library_and_program_is_linted_by_the_workspace() {
     for manifest in files(&root(), "toml") {
         let text = fs::read_to_string(&manifest).unwrap();
+        // What is fuzzed is a workspace of its own, which has none to take.
+        let apart = text.contains("[workspace]\n");
         let linted = text.contains("[lints]\nworkspace = true") || !text.contains("[package]");
+        let linted = linted || apart;
         assert!(linted, "{} does not take the workspace's lints", manifest.display());
     }
 }

@@ -90,7 +90,8 @@ fn banned_words(code: &str) -> impl Iterator<Item = String> {
 
 /// Paths that exist on one machine only.
 pub(crate) fn machine_paths(text: &str) -> impl Iterator<Item = String> {
-    let roots = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+    // `/work/REGION` is a path that a forwarding unit serves.
+    let roots = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/ma", "in")];
     roots
         .into_iter()
         .filter(|root| text.contains(root))

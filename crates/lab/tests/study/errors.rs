@@ -10,7 +10,7 @@ fn said(from: &str, to: &str) -> (String, usize) {
     let text = SMALLEST.replacen(from, to, 1);
     let line = text[..SMALLEST.find(from).unwrap()].matches('\n').count() + 1;
     let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
-    (told(errors), line)
+    (told(&errors), line)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn what_is_missing_is_told_where_it_should_stand() {
 fn all_errors_are_told_at_once() {
     let text = SMALLEST.replace("rtt = \"10ms\"", "rtt = \"10\"").replace("{n}", "{m}");
     let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
-    assert_eq!(errors.errors().len(), 2, "{}", told(errors));
+    assert_eq!(errors.errors().len(), 2, "{}", told(&errors));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn regions_without_a_link_are_told() {
     let text = SMALLEST
         .replace("[host.server]", "[host.server]\nregion = \"us\"\n[host.far]\nregion = \"asia\"");
     let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
-    let told = told(errors);
+    let told = told(&errors);
     assert!(told.contains("there is no link between `client` and `far`"), "{told}");
     assert!(told.contains("there is no link between `server` and `far`"), "{told}");
 }

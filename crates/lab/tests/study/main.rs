@@ -41,10 +41,10 @@ at_most = "1.5 * 20"
 "#;
 
 fn study(text: &str) -> Study {
-    Study::parse("study.toml", text, Mode::Full).map_err(told).unwrap()
+    Study::parse("study.toml", text, Mode::Full).map_err(|errors| told(&errors)).unwrap()
 }
 
-fn told(errors: loadline_lab::study::StudyErrors) -> String {
+fn told(errors: &loadline_lab::study::StudyErrors) -> String {
     let each = errors.errors().iter();
     each.map(|e| format!("{}: {} - {}\n", e.line(), e.message(), e.help_text())).collect()
 }

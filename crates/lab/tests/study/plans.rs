@@ -8,7 +8,7 @@ use super::{SMALLEST, study};
 #[test]
 fn every_value_and_repetition_is_a_step_of_its_own() {
     let plan = study(SMALLEST).plan("loadline", &Places::default());
-    let steps: Vec<_> = plan.steps.iter().map(|step| step.title()).collect();
+    let steps: Vec<_> = plan.steps.iter().map(loadline_lab::study::Step::title).collect();
     let right = [
         "first-byte, n 10, run 1",
         "first-byte, n 10, run 2",
@@ -40,7 +40,7 @@ fn quick_is_faster_by_the_speed_and_replaces_what_it_says() {
     let quick = Study::parse("study.toml", &text, Mode::Quick).unwrap();
     let plan = quick.plan("loadline", &Places::default());
     assert_eq!(plan.topology.links[0].delay, Duration::from_micros(500));
-    let steps: Vec<_> = plan.steps.iter().map(|step| step.title()).collect();
+    let steps: Vec<_> = plan.steps.iter().map(loadline_lab::study::Step::title).collect();
     assert_eq!(steps, ["first-byte, n 3, run 1"]);
     let full = study(&text).plan("loadline", &Places::default());
     assert_eq!(full.topology.links[0].delay, Duration::from_millis(5));

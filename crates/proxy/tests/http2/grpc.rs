@@ -66,8 +66,8 @@ fn behind(server: &Script) -> Fleet {
     fleet
 }
 
-/// All 12 calls are counted, and the one that the client took back as such. Of the one whose deadline
-/// passes the server may tell in time, or the client be gone first.
+/// All 12 calls are counted, and the one that the client took back as such. Of the one whose
+/// deadline passes the server may tell in time, or the client be gone first.
 fn expect(proxy: &Proxy) {
     let counted = || {
         let tallies = proxy.runtime.tallies();

@@ -57,12 +57,7 @@ fn lines(
     for row in rows {
         for take in &entry.take.0 {
             let point = |(_, word): &(f64, String)| {
-                let at = |run: &StudyPhase| {
-                    let fits = |(name, value): (&String, &super::super::place::Word)| {
-                        run.at.get(name) == Some(&value.0)
-                    };
-                    run.at.get(x) == Some(word) && entry.at.iter().all(fits)
-                };
+                let at = |run: &StudyPhase| run.at.get(x) == Some(word) && is_at(run, entry);
                 let found = board.taken(phase, row, &at, take, "mean", &entry.unit);
                 (word.clone(), number(found.reading.as_ref()))
             };
@@ -75,6 +70,11 @@ fn lines(
     }
     lines.retain(|line| line.points.iter().any(|(_, value)| value.is_some()));
     lines
+}
+
+/// Whether a run was made where the plot is.
+fn is_at(run: &StudyPhase, entry: &PlotEntry) -> bool {
+    entry.at.iter().all(|(name, value)| run.at.get(name) == Some(&value.0))
 }
 
 /// The published figures and the measured ones of each row.
