@@ -16,13 +16,13 @@
 //!   of the limit is let in, and only requests that were sent after the queues in the servers have
 //!   had time to drain count. Where the traffic leaves the group that empty anyway, its answers
 //!   are the probe.
-//! - *Probes cost*: one takes [`PROBE_SAMPLES`] answers, and only a group that was full is probed,
+//! - *Probes cost*: one takes `PROBE_SAMPLES` answers, and only a group that was full is probed,
 //!   after one second, then after two, four, eight, and every ten. At 2 x 4 cores of 20 ms that is
 //!   less than 1 % of the capacity.
 //! - *The limit grows while nobody needs it*: it grows only in windows in which it turned
 //!   requests away.
 //! - *Failures are fast*: answers with status 5xx are no samples.
-//! - *A window of few answers is noise*: a window has [`WINDOW_SAMPLES`] answers at least, and a
+//! - *A window of few answers is noise*: a window has `WINDOW_SAMPLES` answers at least, and a
 //!   fall goes half the way.
 //!
 //! States: *probing* (from the start, and now and then) and *steering*. A window in either counts

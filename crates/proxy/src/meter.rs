@@ -1,6 +1,6 @@
 //! What is counted of client connections, by listener.
 //!
-//! Each worker counts in cells of its own, as for services. A connection holds a [`Meter`] in its
+//! Each worker counts in cells of its own, as for services. A connection holds a `Meter` in its
 //! socket, so bytes are counted where they meet the kernel, whatever protocol they belong to, TLS
 //! and frames included; and a connection is open for exactly as long as its socket is:
 //! `open = accepted - closed`.

@@ -23,7 +23,7 @@ fn study(figures: &str, mode: Mode) -> Study {
                 "[row.haproxy]\npeer = \"haproxy\"\n[host.client]",
             ),
         );
-    Study::parse("study.toml", &(head + figures), mode).map_err(told).unwrap()
+    Study::parse("study.toml", &(head + figures), mode).map_err(|errors| told(&errors)).unwrap()
 }
 
 /// A run at a rate with this mean.
