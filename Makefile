@@ -28,7 +28,7 @@ lint: ## check formatting, lints and documentation
 
 studies: $(if $(BINARY),,build) ## every study of the lab, shortened and judged; full: loadline lab run
 	@scripts/setup studies
-	scripts/studies $(or $(BINARY),./target/release/loadline)
+	scripts/studies $(or $(BINARY),./target/release/loadline) $(STUDIES)
 
 fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one, longer
 	@scripts/setup fuzz
