@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
@@ -33,6 +34,14 @@ pub(super) struct RowFolder(PathBuf);
 impl RowFolder {
     pub(super) fn make(run: &Path, row: &str) -> Result<Self, RunError> {
         let folder = run.join("rows").join(row);
+        // Outputs are appended to, since a program may be started again: those of an earlier run
+        // in this folder would be read as this one's.
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file_error("empty the folder", &folder)(error));
+            }
+            _ => {}
+        }
         for part in ["files", "logs", "phases"] {
             let part = folder.join(part);
             fs::create_dir_all(&part).map_err(file_error("make the folder", &part))?;
