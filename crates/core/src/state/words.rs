@@ -171,6 +171,47 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
+/// What is shown of a group: requests per second, or requests in flight where those alone are
+/// limited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure {
+    /// What the group has.
+    pub load: f64,
+    /// The part of it that came as overflow, per second; none is known of requests in flight.
+    pub came: f64,
+    /// The load line; none where nothing is limited.
+    pub limit: Option<f64>,
+    /// Written behind a figure.
+    pub unit: &'static str,
+}
+
+impl Measure {
+    /// That of `group`.
+    #[must_use]
+    pub fn of(group: &Group) -> Self {
+        match (group.limits.rate_per_s, group.limits.in_flight) {
+            (None, Some(places)) => Self {
+                load: f64::from(group.load.in_flight),
+                came: 0.0,
+                limit: Some(f64::from(places)),
+                unit: " in flight",
+            },
+            (limit, _) => Self {
+                load: group.load.rate_per_s,
+                came: group.overflow_per_s.min(group.load.rate_per_s),
+                limit,
+                unit: "/s",
+            },
+        }
+    }
+
+    /// How long a bar must be to hold both load and limit.
+    #[must_use]
+    pub fn extent(&self) -> f64 {
+        self.load.max(self.limit.unwrap_or(0.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

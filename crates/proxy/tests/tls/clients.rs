@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_core::fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion};
+use loadline_core::{
+    fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion},
+    state::Listener,
+};
 use rustls::{
     ProtocolVersion,
     version::{TLS12, TLS13},
@@ -144,23 +147,32 @@ fn connections_handshakes_and_bytes_are_counted_by_listener() {
     let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
     let body = vec![b'x'; 100_000];
     ask(&mut client, &body).unwrap();
-    let seen = look();
+    // A client can have read what the proxy is only about to count as written.
+    let seen = until(look, |seen| seen.sent_bytes > 100_000);
     assert_eq!((seen.protocol.as_str(), seen.address.as_str()), ("https", "127.0.0.1:0"));
     assert_eq!((seen.open, seen.accepted), (1, 1));
     assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 0));
     assert!(seen.received_bytes > 100_000, "{seen:?}");
-    assert!(seen.sent_bytes > 100_000, "{seen:?}");
 
     drop(client);
     let mut stranger = TcpStream::connect(address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     // An alert and the end, or a reset: whichever comes first.
     let _ = stranger.read_to_end(&mut Vec::new());
-    let end = Instant::now() + Duration::from_secs(10);
-    while look().open > 0 && Instant::now() < end {
-        thread::yield_now();
-    }
-    let seen = look();
+    let seen = until(look, |seen| seen.open == 0);
     assert_eq!((seen.open, seen.accepted), (0, 2));
     assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 1));
+}
+
+/// What `look` sees once it is as `expected`, or after ten seconds, which fails the test.
+fn until(look: impl Fn() -> Listener, expected: impl Fn(&Listener) -> bool) -> Listener {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let seen = look();
+        if expected(&seen) {
+            return seen;
+        }
+        assert!(Instant::now() < end, "{seen:?}");
+        thread::yield_now();
+    }
 }

@@ -5,7 +5,7 @@
 
 use loadline_core::state::{
     Group, Server, Service, Standing,
-    words::{Verdict, number, span},
+    words::{Measure, Verdict, number, span},
 };
 use ratatui::{
     Frame,
@@ -116,38 +116,6 @@ fn figures(service: &Service) -> Line<'static> {
         text.push_str(&format!("  waiting {} of {}", service.queued, service.queue_length));
     }
     Line::from(text).dark_gray()
-}
-
-/// What is shown of a group: requests per second, or requests in flight where those alone are
-/// limited.
-struct Measure {
-    load: f64,
-    came: f64,
-    limit: Option<f64>,
-    unit: &'static str,
-}
-
-impl Measure {
-    fn of(group: &Group) -> Self {
-        match (group.limits.rate_per_s, group.limits.in_flight) {
-            (None, Some(places)) => Self {
-                load: f64::from(group.load.in_flight),
-                came: 0.0,
-                limit: Some(f64::from(places)),
-                unit: " in flight",
-            },
-            (limit, _) => Self {
-                load: group.load.rate_per_s,
-                came: group.overflow_per_s.min(group.load.rate_per_s),
-                limit,
-                unit: "/s",
-            },
-        }
-    }
-
-    fn extent(&self) -> f64 {
-        self.load.max(self.limit.unwrap_or(0.0))
-    }
 }
 
 /// Name, bar and figures of a group. On a narrow terminal the bar gives way.

@@ -8,7 +8,7 @@ use loadline_core::{
     ending::Ending,
     state::{
         Group, Server, Service, Standing, State,
-        words::{Verdict, number, span},
+        words::{Measure, Verdict, number, span},
     },
 };
 use maud::{Markup, html};
@@ -80,37 +80,6 @@ fn picture(service: &Service, samples: &[Sample]) -> Markup {
             (endings(service))
             (servers(service))
         }
-    }
-}
-
-/// What is shown of a group, and in which unit.
-struct Measure {
-    load: f64,
-    came: f64,
-    limit: Option<f64>,
-    unit: &'static str,
-}
-
-impl Measure {
-    fn of(group: &Group) -> Self {
-        match (group.limits.rate_per_s, group.limits.in_flight) {
-            (None, Some(places)) => Self {
-                load: f64::from(group.load.in_flight),
-                came: 0.0,
-                limit: Some(f64::from(places)),
-                unit: " in flight",
-            },
-            (rate, _) => Self {
-                load: group.load.rate_per_s,
-                came: group.overflow_per_s.min(group.load.rate_per_s),
-                limit: rate,
-                unit: "/s",
-            },
-        }
-    }
-
-    fn extent(&self) -> f64 {
-        self.load.max(self.limit.unwrap_or(0.0))
     }
 }
 
