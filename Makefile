@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint studies fuzz bench tools clean
+.PHONY: help demo build test lint studies fuzz bench performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -38,6 +38,13 @@ bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows i
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json $(BENCH)
+
+performance: ## the same as a page, docs/performance.md: an idle machine, 12 min
+	@scripts/setup bench
+	cargo build --release --package loadline --package loadline-bench
+	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true
+	bench/performance.sh target/performance.txt >target/performance.md
+	mv target/performance.md docs/performance.md
 
 tools: build ## what six load generators report for the same work: docs/load-tools.md, 3 min
 	@scripts/setup tools

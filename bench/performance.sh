@@ -1,0 +1,28 @@
+#!/bin/sh
+# What loadline costs beside HAProxy and nginx, as a page.
+#
+#   make performance                 an idle machine, 12 min; writes docs/performance.md
+#   bench/performance.sh FILE        the same page from what `loadline-bench run` printed into FILE
+#
+# What people wrote below "## Read with it" in docs/performance.md stays.
+set -eu
+
+page=docs/performance.md
+output=$1
+[ -s "$output" ] || { echo "performance: $output is empty: run make bench first" >&2; exit 1; }
+
+processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+cat <<EOF
+# What it costs
+
+Made by \`make performance\` on $(date -u -r "$output" +%Y-%m-%d): $(nproc) cores of ${processor:-an unnamed processor}, kernel
+$(uname -r), loopback. The proxy has one core, the load and the servers the other. Rounds are
+interleaved: each proxy runs a second, then the next, and the ratio is taken within a round, so that a
+machine that slows down slows all alike. Figures are medians with the smallest and the largest round.
+The CPU time is the process's own, kernel included; \`user\` is the part outside the kernel.
+
+\`\`\`text
+$(cat "$output")
+\`\`\`
+EOF
+[ ! -f "$page" ] || { echo; sed -n '/^## Read with it/,$p' "$page"; }
