@@ -37,7 +37,7 @@ pub(crate) use admin::Admin;
 pub(crate) use routes::{HeaderEdits, Limit, PathChange, Redirect, Route, Scheme};
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
-pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
+pub(crate) use tls::{Certificate, Hsts, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

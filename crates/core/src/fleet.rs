@@ -26,7 +26,7 @@ pub use access_log::{AccessLog, LogFormat, LogTarget};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
-pub use tls::{Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion};
+pub use tls::{Certificate, ClientCheck, Hsts, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 
 /// Everything one edge needs to know.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use crate::build::write_text;
 
 /// A short answer of the proxy's own. Its body is the reason as plain text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct Answer<'a> {
     /// The status.
     pub status: u16,
     /// Seconds after which the client may try again.
@@ -13,13 +13,15 @@ pub struct Answer {
     pub close: bool,
     /// The request was HEAD: the length is told, the body is not sent.
     pub to_head: bool,
+    /// Complete lines to add to the head, each with its CR LF.
+    pub extra: &'a [u8],
 }
 
-impl Answer {
+impl Answer<'_> {
     /// An answer with this status after which the connection is closed.
     #[must_use]
     pub const fn closing(status: u16) -> Self {
-        Self { status, retry_after: None, close: true, to_head: false }
+        Self { status, retry_after: None, close: true, to_head: false, extra: b"" }
     }
 
     /// Appends the answer, head and body.
@@ -31,6 +33,7 @@ impl Answer {
         if let Some(seconds) = self.retry_after {
             write_text(out, format_args!("Retry-After: {seconds}\r\n"));
         }
+        out.extend_from_slice(self.extra);
         let connection = if self.close { "close" } else { "keep-alive" };
         write_text(out, format_args!("Connection: {connection}\r\n\r\n"));
         if !self.to_head {

@@ -80,6 +80,8 @@ pub enum Known {
     Http2Settings,
     /// endpoint-load-metrics (ORCA)
     EndpointLoadMetrics,
+    /// Strict-Transport-Security (RFC 6797)
+    StrictTransportSecurity,
 }
 
 impl Known {
@@ -108,6 +110,7 @@ impl Known {
             (18, b'p') => (Self::ProxyAuthenticate, b"proxy-authenticate"),
             (19, b'p') => (Self::ProxyAuthorization, b"proxy-authorization"),
             (21, b'e') => (Self::EndpointLoadMetrics, b"endpoint-load-metrics"),
+            (25, b's') => (Self::StrictTransportSecurity, b"strict-transport-security"),
             _ => return Self::Other,
         };
         if name.eq_ignore_ascii_case(text) { known } else { Self::Other }

@@ -25,11 +25,21 @@ pub struct ResponseOptions<'a> {
     pub dechunk: bool,
     /// Complete lines to add, each with its CR LF.
     pub extra: &'a [u8],
+    /// The complete line of Strict-Transport-Security, which replaces the server's; empty for
+    /// none, and the server's stays.
+    pub hsts: &'a [u8],
 }
 
 impl Default for ResponseOptions<'_> {
     fn default() -> Self {
-        Self { client: Version::Http11, keep_alive: true, via: false, dechunk: false, extra: b"" }
+        Self {
+            client: Version::Http11,
+            keep_alive: true,
+            via: false,
+            dechunk: false,
+            extra: b"",
+            hsts: b"",
+        }
     }
 }
 
@@ -54,7 +64,10 @@ pub fn write_response(
     let connection = connection_line(head, options);
     let touched = touched(head, options);
     let removes = section.fields.has_any(touched) || section.connection.others > 0;
-    let adds = !connection.is_empty() || options.via || !options.extra.is_empty();
+    let adds = !connection.is_empty()
+        || options.via
+        || !options.extra.is_empty()
+        || !options.hsts.is_empty();
     if !removes && !adds && head.version() == Version::Http11 {
         return Forwarded::Unchanged;
     }
@@ -72,6 +85,7 @@ pub fn write_response(
         out.extend_from_slice(if head.version().is_http10() { VIA_10 } else { VIA_11 });
     }
     out.extend_from_slice(options.extra);
+    out.extend_from_slice(options.hsts);
     out.extend_from_slice(b"\r\n");
     Forwarded::Rewritten
 }
@@ -106,6 +120,9 @@ fn touched(head: &ResponseHead, options: ResponseOptions<'_>) -> u32 {
     }
     if options.dechunk {
         touched |= Known::TransferEncoding.bit() | Known::Trailer.bit();
+    }
+    if !options.hsts.is_empty() {
+        touched |= Known::StrictTransportSecurity.bit();
     }
     // A server's `Connection: keep-alive` says what we would say: no reason to rewrite the head.
     let says_the_same = connection.keep_alive

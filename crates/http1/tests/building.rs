@@ -57,10 +57,11 @@ fn built_answers_and_chunks_read_as_they_were_meant() {
 #[test]
 fn answers_of_ones_own_are_complete() {
     let mut out = Vec::new();
-    let shed = Answer { status: 503, retry_after: Some(2), close: false, to_head: false };
+    let shed =
+        Answer { retry_after: Some(2), close: false, extra: b"X: y\r\n", ..Answer::closing(503) };
     shed.write(&mut out);
     let expected = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
-        Content-Length: 20\r\nRetry-After: 2\r\nConnection: keep-alive\r\n\r\n\
+        Content-Length: 20\r\nRetry-After: 2\r\nX: y\r\nConnection: keep-alive\r\n\r\n\
         Service Unavailable\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     let mut out = Vec::new();

@@ -203,7 +203,16 @@ fn answers_are_changed_where_they_must_be() {
     let old = ResponseOptions { client: Version::Http10, ..base };
     let dechunk = ResponseOptions { dechunk: true, keep_alive: false, ..old };
     let more = ResponseOptions { via: true, extra: b"X: y\r\n", ..base };
+    let hsts = ResponseOptions { hsts: b"Strict-Transport-Security: max-age=9\r\n", ..base };
+    let ours = "1.1 200 OK\r\nA: b\r\nStrict-Transport-Security: max-age=9\r\n";
     let vectors = [
+        ("1.1 200 OK\r\nA: b\r\n", hsts, ours),
+        (
+            "1.1 200 OK\r\nstrict-transport-security: a\r\nA: b\r\nStrict-Transport-Security: b\r\n",
+            hsts,
+            ours,
+        ),
+        ("1.1 200 OK\r\nStrict-Transport-Security: a\r\n", base, ""),
         ("1.1 200 OK\r\nConnection: close\r\nA: b\r\n", base, "1.1 200 OK\r\nA: b\r\n"),
         ("1.1 200 OK\r\nKeep-Alive: timeout=5\r\n", base, "1.1 200 OK\r\n"),
         ("1.1 200 OK\r\nConnection: X\r\nX: 1\r\nUpgrade: h2c\r\n", base, "1.1 200 OK\r\n"),

@@ -372,7 +372,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             && self.upload.is_complete()
             && !(until_close || dechunk || self.exchange.is_leaving());
         let client = self.exchange.request.version;
-        let options = ResponseOptions { client, keep_alive, dechunk, ..ResponseOptions::default() };
+        let hsts = &self.exchange.entrance.hsts;
+        let options =
+            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
         let mut text = self.exchange.worker.buffers.take_text();
         let mut forwarded = write_response(&mut text, buffer.filled(), head, options);
         if let Some(changes) = &self.exchange.request.changes {
@@ -488,8 +490,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             return Err(Ending::ServerBad);
         }
         let mut text = Vec::new();
-        let forwarded =
-            write_response(&mut text, buffer.filled(), head, ResponseOptions::default());
+        let hsts = &self.exchange.entrance.hsts;
+        let options = ResponseOptions { hsts, ..ResponseOptions::default() };
+        let forwarded = write_response(&mut text, buffer.filled(), head, options);
         if forwarded == Forwarded::Unchanged {
             text.extend_from_slice(&buffer.filled()[..head.head_len()]);
         }

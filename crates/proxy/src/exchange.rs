@@ -363,6 +363,7 @@ impl<'a> Exchange<'a> {
             retry_after: again.then(|| self.retry_after()),
             close,
             to_head: self.request.method == Method::Head,
+            extra: &self.entrance.hsts,
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
@@ -378,8 +379,9 @@ impl<'a> Exchange<'a> {
     /// Gives the answer of a rule.
     async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
         let close = self.must_close();
+        let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
-        reply.write(close, self.request.method == Method::Head, &mut text);
+        reply.write(&self.entrance.hsts, (close, to_head), &mut text);
         let next = self.tell(text, reply.status, close).await;
         let told = self.record.status != 0;
         (if told { Ending::Ruled } else { Ending::ClientGone }, next)

@@ -211,9 +211,10 @@ impl Reply {
         write_field(&mut self.head, name, value);
     }
 
-    /// Writes the answer, of which a HEAD gets the head only.
-    pub(crate) fn write(&self, close: bool, to_head: bool, out: &mut Vec<u8>) {
+    /// Writes the answer with these lines added, of which a HEAD gets the head only.
+    pub(crate) fn write(&self, extra: &[u8], (close, to_head): (bool, bool), out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
+        out.extend_from_slice(extra);
         if !matches!(self.status, 204 | 304) {
             write_field(out, "Content-Length", &self.body.len().to_string());
         }

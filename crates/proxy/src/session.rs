@@ -316,7 +316,10 @@ impl Session {
     async fn refuse(&mut self, refused: Refused) -> Next {
         let mut text = Vec::new();
         if refused.status != 0 {
-            Answer::closing(refused.status).write(&mut text);
+            let Origin { worker, door, .. } = &self.origin;
+            let view = worker.view_at(door);
+            let extra = view.entrance(door).map_or(&b""[..], |entrance| &entrance.hsts);
+            Answer { extra, ..Answer::closing(refused.status) }.write(&mut text);
         }
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();

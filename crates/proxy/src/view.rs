@@ -92,6 +92,8 @@ pub(crate) struct Entrance {
     pub(crate) rules: ForwardRules,
     /// What clients are met with; in clear where absent.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// The line that keeps clients from coming in clear, for every answer; empty for none.
+    pub(crate) hsts: Box<[u8]>,
     pub(crate) cells: Arc<ListenerCells>,
     max_connections: u32,
     requests: RefCell<Vec<Box<RequestHead>>>,
@@ -112,6 +114,7 @@ impl Entrance {
             http2: listener.http2,
             rules: rules(listener.forwarded),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
+            hsts: hsts(listener),
             cells,
             max_connections: listener.max_connections,
             requests: RefCell::default(),
@@ -179,6 +182,12 @@ impl View {
     pub(crate) fn longest_head(&self) -> usize {
         self.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
     }
+}
+
+fn hsts(listener: &Listener) -> Box<[u8]> {
+    let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts);
+    let line = hsts.map(|hsts| format!("Strict-Transport-Security: {hsts}\r\n"));
+    line.unwrap_or_default().into_bytes().into()
 }
 
 fn rules(forwarded: Forwarded) -> ForwardRules {

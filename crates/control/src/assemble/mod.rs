@@ -8,6 +8,7 @@ mod access_log;
 mod admin;
 mod group;
 mod health;
+mod hsts;
 mod listener;
 mod process;
 mod region;

@@ -4,6 +4,7 @@ use loadline_core::fleet::{
     Certificate, ClientCheck, ListenerTls, Protocol, ServerTls, TlsTerms, TlsVersion,
 };
 
+use super::hsts::hsts;
 use crate::{
     error::Problems,
     file,
@@ -24,7 +25,10 @@ pub(super) fn listener(
 ) -> Option<ListenerTls> {
     let given = entry.value.tls.at();
     match (protocol.ends_tls(), given) {
-        (true, Some(given)) => Some(towards_clients(given, problems)),
+        (true, Some(given)) => {
+            let tls = towards_clients(given, problems);
+            Some(ListenerTls { hsts: hsts(entry, &given.value, protocol, problems), ..tls })
+        }
         (true, None) => {
             let word = if protocol == Protocol::Https { "https" } else { "tls" };
             let message = format!("`{word}` without a certificate");
@@ -73,6 +77,7 @@ fn towards_clients(given: &At<file::ListenerTls>, problems: &mut Problems) -> Li
         certificates,
         clients: clients.map(|authorities| ClientCheck { authorities, required }),
         resumption: file.resumption.get().copied().unwrap_or(true),
+        hsts: None,
         terms: terms(&file.min_version, &file.suites),
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     value::{
         either::TextOr,
         label::{FilePath, Host, SuiteName},
+        quantity::{AnyTime, TimeOrOff},
         text::Text,
         word::Word,
     },
@@ -31,12 +32,32 @@ pub(crate) struct ListenerTls {
     /// Whether clients that come back may resume their session and spare a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
+    /// HSTS (RFC 6797), for `https`: who has had an answer comes in clear no more for this long. Each
+    /// answer says so, in the place of what a server says, those of loadline itself included.
+    #[schemars(extend("examples" = ["365d"]))]
+    pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
     /// The oldest version spoken.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
     /// Cipher suites, the preferred one first; all safe ones where absent.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
+}
+
+/// What the header `Strict-Transport-Security` says.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["max_age"]))]
+pub(crate) struct Hsts {
+    /// For how long it holds, counted from each answer, in whole seconds; "0s" takes it back.
+    pub(crate) max_age: Key<TimeOrOff>,
+    /// Whether it holds for every name below the host as well.
+    #[schemars(extend("default" = false))]
+    pub(crate) include_subdomains: Key<bool>,
+    /// Whether browsers may know it before their first visit (hstspreload.org): that takes a year
+    /// at least and all names below, and is hard to take back.
+    #[schemars(extend("default" = false))]
+    pub(crate) preload: Key<bool>,
 }
 
 /// TLS towards servers.

@@ -9,8 +9,10 @@ use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Text, Textual};
 
+/// Any time.
+pub(crate) type AnyTime = Within<Duration, 0, { u64::MAX }>;
 /// A time of which zero switches something off.
-pub(crate) type TimeOrOff = Text<Within<Duration, 0, { u64::MAX }>>;
+pub(crate) type TimeOrOff = Text<AnyTime>;
 /// A time above zero.
 pub(crate) type Time = Text<Within<Duration, 1, { u64::MAX }>>;
 /// A rate above zero.

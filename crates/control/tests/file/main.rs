@@ -1,6 +1,7 @@
 //! The configuration as its writers meet it: examples, errors, schema and reference.
 
 mod examples;
+mod hsts;
 mod malformed;
 mod mutations;
 mod reference;

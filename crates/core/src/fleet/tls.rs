@@ -4,6 +4,9 @@
 //! whole.
 
 use alloc::{string::String, vec::Vec};
+use core::fmt;
+
+use crate::time::Duration;
 
 /// TLS towards clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +18,30 @@ pub struct ListenerTls {
     pub clients: Option<ClientCheck>,
     /// Whether clients that come back may resume their session.
     pub resumption: bool,
+    /// What answers say of coming in clear; nothing where absent.
+    pub hsts: Option<Hsts>,
     /// What both sides may speak.
     pub terms: TlsTerms,
+}
+
+/// HTTP Strict Transport Security (RFC 6797): who has had an answer comes in clear no more. Shown,
+/// it is the value of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hsts {
+    /// For how long, counted from each answer, in whole seconds; zero takes it back.
+    pub max_age: Duration,
+    /// Whether it holds for every name below the host as well.
+    pub include_subdomains: bool,
+    /// Whether browsers may come to know of it before their first visit.
+    pub preload: bool,
+}
+
+impl fmt::Display for Hsts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "max-age={}", self.max_age.as_nanos() / 1_000_000_000)?;
+        f.write_str(if self.include_subdomains { "; includeSubDomains" } else { "" })?;
+        f.write_str(if self.preload { "; preload" } else { "" })
+    }
 }
 
 /// TLS towards servers.

@@ -91,6 +91,7 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
         certificates: vec![authority.sign(&["a.test"])],
         clients: Some(ClientCheck { authorities: authority.file(), required: true }),
         resumption: true,
+        hsts: None,
         terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },
     };
     let (_proxy, address) = start(fleet(echo(None), Some(tls)));

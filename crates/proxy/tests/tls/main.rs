@@ -3,5 +3,6 @@
 
 mod authority;
 mod clients;
+mod hsts;
 mod servers;
 mod support;
