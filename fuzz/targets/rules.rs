@@ -79,6 +79,7 @@ impl Choices<'_> {
             when: Conditions { hosts, paths, methods, ..Conditions::default() },
             limit: None,
             class: None,
+            mirror: None,
             action: Action::Service(Split::all(0)),
             path: None,
             request: HeaderEdits::default(),

@@ -34,10 +34,10 @@ use crate::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
-pub(crate) use routes::{HeaderEdits, Limit, PathChange, Redirect, Route, Scheme};
+pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
-pub(crate) use tls::{Certificate, Hsts, ListenerTls, ServerTls};
+pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 
 /// A configuration of loadline.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

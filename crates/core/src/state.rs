@@ -95,6 +95,9 @@ pub struct Counts {
     pub sessions_kept: u64,
     /// Requests that could not, and whose session is with another server from then on.
     pub sessions_moved: u64,
+    /// Copies of other services' requests by what became of them.
+    #[serde(default)]
+    pub copies: BTreeMap<String, u64>,
     /// How long requests took, from their head to the end of the answer.
     pub duration: Histogram,
 }

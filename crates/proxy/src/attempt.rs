@@ -73,7 +73,8 @@ pub(crate) struct Done {
 impl<'e, 'a> Attempt<'e, 'a> {
     /// An attempt over `connection`.
     pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
-        let upload = Relay::new(exchange.request.body.clone());
+        let copy = exchange.request.copy.take();
+        let upload = Relay::new(exchange.request.body.clone()).copied(copy);
         let timeouts = exchange.route.settings().timeouts;
         Self {
             exchange,
@@ -94,7 +95,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// Keeps the server's connection if it is good for another request, and says what a failure
     /// means for the request.
     pub(crate) fn conclude(
-        self,
+        mut self,
         carried: Result<Done, Ending>,
         grant: &Grant,
     ) -> Result<(Ending, Next), Failure> {
@@ -110,6 +111,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 if matches!(ending, Ending::ServerTimeout | Ending::ServerStalled) {
                     self.connection.peer.socket.retire();
                 }
+                self.exchange.request.copy = self.upload.take_copy();
                 Err(self.failure(ending))
             }
         }
@@ -118,7 +120,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn failure(&self, ending: Ending) -> Failure {
         let fate = self.connection.peer.socket.fate();
         let undone = !self.sent || fate.is_undone();
-        let untouched = self.upload.bytes == 0 && (undone || self.exchange.request.is_repeatable());
+        let unread = self.upload.bytes == 0 && !self.upload.waits_for_sink();
+        let untouched = unread && (undone || self.exchange.request.is_repeatable());
         let went_away = match fate {
             Fate::Refused => true,
             Fate::Reset => false,
@@ -334,6 +337,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
             Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        if self.upload.is_complete() {
+            self.exchange.send_copy(self.upload.take_copy());
         }
         if self.upload.has_moved() || self.upload.is_over() {
             self.arm();

@@ -5,7 +5,7 @@
 //! either case only while nothing of an answer has reached the client, the service's attempts are
 //! not used up and its retry budget has something left.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
 
 use loadline_core::{
     ending::{Ending, Fault},
@@ -23,6 +23,7 @@ use crate::{
     door::Door,
     grant::Grant,
     http2::{Link, Target},
+    mirror::Copy,
     peer::Peer,
     pool::{Connection, Slot},
     proxy_protocol::{self, Ends},
@@ -39,8 +40,8 @@ use crate::{
 /// One request on its way.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
-    pub(crate) worker: &'a Worker,
-    door: &'a Door,
+    pub(crate) worker: &'a Rc<Worker>,
+    door: &'a Arc<Door>,
     pub(crate) entrance: &'a Entrance,
     pub(crate) client: &'a mut Peer,
     pub(crate) address: SocketAddr,
@@ -62,8 +63,8 @@ pub(crate) struct Record {
     overflowed: bool,
     /// Index of the group, and the server.
     server: Option<(usize, SocketAddr)>,
-    /// It has been counted.
-    counted: bool,
+    /// How it ended, once that has been counted.
+    pub(crate) ending: Option<Ending>,
 }
 
 /// What becomes of the client's connection.
@@ -127,7 +128,7 @@ impl Failure {
 impl<'a> Exchange<'a> {
     /// An exchange for a request that came in at `entrance` of `view`.
     pub(crate) fn new(
-        (worker, door, view, entrance): (&'a Worker, &'a Door, &Rc<View>, &'a Entrance),
+        (worker, door, view, entrance): (&'a Rc<Worker>, &'a Arc<Door>, &Rc<View>, &'a Entrance),
         (client, address, timer): (&'a mut Peer, SocketAddr, &'a Timer),
         request: Request,
     ) -> Self {
@@ -137,9 +138,23 @@ impl<'a> Exchange<'a> {
         Self { worker, door, entrance, client, address, timer, request, route, record }
     }
 
-    /// Answers the request.
-    pub(crate) async fn run(&mut self) -> Next {
+    /// Answers the request, until its door cuts what is left.
+    pub(crate) async fn run_unless_cut(&mut self) -> Next {
+        let door = self.door;
+        let mut answered = pin!(self.run());
+        poll_fn(|cx| match answered.as_mut().poll(cx) {
+            Poll::Pending if door.is_cut() => Poll::Ready(Next::Reset),
+            next => next,
+        })
+        .await
+    }
+
+    async fn run(&mut self) -> Next {
         after_the_others().await;
+        if self.request.is_whole {
+            let copy = self.request.copy.take();
+            self.send_copy(copy);
+        }
         let (ending, next) = if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
         } else {
@@ -155,6 +170,11 @@ impl<'a> Exchange<'a> {
             self.worker.log.give_asked(asked);
         }
         next
+    }
+
+    /// Sends the copy of a request that has come whole.
+    pub(crate) fn send_copy(&self, copy: Option<Box<Copy>>) {
+        copy.into_iter().for_each(|copy| copy.send(self.worker, self.door));
     }
 
     /// Tries servers until one has answered, or until no further attempt is allowed.
@@ -188,6 +208,11 @@ impl<'a> Exchange<'a> {
         let ask = Ask { now, key: self.request.key, draw, tried, stick };
         let grant = match self.route.plan().pick(&ask) {
             Decision::Send(permit) => self.route.grant(permit),
+            // Nobody waits for a copy, so it takes nobody's place.
+            Decision::Queue(_) if self.request.is_copy => {
+                return Err(Failure::refused(Refusal::Full));
+            }
+            Decision::Refuse(why) if self.request.is_copy => return Err(Failure::refused(why)),
             // In memory of its own: few requests wait, and all would have room for it.
             Decision::Queue(place) => Box::pin(self.waiting().wait(place, ask)).await?,
             Decision::Refuse(why) => Box::pin(self.waiting().refused(why, ask)).await?,
@@ -416,7 +441,7 @@ impl<'a> Exchange<'a> {
 
     /// Counts the request and writes its line.
     fn end(&mut self, ending: Ending) {
-        self.record.counted = true;
+        self.record.ending = Some(ending);
         let record = &mut self.record;
         if record.times.ended == Instant::ZERO {
             record.times.ended = self.worker.shared.clock.now();
@@ -463,7 +488,7 @@ impl<'a> Exchange<'a> {
 impl Drop for Exchange<'_> {
     /// A request that is dropped on its way was cut at the end of a drain.
     fn drop(&mut self) {
-        if !self.record.counted {
+        if self.record.ending.is_none() {
             self.end(Ending::Drained);
         }
     }

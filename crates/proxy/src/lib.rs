@@ -46,6 +46,7 @@ mod kernel;
 pub mod latency;
 mod listener;
 pub mod meter;
+mod mirror;
 mod peer;
 mod pipe;
 mod pool;

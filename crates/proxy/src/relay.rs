@@ -10,6 +10,7 @@ use loadline_http1::{BodyReader, Framing, ParseError};
 
 use crate::{
     buffer::{Buffer, Buffers},
+    mirror::Copy,
     peer::{Gone, Peer},
     pipe::{PIPE_BYTES, Pipe},
     socket::Socket,
@@ -33,6 +34,8 @@ pub(crate) struct Relay {
     over: bool,
     /// Bytes passed on.
     pub(crate) bytes: u64,
+    /// What is read goes into this as well.
+    copy: Option<Box<Copy>>,
 }
 
 /// Why a body did not get through.
@@ -68,7 +71,18 @@ impl Relay {
             bulk: false,
             moved: false,
             bytes: 0,
+            copy: None,
         }
+    }
+
+    /// The same, with what is read copied.
+    pub(crate) fn copied(self, copy: Option<Box<Copy>>) -> Self {
+        Self { copy, ..self }
+    }
+
+    /// What was copied so far.
+    pub(crate) const fn take_copy(&mut self) -> Option<Box<Copy>> {
+        self.copy.take()
     }
 
     /// A relay of everything until the end of the stream.
@@ -79,7 +93,7 @@ impl Relay {
     /// A relay of the rest of a body of which `buffer` has been accepted and must go first.
     pub(crate) fn going_on(body: BodyReader, plain: bool, buffer: Option<Buffer>) -> Self {
         let over = body.is_finished() && buffer.is_none();
-        Self { body, plain, buffer, pipe: None, bulk: false, moved: true, over, bytes: 0 }
+        Self { plain, buffer, moved: true, over, ..Self::new(body) }
     }
 
     /// Makes bytes that came before the stream go first.
@@ -166,7 +180,7 @@ impl Relay {
         }
         let length = self.body.payload_ahead();
         let long = if length == u64::MAX { self.bulk } else { length >= SPLICE_MIN };
-        let splices = long && from.rest.is_empty() && from.socket.is_plain();
+        let splices = long && self.copy.is_none() && from.rest.is_empty() && from.socket.is_plain();
         if !splices {
             return Ahead::Unknown;
         }
@@ -246,6 +260,9 @@ impl Relay {
             from.rest = buffer.filled()[consumed..].to_vec();
         }
         buffer.truncate(consumed);
+        if let Some(copy) = self.copy.take() {
+            self.copy = copy.with(buffer.filled());
+        }
         if self.plain {
             buffer.replace(&payload);
         }

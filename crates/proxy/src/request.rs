@@ -3,20 +3,22 @@
 //! Everything is taken from the head at once, so that neither the head's table nor the client's
 //! bytes are kept while a server thinks.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     fleet::{Class, HashKey},
+    rules::Copies,
     time::Instant,
 };
 use loadline_http1::{
-    BodyReader, ClientLines, Method, ParseError, RequestHead, RequestOptions, Version,
+    BodyReader, ClientLines, Framing, Method, ParseError, RequestHead, RequestOptions, Version,
     write_request,
 };
 
 use crate::{
     access_log::{Asked, Log},
     buffer::Buffer,
+    mirror::{Copy, Fate},
     random::hash,
     rules::{self, Changes, Reply, Routed},
     sticky::Session,
@@ -47,6 +49,10 @@ pub(crate) struct Request {
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where a rule says so.
     pub(crate) class: Option<Class>,
+    /// The copy of it that is being made.
+    pub(crate) copy: Option<Box<Copy>>,
+    /// Whether it is a copy itself.
+    pub(crate) is_copy: bool,
     /// The server that its session is with.
     pub(crate) session: Session,
     /// What a consistent hash goes by.
@@ -71,7 +77,7 @@ impl Request {
     /// If the part of the body that came with the head breaks a rule.
     pub(crate) fn take(
         worker: &Worker,
-        (view, entrance): (&View, &Entrance),
+        (view, entrance): (&Rc<View>, &Entrance),
         head: &RequestHead,
         buffer: &mut Buffer,
         from: From<'_>,
@@ -93,7 +99,8 @@ impl Request {
         let early = &bytes[head.head_len()..];
         let early = &early[..body.feed(early)?.consumed];
         text.extend_from_slice(early);
-        let request = Self {
+        let used = head.head_len() + early.len();
+        let mut request = Self {
             is_whole: body.is_finished(),
             text,
             body,
@@ -105,14 +112,60 @@ impl Request {
             reply: routed.reply,
             changes: routed.changes,
             class: routed.class,
+            copy: None,
+            is_copy: false,
             session: session(&view.desks[routed.service], head, bytes),
             key: key(&view.desks[routed.service], head, bytes, from.address),
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
         };
-        let used = head.head_len() + early.len();
+        if let Some(copies) = routed.copies {
+            request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
+        }
         buffer.consume(used);
         Ok(request)
+    }
+
+    /// Begins a copy, where one may be made; `bytes` are what came of the request so far. What
+    /// becomes another protocol cannot be copied.
+    #[cold]
+    fn copy(
+        &self,
+        copies: &Arc<Copies>,
+        (worker, view): (&Worker, &Rc<View>),
+        (head, bytes): (&RequestHead, &[u8]),
+        from: From<'_>,
+    ) -> Option<Box<Copy>> {
+        if self.upgrade {
+            return None;
+        }
+        let early = bytes.len() - head.head_len();
+        let length = match head.framing() {
+            Framing::Length(length) => length,
+            _ => early as u64,
+        };
+        let fate = Fate::of(copies, view, length)?;
+        let service = copies.mirror.service;
+        let mut text = worker.buffers.take_text();
+        text.extend_from_slice(&self.text);
+        let request = Self {
+            text,
+            body: BodyReader::new(Framing::None),
+            keep_alive: true,
+            is_whole: true,
+            is_copy: true,
+            copy: None,
+            service,
+            reply: None,
+            changes: None,
+            class: None,
+            session: session(&view.desks[service], head, bytes),
+            key: key(&view.desks[service], head, bytes, from.address),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            ..*self
+        };
+        let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);
+        Some(Copy::new(request, view, from.address, room.saturating_sub(early), fate))
     }
 
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).

@@ -7,14 +7,14 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::Write as _,
     net::IpAddr,
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use loadline_core::{
     fleet::Class,
     rules::{
-        self, Action, Asked, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect, Routes,
-        Rule, any_cookie, normal,
+        self, Action, Asked, Copies, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect,
+        Routes, Rule, any_cookie, normal,
     },
     time::Duration,
 };
@@ -33,6 +33,8 @@ pub(crate) struct Routed {
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where the rule says so.
     pub(crate) class: Option<Class>,
+    /// Where a copy of it goes.
+    pub(crate) copies: Option<Arc<Copies>>,
 }
 
 /// An answer that a rule gives.
@@ -101,9 +103,17 @@ pub(crate) fn route(
                 _ => split.choose(worker.random.draw()),
             };
             let changes = Changes::of(&entrance.routes, matched);
-            Routed { service, reply: None, changes, class: matched.rule.class }
+            let copies = copies(worker, &entrance.routes, matched);
+            Routed { service, reply: None, changes, class: matched.rule.class, copies }
         }
     }
+}
+
+/// Where a copy of the request goes, if the rule has one made of it.
+fn copies(worker: &Worker, routes: &Routes, matched: Matched<'_>) -> Option<Arc<Copies>> {
+    let mirror = matched.rule.mirror.as_ref()?;
+    let copies = routes.copies(matched.index)?;
+    mirror.takes(worker.random.draw()).then(|| copies.clone())
 }
 
 impl Seen<'_> {

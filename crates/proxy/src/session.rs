@@ -10,7 +10,7 @@ use std::{
     future::{Future, poll_fn, ready},
     io,
     net::SocketAddr,
-    pin::{Pin, pin},
+    pin::Pin,
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -299,14 +299,9 @@ impl Session {
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
         let Self { origin: Origin { worker, door, address, .. }, client, timer, .. } = self;
         let Some(entrance) = view.entrance(door) else { return Next::Close };
-        let at = (&**worker, &**door, &view, entrance);
+        let at = (&*worker, &*door, &view, entrance);
         let mut exchange = Exchange::new(at, (client, *address, timer), request);
-        let mut answered = pin!(exchange.run());
-        let next = poll_fn(|cx| match answered.as_mut().poll(cx) {
-            Poll::Pending if door.is_cut() => Poll::Ready(Next::Reset),
-            next => next,
-        })
-        .await;
+        let next = exchange.run_unless_cut().await;
         timer.arm(entrance.timeouts.keep_alive);
         next
     }

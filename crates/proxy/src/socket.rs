@@ -1,5 +1,5 @@
 //! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2 from a
-//! client or to a server.
+//! client or to a server; or nobody at all.
 //!
 //! The reactor hears of a TCP connection only when it must. It is *raw* at first: system calls go
 //! straight to it. The first one that would block registers it, and from then on it is *watched*:
@@ -45,6 +45,8 @@ pub(crate) enum Socket {
     Stream(Box<Stream>),
     /// The same on a server's.
     Call(Box<Call>),
+    /// Nobody: takes everything, says nothing. The client of a request that was copied.
+    Nobody,
 }
 
 /// The TCP connection itself, and where it is counted if a client opened it.
@@ -77,7 +79,7 @@ impl Socket {
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
-            Self::Stream(_) | Self::Call(_) => self,
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => self,
         }
     }
 
@@ -90,7 +92,7 @@ impl Socket {
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) => Poll::Ready(Ok(())),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -106,7 +108,7 @@ impl Socket {
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match self {
             Self::Secure(_, tls) => tls.protocol(),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) => None,
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
         }
     }
 
@@ -130,6 +132,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_read(io, cx, into),
             Self::Stream(stream) => stream.poll_read(cx, into),
             Self::Call(call) => call.poll_read(cx, into),
+            Self::Nobody => Poll::Pending,
         }
     }
 
@@ -145,6 +148,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
             Self::Stream(stream) => stream.poll_write(cx, bytes),
             Self::Call(call) => call.poll_write(cx, bytes),
+            Self::Nobody => Poll::Ready(Ok(bytes.len())),
         }
     }
 
@@ -159,6 +163,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
             Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
             Self::Call(call) => call.poll_write(cx, pieces[0]),
+            Self::Nobody => Poll::Ready(Ok(pieces[0].len() + pieces[1].len())),
         }
     }
 
@@ -234,7 +239,7 @@ impl Socket {
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         match self {
-            Self::Stream(_) | Self::Call(_) => Ok(()),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => Ok(()),
             Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
         }
     }
@@ -248,15 +253,17 @@ impl Socket {
                 matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             }
             Self::Secure(io, tls) => tls.is_quiet(io),
-            Self::Stream(_) | Self::Call(_) => false,
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => false,
         }
     }
 
     /// Waits for the peer to close or reset the connection. Bytes that come first end the watch:
     /// the peer is there, and what it sends is for later.
     pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Self::Stream(stream) = self {
-            return stream.poll_reset(cx);
+        match self {
+            Self::Stream(stream) => return stream.poll_reset(cx),
+            Self::Nobody => return Poll::Pending,
+            _ => {}
         }
         let Ok(stream) = self.watched() else { return Poll::Ready(()) };
         let mut byte = [0];
@@ -271,7 +278,7 @@ impl Socket {
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
-            Self::Plain(_) | Self::Secure(..) | Self::Call(_) => Poll::Pending,
+            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::Nobody => Poll::Pending,
         }
     }
 
@@ -279,7 +286,7 @@ impl Socket {
     pub(crate) const fn fate(&self) -> Fate {
         match self {
             Self::Call(call) => call.fate(),
-            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) => Fate::Unknown,
+            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::Nobody => Fate::Unknown,
         }
     }
 
@@ -297,6 +304,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.close(io),
             Self::Stream(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),
+            Self::Nobody => return,
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
@@ -339,7 +347,9 @@ impl Socket {
     fn io(&mut self) -> io::Result<&mut Io> {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Ok(io),
-            Self::Stream(_) | Self::Call(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use loadline_core::ending::Ending;
+use loadline_core::{ending::Ending, rules::CopyResult};
 
 use crate::{
     latency::{Latencies, Latency},
@@ -65,6 +65,8 @@ pub struct ServiceTally {
     pub sessions_kept: u64,
     /// Requests that could not, and whose session is with another server from then on.
     pub sessions_moved: u64,
+    /// Copies of other services' requests, in the order of [`CopyResult::ALL`].
+    pub copies: [u64; CopyResult::ALL.len()],
     /// Times from the head of the request to the end of the answer.
     pub latency: Latencies,
 }
@@ -95,6 +97,7 @@ pub(crate) struct Cells {
     pub(crate) displaced: Count,
     pub(crate) sessions_kept: Count,
     pub(crate) sessions_moved: Count,
+    copies: [Count; CopyResult::ALL.len()],
     pub(crate) nanos: Latency,
 }
 
@@ -105,6 +108,11 @@ impl Cells {
         if let Some(class) = self.statuses.get(usize::from(status / 100).wrapping_sub(1)) {
             class.add(1);
         }
+    }
+
+    /// Counts a copy of another service's request, or that there is none.
+    pub(crate) fn copy(&self, result: CopyResult) {
+        self.copies[result as usize].add(1);
     }
 }
 
@@ -124,6 +132,9 @@ impl Summed for Cells {
         tally.displaced += self.displaced.get();
         tally.sessions_kept += self.sessions_kept.get();
         tally.sessions_moved += self.sessions_moved.get();
+        for (sum, count) in tally.copies.iter_mut().zip(&self.copies) {
+            *sum += count.get();
+        }
         self.nanos.add_to(&mut tally.latency);
     }
 }

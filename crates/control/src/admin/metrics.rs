@@ -403,6 +403,12 @@ const FAMILIES: &[Family] = &[
         read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_moved)),
     },
     Family {
+        name: "mirrored_requests",
+        help: "Copies that routes made, or did not make, of requests to others, by the result",
+        labels: &["service", "result"],
+        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.copies)),
+    },
+    Family {
         name: "queue_length",
         help: "Requests that wait for capacity",
         labels: SERVICE,

@@ -62,7 +62,7 @@ fn refuse_in_routes(listener: &file::Listener, problems: &mut Problems) {
     };
     for At { value: route, .. } in listener.routes.get().into_iter().flatten() {
         route.answer.get().into_iter().for_each(|answer| refuse(&answer.headers));
-        for edits in route.answer_headers.get() {
+        if let Some(edits) = route.answer_headers.get() {
             refuse(&edits.set);
             refuse(&edits.add);
         }

@@ -10,6 +10,7 @@ mod group;
 mod health;
 mod hsts;
 mod listener;
+mod mirror;
 mod process;
 mod region;
 mod routes;

@@ -9,7 +9,7 @@ use loadline_core::{
     units::Rate,
 };
 
-use super::listener::Services;
+use super::{listener::Services, mirror::mirror};
 use crate::{
     error::Problems,
     file::{self, Scheme},
@@ -58,6 +58,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
         class: route.class.get().map(|word| word.0.0),
         action,
+        mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
         request: edits(&route.request_headers, true, problems),
         answer: edits(&route.answer_headers, false, problems),
@@ -68,6 +69,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
 fn refuse_unused(route: &file::Route, problems: &mut Problems) {
     let places = [
         route.class.at().map(|it| &it.span),
+        route.mirror.at().map(|it| &it.span),
         route.rewrite.at().map(|it| &it.span),
         route.request_headers.at().map(|it| &it.span),
         route.answer_headers.at().map(|it| &it.span),

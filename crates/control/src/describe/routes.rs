@@ -3,6 +3,7 @@
 use loadline_core::{
     fleet::{Fleet, Listener},
     rules::{Action, Conditions, Field, Host, Path, Rule, Text},
+    units::Ratio,
 };
 
 /// A line for each route of a listener.
@@ -80,5 +81,9 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
         Action::Answer(answer) => format!("answer {}", answer.status),
     };
     let limit = rule.limit.as_ref().map(|it| format!(", {} each", it.rate)).unwrap_or_default();
-    format!("{action}{limit}")
+    let mirror = rule.mirror.as_ref().map(|it| match it.share {
+        Ratio::ONE => format!(", copied to {}", name(it.service)),
+        share => format!(", {share} copied to {}", name(it.service)),
+    });
+    format!("{action}{limit}{}", mirror.unwrap_or_default())
 }

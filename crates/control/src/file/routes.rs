@@ -7,13 +7,14 @@ use serde::Deserialize;
 use crate::{
     place::{Key, Named},
     value::{
+        either::TextOr,
         label::{HeaderName, Host, Name, UrlPath},
         number::Whole,
         pattern::{
             Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, OneOrMore,
             PathPattern, ValuePattern,
         },
-        quantity::PositiveRate,
+        quantity::{PERCENT, PositiveRate, Share, Size},
         text::Text,
         word::Word,
     },
@@ -46,6 +47,9 @@ pub(crate) struct Route {
     /// Services that share the requests, with their weights.
     #[schemars(extend("examples" = [{ "web": 95, "canary": 5 }]))]
     pub(crate) split: Key<Named<Whole<0, 1000>>>,
+    /// Sends copies to another service as well, whose answers are thrown away. No client waits for
+    /// a copy, or hears of its failure. The host stays what it is.
+    pub(crate) mirror: Key<TextOr<Name, Mirror>>,
     /// Sends the client elsewhere. What is not given stays as it was asked for.
     pub(crate) redirect: Key<Redirect>,
     /// Answers.
@@ -63,6 +67,24 @@ pub(crate) struct Route {
     pub(crate) request_headers: Key<HeaderEdits>,
     /// Changes the headers of a server's answer.
     pub(crate) answer_headers: Key<HeaderEdits>,
+}
+
+/// Which requests are copied, for which service.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["service"]))]
+pub(crate) struct Mirror {
+    /// The service that gets the copies.
+    pub(crate) service: Key<Text<Name>>,
+    /// The part of the requests that is copied, drawn at random.
+    #[schemars(extend("default" = "100%"))]
+    pub(crate) share: Key<Share<0, { 100 * PERCENT }>>,
+    /// The longest body that is copied. Requests with a longer one are not copied, and counted.
+    #[schemars(extend("default" = "64KiB"))]
+    pub(crate) body: Key<Size<0, { 16 << 20 }>>,
+    /// Copies under way at a time; while there are so many no more are made.
+    #[schemars(extend("default" = 100))]
+    pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
 /// Where a client is sent.

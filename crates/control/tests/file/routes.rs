@@ -32,6 +32,23 @@ fn a_route_is_told_in_words_in_the_order_in_which_it_is_asked() {
 }
 
 #[test]
+fn a_mirror_is_a_name_or_a_table_and_its_service_is_used() {
+    let text = file(concat!(
+        "{ path = \"/a/\", service = \"web\", mirror = \"api\" },\n",
+        "{ service = \"web\", mirror = { service = \"api\", share = \"2.5%\", in_flight = 7 } },\n",
+    ));
+    let loaded = parse("routes.toml", &text).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let mirrors = loaded.fleet.listeners[0].routes.rules().iter().map(|(_, rule)| rule.mirror);
+    let mirrors: Vec<_> = mirrors.map(Option::unwrap).collect();
+    assert!(mirrors.iter().all(|it| it.service == 1 && it.body_max.get() == 64 << 10));
+    assert_eq!((mirrors[0].in_flight_max, mirrors[1].in_flight_max), (100, 7));
+    let words = describe(&loaded.fleet);
+    assert!(words.contains("1. path /a/: web, copied to api\n"), "{words}");
+    assert!(words.contains("2. any request: web, 2.5% copied to api\n"), "{words}");
+}
+
+#[test]
 fn a_service_that_only_routes_name_is_used_and_a_shadowed_route_is_a_warning() {
     let text = file(concat!(
         "{ path = \"/api/\", service = \"api\" },\n",
@@ -65,7 +82,10 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),
         ("{ service = \"api\", rewrite = { prefix = \"/a\" } }", "what becomes of the path"),
         ("{ deny = 403, rewrite = { path = \"/a\" } }", "for a route with `service`"),
-        ("{ service = \"api\", mirror = \"web\" }", "mirror"),
+        ("{ service = \"api\", mirror = \"wep\" }", "no service `wep`"),
+        ("{ service = \"api\", mirror = { share = \"5%\" } }", "a mirror without `service`"),
+        ("{ service = \"api\", mirror = { service = \"web\", share = \"101%\" } }", "out of range"),
+        ("{ deny = 403, mirror = \"web\" }", "for a route with `service`"),
         (
             "{ service = \"api\", request_headers = { set = { Content-Length = \"1\" } } }",
             "`Content-Length` is not for routes",

@@ -18,6 +18,7 @@ mod action;
 mod covers;
 mod limit;
 mod lint;
+mod mirror;
 pub mod normal;
 mod pattern;
 mod routes;
@@ -31,6 +32,7 @@ use crate::fleet::Class;
 pub use action::{Action, Answer, Asked, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub use lint::{Shadowed, lint};
+pub use mirror::{Copies, CopyPlace, CopyResult, Mirror};
 pub use pattern::{
     Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
     any_cookie,
@@ -51,6 +53,8 @@ pub struct Rule {
     pub class: Option<Class>,
     /// What is done with those.
     pub action: Action,
+    /// Where copies of them go, for [`Action::Service`].
+    pub mirror: Option<Mirror>,
     /// How the path is changed on the way to a server.
     pub path: Option<PathChange>,
     /// How the headers of the request are changed on the way to a server.

@@ -1,8 +1,9 @@
-//! The rules of a listener, compiled, with the rate limits that live as long as they do.
+//! The rules of a listener, compiled, with the rate limits and the copies that live as long as
+//! they do.
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{Action, Headers, Limiter, Matched, Request, Rule, Share, Table};
+use super::{Action, Copies, Headers, Limiter, Matched, Request, Rule, Share, Table};
 
 /// The rules of a listener. A copy is the same rules with the same limits.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ struct Compiled {
     table: Table,
     /// In the order of the rules of the file.
     limiters: Vec<Option<Limiter>>,
+    /// In the same order.
+    copies: Vec<Option<Arc<Copies>>>,
 }
 
 impl Routes {
@@ -23,7 +26,8 @@ impl Routes {
             return Self::default();
         }
         let limiters = rules.iter().map(|rule| rule.limit.as_ref().map(Limiter::new)).collect();
-        Self(Some(Arc::new(Compiled { table: Table::compile(rules), limiters })))
+        let copies = rules.iter().map(|rule| rule.mirror.as_ref().map(Copies::new)).collect();
+        Self(Some(Arc::new(Compiled { table: Table::compile(rules), limiters, copies })))
     }
 
     /// Whether there are none.
@@ -44,19 +48,26 @@ impl Routes {
         self.0.as_ref()?.limiters.get(index)?.as_ref()
     }
 
+    /// The copies of the requests of the rule at this place of the file, if it makes some.
+    #[must_use]
+    pub fn copies(&self, index: usize) -> Option<&Arc<Copies>> {
+        self.0.as_ref()?.copies.get(index)?.as_ref()
+    }
+
     /// The rules in the order in which they are asked, with their places in the file.
     #[must_use]
     pub fn rules(&self) -> &[(usize, Rule)] {
         self.0.as_ref().map_or(&[], |compiled| compiled.table.rules())
     }
 
-    /// The services that rules send to, each as often as they do.
+    /// The services that rules send to, requests or copies, each as often as they do.
     pub fn services(&self) -> impl Iterator<Item = usize> {
+        let mirrors = self.rules().iter().filter_map(|(_, rule)| rule.mirror.as_ref());
         let shares = self.rules().iter().flat_map(|(_, rule)| match &rule.action {
             Action::Service(split) => split.shares(),
             Action::Redirect(_) | Action::Answer(_) => &[],
         });
-        shares.map(|share: &Share| share.service)
+        shares.map(|share: &Share| share.service).chain(mirrors.map(|mirror| mirror.service))
     }
 }
 

@@ -41,6 +41,7 @@ fn rule(when: Conditions) -> Rule {
         when,
         limit: None,
         class: None,
+        mirror: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

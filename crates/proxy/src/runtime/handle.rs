@@ -6,6 +6,7 @@ use loadline_core::{
     controller::Input,
     ending::Ending,
     fleet::Fleet,
+    rules::CopyResult,
     state::{self, Counts, State},
 };
 use tokio::sync::mpsc::UnboundedSender;
@@ -119,7 +120,9 @@ fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
 fn counts(tally: &ServiceTally) -> Counts {
     let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
     let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
+    let copies = CopyResult::ALL.iter().zip(tally.copies);
     Counts {
+        copies: copies.map(|(result, n)| (result.name().to_owned(), n)).collect(),
         statuses: statuses.collect(),
         endings: Ending::ALL.map(ending).into(),
         overflowed: tally.overflowed,

@@ -27,6 +27,7 @@ fn classes() -> Routes {
         when: Conditions { paths: vec![Path::Prefix(path.into())], ..Conditions::default() },
         limit: None,
         class: Some(class),
+        mirror: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

@@ -12,6 +12,7 @@ mod frames;
 mod grpc;
 mod life;
 mod messages;
+mod mirror;
 mod refusals;
 mod scripted;
 mod servers;

@@ -1,6 +1,9 @@
 //! The rules of a listener, over sockets: who gets a request, what is changed of it, and what is
 //! answered without a server.
 
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+mod mirror;
 mod support;
 
 use std::io::Write as _;

@@ -14,14 +14,14 @@ use std::{
 use loadline_core::{
     ending::Ending,
     fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
-    rules::{Action, Answer, Conditions, HeaderEdits, Path, Routes, Rule},
+    rules::{Action, Answer, Conditions, CopyResult, HeaderEdits, Path, Routes, Rule},
     time::Duration,
     units::Ratio,
 };
-use loadline_proxy::runtime::Runtime;
+use loadline_proxy::{runtime::Runtime, tally::ServiceTally};
 
 /// Longer than anything takes that goes right.
-const PATIENCE: StdDuration = StdDuration::from_secs(5);
+pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
 
 /// A rule that changes nothing.
 pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
@@ -30,6 +30,7 @@ pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
         when,
         limit: None,
         class: None,
+        mirror: None,
         action,
         path: None,
         request: HeaderEdits::default(),
@@ -57,7 +58,27 @@ pub(crate) struct Proxy {
 impl Proxy {
     pub(crate) fn of(rules: Vec<Rule>) -> Self {
         let served = Arc::new(AtomicU64::new(0));
-        let services = ["zero", "one"].map(|name| service(name, mirror(name, served.clone())));
+        let one = mirror("one", served.clone());
+        Self::start(rules, one, served, |_| ())
+    }
+
+    /// The same with this server in the service `one`, and changes of one's own.
+    pub(crate) fn beside(
+        rules: Vec<Rule>,
+        one: SocketAddr,
+        change: impl FnOnce(&mut Fleet),
+    ) -> Self {
+        Self::start(rules, one, Arc::default(), change)
+    }
+
+    fn start(
+        rules: Vec<Rule>,
+        one: SocketAddr,
+        served: Arc<AtomicU64>,
+        change: impl FnOnce(&mut Fleet),
+    ) -> Self {
+        let zero = mirror("zero", served.clone());
+        let services = [service("zero", zero), service("one", one)];
         let edge = Edge {
             region: "here".into(),
             threads: 1,
@@ -66,7 +87,8 @@ impl Proxy {
         };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) };
-        let fleet = Fleet { edge, listeners: vec![listener], services: services.into() };
+        let mut fleet = Fleet { edge, listeners: vec![listener], services: services.into() };
+        change(&mut fleet);
         let runtime = Runtime::start(fleet).expect("a proxy");
         let address = runtime.local_addrs()[0];
         Self { runtime, address, served }
@@ -98,6 +120,34 @@ impl Proxy {
             thread::yield_now();
         }
         self.runtime.tallies().count(ending)
+    }
+
+    /// How many copies have come to this, once there is one.
+    pub(crate) fn copies(&self, result: CopyResult) -> u64 {
+        self.copies_after(result, 0)
+    }
+
+    /// The same, once there are more than `known`.
+    pub(crate) fn copies_after(&self, result: CopyResult, known: u64) -> u64 {
+        let start = Instant::now();
+        loop {
+            let count = self.tally("one").copies[result as usize];
+            if count > known {
+                return count;
+            }
+            assert!(start.elapsed() < PATIENCE, "none is {}", result.name());
+            thread::yield_now();
+        }
+    }
+
+    /// What has been counted of a service.
+    pub(crate) fn tally(&self, service: &str) -> ServiceTally {
+        self.runtime.tallies().services.remove(service).unwrap_or_default()
+    }
+
+    /// Stops it, with everything written that it has to tell.
+    pub(crate) fn stop(self) {
+        self.runtime.stop(Duration::from_secs(5));
     }
 
     /// How many requests have reached a server.

@@ -54,6 +54,7 @@ fn rule(path: &str, action: Action) -> Rule {
         when: Conditions { paths, ..Conditions::default() },
         limit: None,
         class: None,
+        mirror: None,
         action,
         path: None,
         request: HeaderEdits::default(),
