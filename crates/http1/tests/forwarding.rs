@@ -208,7 +208,8 @@ fn answers_are_changed_where_they_must_be() {
     let vectors = [
         ("1.1 200 OK\r\nA: b\r\n", hsts, ours),
         (
-            "1.1 200 OK\r\nstrict-transport-security: a\r\nA: b\r\nStrict-Transport-Security: b\r\n",
+            "1.1 200 OK\r\nstrict-transport-security: a\r\nA: b\r\n\
+             Strict-Transport-Security: b\r\n",
             hsts,
             ours,
         ),

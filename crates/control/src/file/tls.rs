@@ -32,8 +32,8 @@ pub(crate) struct ListenerTls {
     /// Whether clients that come back may resume their session and spare a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
-    /// HSTS (RFC 6797), for `https`: who has had an answer comes in clear no more for this long. Each
-    /// answer says so, in the place of what a server says, those of loadline itself included.
+    /// HSTS (RFC 6797), for `https`: who has had an answer comes in clear no more for this long.
+    /// Each answer says so, in the place of what a server says, those of loadline itself included.
     #[schemars(extend("examples" = ["365d"]))]
     pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
     /// The oldest version spoken.

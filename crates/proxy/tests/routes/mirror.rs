@@ -35,14 +35,18 @@ fn shadow(end: &'static str, answers: bool) -> (SocketAddr, Receiver<String>) {
                 while let Some(request) = until(&mut stream, end) {
                     // The test may be over.
                     let _ = tell.send(request);
-                    if answers {
-                        stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n").unwrap();
-                    }
+                    fail(&mut stream, answers);
                 }
             });
         }
     });
     (address, told)
+}
+
+fn fail(stream: &mut TcpStream, answers: bool) {
+    if answers {
+        stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n").unwrap();
+    }
 }
 
 /// Lets `zero` have this server.
