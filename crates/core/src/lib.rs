@@ -22,6 +22,7 @@ pub mod ejection;
 pub mod ending;
 pub mod fleet;
 pub mod formula;
+pub mod forwarding;
 pub mod gradient;
 pub mod health;
 pub mod ledger;

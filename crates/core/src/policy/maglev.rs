@@ -37,10 +37,7 @@ pub(crate) struct Maglev {
 
 impl Maglev {
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
-        let mut takers: Vec<Taker> =
-            servers.iter().enumerate().map(|(at, server)| Taker::new(at, server)).collect();
-        takers.sort_unstable_by_key(|taker| taker.address);
-        Self { table: fill(&mut takers) }
+        Self { table: table(servers.iter().map(|one| (one.state.address(), one.weight))) }
     }
 
     pub(super) fn choose<'a>(
@@ -85,13 +82,12 @@ struct Taker {
 }
 
 impl Taker {
-    fn new(place: usize, server: &ServerPlan) -> Self {
-        let address = server.state.address();
+    fn new(place: usize, (address, weight): (SocketAddr, u32)) -> Self {
         let hash = hash(address);
         Self {
             address,
             place: place as u16,
-            weight: u64::from(server.weight),
+            weight: u64::from(weight),
             taken: 0,
             next: part(hash, TABLE_SIZE as u64) as u32,
             skip: part(again(hash), TABLE_SIZE as u64 - 1) as u32 + 1,
@@ -111,6 +107,15 @@ impl Taker {
             }
         }
     }
+}
+
+/// The table for servers and their weights, of which at least one is not zero: places in the order
+/// given.
+pub(crate) fn table(servers: impl Iterator<Item = (SocketAddr, u32)>) -> Box<[u16]> {
+    let mut takers: Vec<Taker> =
+        servers.enumerate().map(|(place, server)| Taker::new(place, server)).collect();
+    takers.sort_unstable_by_key(|taker| taker.address);
+    fill(&mut takers)
 }
 
 fn fill(takers: &mut [Taker]) -> Box<[u16]> {
@@ -143,7 +148,7 @@ fn hash(address: SocketAddr) -> u64 {
 }
 
 /// A prime, so that every skip makes a permutation; the paper's smaller size.
-pub(super) const TABLE_SIZE: usize = 65_537;
+pub(crate) const TABLE_SIZE: usize = 65_537;
 
 /// With nine of ten servers closed, one request in a thousand has to look at all of them.
 const PROBES_MAX: usize = 64;

@@ -27,7 +27,7 @@ mod latency_weighted;
 mod least;
 mod least_requests;
 mod lowest_latency;
-mod maglev;
+pub(crate) mod maglev;
 mod peak_ewma;
 mod power_of_two;
 mod random;
