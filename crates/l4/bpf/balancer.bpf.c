@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/* The balancer: parse, look the service up, choose a server, forward. One function, no tail calls.
+ *
+ *   link.h     Ethernet and VLAN tags            choose.h   ring and flow table
+ *   parse.h    IP and transport                  nat.h      both directions, ports
+ *   maps.h     all tables                        ipip.h     tunnels
+ *   verdict.h  how a packet can end              icmp.h     errors about flows
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.h"
+#include "icmp.h"
+
+static __always_inline struct service *find_service(const struct tuple *tuple, const int v6)
+{
+	struct service_key key = {
+		.address = tuple->destination,
+		.port = tuple->destination_port,
+		.protocol = tuple->protocol,
+		.family = v6 ? 6 : 4,
+	};
+
+	return bpf_map_lookup_elem(&services, &key);
+}
+
+/* What cannot be forwarded is dropped if it was for us, and none of our business otherwise. */
+static __always_inline int refuse(const struct packet *packet, int verdict, const int v6)
+{
+	struct service_key key = {
+		.address = packet->tuple.destination,
+		.family = v6 ? 6 : 4,
+	};
+
+	return bpf_map_lookup_elem(&services, &key) ? verdict : PASS_OTHER;
+}
+
+static __always_inline int send_mac(const struct packet *packet, const struct choice *choice)
+{
+	address_link(packet->link.eth, choice->server->mac);
+	return SEND_MAC;
+}
+
+static __always_inline int same_address(const struct address *one, const struct address *other)
+{
+	const __be32 *a = one->word, *b = other->word;
+
+	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+/* To a server that answers the client itself. */
+static __always_inline int send_direct(struct xdp_md *ctx, const struct packet *packet,
+				       const struct service *service, const int v6)
+{
+	struct choice choice = {};
+
+	choose(packet, service, &choice, v6);
+	if (!choice.server)
+		return DROP_NO_SERVER;
+	count_server(packet, choice.number);
+	return service->method == METHOD_MAC ? send_mac(packet, &choice)
+					     : send_ipip(ctx, packet, &choice, v6);
+}
+
+/* An error must be about something that its receiver sent; else it is none of ours. */
+static __always_inline int forward_error(struct xdp_md *ctx, struct packet *packet, const int v6)
+{
+	struct address receiver = packet->tuple.destination;
+	struct service *service;
+	struct nat *nat;
+	void *quoted;
+	int verdict = parse_quoted(packet, &quoted, v6);
+
+	if (verdict == GO_ON && !same_address(&receiver, &packet->tuple.destination))
+		verdict = PASS_OTHER;
+	if (verdict != GO_ON) {
+		packet->tuple.destination = receiver;
+		return refuse(packet, verdict, v6);
+	}
+	service = find_service(&packet->tuple, v6);
+	if (service && service->method != METHOD_NAT) {
+		verdict = send_direct(ctx, packet, service, v6);
+		return verdict <= SEND_LAST ? SEND_ICMP : verdict;
+	}
+	nat = service ? find_nat_forward(&packet->tuple, v6) : find_nat_return(&packet->tuple, v6);
+	return nat ? rewrite_error(packet, nat, quoted, v6) : PASS_OTHER;
+}
+
+static __always_inline int forward(struct xdp_md *ctx, struct packet *packet, const int v6)
+{
+	struct service *service;
+	int verdict = parse_ip(packet, v6);
+
+	if (verdict == DROP_TRUNCATED)
+		return verdict;
+	if (verdict == GO_ON &&
+	    packet->tuple.protocol == (v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
+		return is_error(packet, v6) ? forward_error(ctx, packet, v6) : PASS_OTHER;
+	if (verdict == GO_ON)
+		verdict = parse_transport(packet, v6);
+	if (verdict != GO_ON)
+		return refuse(packet, verdict, v6);
+	service = find_service(&packet->tuple, v6);
+	if (!service)
+		return send_nat_return(packet, v6);
+	return service->method == METHOD_NAT ? send_nat(packet, service, v6)
+					     : send_direct(ctx, packet, service, v6);
+}
+
+SEC("xdp")
+int balancer(struct xdp_md *ctx)
+{
+	struct packet packet = {};
+	__u32 bytes = ctx->data_end - ctx->data;
+	int verdict = parse_link(ctx, &packet.link);
+
+	if (verdict != GO_ON)
+		return end(&verdicts, verdict, bytes);
+	packet.room = bytes - packet.link.length;
+	if (packet.link.eth->h_dest[0] & 1)
+		verdict = PASS_OTHER;
+	else if (packet.link.type == bpf_htons(ETH_P_IP))
+		verdict = forward(ctx, &packet, 0);
+	else if (packet.link.type == bpf_htons(ETH_P_IPV6))
+		verdict = forward(ctx, &packet, 1);
+	else
+		verdict = PASS_OTHER;
+	return end(&verdicts, verdict, bytes);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Which server a flow belongs to, so that no flow moves while servers come and go.
+ *
+ * An entry of the ring names two servers. New connections go to the current one. A flow that is not
+ * in the flow table is on the base one. While both are the same and nothing has changed the table
+ * is neither read nor written, which is nearly always. While an entry is `recorded` every flow of
+ * it is written down as soon as it is seen. How user space sets entries so that this stays true is
+ * proved on a model in core::forwarding. */
+#pragma once
+
+#include "flow.h"
+#include "parse.h"
+
+/* Bob Jenkins' lookup3, one round: every edge must give a flow the same place. */
+static __always_inline __u32 rotate(__u32 word, int by)
+{
+	return (word << by) | (word >> (32 - by));
+}
+
+static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
+{
+	c ^= b, c -= rotate(b, 14);
+	a ^= c, a -= rotate(c, 11);
+	b ^= a, b -= rotate(a, 25);
+	c ^= b, c -= rotate(b, 16);
+	a ^= c, a -= rotate(c, 4);
+	b ^= a, b -= rotate(a, 14);
+	c ^= b, c -= rotate(b, 24);
+	return c;
+}
+
+#define HASH_START 0xdeadbeef
+
+static __always_inline __u32 hash_client(const struct tuple *tuple, const int v6)
+{
+	const __be32 *source = tuple->source.word;
+	__u32 ports = (__u32)tuple->source_port << 16 | tuple->destination_port;
+	__u32 hash = HASH_START;
+
+	if (v6)
+		hash = mix(hash + source[1], hash + source[2], hash + source[3]);
+	return mix(hash + source[0], hash + ports, hash + tuple->protocol);
+}
+
+static __always_inline __u32 position_of(__u32 hash)
+{
+	return (__u64)hash * RING_SIZE >> 32;
+}
+
+/* What was chosen. */
+struct choice {
+	struct server *server; /* NULL where it is not up */
+	__u32 number;
+	__u32 position;
+};
+
+/* The entry of the packet's flow, and its position. Zero where there is no ring. */
+static __always_inline __u32 find_entry(const struct packet *packet,
+					const struct service *service, struct choice *choice,
+					const int v6)
+{
+	__u32 position = position_of(hash_client(&packet->tuple, v6));
+	__u32 at = (service->number * 2 + service->half) * RING_LINES + position / LINE_WORDS;
+	struct line *line = bpf_map_lookup_elem(&ring, &at);
+
+	choice->position = position;
+	return line ? line->word[position % LINE_WORDS] : 0;
+}
+
+static __always_inline void take(struct choice *choice, __u32 number)
+{
+	struct server *server = bpf_map_lookup_elem(&servers, &number);
+
+	choice->number = number;
+	choice->server = server && server->up ? server : NULL;
+}
+
+static __always_inline void record(const struct packet *packet, const struct service *service,
+				   const struct choice *choice, const int v6)
+{
+	struct flow flow = {
+		.server = choice->number,
+		.service = service->number,
+		.position = choice->position,
+		.last = bpf_ktime_get_coarse_ns(),
+	};
+
+	put_flows(&packet->tuple, &flow, BPF_ANY, v6);
+}
+
+/* While the entry may have flows on several servers. */
+static __always_inline void choose_recorded(const struct packet *packet,
+					    const struct service *service, __u32 entry,
+					    struct choice *choice, const int v6)
+{
+	struct flow *flow = find_flows(&packet->tuple, v6);
+	__u64 now = bpf_ktime_get_coarse_ns();
+
+	if (flow) {
+		take(choice, flow->server);
+		if (choice->server) {
+			if (now - flow->last > TOUCH)
+				flow->last = now;
+			return;
+		}
+	} else if (!packet->opens) {
+		take(choice, ENTRY_BASE(entry));
+	}
+	/* Its server is gone, and the connection with it; or it begins. */
+	if (!choice->server)
+		take(choice, ENTRY_CURRENT(entry));
+	if (choice->server)
+		record(packet, service, choice, v6);
+}
+
+static __always_inline void choose(const struct packet *packet, const struct service *service,
+				   struct choice *choice, const int v6)
+{
+	__u32 entry = find_entry(packet, service, choice, v6);
+
+	if (ENTRY_RECORDED(entry))
+		choose_recorded(packet, service, entry, choice, v6);
+	else
+		take(choice, ENTRY_CURRENT(entry));
+}
+
+static __always_inline void count_server(const struct packet *packet, __u32 number)
+{
+	struct server_count *count = bpf_map_lookup_elem(&server_counts, &number);
+
+	if (!count)
+		return;
+	count->packets++;
+	count->bytes += packet->length;
+	if (packet->opens)
+		count->opened++;
+	if (packet->closing)
+		count->closed++;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* Forwarding in a tunnel: IPv4 in IPv4 (RFC 2003), IPv6 in IPv6 (RFC 2473). The packet inside is as
+ * the client sent it, so the server answers the client directly. */
+#pragma once
+
+#include "checksum.h"
+#include "choose.h"
+
+#define TUNNEL_TTL 64
+#define IP_DONT_FRAGMENT 0x4000
+#define IP_DSCP 0xfc /* without ECN, which who decapsulates would have to merge (RFC 6040) */
+
+/* Don't Fragment is always set, which is what allows an identification of zero (RFC 6864): what is
+ * too big has been dropped before. */
+static __always_inline void outer_ip4(struct iphdr *outer, const struct iphdr *inner,
+				      const struct server *server,
+				      const struct settings *settings, __u32 length)
+{
+	__u64 sum = 0;
+
+	outer->version = 4;
+	outer->ihl = sizeof(*outer) / 4;
+	outer->tos = inner->tos & IP_DSCP;
+	outer->tot_len = bpf_htons(length + sizeof(*outer));
+	outer->id = 0;
+	outer->frag_off = bpf_htons(IP_DONT_FRAGMENT);
+	outer->ttl = TUNNEL_TTL;
+	outer->protocol = IPPROTO_IPIP;
+	outer->check = 0;
+	outer->saddr = settings->tunnel4;
+	outer->daddr = server->address.word[0];
+#pragma unroll
+	for (int word = 0; word < 10; word++)
+		sum += ((__u16 *)outer)[word];
+	outer->check = ~fold(sum);
+}
+
+/* The flow label is the flow's own, so that routers and network cards spread flows by it. */
+static __always_inline void outer_ip6(struct ipv6hdr *outer, const struct ipv6hdr *inner,
+				      const struct server *server,
+				      const struct settings *settings, __u32 length, __u32 label)
+{
+	__be32 class = *(const __be32 *)inner & bpf_htonl(IP_DSCP << 20);
+
+	*(__be32 *)outer = bpf_htonl(0x60000000 | (label & 0xfffff)) | class;
+	outer->payload_len = bpf_htons(length);
+	outer->nexthdr = IPPROTO_IPV6;
+	outer->hop_limit = TUNNEL_TTL;
+	__builtin_memcpy(&outer->saddr, &settings->tunnel6, sizeof(outer->saddr));
+	__builtin_memcpy(&outer->daddr, &server->address, sizeof(outer->daddr));
+}
+
+/* For one length of the link header, a constant. */
+static __always_inline int encapsulate(struct xdp_md *ctx, const struct choice *choice,
+				       const struct settings *settings, __u32 length,
+				       const __u32 link, const int v6)
+{
+	const int grown = v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	__u8 header[LINK_TWICE];
+	void *data, *outer, *inner;
+
+	if (bpf_xdp_adjust_head(ctx, -grown))
+		return DROP_NO_ROOM;
+	data = (void *)(long)ctx->data;
+	outer = data + link;
+	inner = outer + grown;
+	if (inner + grown > (void *)(long)ctx->data_end)
+		return DROP_NO_ROOM;
+	__builtin_memcpy(header, data + grown, link);
+	__builtin_memcpy(data, header, link);
+	address_link(data, choice->server->mac);
+	if (v6)
+		outer_ip6(outer, inner, choice->server, settings, length, choice->position);
+	else
+		outer_ip4(outer, inner, choice->server, settings, length);
+	return SEND_IPIP;
+}
+
+static __always_inline int send_ipip(struct xdp_md *ctx, const struct packet *packet,
+				     const struct choice *choice, const int v6)
+{
+	const __u32 grown = v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	__u32 zero = 0, length = packet->length;
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+
+	if (!set || length + grown > set->mtu)
+		return DROP_TOO_BIG;
+	switch (packet->link.length) {
+	case LINK_PLAIN:
+		return encapsulate(ctx, choice, set, length, LINK_PLAIN, v6);
+	case LINK_TAGGED:
+		return encapsulate(ctx, choice, set, length, LINK_TAGGED, v6);
+	}
+	return encapsulate(ctx, choice, set, length, LINK_TWICE, v6);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* The tables. A size of 1 stands for one that the loader sets. */
+#pragma once
+
+#include "types.h"
+#include "verdict.h"
+
+TABLE(services, HASH, struct service_key, struct service, 1, 0);
+TABLE(ring, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);
+TABLE(servers, ARRAY, __u32, struct server, 1, 0);
+TABLE(server_counts, PERCPU_ARRAY, __u32, struct server_count, 1, 0);
+TABLE(flows4, LRU_HASH, struct tuple4, struct flow, 1, BPF_F_NO_COMMON_LRU);
+TABLE(flows6, LRU_HASH, struct tuple, struct flow, 1, BPF_F_NO_COMMON_LRU);
+/* Plain hashes: a live NAT connection is never evicted. */
+TABLE(nat_forward4, HASH, struct tuple4, struct nat, 1, 0);
+TABLE(nat_forward6, HASH, struct tuple, struct nat, 1, 0);
+TABLE(nat_return4, HASH, struct tuple4, struct nat, 1, 0);
+TABLE(nat_return6, HASH, struct tuple, struct nat, 1, 0);
+TABLE(pools, ARRAY, __u32, struct pool, 1, BPF_F_MMAPABLE); /* by number of the server */
+TABLE(free_ports, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);
+TABLE(returns, ARRAY, __u32, struct address, 2 * MAX_RETURNS, 0); /* IPv4 first, then IPv6 */
+TABLE(settings, ARRAY, __u32, struct settings, 1, 0);
+/* Room to build the two entries of a NAT connection, for which the stack is too small. */
+TABLE(drafts, PERCPU_ARRAY, __u32, struct draft, 1, 0);
+TABLE(verdicts, PERCPU_ARRAY, __u32, struct count, VERDICTS, 0);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/* What is in the tables that user space fills and reads. src/layout.rs writes the same layouts. */
+#pragma once
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
+
+enum method { METHOD_MAC = 1, METHOD_NAT = 2, METHOD_IPIP = 3 };
+
+/* An IPv4 address is the first word, the others are zero. */
+struct address {
+	__be32 word[4];
+};
+
+/* Port and protocol are zero where the key only says that the address is one of ours. */
+struct service_key {
+	struct address address;
+	__be16 port;
+	__u8 protocol;
+	__u8 family; /* 4 or 6 */
+};
+
+struct service {
+	__u32 number;
+	__u8 method;
+	__u8 half; /* of the ring that is in force */
+	__u8 pad[2];
+};
+
+struct server {
+	__u8 mac[6]; /* of the next hop towards it */
+	__u8 up;
+	__u8 pad;
+	__be16 port; /* zero: that of the service */
+	__u8 pad2[6];
+	struct address address;
+};
+
+/* From who sends to whom, as the packet has it. */
+struct tuple {
+	struct address source, destination;
+	__be16 source_port, destination_port;
+	__u8 protocol;
+	__u8 pad[3];
+};
+
+/* The same for IPv4, where a key of 16 bytes is hashed faster than one of 40. */
+struct tuple4 {
+	__be32 source, destination;
+	__be16 source_port, destination_port;
+	__u8 protocol;
+	__u8 pad[3];
+};
+
+/* Where a flow has gone that the ring alone does not tell. */
+struct flow {
+	__u16 server;
+	__u16 service;
+	__u32 position; /* in the ring of the service */
+	__u64 last;     /* coarse monotonic clock, ns; at most TOUCH late */
+};
+
+/* How one direction of a NAT connection is rewritten. What a packet needs is in front. */
+struct nat {
+	struct address source, destination;
+	__be16 source_port, destination_port;
+	__u8 mac[6];
+	__u8 closing; /* CLOSED_* of this direction */
+	__u8 pad;
+	__u16 server;
+	__u16 service;
+	__u64 last;
+	struct tuple peer; /* key of the other direction */
+};
+
+/* A NAT connection that is being opened: its entries, and the key by which answers find theirs. */
+struct draft {
+	struct nat forward, back;
+	struct tuple key;
+};
+
+#define CLOSED_FIN 1
+#define CLOSED_RST 2
+
+struct settings {
+	__be32 tunnel4;         /* source of the outer header */
+	struct address tunnel6;
+	__u32 mtu;              /* of the network towards the servers, without the link header */
+};
+
+/* The free ports towards one server, a queue. Programs take from the head, user space alone gives
+ * back to the tail. Both only ever grow. */
+struct pool {
+	__u32 head, tail;
+	__u32 lost;  /* taken in vain, for user space to find */
+	__u32 first; /* line */
+	__u32 mask;  /* places are a power of two */
+	__u32 pad;
+};
+
+/* core::forwarding::ports::Port packs a place: which return address, and the port. */
+#define PORT_ADDRESS(place) ((place) >> 16)
+#define PORT_NUMBER(place) ((place) & 0xffff)
+
+struct count {
+	__u64 packets, bytes;
+};
+
+struct server_count {
+	__u64 packets, bytes;
+	__u64 opened; /* TCP SYN */
+	__u64 closed; /* TCP FIN or RST of the client */
+};
+
+#define MAX_RETURNS 16
+#define RING_SIZE 65537
+#define LINE_WORDS 16
+#define RING_LINES ((RING_SIZE + LINE_WORDS - 1) / LINE_WORDS)
+
+/* A cache line of words. The kernel rounds the values of an array to 8 bytes; a word alone would
+ * take twice its size. */
+struct line {
+	__u32 word[LINE_WORDS];
+};
+
+/* core::forwarding::Entry packs an entry of the ring. */
+#define ENTRY_CURRENT(entry) ((entry) & 0x7fff)
+#define ENTRY_BASE(entry) (((entry) >> 16) & 0x7fff)
+#define ENTRY_RECORDED(entry) ((entry) >> 31)
+
+#define TABLE(name, kind, key_type, value_type, entries, flags)                                    \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__type(key, key_type);                                                             \
+		__type(value, value_type);                                                         \
+		__uint(max_entries, entries);                                                      \
+		__uint(map_flags, flags);                                                          \
+	} name SEC(".maps")

@@ -1,0 +1,231 @@
+//! Keys and values of the tables as `bpf/types.h` lays them out: bytes, in the machine's order but
+//! for addresses and ports, which are in the network's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use aya::Pod;
+use loadline_core::{
+    forwarding::ports::{Direction, Port},
+    time::Instant,
+};
+
+/// How packets reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By the server's link address, the packet unchanged. The server is on the same network, has
+    /// the service address on its loopback, and answers the client itself.
+    Mac = 1,
+    /// With addresses and ports rewritten, in both directions.
+    Nat = 2,
+    /// In a tunnel to a server on any network, which answers the client itself.
+    Ipip = 3,
+}
+
+/// What packets of a service speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp = 6,
+    /// UDP.
+    Udp = 17,
+}
+
+/// Where clients reach a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frontend {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+}
+
+/// A server, of the family of its service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its address; of `mac` only for people.
+    pub address: IpAddr,
+    /// Its port with `nat`; zero for that of the service.
+    pub port: u16,
+    /// The link address of the next hop towards it.
+    pub mac: [u8; 6],
+    /// Whether it is there. Flows of a server that is not go to others.
+    pub is_up: bool,
+}
+
+/// What all services share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Our address in the outer header of an IPv4 tunnel.
+    pub tunnel4: Ipv4Addr,
+    /// The same of IPv6.
+    pub tunnel6: Ipv6Addr,
+    /// The largest IP packet that the networks towards the servers carry, in bytes.
+    pub mtu: u32,
+    /// From where servers see NAT connections come, at most [`MAX_RETURNS`] of each family.
+    pub returns: Vec<IpAddr>,
+    /// The first port of each return address.
+    pub first_port: u16,
+    /// How many ports from there.
+    pub ports: u16,
+}
+
+/// Return addresses of one family.
+pub const MAX_RETURNS: usize = 16;
+
+/// `struct address`.
+pub(crate) fn address(of: IpAddr) -> [u8; 16] {
+    match of {
+        IpAddr::V6(ip) => ip.octets(),
+        IpAddr::V4(ip) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&ip.octets());
+            bytes
+        }
+    }
+}
+
+impl Frontend {
+    /// `struct service_key`.
+    pub(crate) fn key(&self) -> [u8; 20] {
+        let mut key = own_address(self.address.ip());
+        key[16..18].copy_from_slice(&self.address.port().to_be_bytes());
+        key[18] = self.protocol as u8;
+        key
+    }
+}
+
+/// `struct service_key` that says only that the address is one of ours.
+pub(crate) fn own_address(ip: IpAddr) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..16].copy_from_slice(&address(ip));
+    key[19] = if ip.is_ipv6() { 6 } else { 4 };
+    key
+}
+
+/// `struct service`.
+pub(crate) fn service(number: u32, method: Method, half: u8) -> [u8; 8] {
+    let mut value = [0; 8];
+    value[..4].copy_from_slice(&number.to_ne_bytes());
+    value[4] = method as u8;
+    value[5] = half;
+    value
+}
+
+impl Server {
+    /// `struct server`.
+    pub(crate) fn value(&self) -> [u8; 32] {
+        let mut value = [0; 32];
+        value[..6].copy_from_slice(&self.mac);
+        value[6] = u8::from(self.is_up);
+        value[8..10].copy_from_slice(&self.port.to_be_bytes());
+        value[16..].copy_from_slice(&address(self.address));
+        value
+    }
+}
+
+impl Settings {
+    /// `struct settings`.
+    pub(crate) fn value(&self) -> [u8; 24] {
+        let mut value = [0; 24];
+        value[..4].copy_from_slice(&self.tunnel4.octets());
+        value[4..20].copy_from_slice(&self.tunnel6.octets());
+        value[20..].copy_from_slice(&self.mtu.to_ne_bytes());
+        value
+    }
+
+    /// Return addresses of one family.
+    pub(crate) fn returns(&self, v6: bool) -> impl Iterator<Item = IpAddr> {
+        self.returns.iter().copied().filter(move |ip| ip.is_ipv6() == v6)
+    }
+
+    /// All ports to lend towards a server of this family.
+    pub(crate) fn ports(&self, v6: bool) -> impl Iterator<Item = Port> + use<> {
+        Port::all(self.returns(v6).count() as u16, self.first_port, self.ports)
+    }
+
+    /// Which port this is; none where the address is not one of ours.
+    pub(crate) fn place(&self, at: &SocketAddr) -> Option<Port> {
+        let address = self.returns(at.is_ipv6()).position(|ip| ip == at.ip())?;
+        Some(Port { address: address as u16, port: at.port() })
+    }
+}
+
+/// `struct tuple4` or `struct tuple`, the key of a flow.
+pub(crate) trait Tuple: Pod {
+    /// The table of answers.
+    const BACK: &str;
+    /// The table of the client's packets.
+    const FORWARD: &str;
+
+    /// Where its packets go to.
+    fn destination(&self) -> SocketAddr;
+
+    /// The key of the other direction.
+    fn peer(nat: &Nat) -> Self;
+}
+
+pub(crate) type Tuple4 = [u8; 16];
+pub(crate) type Tuple6 = [u8; 40];
+
+impl Tuple for Tuple4 {
+    const BACK: &str = "nat_return4";
+    const FORWARD: &str = "nat_forward4";
+
+    fn destination(&self) -> SocketAddr {
+        let [_, _, _, _, a, b, c, d, _, _, high, low, ..] = *self;
+        SocketAddr::from(([a, b, c, d], u16::from_be_bytes([high, low])))
+    }
+
+    fn peer(nat: &Nat) -> Self {
+        let tuple = Tuple6::peer(nat);
+        let mut key = [0; 16];
+        key[..4].copy_from_slice(&tuple[..4]);
+        key[4..8].copy_from_slice(&tuple[16..20]);
+        key[8..].copy_from_slice(&tuple[32..]);
+        key
+    }
+}
+
+impl Tuple for Tuple6 {
+    const BACK: &str = "nat_return6";
+    const FORWARD: &str = "nat_forward6";
+
+    fn destination(&self) -> SocketAddr {
+        let mut ip = [0; 16];
+        ip.copy_from_slice(&self[16..32]);
+        SocketAddr::from((ip, u16::from_be_bytes([self[34], self[35]])))
+    }
+
+    fn peer(nat: &Nat) -> Self {
+        let mut key = [0; 40];
+        key.copy_from_slice(&nat.0[56..]);
+        key
+    }
+}
+
+/// `struct nat`: one direction of a NAT connection.
+pub(crate) struct Nat(pub(crate) [u8; NAT]);
+
+/// Its bytes.
+pub(crate) const NAT: usize = 96;
+
+impl Nat {
+    pub(crate) fn server(&self) -> u16 {
+        u16::from_ne_bytes([self.0[44], self.0[45]])
+    }
+
+    pub(crate) fn service(&self) -> u16 {
+        u16::from_ne_bytes([self.0[46], self.0[47]])
+    }
+
+    pub(crate) fn seen(&self) -> Direction {
+        let mut last = [0; 8];
+        last.copy_from_slice(&self.0[48..56]);
+        let closing = self.0[42];
+        Direction {
+            last: Instant::from_nanos(u64::from_ne_bytes(last)),
+            has_fin: closing & 1 != 0,
+            has_rst: closing & 2 != 0,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! NAT connections that are over are forgotten, and their ports given back in the order in which
+//! they ended (`loadline_core::forwarding::ports`).
+
+use std::collections::HashSet;
+
+use loadline_core::{
+    forwarding::ports::{Port, Times, over},
+    time::Instant,
+};
+
+use crate::{
+    datapath::{Datapath, wait_for_packets},
+    error::TableError,
+    layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
+};
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+struct Connection<K> {
+    /// Key of the answers.
+    back: K,
+    /// Key of the client's packets.
+    forward: K,
+    server: u16,
+    /// What it was lent.
+    port: Port,
+    /// When it is over if nothing more is heard.
+    end: Instant,
+}
+
+impl Datapath {
+    /// Forgets NAT connections that are over by the times of their service, and gives their ports
+    /// back, which are counted. To be called every second or so.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_back(&mut self, times: impl Fn(u32) -> Times) -> Result<usize, TableError> {
+        let mut ports = self.forget::<Tuple4>(&times)?;
+        ports.extend(self.forget::<Tuple6>(&times)?);
+        // A packet on its way may still use the entry of a port that is about to be lent.
+        wait_for_packets()?;
+        for (server, port) in &ports {
+            self.queues.add(*server, *port);
+        }
+        self.find_lost(&times)?;
+        Ok(ports.len())
+    }
+
+    /// How many ports towards a server are free; none where it is not one of NAT.
+    #[must_use]
+    pub fn free_ports(&self, server: u16) -> usize {
+        self.queues.free(server).len()
+    }
+
+    /// Gives ports back that were taken for connections which then could not be written down.
+    fn find_lost(&self, times: impl Fn(u32) -> Times) -> Result<(), TableError> {
+        let all = self.servers.keys().copied();
+        let short: Vec<u16> = all.filter(|server| self.queues.has_lost(*server)).collect();
+        if short.is_empty() {
+            return Ok(());
+        }
+        // What is taken after this is in `known`, and what was taken before is written down once
+        // packets have been waited for.
+        let free = |server: u16| self.queues.free(server).into_iter().map(move |at| (server, at));
+        let mut known: HashSet<(u16, u32)> = short.iter().copied().flat_map(free).collect();
+        wait_for_packets()?;
+        let lent4 = self.connections::<Tuple4>(&times)?;
+        known.extend(lent4.iter().map(|one| (one.server, one.port.to_bits())));
+        let lent6 = self.connections::<Tuple6>(&times)?;
+        known.extend(lent6.iter().map(|one| (one.server, one.port.to_bits())));
+        for server in short {
+            let lost = self.ports(server).filter(|port| !known.contains(&(server, port.to_bits())));
+            lost.for_each(|port| self.queues.add(server, port));
+        }
+        Ok(())
+    }
+
+    /// Removes what is over; the ports that it was lent.
+    fn forget<K: Tuple>(
+        &mut self,
+        times: impl Fn(u32) -> Times,
+    ) -> Result<Vec<(u16, Port)>, TableError> {
+        let connections = self.connections::<K>(times)?;
+        let gone = over(Self::now(), connections.into_iter().map(|one| (one, one.end)));
+        let mut table = self.table_mut::<K, [u8; NAT]>(K::FORWARD)?;
+        // What is missing already is no error.
+        gone.iter().for_each(|one| drop(table.remove(&one.forward)));
+        let mut table = self.table_mut::<K, [u8; NAT]>(K::BACK)?;
+        gone.iter().for_each(|one| drop(table.remove(&one.back)));
+        Ok(gone.into_iter().map(|one| (one.server, one.port)).collect())
+    }
+
+    fn connections<K: Tuple>(
+        &self,
+        times: impl Fn(u32) -> Times,
+    ) -> Result<Vec<Connection<K>>, TableError> {
+        let table = self.table::<K, [u8; NAT]>(K::BACK)?;
+        let answers: Result<Vec<_>, _> = table.iter().collect();
+        let answers = answers.map_err(TableError::kernel(K::BACK))?;
+        let table = self.table::<K, [u8; NAT]>(K::FORWARD)?;
+        let mut found = Vec::with_capacity(answers.len());
+        for (key, back) in answers {
+            let back = Nat(back);
+            let Some(port) = self.settings.place(&key.destination()) else { continue };
+            let forward = K::peer(&back);
+            let seen = table.get(&forward, 0).map(|value| Nat(value).seen());
+            let end = times(back.service().into()).end(seen.unwrap_or_default(), back.seen());
+            found.push(Connection { back: key, forward, server: back.server(), port, end });
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,111 @@
+//! Bringing rings to rest: flows read back from the kernel, judged by
+//! `loadline_core::forwarding`, and forgotten where nobody asks for them any more.
+
+use aya::Pod;
+use loadline_core::{
+    forwarding::Ring,
+    time::{Duration, Instant},
+};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{
+    datapath::{Datapath, wait_for_packets},
+    error::TableError,
+};
+
+/// `struct flow`.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    server: u16,
+    service: u16,
+    position: u32,
+    last: Instant,
+}
+
+impl Flow {
+    fn read(value: [u8; 16]) -> Self {
+        let [a, b, c, d, e, f, g, h, last @ ..] = value;
+        Self {
+            server: u16::from_ne_bytes([a, b]),
+            service: u16::from_ne_bytes([c, d]),
+            position: u32::from_ne_bytes([e, f, g, h]),
+            last: Instant::from_nanos(u64::from_ne_bytes(last)),
+        }
+    }
+}
+
+impl Datapath {
+    /// The clock of the flow table, which [`Ring::assign`] is to be given as well.
+    #[must_use]
+    pub fn now() -> Instant {
+        let now = clock_gettime(ClockId::Monotonic);
+        Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    }
+
+    /// Forgets flows of a service that have been silent for `stale`, and lets the entries of its
+    /// ring settle that can. To be called from time to time after servers have changed; false when
+    /// there is nothing left to do.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn settle(
+        &mut self,
+        service: u32,
+        ring: &mut Ring,
+        stale: Duration,
+    ) -> Result<bool, TableError> {
+        if !ring.entries().iter().any(|entry| entry.is_recorded()) {
+            return Ok(false);
+        }
+        let now = Self::now();
+        let stale = stale + SLACK;
+        let flows = self.sweep(service, |flow| now.since(flow.last) > stale)?;
+        let flows = flows.iter().map(|flow| (flow.position, flow.server));
+        let mut settled = ring.settle(now, stale, flows);
+        self.publish(service, ring.entries())?;
+        // Packets that have read the entry before may still write their flow down.
+        wait_for_packets()?;
+        settled.sort_unstable();
+        self.sweep(service, |flow| settled.binary_search(&flow.position).is_ok())?;
+        Ok(true)
+    }
+
+    /// The flows of a service, without those that are `over`, which are removed.
+    fn sweep(
+        &mut self,
+        service: u32,
+        over: impl Fn(&Flow) -> bool,
+    ) -> Result<Vec<Flow>, TableError> {
+        let mut kept = self.sweep_table::<[u8; 16]>("flows4", service, &over)?;
+        kept.extend(self.sweep_table::<[u8; 40]>("flows6", service, &over)?);
+        Ok(kept)
+    }
+
+    fn sweep_table<K: Pod>(
+        &mut self,
+        name: &'static str,
+        service: u32,
+        over: impl Fn(&Flow) -> bool,
+    ) -> Result<Vec<Flow>, TableError> {
+        let mut table = self.table_mut::<K, [u8; 16]>(name)?;
+        let (mut kept, mut gone) = (Vec::new(), Vec::new());
+        // An entry may vanish while they are read; the kernel then begins again, at worst twice
+        // over the same.
+        for (key, value) in table.iter().flatten() {
+            let flow = Flow::read(value);
+            if u32::from(flow.service) != service {
+                continue;
+            }
+            if over(&flow) { gone.push(key) } else { kept.push(flow) }
+        }
+        for key in gone {
+            // It may have been evicted meanwhile.
+            let _ = table.remove(&key);
+        }
+        Ok(kept)
+    }
+}
+
+/// The kernel renews a flow's stamp when it is a second old, by a clock that ticks every few
+/// milliseconds.
+const SLACK: Duration = Duration::from_millis(1_100);

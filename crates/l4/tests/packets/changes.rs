@@ -1,0 +1,138 @@
+//! Servers come, go and come back, and no flow moves: the promise of `core::forwarding`, kept by
+//! the program.
+
+use std::{
+    net::IpAddr,
+    time::{Duration as StdDuration, Instant},
+};
+
+use loadline_core::{
+    forwarding::{RING_SIZE, Ring},
+    time::Duration,
+};
+use loadline_l4::{Datapath, Method, Server};
+
+use crate::{
+    frame::frame,
+    world::{bare, maglev, named, serve},
+};
+
+const SERVERS: u16 = 5;
+
+/// A balancer with five servers of one method in one family, of which each has a link address that
+/// ends in its number.
+struct Group {
+    datapath: Datapath,
+    ring: Ring,
+    name: String,
+    v6: bool,
+}
+
+impl Group {
+    fn new(method: Method, v6: bool) -> Option<Self> {
+        let mut datapath = bare(1_024, &["return4", "return6"])?;
+        let name = named(&method.to_string(), v6);
+        serve(&mut datapath, &name, 0, method);
+        let mut group = Self { datapath, ring: Ring::new(&maglev(&[1, 2, 3])), name, v6 };
+        (1..=SERVERS).for_each(|number| group.set(number, true));
+        group.publish();
+        Some(group)
+    }
+
+    fn set(&mut self, number: u16, is_up: bool) {
+        let address = match self.v6 {
+            true => IpAddr::from([0xfd00, 0, 0, 1, 0, 0, 0, number]),
+            false => IpAddr::from([10, 0, 1, number as u8]),
+        };
+        let mac = [2, 0, 0, 0, 1, number as u8];
+        self.datapath.set_server(number, &Server { address, port: 0, mac, is_up }).unwrap();
+    }
+
+    fn assign(&mut self, servers: &[u16]) {
+        self.ring.assign(Datapath::now(), &maglev(servers));
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        self.datapath.publish(0, self.ring.entries()).unwrap();
+    }
+
+    /// The server that a packet of this client is sent to.
+    fn server(&self, client: u16, flags: &str) -> u16 {
+        let layer = if self.v6 { "ip6 client6" } else { "ip4 client4" };
+        let text = format!("eth C L {layer} {} tcp {client} 80 {flags}", self.name);
+        let tried = self.datapath.try_packet(&frame(&text)).unwrap();
+        assert_eq!(tried.action, 3, "{text}");
+        u16::from(tried.frame[5])
+    }
+}
+
+fn groups() -> impl Iterator<Item = Group> {
+    let methods = [Method::Mac, Method::Nat, Method::Ipip];
+    methods.into_iter().flat_map(|method| [false, true].map(|v6| Group::new(method, v6))).flatten()
+}
+
+/// Servers join, leave and come back; at every step connections begin, and all that are open stay.
+#[test]
+fn no_connection_moves_while_servers_come_and_go() {
+    let sets: [&[u16]; 5] = [&[1, 2], &[1, 2, 3, 4, 5], &[4, 5], &[2, 3], &[1, 2, 3]];
+    for mut group in groups() {
+        let mut open: Vec<(u16, u16)> =
+            (1_000..1_300).map(|client| (client, group.server(client, "S"))).collect();
+        for (step, servers) in sets.into_iter().cycle().take(20).enumerate() {
+            group.assign(servers);
+            for (client, server) in &open {
+                assert_eq!(group.server(*client, "A"), *server, "{} at step {step}", group.name);
+            }
+            let begins = (2_000 + 20 * step as u16..).take(20);
+            let begin: Vec<_> = begins.map(|client| (client, group.server(client, "S"))).collect();
+            assert!(begin.iter().all(|(_, server)| servers.contains(server)), "{begin:?}");
+            open.extend(begin);
+        }
+    }
+}
+
+/// With NAT the addresses of a connection are written down; it breaks with its server.
+#[test]
+fn connections_of_a_server_that_is_gone_go_to_the_others_and_nobody_else_moves() {
+    for method in [Method::Mac, Method::Ipip] {
+        let Some(mut group) = Group::new(method, false) else { return };
+        let before: Vec<u16> = (0..300).map(|client| group.server(client, "S")).collect();
+        group.set(2, false);
+        group.assign(&[1, 3]);
+        for (client, server) in before.iter().enumerate() {
+            let now = group.server(client as u16, "A");
+            assert!(now == *server || (*server == 2 && now != 2), "{server} to {now}");
+        }
+    }
+}
+
+/// The flow table is asked only for as long as it knows more than the ring.
+#[test]
+fn rings_come_to_rest_and_flows_stay() {
+    let Some(mut group) = Group::new(Method::Mac, true) else { return };
+    let before: Vec<u16> = (0..200).map(|client| group.server(client, "S")).collect();
+    group.assign(&[1, 2, 3, 4]);
+    let recorded = |group: &Group| group.ring.entries().iter().filter(|e| e.is_recorded()).count();
+    let moved = recorded(&group);
+    assert!(moved > RING_SIZE / 5, "{moved} entries have another server now");
+    // Flows that send keep their entries in the table, all others settle.
+    let begun = Instant::now();
+    while recorded(&group) > 200 && begun.elapsed() < PATIENCE {
+        for (client, server) in before.iter().enumerate() {
+            assert_eq!(group.server(client as u16, "A"), *server);
+        }
+        group.datapath.settle(0, &mut group.ring, Duration::ZERO).unwrap();
+    }
+    let left = recorded(&group);
+    assert!(left > 0 && left <= 200, "{left} entries are recorded for 200 flows");
+    // They end, and their entries settle too.
+    let begun = Instant::now();
+    while group.datapath.settle(0, &mut group.ring, Duration::ZERO).unwrap() {
+        assert!(begun.elapsed() < PATIENCE, "{} entries are recorded", recorded(&group));
+    }
+    assert_eq!(group.ring.entries(), Ring::new(&maglev(&[1, 2, 3, 4])).entries());
+}
+
+/// Longer than any of this takes on a busy machine.
+const PATIENCE: StdDuration = StdDuration::from_secs(60);

@@ -1,0 +1,13 @@
+//! Packets through the program, one at a time, without a network: what becomes of each is asked of
+//! the kernel (`BPF_PROG_TEST_RUN`).
+//!
+//! That takes the rights of root; without them each test says so and is over.
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+mod changes;
+mod frame;
+mod fuzz;
+mod ports;
+mod reference;
+mod vectors;
+mod world;
