@@ -93,6 +93,7 @@ impl Health {
         ];
         for (which, late, most) in late {
             if late > most {
+                let late = Duration::from_micros(late.as_nanos() / 1000);
                 faults.push(format!(
                     "the router wrote {which} packets up to {late} late, over {most}"
                 ));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loadline_core::record::{
-    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord,
+    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord, StudyRow,
 };
 use loadline_lab::study::{Conditions, Mode, Study, judge};
 
@@ -219,6 +219,25 @@ not_reproduced = "a constant cost of the client that the document does not name"
 }
 
 #[test]
+fn a_figure_over_rows_one_of_which_was_not_run_is_not_judged() {
+    let ratio = r#"
+[[figure]]
+name = "ratio"
+compute = "at_10@loadline / at_10@haproxy"
+at_most = 1
+"#;
+    let study = study(&(AVERAGES.to_owned() + ratio), Mode::Full);
+    let skipped = |row: &StudyRow| {
+        let skipped = (row.name == "haproxy").then(|| "not asked for".to_owned());
+        StudyRow { skipped, ..row.clone() }
+    };
+    let rows: Vec<_> = study.rows().iter().map(skipped).collect();
+    let conditions = Conditions { rows, ..Conditions::default() };
+    let record = judge(&study, conditions, vec![run("loadline", 10, 1, 500.0)]);
+    assert_eq!(findings(&record)["ratio"], StudyFinding::Shown);
+}
+
+#[test]
 fn published_figures_that_contradict_each_other_are_found_by_arithmetic() {
     let study = study(
         r#"
@@ -232,12 +251,20 @@ note = "siege counts differently"
 title = "limit"
 compute = "(180 * 1024 * 1024) / (50 * 1024 * 8)"
 printed = 460
+[[check]]
+title = "share, rounded to a whole number"
+compute = "100 / 330 / (1/330 + 1/370 + 1/520)"
+printed = 40
+[[check]]
+title = "throughput, cut off instead of rounded"
+compute = "1.81 / 14.45"
+printed = 0.12
 "#,
         Mode::Full,
     );
     let record = judged(&study, Vec::new());
     let agrees: Vec<_> = lab(&record).checks.iter().map(|check| check.agrees).collect();
-    assert_eq!(agrees, [false, true]);
+    assert_eq!(agrees, [false, true, true, false]);
     assert!((lab(&record).checks[0].computed - 5.536).abs() < 0.001);
 }
 

@@ -61,9 +61,9 @@ fn line(figure: &StudyFigure) -> Option<String> {
         StudyFinding::Shown => None,
         StudyFinding::Invalid => Some(format!("INVALID {name} ({})", figure.reason)),
         StudyFinding::NotReproduced => {
-            let published = figure.published.map(digits).unwrap_or_default();
-            let published = format!("published {published} {}", figure.unit);
-            Some(format!("NOT-REPRODUCED {name} {measured} ({published}; {})", figure.reason))
+            let said = |it| format!("published {} {}", digits(it), figure.unit).trim().to_owned();
+            let published = figure.published.map_or_else(String::new, |it| said(it) + "; ");
+            Some(format!("NOT-REPRODUCED {name} {measured} ({published}{})", figure.reason))
         }
     }
 }

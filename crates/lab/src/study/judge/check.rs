@@ -37,10 +37,18 @@ fn worked_out(entry: &CheckEntry) -> Option<StudyCheck> {
         printed,
         unit: entry.unit.clone(),
         source: entry.source.clone(),
-        // As far as three digits go, or the rounding of what is printed.
-        agrees: (computed - printed).abs() <= printed.abs() * 0.005,
+        agrees: agrees(computed, printed),
         note: entry.note.clone(),
     })
+}
+
+/// Whether they are one figure as far as three digits go, or within the rounding of the last digit
+/// that is printed.
+fn agrees(computed: f64, printed: f64) -> bool {
+    let text = printed.to_string();
+    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let rounding = 0.5 * 10f64.powi(-i32::try_from(decimals).unwrap_or(i32::MAX));
+    (computed - printed).abs() <= rounding.max(printed.abs() * 0.005)
 }
 
 struct Desk<'d> {

@@ -126,7 +126,8 @@ impl<'b> Board<'b> {
         }
     }
 
-    /// Whether a tool was missing for a figure or for one that it is worked out from.
+    /// Whether a tool was missing, or a row not run, for a figure or for one that it is worked out
+    /// from.
     fn is_skipped(&self, entry: &FigureEntry, row: &str) -> bool {
         let skipped = |phase: &str| {
             let mut runs = self.phases.iter().filter(|run| run.row == row && run.phase == phase);
@@ -137,7 +138,8 @@ impl<'b> Board<'b> {
             None => self.names(entry).iter().any(|name| {
                 let (name, row) = name.split_once('@').unwrap_or((name, row));
                 let entry = self.entry(name.trim_start_matches("published."));
-                entry.is_some_and(|entry| self.is_skipped(entry, row))
+                self.rows.iter().any(|one| one.name == row && one.skipped.is_some())
+                    || entry.is_some_and(|entry| self.is_skipped(entry, row))
             }),
         }
     }
