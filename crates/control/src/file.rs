@@ -314,7 +314,8 @@ pub(crate) struct Ejection {
     /// Errors in a row that eject a server. A refused connection counts as that many.
     #[schemars(extend("default" = 3))]
     pub(crate) errors: Key<Whole<1, 1000>>,
-    /// The first time out; doubled with each ejection in a row, up to `time_max`.
+    /// The first time out; doubled with each ejection in a row, up to `time_max`. With checks
+    /// also until one has passed, or the server is down.
     #[schemars(extend("default" = "1s"))]
     pub(crate) time: Key<Time>,
     /// The longest time out, at least `time`.

@@ -243,11 +243,22 @@ impl Controller {
         let Some(rules) = &service.ejection else { return false };
         let (out, all) = self.roster.ejected_of(place.service);
         let Some(member) = self.roster.get_mut(server) else { return false };
-        if count < rules.errors || member.ejected.is_out() || !may_eject(rules, out, all) {
+        if count < rules.errors {
+            return false;
+        }
+        let state = self.ledger.server(&service.name, &group.name, member.address);
+        if member.ejected.is_out() {
+            if silent {
+                // Others could not even connect. Who waits for an answer may go elsewhere too.
+                member.ejected.note_silence();
+                state.silence.set_out(true);
+            }
+            return false;
+        }
+        if !may_eject(rules, out, all) {
             return false;
         }
         member.ejected.eject(now, rules, silent);
-        let state = self.ledger.server(&service.name, &group.name, member.address);
         state.count_ejection();
         state.silence.set_out(silent);
         member.check_now(now);
@@ -275,10 +286,12 @@ impl Controller {
 
     fn expire_ejections(&mut self, now: Instant) -> bool {
         let returned = self.roster.expire_ejections(now);
-        for (place, address) in &returned {
-            let (service, group) = place.of(&self.fleet);
-            self.ledger.server(&service.name, &group.name, *address).silence.set_out(false);
-            self.outputs.push_back(notice(service, group, Change::Returned(*address)));
+        for member in &returned {
+            let (service, group) = member.place.of(&self.fleet);
+            self.ledger.server(&service.name, &group.name, member.address).silence.set_out(false);
+            if member.health.is_healthy() {
+                self.outputs.push_back(notice(service, group, Change::Returned(member.address)));
+            }
         }
         !returned.is_empty()
     }

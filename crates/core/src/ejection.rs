@@ -1,10 +1,13 @@
 //! Passive ejection: real requests fail, the server is taken out for a while.
 //!
 //! ```text
-//! In --errors in a row--> Out until now + time * 2^n --time over--> In, on trial
+//! In --errors in a row--> Out until now + time * 2^n --time over, no doubt--> In, on trial
 //! ```
-//! `n` counts ejections that follow each other closely. Back in, the server's count of errors in a
-//! row still stands, so that one more failure takes it out again and one success clears it.
+//! `n` counts ejections that follow each other closely. Where the service checks its servers, the
+//! doubt lasts until a check has passed or the server is down: whoever answers no check is given no
+//! requests, which would find that out only by waiting for a connection in vain. Back in, the
+//! server's count of errors in a row still stands, so that one more failure takes it out again and
+//! one success clears it.
 
 use crate::{
     fleet::Ejection,
@@ -17,6 +20,8 @@ pub struct Ejected {
     until: Option<Instant>,
     /// It is out because it answered nobody.
     silent: bool,
+    /// A check has passed since it was taken out.
+    vouched: bool,
     /// When it last came back, and after how many ejections in a row.
     returned_at: Instant,
     in_a_row: u32,
@@ -41,6 +46,22 @@ impl Ejected {
         self.is_out() && self.silent
     }
 
+    /// Whether a check has passed since the server was taken out.
+    #[must_use]
+    pub fn is_vouched(&self) -> bool {
+        self.vouched
+    }
+
+    /// A check has passed.
+    pub fn vouch(&mut self) {
+        self.vouched = true;
+    }
+
+    /// Takes note that the server, which is out already, answers nobody.
+    pub fn note_silence(&mut self) {
+        self.silent = true;
+    }
+
     /// Lets the server back in.
     pub fn end(&mut self, now: Instant) {
         self.until = None;
@@ -49,7 +70,7 @@ impl Ejected {
 
     /// Takes the server out, for its silence or for errors.
     pub fn eject(&mut self, now: Instant, rules: &Ejection, silent: bool) {
-        self.silent = silent;
+        (self.silent, self.vouched) = (silent, false);
         let quiet = now.since(self.returned_at) > rules.time_max;
         let before = if quiet { 0 } else { self.in_a_row };
         self.in_a_row = before + 1;

@@ -413,7 +413,8 @@ pub enum Probe {
 pub struct Ejection {
     /// Errors in a row that eject a server, at least 1.
     pub errors: u32,
-    /// The first time out; doubled with each ejection in a row, up to `time_max`.
+    /// The first time out; doubled with each ejection in a row, up to `time_max`. A server
+    /// that is checked also has to pass a check, or be down.
     pub time: Duration,
     /// The longest time out.
     pub time_max: Duration,

@@ -70,11 +70,21 @@ impl Member {
     pub(crate) fn checked(&mut self, now: Instant, passed: Option<Duration>, check: &HealthCheck) {
         self.health = self.health.after(passed.is_some(), check);
         self.checks = Checks::DueAt(now + self.health.interval(check));
+        if passed.is_some() {
+            self.ejected.vouch();
+        }
         if let Some(rtt) = passed
             && self.rtt.is_none_or(|old| is_news(old, rtt))
         {
             self.rtt = Some(rtt);
         }
+    }
+
+    /// When its ejection ends; none while nobody knows whether it answers at all.
+    fn returns_at(&self) -> Option<Instant> {
+        let checked = self.checks != Checks::Off && self.health.is_healthy();
+        let in_doubt = checked && !self.ejected.is_vouched();
+        self.ejected.until().filter(|_| !in_doubt)
     }
 
     /// Lets it back in, slowly where the service starts servers slowly.
@@ -149,14 +159,11 @@ impl Roster {
     }
 
     /// Lets servers back in whose time is over; gives those.
-    pub(crate) fn expire_ejections(&mut self, now: Instant) -> Vec<(Place, SocketAddr)> {
-        let members = self.members.values_mut();
-        let back = members.filter_map(|m| {
-            let over = m.ejected.until().is_some_and(|until| until <= now);
-            over.then(|| {
-                m.end_ejection(now);
-                (m.place, m.address)
-            })
+    pub(crate) fn expire_ejections(&mut self, now: Instant) -> Vec<&Member> {
+        let over = |member: &Member| member.returns_at().is_some_and(|until| until <= now);
+        let back = self.members.values_mut().filter(|member| over(member)).map(|member| {
+            member.end_ejection(now);
+            &*member
         });
         back.collect()
     }
@@ -223,7 +230,7 @@ impl Roster {
                 Checks::DueAt(at) => at,
                 Checks::Off | Checks::UnderWay => Instant::NEVER,
             };
-            check.min(member.ejected.until().unwrap_or(Instant::NEVER))
+            check.min(member.returns_at().unwrap_or(Instant::NEVER))
         };
         self.members.values().map(deadline).min().unwrap_or(Instant::NEVER)
     }

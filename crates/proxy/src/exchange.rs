@@ -360,7 +360,8 @@ impl<'a> Exchange<'a> {
             return true;
         }
         let safe = failure.repeatable && failure.ending.fault() != Fault::Client;
-        if safe && failure.ending == Ending::ConnectRefused {
+        let unseen = matches!(failure.ending, Ending::ConnectRefused | Ending::ConnectTimeout);
+        if safe && unseen {
             let may = self.route.plan().may_reconnect(self.record.retries + 1);
             self.record.retries += u32::from(may);
             return may;

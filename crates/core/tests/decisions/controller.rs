@@ -2,7 +2,7 @@
 //! is lost.
 
 use loadline_core::{
-    controller::{Controller, Input},
+    controller::{Change, Controller, Input, Output},
     fleet::{Capacity, PolicyKind, Service, WhenFull},
     ledger::ServerId,
     permit::Permit,
@@ -124,6 +124,74 @@ fn three_errors_in_a_row_eject_a_server_for_a_second() {
     assert_eq!(controller.next_deadline(), at(1_003));
     plan = after(&mut controller, plan, at(1_003), Input::Tick);
     assert_eq!(plan.services[0].groups[0].servers.len(), 4);
+}
+
+#[test]
+fn an_ejected_server_that_answers_no_check_stays_out_until_it_does_or_is_down() {
+    let ejected = |answers: &[bool]| {
+        let groups = vec![group("near", 0, 4, Capacity::default())];
+        let service = Service { groups, health: Some(check()), ..Service::named("web") };
+        let mut controller = Controller::new(Instant::ZERO, fleet(service));
+        let outputs = drain(&mut controller);
+        let (mut plan, victim) = (outputs.plan.unwrap(), outputs.checks[0].0);
+        for (server, _) in outputs.checks {
+            plan = after(&mut controller, plan, at(1), checked(server, true));
+        }
+        let failing = Input::Failing { server: victim, errors_in_a_row: 3 };
+        plan = after(&mut controller, plan, at(2), failing);
+        for &passed in answers {
+            plan = after(&mut controller, plan, at(500), checked(victim, passed));
+        }
+        plan = after(&mut controller, plan, at(1_002), Input::Tick);
+        (controller.is_healthy(victim).unwrap(), plan.services[0].groups[0].servers.len())
+    };
+    assert_eq!(ejected(&[]), (false, 3), "the check is under way");
+    assert_eq!(ejected(&[false]), (false, 3), "one that fails is not yet the end");
+    assert_eq!(ejected(&[true]), (true, 4));
+    assert_eq!(ejected(&[false, false]), (false, 3), "it is down: no matter of ejection any more");
+}
+
+#[test]
+fn a_server_that_went_down_meanwhile_is_not_said_to_be_back() {
+    let told = |passed: bool| {
+        let groups = vec![group("near", 0, 4, Capacity::default())];
+        let service = Service { groups, health: Some(check()), ..Service::named("web") };
+        let mut controller = Controller::new(Instant::ZERO, fleet(service));
+        let servers = drain(&mut controller).checks;
+        for (server, _) in &servers {
+            controller.handle(at(1), checked(*server, true));
+        }
+        let (server, address) = servers[0];
+        controller.handle(at(2), Input::Failing { server, errors_in_a_row: 3 });
+        for _ in 0..2 {
+            controller.handle(at(500), checked(server, passed));
+        }
+        controller.handle(at(1_002), Input::Tick);
+        let notices = std::iter::from_fn(|| controller.poll()).filter_map(|output| match output {
+            Output::Notice(notice) => Some(notice.change),
+            _ => None,
+        });
+        (address, notices.collect::<Vec<_>>())
+    };
+    let (address, notices) = told(true);
+    assert!(notices.contains(&Change::Returned(address)), "{notices:?}");
+    let (address, notices) = told(false);
+    assert!(notices.contains(&Change::Down(address)), "{notices:?}");
+    assert!(!notices.contains(&Change::Returned(address)), "{notices:?}");
+}
+
+#[test]
+fn who_waits_for_a_server_that_is_out_for_errors_hears_that_it_hangs() {
+    let groups = vec![group("near", 0, 4, Capacity::default())];
+    let (mut controller, mut plan) = started(Service { groups, ..Service::named("web") });
+    let waiting = send(&plan, at(1));
+    let server = waiting.server();
+    plan = after(&mut controller, plan, at(2), Input::Failing { server, errors_in_a_row: 3 });
+    assert!(!waiting.hangs(), "errors alone say nothing of those under way");
+    plan = after(&mut controller, plan, at(3), Input::Silent { server, suspicions: 2 });
+    assert!(!waiting.hangs());
+    after(&mut controller, plan, at(4), Input::Silent { server, suspicions: 3 });
+    assert!(waiting.hangs());
 }
 
 #[test]

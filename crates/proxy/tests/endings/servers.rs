@@ -9,8 +9,9 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Ejection, ServerTimeouts},
+    fleet::{Ejection, PolicyKind, Retry, ServerTimeouts},
     time::Duration,
+    units::{Rate, Ratio},
 };
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -46,9 +47,8 @@ fn a_server_that_refuses_gives_502_and_another_takes_over() {
     proxy.expect(Ending::Complete, 20);
 }
 
-#[test]
-fn a_server_that_does_not_accept_gives_504() {
-    // A backlog that is full: the kernel drops what knocks.
+/// A backlog that is full: the kernel drops what knocks.
+fn full_backlog() -> (SocketAddr, Socket, Vec<TcpStream>) {
     let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     full.listen(0).unwrap();
@@ -57,9 +57,33 @@ fn a_server_that_does_not_accept_gives_504() {
     let waiting: Vec<_> =
         (0..16).map_while(|_| TcpStream::connect_timeout(&address, limit).ok()).collect();
     assert!(waiting.len() < 16, "the backlog is never full");
-    let proxy = hurried(address);
+    (address, full, waiting)
+}
+
+#[test]
+fn a_server_that_does_not_accept_gives_504() {
+    let (address, ..) = &full_backlog();
+    let proxy = hurried(*address);
     assert!(proxy.get().starts_with("HTTP/1.1 504 "));
     proxy.expect(Ending::ConnectTimeout, 1);
+}
+
+#[test]
+fn a_request_that_could_not_connect_goes_elsewhere_whatever_the_retry_budget() {
+    let (address, ..) = &full_backlog();
+    let healthy = Scripted::answering(OK);
+    let mut fleet = fleet(&[*address, healthy.address]);
+    let service = &mut fleet.services[0];
+    service.timeouts.connect = SHORT;
+    service.ejection = None;
+    service.retry = Retry { budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
+    service.policy = PolicyKind::RoundRobin;
+    let proxy = Proxy::of(fleet);
+    for _ in 0..4 {
+        let answer = proxy.ask(POST);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "nobody has seen the POST: {answer}");
+    }
+    proxy.expect(Ending::Complete, 4);
 }
 
 #[test]
