@@ -63,6 +63,20 @@ fn a_limit_of_100_megabits_lets_100_megabits_through() {
 }
 
 #[test]
+fn a_gigabit_costs_the_router_less_than_a_third_of_a_second_of_a_core() {
+    let megabytes = 25;
+    for lab in both_kinds(&joined(2, |from, to| LinkSpec::new(from, to, millis(1)))) {
+        let watch = Watch::begin(lab.router()).unwrap();
+        assert!(transfer(&lab, v4(1), megabytes * 1_000_000));
+        let (_, counters) = watch.end(lab.router()).unwrap();
+        // Processor time, which others on the machine do not add to.
+        let per_gigabit = counters.processor_time * 125 / megabytes as u64;
+        println!("{per_gigabit} for a gigabit");
+        assert!(per_gigabit < millis(350), "{per_gigabit}: 1 Gbit/s takes so much of a core");
+    }
+}
+
+#[test]
 fn a_thousandth_is_lost_and_every_packet_is_accounted_for() {
     let spec =
         |from, to| LinkSpec { loss: Ratio::ppm(1_000), ..LinkSpec::new(from, to, millis(1)) };

@@ -26,7 +26,7 @@ use crate::{
         plan::{Plan, Step},
         take::measure,
     },
-    wan::{Health, Watch},
+    wan::{Counters, Health, LinkCounters, Watch},
 };
 
 /// A phase that could not be run.
@@ -50,12 +50,13 @@ pub(super) fn run(
     phase.started_unix_ms = unix_ms();
     let ended = commands(site, step, &file, stop)?;
     phase.elapsed_s = clock::now().since(started).as_secs_f64();
-    let (health, _) = watch.end(site.lab.router()).map_err(gone)?;
+    let (health, counters) = watch.end(site.lab.router()).map_err(gone)?;
     phase.steal_share = health.steal.as_f64();
     let late = health.lateness;
     phase.lateness_p99_ms = (late.count > 0).then(|| late.p99.as_millis_f64());
     if step.command.is_some() {
         read(site, step, &file, ended, &mut phase);
+        count(&counters, &mut phase);
     }
     for (name, _) in &step.beside {
         let output = site.folder.read("phases", &format!("{file}-{name}.out"));
@@ -156,6 +157,20 @@ fn read(site: &Site<'_>, step: &Step, file: &str, exit: Option<Exit>, phase: &mu
         Some(exit) if nothing && !exit.success() => Some(format!("it ended {exit}: {}", last())),
         Some(_) => None,
     };
+}
+
+/// What the router did meanwhile: processor time as a number of cores, and what all links carried
+/// and lost.
+fn count(counters: &Counters, phase: &mut StudyPhase) {
+    let sum = |of: fn(&LinkCounters) -> u64| counters.links.iter().map(of).sum::<u64>() as f64;
+    let told = [
+        ("cores", counters.processor_time.as_secs_f64() / phase.elapsed_s),
+        ("packets", sum(|link| link.packets)),
+        ("lost", sum(|link| link.lost)),
+        ("bytes", sum(|link| link.bytes)),
+    ];
+    let told = told.map(|(name, number)| (format!("router.{name}"), Reading::Number(number)));
+    phase.readings.extend(told);
 }
 
 /// The scalars of a value by their paths.
