@@ -268,6 +268,35 @@ fn the_study_of_a_new_user_runs_as_it_is() {
     assert!(!told.contains("FAIL "), "{told}");
 }
 
+#[test]
+fn the_eight_questions_have_answers() {
+    let folder = folder("questions");
+    let args = ["lab", "questions", "--quick", "--quiet", "--out", folder.to_str().unwrap()];
+    let output = loadline(&args).output().unwrap();
+    if refused(&output) {
+        return;
+    }
+    // A machine that is busy may miss bands of a few milliseconds; questions are answered still.
+    let told = text(&output.stdout);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3 | 98)), "{code:?} {told}{}", text(&output.stderr));
+    let asked = told.lines().filter(|line| line.ends_with('?')).collect::<Vec<_>>();
+    assert_eq!(asked.len(), 8, "{told}");
+    assert!((1..).zip(&asked).all(|(number, line)| line.starts_with(&format!("{number}. "))));
+    assert!(told.contains("measured  20.0 ms, as the machine tells it"), "{told}");
+    assert!(!told.contains(['{', '}']), "{told}");
+    let record: Value =
+        serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap();
+    let figures = record["lab"]["figures"].as_array().unwrap();
+    let question = |number: u32| {
+        let source = format!("report, question {number}");
+        let is_it =
+            |figure: &Value| figure["source"].as_str().is_some_and(|it| it.starts_with(&source));
+        figures.iter().any(is_it)
+    };
+    assert!((1..=8).all(question), "{figures:#?}");
+}
+
 /// A lab that is up, ended with the value.
 struct Up(Child, String);
 

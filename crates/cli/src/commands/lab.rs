@@ -6,6 +6,7 @@ mod judge;
 mod list;
 mod present;
 mod progress;
+mod questions;
 mod run;
 mod shell;
 mod up;
@@ -40,6 +41,7 @@ pub(crate) struct Args {
 enum Command {
     List(list::Args),
     Run(run::Args),
+    Questions(questions::Args),
     Judge(judge::Args),
     Up(up::Args),
     Shell(shell::Args),
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::List(args) => list::run(args),
         Command::Run(args) => run::run(args),
+        Command::Questions(args) => questions::run(args),
         Command::Judge(args) => judge::run(args),
         Command::Up(args) => up::run(args),
         Command::Shell(args) => shell::run(args),
@@ -121,6 +124,7 @@ Examples:
   loadline lab list
   loadline lab run capacity --quick
   loadline lab run capacity --peer haproxy --out runs/capacity
+  loadline lab questions --quick
   loadline lab judge capacity runs/capacity
   loadline lab up examples/lab/three-regions.toml &
   loadline lab shell client -- curl -sI http://edge/

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use loadline_core::record::StudyRecord;
 use loadline_lab::study::{self, Mode, Setup, Study};
 
 use super::{
@@ -61,15 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(message) => return Ok(usage(&message)),
     };
     let folder = args.out.clone().unwrap_or_else(|| own_folder(&study));
-    let program = env::current_exe().context("cannot find the binary that runs")?;
-    let setup = Setup { program, folder: folder.clone(), rows, seed: args.seed };
-    let progress = Progress::start(study::steps(&study, &setup.rows), args.quiet);
-    let measured = until_signalled(|stop| {
-        study::run(&study, &setup, stop, &mut |event| progress.tell(&event))
-    });
-    progress.finish();
-    let (conditions, phases) = measured?.context("the study was not run to its end")?;
-    let record = study::judge(&study, conditions, phases);
+    let record = measure(&study, rows, args.seed, &folder, args.quiet)?;
     let code = present::exit_code(&record);
     let text = present::text(&record);
     if let Some(file) = &args.markdown {
@@ -82,6 +75,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print(&format!("{text}\nReport: {}\n", folder.join("report.html").display()))?;
     }
     Ok(code)
+}
+
+/// Runs these rows of a study and judges them.
+pub(super) fn measure(
+    study: &Study,
+    rows: Vec<String>,
+    seed: u64,
+    folder: &Path,
+    quiet: bool,
+) -> anyhow::Result<StudyRecord> {
+    let program = env::current_exe().context("cannot find the binary that runs")?;
+    let setup = Setup { program, folder: folder.to_owned(), rows, seed };
+    let progress = Progress::start(study::steps(study, &setup.rows), quiet);
+    let measured =
+        until_signalled(|stop| study::run(study, &setup, stop, &mut |event| progress.tell(&event)));
+    progress.finish();
+    let (conditions, phases) = measured?.context("the study was not run to its end")?;
+    Ok(study::judge(study, conditions, phases))
 }
 
 /// The rows to run: those without a peer, and those of the peers that were asked for.
@@ -112,7 +123,7 @@ fn rows(study: &Study, args: &Args) -> Result<Vec<String>, String> {
 }
 
 /// A folder of its own for each run.
-fn own_folder(study: &Study) -> PathBuf {
+pub(super) fn own_folder(study: &Study) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
 }
