@@ -69,7 +69,10 @@ fn describe_group(group: &Group) -> String {
         Some(rtt) => format!("{rtt} away"),
         None => "distance measured by health checks".to_owned(),
     };
-    let servers = plural(group.servers.len(), "server");
+    let mut servers = plural(group.servers.len(), "server");
+    if let Some(discovery) = &group.discovery {
+        servers.push_str(&format!(" of the {}", discovery.source));
+    }
     let per_server = per_server(group);
     let capacity = match (limits(&group.capacity).as_slice(), per_server.as_str()) {
         ([], "") => "no limit".to_owned(),

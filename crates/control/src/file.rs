@@ -7,6 +7,7 @@
 
 mod access_log;
 mod admin;
+mod discover;
 mod routes;
 mod sticky;
 mod stream;
@@ -34,6 +35,7 @@ use crate::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
+pub(crate) use discover::Discover;
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
@@ -364,10 +366,10 @@ pub(crate) struct ServerTimeouts {
     pub(crate) keep_alive: Key<TimeOrOff>,
 }
 
-/// The servers of one service in one region.
+/// The servers of one service in one region: either `servers` or `discover`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[schemars(extend("required" = ["servers"]))]
+#[schemars(extend("oneOf" = [{ "required": ["servers"] }, { "required": ["discover"] }]))]
 pub(crate) struct Group {
     /// Where the group is; the region of the edge where absent.
     pub(crate) region: Key<Text<Name>>,
@@ -395,6 +397,8 @@ pub(crate) struct Group {
     pub(crate) per_server: Key<PerServer>,
     /// The servers: addresses, or tables that say more. At least one.
     pub(crate) servers: Key<Vec<At<TextOr<Place, Server>>>>,
+    /// Where the servers are listed, if they are not written here.
+    pub(crate) discover: Key<Discover>,
 }
 
 /// A capacity that the file does not say.
@@ -431,6 +435,10 @@ pub(crate) struct Server {
     /// Its share of the group's traffic, relative to the other servers; 0 drains it.
     #[schemars(extend("default" = 1))]
     pub(crate) weight: Key<Whole<0, 1000>>,
+    /// The lower the earlier: it takes part only while no server of the group with a lower one is
+    /// healthy, so that any above 0 is a backup.
+    #[schemars(extend("default" = 0))]
+    pub(crate) priority: Key<Whole<0, 65535>>,
     /// Requests per second; `per_server.max_rate` of the group where absent.
     pub(crate) max_rate: Key<PositiveRate>,
     /// Requests that may come at once on top of an even `max_rate`; `per_server.burst` where

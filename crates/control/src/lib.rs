@@ -12,6 +12,7 @@
 pub mod admin;
 mod assemble;
 mod describe;
+pub mod discovery;
 mod edit;
 mod error;
 mod file;

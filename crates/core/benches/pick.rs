@@ -164,6 +164,7 @@ fn service(policy: PolicyKind, places: u32, capacity: Capacity) -> Service {
         capacity,
         scaler: Ratio::ONE,
         servers: (1..=100).map(|n| server(g as u16, n, u32::from(n) % 3 + 1, places)).collect(),
+        discovery: None,
     };
     let groups = (0..10).map(group).collect();
     Service { policy, health: None, groups, ..Service::named("web") }
@@ -175,6 +176,7 @@ fn server(group: u16, n: u16, weight: u32, places: u32) -> Server {
     Server {
         address: (address, 80).into(),
         weight,
+        priority: 0,
         capacity: Capacity { max_in_flight: Some(places), ..Capacity::default() },
         max_connections: 1_000,
     }

@@ -5,6 +5,7 @@
 //! vouches for that.
 
 mod access_log;
+mod discovery;
 mod http2;
 mod names;
 mod sticky;
@@ -23,6 +24,7 @@ use crate::{
 };
 
 pub use access_log::{AccessLog, LogFormat, LogTarget};
+pub use discovery::{Discovery, ListPlace, Source};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
@@ -491,8 +493,10 @@ pub struct Group {
     pub capacity: Capacity,
     /// Part of the capacity in use: 0 drains, else 10 % to 100 %.
     pub scaler: Ratio,
-    /// Its servers, at least one.
+    /// Its servers: at least one, or whoever is listed now.
     pub servers: Vec<Server>,
+    /// Where they are listed, if the file does not say them.
+    pub discovery: Option<Discovery>,
 }
 
 /// One address.
@@ -502,6 +506,8 @@ pub struct Server {
     pub address: SocketAddr,
     /// Share of the group's traffic, 0 to 1000; 0 drains.
     pub weight: u32,
+    /// The lower the earlier: it takes part only while no server of a lower one may.
+    pub priority: u16,
     /// What this server may be given.
     pub capacity: Capacity,
     /// Connections to this server at a time, over all workers.

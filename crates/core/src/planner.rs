@@ -11,6 +11,7 @@ use crate::{
     policy::Chooser,
     state::{Condition, Enrolled},
     time::{Duration, Instant},
+    turn::Turn,
     units::Ratio,
 };
 
@@ -103,9 +104,14 @@ fn group_plan(
     if group.scaler == Ratio::ZERO {
         return None;
     }
+    let takes_part = |server: &Server| server.weight > 0;
+    let given = || group.servers.iter().zip(&status.shares).filter(|(it, _)| takes_part(it));
+    let turn = Turn::of(given().map(|(server, share)| (server.priority, *share > Ratio::ZERO)));
     let in_use = group.servers.iter().zip(&status.shares).enumerate();
     let servers: Box<[ServerPlan]> = in_use
-        .filter(|(_, (server, share))| server.weight > 0 && **share > Ratio::ZERO)
+        .filter(|(_, (server, share))| {
+            takes_part(server) && **share > Ratio::ZERO && turn.is_of(server.priority)
+        })
         .map(|(index, (server, share))| {
             let state = ledger.server(&service.name, &group.name, server.address);
             let limits = limits(&server.capacity, group.scaler, Ratio::ONE);
@@ -115,8 +121,7 @@ fn group_plan(
     if servers.is_empty() {
         return None;
     }
-    let configured = group.servers.iter().filter(|server| server.weight > 0).count();
-    let healthy = Ratio::part(servers.len() as u64, configured as u64);
+    let (configured, healthy) = (turn.configured(), turn.healthy_share());
     Some(GroupPlan {
         index: index as u16,
         distance: status.distance,

@@ -10,6 +10,7 @@ use crate::{
     ledger::{Ledger, ServerId},
     state::Condition,
     time::{Duration, Instant},
+    turn::Turn,
     units::Ratio,
 };
 
@@ -33,6 +34,7 @@ pub(crate) struct Member {
     checks: Checks,
     /// Whether its weight lets it take part at all.
     takes_part: bool,
+    priority: u16,
 }
 
 /// Where a server stands in the file, as indices.
@@ -132,6 +134,7 @@ impl Roster {
                 known.remove(&id).unwrap_or_else(|| Member::new(place, address, up_since));
             member.place = place;
             member.takes_part = group.servers[place.server].weight > 0;
+            member.priority = group.servers[place.server].priority;
             member.checks = match (&service.health, member.checks) {
                 (None, _) => Checks::Off,
                 (Some(_), Checks::Off) => Checks::DueAt(now),
@@ -168,11 +171,10 @@ impl Roster {
         back.collect()
     }
 
-    /// The healthy share of the servers of a group that take part.
+    /// The healthy share of a group, as far as its servers take part.
     pub(crate) fn healthy_share(&self, service: usize, group: usize) -> Ratio {
-        let members = || self.group(service, group).filter(|member| member.takes_part);
-        let healthy = members().filter(|member| member.is_healthy()).count();
-        Ratio::part(healthy as u64, members().count() as u64)
+        let members = self.group(service, group).filter(|member| member.takes_part);
+        Turn::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
     }
 
     /// The part of its weight each server of a group is given, in the order of the file.
@@ -263,6 +265,7 @@ impl Member {
             up_since,
             checks: Checks::Off,
             takes_part: true,
+            priority: 0,
         }
     }
 }

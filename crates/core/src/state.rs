@@ -162,8 +162,33 @@ pub struct Group {
     pub overflowed: u64,
     /// The latter per second, between the last two looks.
     pub overflow_per_s: f64,
-    /// In the order of the file.
+    /// Where its servers come from; absent where the file says them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<Discovery>,
+    /// In the order of the file, or of their addresses.
     pub servers: Vec<Server>,
+}
+
+/// A list of servers that is followed, and how well.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Discovery {
+    /// What is followed, in words.
+    pub source: String,
+    /// Servers on the list in force.
+    pub servers: u64,
+    /// Seconds since the list was last found to be so; none before it was known.
+    pub age_s: Option<f64>,
+    /// Whether what came last was not taken, so that the list is the one before.
+    pub stale: bool,
+    /// Why it was not; none where it was.
+    pub trouble: Option<String>,
+    /// Lists that were taken.
+    pub taken: u64,
+    /// Lists that were refused: empty ones, where none is allowed.
+    pub refused: u64,
+    /// Lists that could not be had or read.
+    pub failed: u64,
 }
 
 /// Whether a group may be given traffic.

@@ -75,6 +75,7 @@ impl Simulation {
         let server = |n| Server {
             address: SocketAddr::from(([127, 0, 0, n], 80)),
             weight: 1,
+            priority: 0,
             capacity: Capacity::default(),
             max_connections: u32::MAX,
         };
@@ -85,6 +86,7 @@ impl Simulation {
             capacity: Capacity { auto: true, ..Capacity::default() },
             scaler: Ratio::ONE,
             servers: (0..servers).map(server).collect(),
+            discovery: None,
         };
         let service =
             Service { when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") };

@@ -106,6 +106,7 @@ fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
     let servers = servers.iter().zip(1..).map(|((weight, max_in_flight), n)| Server {
         address: (Ipv4Addr::new(10, 0, 0, n), 80).into(),
         weight: *weight,
+        priority: 0,
         capacity: Capacity { max_in_flight: *max_in_flight, ..Capacity::default() },
         max_connections: 1_000,
     });
@@ -116,6 +117,7 @@ fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
         servers: servers.collect(),
+        discovery: None,
     };
     Service { policy, when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use loadline_control::{ConfigError, ConfigErrors, Loaded};
+use loadline_control::{ConfigError, ConfigErrors, Loaded, describe, discovery};
 use loadline_core::record::{CheckRecord, Document, Problem, Record, Severity};
 use loadline_proxy::tls::Keys;
 
@@ -51,9 +51,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 super::report_error(&error.into());
                 return Ok(ExitCode::from(EXIT_USAGE));
             }
-            let name = args.file.display();
-            let plan = loadline_control::describe(&loaded.fleet);
-            let text = format!("{name}: ok, {}\n\n{plan}", loadline_control::counts(&loaded.fleet));
+            let lists = match discovery::look_up(&loaded.fleet) {
+                Ok(lists) => lists,
+                Err(error) => {
+                    super::report_error(&error.into());
+                    return Ok(ExitCode::from(EXIT_USAGE));
+                }
+            };
+            let (name, fleet) = (args.file.display(), lists.applied_to(&loaded.fleet));
+            let (counts, plan) = (loadline_control::counts(&fleet), describe(&fleet));
+            let text = format!("{name}: ok, {counts}\n\n{plan}");
             stdout().write_all(text.as_bytes()).context("printing the plan")?;
         }
         Err(errors) => print_errors(errors),

@@ -18,8 +18,9 @@ use anyhow::Context as _;
 use loadline_control::{
     Loaded, Process,
     admin::{Admin, BoundAdmin, Engine, Settings, Site, bind_path},
+    discovery,
 };
-use loadline_core::{ending::Ending, fleet::Fleet, state::State};
+use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet, state::State};
 use loadline_proxy::{
     engine::StartError,
     runtime::{Bound, Handle, Runtime},
@@ -114,8 +115,7 @@ struct Edge {
     control: Option<(PathBuf, UnixListener)>,
     /// The program, by the path it was started from: what is there now may be another.
     program: PathBuf,
-    /// Where files are watched.
-    follower: Option<Follower>,
+    follower: Follower,
 }
 
 /// Why a process ends.
@@ -131,7 +131,7 @@ impl Edge {
     fn start(args: &Args, heritage: &mut Heritage) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
-        let follower = followed.map(Follower::new);
+        let follower = Follower::new(followed);
         let (fleet, settings, process) = read(args).map_err(|why| {
             let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
             Failure { code: EXIT_USAGE, why }
@@ -140,7 +140,10 @@ impl Edge {
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
         }
-        let bound = Bound::new(fleet.clone(), &mut heritage.sockets).map_err(Failure::of_start)?;
+        let lists = discovery::look_up(&fleet);
+        let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
+        let listed = lists.applied_to(&fleet);
+        let bound = Bound::new(listed, &mut heritage.sockets).map_err(Failure::of_start)?;
         for address in heritage.sockets.addresses() {
             tracing::warn!(%address, "a socket was passed that no listener asks for");
         }
@@ -153,7 +156,7 @@ impl Edge {
             identity.assume().map_err(Failure::running)?;
         }
         let proxy = bound.start().map_err(Failure::of_start)?;
-        let site = Arc::new(site(&proxy, fleet, args));
+        let site = Arc::new(site(&proxy, (fleet, lists), args));
         site.restore(std::mem::take(&mut heritage.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
@@ -194,7 +197,7 @@ impl Edge {
                         return Ok(Outcome::Succeeded(process));
                     }
                 }
-                _ = looks.tick(), if self.follower.is_some() => self.follow(),
+                _ = looks.tick() => self.follow(),
             }
         }
     }
@@ -216,14 +219,17 @@ impl Edge {
         None
     }
 
-    /// Reads again what has changed on disk. Where that is a certificate alone, what was changed
-    /// at run time stays.
+    /// Reads again what has changed on disk. Unless that is the configuration itself, what was
+    /// changed at run time stays.
     fn follow(&mut self) {
-        let Some(follower) = &mut self.follower else { return };
-        match follower.look(&self.site.file()) {
+        match self.follower.look(&self.site.file()) {
             None => {}
             Some(Changed::Configuration) => tell(self.site.reload()),
-            Some(Changed::Named) => tell(self.site.renew()),
+            Some(Changed::Lists) => self.site.relist(),
+            Some(Changed::Named) => {
+                self.site.relist();
+                tell(self.site.renew());
+            }
         }
     }
 
@@ -362,13 +368,13 @@ async fn asked(control: Option<&tokio::net::UnixListener>) -> UnixStream {
 }
 
 /// The proxy with its file, for whoever reloads or changes it.
-fn site(proxy: &Runtime, fleet: Fleet, args: &Args) -> Site {
+fn site(proxy: &Runtime, begun: (Fleet, Lists), args: &Args) -> Site {
     let args = args.clone();
     let load = move || match read(&args) {
         Ok((fleet, ..)) => Ok(fleet),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
-    Site::new(Running(proxy.handle()), fleet, load)
+    Site::new(Running(proxy.handle()), begun, load)
 }
 
 /// The proxy, as the administration sees it.

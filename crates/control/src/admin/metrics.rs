@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use loadline_core::state::{Condition, Group, Limits, Listener, Server, Service, State};
+use loadline_core::state::{Condition, Discovery, Group, Limits, Listener, Server, Service, State};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
@@ -182,6 +182,24 @@ fn groups<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Group) -> 
         for group in &service.groups {
             if let Some(value) = value(group) {
                 samples.add(&[&service.name, &group.name], value);
+            }
+        }
+    }
+}
+
+/// Samples of the lists of servers that are followed, by the groups they are for.
+fn lists<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Discovery) -> Option<T>) {
+    groups(state, samples, |group| group.discovery.as_ref().and_then(&value));
+}
+
+fn list_updates(state: &State, samples: &mut Samples<u64>) {
+    for service in &state.services {
+        for group in &service.groups {
+            let Some(list) = &group.discovery else { continue };
+            let counts =
+                [("taken", list.taken), ("refused", list.refused), ("failed", list.failed)];
+            for (result, count) in counts {
+                samples.add(&[&service.name, &group.name, result], count);
             }
         }
     }
@@ -481,6 +499,32 @@ const FAMILIES: &[Family] = &[
         read: Read::Gauge(|state, to| groups(state, to, |it| it.distance_ms.map(|ms| ms / 1e3))),
     },
     Family {
+        name: "discovery_servers",
+        help: "Servers on the list that the group follows",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| lists(state, to, |it| Some(it.servers as f64))),
+    },
+    Family {
+        name: "discovery_age_seconds",
+        help: "Time since that list was last found to be so; absent while not known",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| lists(state, to, |it| it.age_s)),
+    },
+    Family {
+        name: "discovery_stale",
+        help: "1 while what came last could not be taken, so that the list is the one before",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| {
+            lists(state, to, |it| Some(f64::from(u8::from(it.stale))));
+        }),
+    },
+    Family {
+        name: "discovery_updates",
+        help: "Lists that came, by the result: taken, refused (empty) or failed",
+        labels: &["service", "group", "result"],
+        read: Read::Counter(list_updates),
+    },
+    Family {
         name: "in_flight",
         help: "Requests in flight",
         labels: SERVER,
@@ -540,6 +584,7 @@ mod tests {
         let group = Group {
             name: named(),
             servers: vec![Server { address: named(), ..Server::default() }],
+            discovery: Some(Discovery::default()),
             ..Group::default()
         };
         let mut service = Service { name: named(), groups: vec![group], ..Service::default() };

@@ -6,10 +6,13 @@ use std::{
 };
 
 use loadline_core::{
+    discovery::Lists,
     fleet::Fleet,
     overrides::{Override, OverrideError, Overrides},
     state::State,
 };
+
+use crate::discovery::{self, Clock};
 
 /// A running proxy.
 pub trait Engine: Send + Sync + 'static {
@@ -30,35 +33,64 @@ pub trait Engine: Send + Sync + 'static {
 pub struct Site {
     engine: Box<dyn Engine>,
     load: Box<dyn Fn() -> Result<Fleet, String> + Send + Sync>,
+    clock: Clock,
     kept: Mutex<Kept>,
 }
 
 struct Kept {
     file: Fleet,
+    lists: Lists,
     overrides: Overrides,
 }
 
-impl Site {
-    /// A proxy that runs with `file`. `load` reads the file again, or says what is wrong with it.
-    pub fn new(
-        engine: impl Engine,
-        file: Fleet,
-        load: impl Fn() -> Result<Fleet, String> + Send + Sync + 'static,
-    ) -> Self {
-        let kept = Mutex::new(Kept { file, overrides: Overrides::default() });
-        Self { engine: Box::new(engine), load: Box::new(load), kept }
+impl Kept {
+    /// What the file and its lists say.
+    fn listed(&self) -> Fleet {
+        self.lists.applied_to(&self.file)
     }
 
-    /// Reads the file again, puts it in force and forgets what was changed over it.
+    /// What is in force.
+    fn whole(&self) -> Fleet {
+        self.overrides.applied_to(&self.listed())
+    }
+}
+
+impl Site {
+    /// A proxy that runs with `file` and `lists`. `load` reads the file again, or says what is
+    /// wrong with it.
+    pub fn new(
+        engine: impl Engine,
+        (file, lists): (Fleet, Lists),
+        load: impl Fn() -> Result<Fleet, String> + Send + Sync + 'static,
+    ) -> Self {
+        let kept = Mutex::new(Kept { file, lists, overrides: Overrides::default() });
+        Self { engine: Box::new(engine), load: Box::new(load), clock: Clock::start(), kept }
+    }
+
+    /// Reads the file and its lists again, puts them in force and forgets what was changed over
+    /// them.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed then.
+    /// What is wrong with one of them; nothing has changed then.
     pub fn reload(&self) -> Result<(), String> {
-        let fleet = (self.load)()?;
+        let file = (self.load)()?;
         let mut kept = self.kept();
-        self.engine.reload(fleet.clone())?;
-        *kept = Kept { file: fleet, overrides: Overrides::default() };
+        let mut lists = kept.lists.clone();
+        let begun = discovery::begin(&mut lists, &file, self.clock.now());
+        begun.map_err(|error| error.to_string())?;
+        let next = Kept { file, lists, overrides: Overrides::default() };
+        self.engine.reload(next.listed())?;
+        *kept = next;
         Ok(())
+    }
+
+    /// Reads the lists of servers again that are files. What one of them says is put in force as a
+    /// whole, or nothing of it.
+    pub fn relist(&self) {
+        let mut kept = self.kept();
+        if discovery::reread(&mut kept.lists, self.clock.now()) {
+            self.engine.amend(kept.whole());
+        }
     }
 
     /// Reads the files again that the configuration names, certificates and the like, and leaves
@@ -68,7 +100,7 @@ impl Site {
     /// Which one cannot be used; nothing has changed then.
     pub fn renew(&self) -> Result<(), String> {
         let kept = self.kept();
-        self.engine.reload(kept.overrides.applied_to(&kept.file))
+        self.engine.reload(kept.whole())
     }
 
     /// Makes changes again that were made in a process before this one. Those of something that the
@@ -90,15 +122,18 @@ impl Site {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.engine.state()
+        let mut state = self.engine.state();
+        let kept = self.kept();
+        kept.lists.tell(self.clock.now(), &kept.file, &mut state);
+        state
     }
 
     /// Changes something until the next reload.
     pub(crate) fn change(&self, change: Override) -> Result<(), OverrideError> {
         let mut kept = self.kept();
-        let Kept { file, overrides } = &mut *kept;
-        overrides.set(file, change)?;
-        self.engine.amend(overrides.applied_to(file));
+        let listed = kept.listed();
+        kept.overrides.set(&listed, change)?;
+        self.engine.amend(kept.overrides.applied_to(&listed));
         Ok(())
     }
 

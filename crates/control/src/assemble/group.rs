@@ -7,7 +7,7 @@ use loadline_core::{
     units::Ratio,
 };
 
-use super::region::Regions;
+use super::{discover::discovery, region::Regions};
 use crate::{
     error::Problems,
     file,
@@ -59,6 +59,7 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
     let measured = context.measured || rtt_given.is_some() || problems.is_damaged(&entry.span);
     let distance = context.regions.distance_of_group(&region, &place, measured, problems);
     check_burst(&given.burst, given.max_rate.given(), problems);
+    let defaults = defaults(given.per_server.get(), problems);
     Group {
         name: given.name.get().map_or(&region, |name| &name.0.0).clone(),
         rtt: rtt_given.or(distance),
@@ -70,7 +71,8 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
         scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0),
-        servers: servers(entry, &region, context, problems),
+        servers: servers(entry, (&region, &defaults), context, problems),
+        discovery: discovery(&given.discover, &defaults, problems),
         region,
     }
 }
@@ -88,11 +90,19 @@ fn check_name(entry: &At<file::Group>, group: &Group, before: &[Group], problems
 
 fn servers(
     entry: &At<file::Group>,
-    region: &str,
+    (region, defaults): (&str, &Server),
     context: &Context<'_>,
     problems: &mut Problems,
 ) -> Vec<Server> {
     let given = entry.value.servers.at();
+    if let Some(discover) = entry.value.discover.at() {
+        if given.is_some() {
+            let message = "`discover` beside `servers`".to_owned();
+            let help = "leave one of them out; the list may hold fixed servers too".to_owned();
+            problems.error(&discover.span, message, "a second list", help);
+        }
+        return Vec::new();
+    }
     let empty = given.is_none_or(|list| list.value.is_empty());
     if empty && !given.is_some_and(|list| problems.is_damaged(&list.span)) {
         let place = entry.value.servers.place_or(&entry.span);
@@ -100,10 +110,9 @@ fn servers(
         let help = "add at least one: servers = [\"10.0.0.1:80\"]".to_owned();
         problems.absent(&entry.span, &place, message, help);
     }
-    let defaults = defaults(entry.value.per_server.get(), problems);
     let mut servers: Vec<Server> = Vec::new();
     for element in given.into_iter().flat_map(|list| &list.value) {
-        let Some(server) = server(element, &defaults, context, problems) else { continue };
+        let Some(server) = server(element, defaults, context, problems) else { continue };
         if servers.iter().any(|other| other.address == server.address) {
             let message = format!("`{}` is in this group twice", server.address);
             let help = "name it once; a larger share of the traffic is `weight`".to_owned();
@@ -122,6 +131,7 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
     Server {
         address: SocketAddr::from(([0, 0, 0, 0], 0)),
         weight: 1,
+        priority: 0,
         capacity: Capacity {
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),
@@ -159,6 +169,8 @@ fn server(
 
 fn override_with(given: &file::Server, server: &mut Server, problems: &mut Problems) {
     super::set(&given.weight, |whole| &whole.0, &mut server.weight);
+    let priority = given.priority.get().and_then(|whole| u16::try_from(whole.0).ok());
+    server.priority = priority.unwrap_or(server.priority);
     super::set(&given.max_connections, |whole| &whole.0, &mut server.max_connections);
     let capacity = &mut server.capacity;
     capacity.max_rate = given.max_rate.get().map(|rate| rate.0.0).or(capacity.max_rate);

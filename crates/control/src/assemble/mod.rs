@@ -6,6 +6,7 @@
 
 mod access_log;
 mod admin;
+mod discover;
 mod group;
 mod health;
 mod hsts;

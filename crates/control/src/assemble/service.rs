@@ -204,7 +204,9 @@ fn check_soonest(given: &file::Service, service: &Service, problems: &mut Proble
         c.auto || c.max_rate.is_some() || c.max_in_flight.is_some()
     };
     let limited = service.groups.iter().any(|group| {
-        limits(&group.capacity) || group.servers.iter().any(|server| limits(&server.capacity))
+        let template = group.discovery.as_ref().map(|it| &it.template);
+        let mut servers = group.servers.iter().chain(template);
+        limits(&group.capacity) || servers.any(|server| limits(&server.capacity))
     });
     if service.overflow != Overflow::Soonest || limited || service.groups.is_empty() {
         return;

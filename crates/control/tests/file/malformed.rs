@@ -123,6 +123,18 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
         ("\"10.0.0.1:80\"", "\"http://10.0.0.1:80\"", (18, 12), &["host and port alone"]),
         ("\"10.0.0.1:80\"", "\"10.0.0.1:0\"", (18, 12), &["from 1 to 65535"]),
         ("\"10.0.0.1:80\"", "\"nowhere.invalid:80\"", (18, 12), &["cannot be resolved"]),
+        (
+            "servers = [\"10.0.0.1:80\"]",
+            "discover = { allow_empty = true }",
+            (18, 12),
+            &["does not say where", "file = "],
+        ),
+        (
+            "servers = [\"10.0.0.1:80\"]",
+            "servers = [\"10.0.0.1:80\"]\ndiscover = { file = \"a.toml\" }",
+            (19, 12),
+            &["`discover` beside `servers`", "leave one"],
+        ),
         ("service = \"web\"", "service = \"a b\"", (10, 11), &["not a name", "letters"]),
     ]);
 }

@@ -27,6 +27,7 @@ pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) ->
     let server = |n| Server {
         address: SocketAddr::from(([127, first_octet, 0, n], 80)),
         weight: 1,
+        priority: 0,
         capacity: Capacity::default(),
         max_connections: u32::MAX,
     };
@@ -37,6 +38,7 @@ pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) ->
         capacity,
         scaler: Ratio::ONE,
         servers: (0..servers).map(server).collect(),
+        discovery: None,
     }
 }
 

@@ -99,13 +99,20 @@ pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
         servers: servers.iter().copied().map(server).collect(),
+        discovery: None,
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
     Fleet { edge, listeners: vec![listener], services: vec![service] }
 }
 
 fn server(address: SocketAddr) -> Server {
-    Server { address, weight: 1, capacity: Capacity::default(), max_connections: 1_000 }
+    Server {
+        address,
+        weight: 1,
+        priority: 0,
+        capacity: Capacity::default(),
+        max_connections: 1_000,
+    }
 }
 
 /// A running proxy.

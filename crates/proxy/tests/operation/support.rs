@@ -147,7 +147,8 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
     };
     let services = servers.iter().enumerate().map(|(index, address)| {
         let capacity = Capacity::default();
-        let server = Server { address: *address, weight: 1, capacity, max_connections: 1_000 };
+        let server =
+            Server { address: *address, weight: 1, priority: 0, capacity, max_connections: 1_000 };
         let group = Group {
             name: "here".into(),
             region: "here".into(),
@@ -155,6 +156,7 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
             capacity,
             scaler: Ratio::ONE,
             servers: vec![server],
+            discovery: None,
         };
         Service { groups: vec![group], ..Service::named(&format!("service-{index}")) }
     });

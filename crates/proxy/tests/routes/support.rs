@@ -164,8 +164,13 @@ pub(crate) fn until_closed(stream: &mut TcpStream) -> String {
 }
 
 fn service(name: &str, address: SocketAddr) -> Service {
-    let server =
-        Server { address, weight: 1, capacity: Capacity::default(), max_connections: 1_000 };
+    let server = Server {
+        address,
+        weight: 1,
+        priority: 0,
+        capacity: Capacity::default(),
+        max_connections: 1_000,
+    };
     let group = Group {
         name: "here".into(),
         region: "here".into(),
@@ -173,6 +178,7 @@ fn service(name: &str, address: SocketAddr) -> Service {
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
         servers: vec![server],
+        discovery: None,
     };
     Service { groups: vec![group], ..Service::named(name) }
 }

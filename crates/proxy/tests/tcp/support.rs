@@ -79,6 +79,7 @@ pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
     let of = |address| Server {
         address,
         weight: 1,
+        priority: 0,
         capacity: Capacity::default(),
         max_connections: 1_000,
     };
@@ -89,6 +90,7 @@ pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
         servers: servers.iter().copied().map(of).collect(),
+        discovery: None,
     }
 }
 

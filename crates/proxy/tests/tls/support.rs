@@ -36,7 +36,8 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
     let capacity = Capacity::default();
-    let server = Server { address: server, weight: 1, capacity, max_connections: 1_000 };
+    let server =
+        Server { address: server, weight: 1, priority: 0, capacity, max_connections: 1_000 };
     let group = Group {
         name: "here".into(),
         region: "here".into(),
@@ -44,6 +45,7 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
         servers: vec![server],
+        discovery: None,
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
     Fleet { edge, listeners: vec![listener], services: vec![service] }

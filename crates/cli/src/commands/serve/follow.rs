@@ -1,4 +1,5 @@
-//! Follows the configuration and the files that it names, by looking at them once a second.
+//! Follows the configuration and the files that it names, by looking at them once a second. Lists
+//! of servers are always followed, the others where that is asked for.
 //!
 //! A file has changed when its device, inode, time or size has. What differs must look the same
 //! twice before it is told, so that nobody reads a file that is still being written; one that is
@@ -11,12 +12,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use loadline_core::fleet::{Certificate, Fleet};
+use loadline_core::fleet::{Certificate, Fleet, ListPlace};
 
 /// What is known of the files.
 #[derive(Debug)]
 pub(super) struct Follower {
-    configuration: PathBuf,
+    /// None where lists of servers alone are followed.
+    configuration: Option<PathBuf>,
     /// As they were when they were last read.
     read: BTreeMap<PathBuf, Mark>,
     /// As they were at the last look.
@@ -30,6 +32,8 @@ pub(super) enum Changed {
     Configuration,
     /// One that it names, alone.
     Named,
+    /// Lists of servers, alone.
+    Lists,
 }
 
 /// What tells one content of a file from another without reading it.
@@ -43,17 +47,25 @@ struct Mark {
 }
 
 impl Follower {
-    /// Follows a configuration that is about to be read.
-    pub(super) fn new(configuration: &Path) -> Self {
-        let seen = marks([configuration.to_owned()]);
-        Self { configuration: configuration.to_owned(), read: seen.clone(), seen }
+    /// Follows a configuration that is about to be read; lists of servers alone where there is
+    /// none.
+    pub(super) fn new(configuration: Option<&Path>) -> Self {
+        let configuration = configuration.map(Path::to_owned);
+        let seen = marks(configuration.clone());
+        Self { configuration, read: seen.clone(), seen }
     }
 
     /// Looks at the configuration and at what it names now. What is named for the first time has
     /// just been read.
     pub(super) fn look(&mut self, fleet: &Fleet) -> Option<Changed> {
-        let named = named(fleet).into_iter().chain([self.configuration.clone()]);
-        let now = marks(named);
+        let mut followed = lists(fleet);
+        let listed = followed.len();
+        if let Some(configuration) = &self.configuration {
+            followed.extend(named(fleet));
+            followed.push(configuration.clone());
+        }
+        let lists = followed[..listed].to_vec();
+        let now = marks(followed);
         for (path, mark) in &now {
             self.read.entry(path.clone()).or_insert(*mark);
         }
@@ -66,7 +78,10 @@ impl Follower {
         let changed: Vec<&PathBuf> = self.seen.iter().filter(differs).map(|it| it.0).collect();
         let what = match changed.as_slice() {
             [] => return None,
-            some if some.contains(&&self.configuration) => Changed::Configuration,
+            some if some.iter().any(|it| self.configuration.as_ref() == Some(it)) => {
+                Changed::Configuration
+            }
+            some if some.iter().all(|it| lists.contains(it)) => Changed::Lists,
             _ => Changed::Named,
         };
         self.read = self.seen.clone();
@@ -82,6 +97,16 @@ fn marks(paths: impl IntoIterator<Item = PathBuf>) -> BTreeMap<PathBuf, Mark> {
         Some((path, Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() }))
     };
     paths.into_iter().filter_map(mark).collect()
+}
+
+/// Lists of servers.
+fn lists(fleet: &Fleet) -> Vec<PathBuf> {
+    let groups = fleet.services.iter().flat_map(|service| &service.groups);
+    let sources = groups.filter_map(|group| group.discovery.as_ref()).map(|it| &it.source.place);
+    let path = |place: &ListPlace| match place {
+        ListPlace::File(path) => PathBuf::from(path),
+    };
+    sources.map(path).collect()
 }
 
 /// Certificates, keys and authorities.
@@ -125,7 +150,7 @@ mod tests {
     #[test]
     fn a_change_is_told_once_when_it_has_looked_the_same_twice() {
         let (_directory, file, fleet) = site();
-        let mut follower = Follower::new(&file);
+        let mut follower = Follower::new(Some(&file));
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         fs::write(&file, "half").unwrap();
         assert_eq!(follower.look(&fleet), None, "it may still be written");
@@ -139,7 +164,7 @@ mod tests {
     fn a_certificate_that_is_replaced_is_told_apart_and_one_that_is_missing_is_waited_for() {
         let (directory, file, fleet) = site();
         let (chain, next) = (directory.path().join("a.pem"), directory.path().join("next"));
-        let mut follower = Follower::new(&file);
+        let mut follower = Follower::new(Some(&file));
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         // The new one is there before the old one goes, so that it cannot get its inode.
         fs::write(&next, "2").unwrap();
@@ -148,5 +173,22 @@ mod tests {
         fs::rename(&next, &chain).unwrap();
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Named));
+    }
+
+    #[test]
+    fn a_list_of_servers_is_followed_though_nothing_else_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("web.toml");
+        let text = format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+             [[service.web.group]]\ndiscover = {{ file = {list:?} }}\n"
+        );
+        fs::write(&list, "1").unwrap();
+        let fleet = loadline_control::parse_with("a", &text, &LocalOnly).unwrap().fleet;
+        let mut follower = Follower::new(None);
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::write(&list, "22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Lists));
     }
 }

@@ -1,0 +1,307 @@
+//! Lists of servers that change while loadline runs: which of them are in force, and since when.
+//!
+//! `fleet in force = overrides(lists(fleet of the file))`. A list is *unknown* until its first good
+//! answer, *fresh* after one, and *stale* while what has come since was not good: a file that is
+//! broken, or an empty list where none is allowed. A stale list stays in force as it was.
+//!
+//! Lists are kept in the order of their addresses, so that the same servers in another order are
+//! no change.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::{fmt, net::SocketAddr};
+
+use crate::{
+    fleet::{Discovery, Fleet, Group, Server, Source},
+    state::{self, State},
+    time::Instant,
+};
+
+/// One server of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// As [`Server::weight`].
+    pub weight: u32,
+    /// As [`Server::priority`].
+    pub priority: u16,
+}
+
+/// Every list that a fleet names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists(BTreeMap<Source, List>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct List {
+    /// None before the first good answer.
+    servers: Option<Vec<Listed>>,
+    /// When that was last found to be so.
+    confirmed: Instant,
+    /// Why the last answer was not taken; none where it was.
+    trouble: Option<String>,
+    taken: u64,
+    refused: u64,
+    failed: u64,
+}
+
+/// What follows from an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The list is as it was.
+    Same,
+    /// The list is another.
+    Changed(Change),
+    /// The answer was not taken, and what was known stays.
+    Kept {
+        /// Why.
+        why: String,
+        /// Whether the answer before was taken, or refused for another reason.
+        is_news: bool,
+    },
+}
+
+/// How one list differs from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Servers that are new.
+    pub added: Vec<SocketAddr>,
+    /// Servers that are gone.
+    pub removed: Vec<SocketAddr>,
+    /// Servers with another weight or priority.
+    pub altered: Vec<SocketAddr>,
+}
+
+impl Lists {
+    /// Follows the lists that `fleet` names and no others. What is known of them stays.
+    pub fn follow(&mut self, fleet: &Fleet) {
+        let named = |source: &Source| sources(fleet).any(|it| it == source);
+        self.0.retain(|source, _| named(source));
+        for source in sources(fleet) {
+            self.0.entry(source.clone()).or_default();
+        }
+    }
+
+    /// The lists that are followed.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.0.keys()
+    }
+
+    /// Takes an answer in: the servers of the list, or why they cannot be known.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        source: &Source,
+        answer: Result<Vec<Listed>, String>,
+    ) -> Outcome {
+        let Some(list) = self.0.get_mut(source) else { return Outcome::Same };
+        match answer {
+            Ok(servers) if servers.is_empty() && !source.allow_empty => {
+                list.refused += 1;
+                list.keep("it lists no server".to_string())
+            }
+            Ok(servers) => list.replace(now, servers),
+            Err(why) => {
+                list.failed += 1;
+                list.keep(why)
+            }
+        }
+    }
+
+    /// The fleet of the file with the servers that are listed. A group whose list is not known has
+    /// none.
+    #[must_use]
+    pub fn applied_to(&self, fleet: &Fleet) -> Fleet {
+        let mut listed = fleet.clone();
+        for group in groups_mut(&mut listed) {
+            let Some(Discovery { source, template }) = &group.discovery else { continue };
+            let servers = self.0.get(source).and_then(|list| list.servers.as_ref());
+            group.servers = servers.into_iter().flatten().map(|it| it.server(template)).collect();
+        }
+        listed
+    }
+
+    /// Tells of each group in `state` that was made of `fleet` where its servers come from.
+    pub fn tell(&self, now: Instant, fleet: &Fleet, state: &mut State) {
+        for told in &mut state.services {
+            let Some(service) = fleet.services.iter().find(|it| it.name == told.name) else {
+                continue;
+            };
+            for group in &mut told.groups {
+                let of = service.groups.iter().find(|it| it.name == group.name);
+                let source = of.and_then(|of| of.discovery.as_ref()).map(|it| &it.source);
+                let known = source.and_then(|source| self.0.get_key_value(source));
+                group.discovery = known.map(|(source, list)| list.told(now, source));
+            }
+        }
+    }
+}
+
+impl List {
+    fn replace(&mut self, now: Instant, mut servers: Vec<Listed>) -> Outcome {
+        servers.sort_unstable();
+        self.taken += 1;
+        self.confirmed = now;
+        self.trouble = None;
+        let change = Change::between(self.servers.as_deref().unwrap_or_default(), &servers);
+        let is_first = self.servers.is_none();
+        self.servers = Some(servers);
+        if change.is_none() && !is_first { Outcome::Same } else { Outcome::Changed(change) }
+    }
+
+    fn keep(&mut self, why: String) -> Outcome {
+        let is_news = self.trouble.as_ref() != Some(&why);
+        self.trouble = Some(why.clone());
+        Outcome::Kept { why, is_news }
+    }
+
+    fn told(&self, now: Instant, source: &Source) -> state::Discovery {
+        let known = self.servers.as_ref();
+        state::Discovery {
+            source: source.to_string(),
+            servers: known.map_or(0, Vec::len) as u64,
+            age_s: known.map(|_| now.since(self.confirmed).as_secs_f64()),
+            stale: self.trouble.is_some(),
+            trouble: self.trouble.clone(),
+            taken: self.taken,
+            refused: self.refused,
+            failed: self.failed,
+        }
+    }
+}
+
+impl Listed {
+    /// A server with the usual weight and priority.
+    #[must_use]
+    pub const fn at(address: SocketAddr) -> Self {
+        Self { address, weight: 1, priority: 0 }
+    }
+
+    fn server(&self, template: &Server) -> Server {
+        let Self { address, weight, priority } = *self;
+        Server { address, weight, priority, ..template.clone() }
+    }
+}
+
+impl Change {
+    /// How `new` differs from `old`, both in the order of their addresses.
+    #[must_use]
+    pub fn between(old: &[Listed], new: &[Listed]) -> Self {
+        let find = |list: &[Listed], address| {
+            list.binary_search_by_key(&address, |it| it.address).ok().map(|at| list[at])
+        };
+        let mut change = Self::default();
+        for server in new {
+            match find(old, server.address) {
+                None => change.added.push(server.address),
+                Some(before) if before != *server => change.altered.push(server.address),
+                Some(_) => {}
+            }
+        }
+        let gone = old.iter().filter(|server| find(new, server.address).is_none());
+        change.removed = gone.map(|server| server.address).collect();
+        change
+    }
+
+    fn is_none(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.altered.is_empty()
+    }
+}
+
+/// "+10.0.0.1:80 -10.0.0.2:80 ~10.0.0.3:80", the last with another weight or priority.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [('+', &self.added), ('-', &self.removed), ('~', &self.altered)];
+        let each = kinds.iter().flat_map(|(sign, list)| list.iter().map(move |it| (sign, it)));
+        for (index, (sign, server)) in each.enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            write!(f, "{space}{sign}{server}")?;
+        }
+        Ok(())
+    }
+}
+
+fn sources(fleet: &Fleet) -> impl Iterator<Item = &Source> {
+    let groups = fleet.services.iter().flat_map(|service| &service.groups);
+    groups.filter_map(|group| group.discovery.as_ref()).map(|discovery| &discovery.source)
+}
+
+fn groups_mut(fleet: &mut Fleet) -> impl Iterator<Item = &mut Group> {
+    fleet.services.iter_mut().flat_map(|service| &mut service.groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{borrow::ToOwned, vec};
+
+    use super::*;
+    use crate::fleet::ListPlace;
+
+    fn server(last: u8) -> Listed {
+        Listed::at(([10, 0, 0, last], 80).into())
+    }
+
+    fn source(allow_empty: bool) -> Source {
+        Source { place: ListPlace::File("web.toml".to_owned()), allow_empty }
+    }
+
+    fn lists(allow_empty: bool) -> Lists {
+        Lists([(source(allow_empty), List::default())].into())
+    }
+
+    fn known(lists: &Lists) -> Vec<Listed> {
+        lists.0.values().next().and_then(|list| list.servers.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_same_servers_in_another_order_are_no_change() {
+        let (mut lists, source) = (lists(false), source(false));
+        let first = lists.take(Instant::ZERO, &source, Ok(vec![server(2), server(1)]));
+        assert!(matches!(first, Outcome::Changed(change) if change.added.len() == 2));
+        let second = lists.take(Instant::ZERO, &source, Ok(vec![server(1), server(2)]));
+        assert_eq!(second, Outcome::Same);
+    }
+
+    #[test]
+    fn a_change_says_who_came_who_went_and_who_is_another() {
+        let heavy = Listed { weight: 5, ..server(2) };
+        let change = Change::between(&[server(1), server(2)], &[heavy, server(3)]);
+        assert_eq!(change.to_string(), "+10.0.0.3:80 -10.0.0.1:80 ~10.0.0.2:80");
+    }
+
+    #[test]
+    fn an_empty_list_is_a_mistake_unless_it_is_allowed() {
+        let (mut strict, mut loose) = (lists(false), lists(true));
+        for (lists, source) in [(&mut strict, source(false)), (&mut loose, source(true))] {
+            lists.take(Instant::ZERO, &source, Ok(vec![server(1)]));
+        }
+        let refused = strict.take(Instant::ZERO, &source(false), Ok(vec![]));
+        assert!(matches!(refused, Outcome::Kept { is_news: true, .. }));
+        assert_eq!(known(&strict), [server(1)]);
+        let taken = loose.take(Instant::ZERO, &source(true), Ok(vec![]));
+        assert!(matches!(taken, Outcome::Changed(change) if change.removed.len() == 1));
+        assert_eq!(known(&loose), []);
+    }
+
+    #[test]
+    fn what_was_known_stays_while_nothing_better_comes_and_trouble_is_news_once() {
+        let (mut lists, source) = (lists(false), source(false));
+        lists.take(Instant::ZERO, &source, Ok(vec![server(1)]));
+        let later = Instant::from_nanos(5_000_000_000);
+        let broken = || Err("line 3".to_owned());
+        assert!(matches!(
+            lists.take(later, &source, broken()),
+            Outcome::Kept { is_news: true, .. }
+        ));
+        let again = lists.take(later, &source, broken());
+        assert!(matches!(again, Outcome::Kept { is_news: false, .. }));
+        let told = lists.0[&source].told(later, &source);
+        assert_eq!((told.servers, told.stale, told.failed, told.taken), (1, true, 2, 1));
+        assert_eq!(told.age_s, Some(5.0));
+        assert_eq!(lists.take(later, &source, Ok(vec![server(1)])), Outcome::Same);
+        assert!(!lists.0[&source].told(later, &source).stale);
+    }
+}

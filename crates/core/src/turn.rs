@@ -1,0 +1,72 @@
+//! Whose turn it is among the servers of a group: those of the lowest priority of which one is
+//! healthy (RFC 2782). The others stand by.
+//!
+//! What the file says of a group is meant for the servers of its first priority, so
+//! `healthy share = min(healthy of the turn / configured of the first priority, 1)`.
+
+use crate::units::Ratio;
+
+/// The turn of one group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// The first priority there is, and how many servers have it.
+    first: Option<(u16, usize)>,
+    /// The same of those that are healthy: the one in turn.
+    healthy: Option<(u16, usize)>,
+}
+
+impl Turn {
+    /// Of servers that take part, each with its priority and whether it is healthy.
+    pub(crate) fn of(servers: impl Iterator<Item = (u16, bool)>) -> Self {
+        servers.fold(Self::default(), |turn, (priority, healthy)| Self {
+            first: with(turn.first, priority),
+            healthy: if healthy { with(turn.healthy, priority) } else { turn.healthy },
+        })
+    }
+
+    /// Whether servers of this priority are in turn.
+    pub(crate) fn is_of(&self, priority: u16) -> bool {
+        self.healthy.is_some_and(|(turn, _)| turn == priority)
+    }
+
+    /// How many servers what the file says of the group is meant for.
+    pub(crate) fn configured(&self) -> usize {
+        self.first.map_or(0, |(_, count)| count)
+    }
+
+    /// The part of what the file says that the group can carry.
+    pub(crate) fn healthy_share(&self) -> Ratio {
+        let healthy = self.healthy.map_or(0, |(_, count)| count);
+        let configured = self.configured();
+        Ratio::part(healthy.min(configured) as u64, configured as u64)
+    }
+}
+
+/// The lowest priority so far with its count, and one server more.
+fn with(lowest: Option<(u16, usize)>, priority: u16) -> Option<(u16, usize)> {
+    match lowest {
+        Some((before, count)) if before == priority => Some((before, count + 1)),
+        Some((before, _)) if before < priority => lowest,
+        _ => Some((priority, 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(servers: &[(u16, bool)]) -> (Option<u16>, Ratio) {
+        let turn = Turn::of(servers.iter().copied());
+        (turn.healthy.map(|it| it.0), turn.healthy_share())
+    }
+
+    #[test]
+    fn the_next_priority_has_its_turn_when_nobody_of_the_first_is_healthy() {
+        let both = [(10, true), (10, false), (20, true)];
+        assert_eq!(turn(&both), (Some(10), Ratio::percent(50)));
+        let standby = [(10, false), (10, false), (20, true), (20, true), (20, true)];
+        assert_eq!(turn(&standby), (Some(20), Ratio::ONE), "never more than is configured");
+        assert_eq!(turn(&[(10, false), (20, false)]).0, None);
+        assert_eq!(turn(&[]).0, None);
+    }
+}
