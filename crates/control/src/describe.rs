@@ -69,10 +69,11 @@ fn describe_group(group: &Group) -> String {
         Some(rtt) => format!("{rtt} away"),
         None => "distance measured by health checks".to_owned(),
     };
-    let mut servers = plural(group.servers.len(), "server");
-    if let Some(discovery) = &group.discovery {
-        servers.push_str(&format!(" of the {}", discovery.source));
-    }
+    let servers = match &group.discovery {
+        None => plural(group.servers.len(), "server"),
+        Some(it) if it.source.place.is_name() => format!("whoever the {} lists", it.source),
+        Some(it) => format!("{} of the {}", plural(group.servers.len(), "server"), it.source),
+    };
     let per_server = per_server(group);
     let capacity = match (limits(&group.capacity).as_slice(), per_server.as_str()) {
         ([], "") => "no limit".to_owned(),

@@ -35,7 +35,7 @@ use crate::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
-pub(crate) use discover::Discover;
+pub(crate) use discover::{Discover, Dns};
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
@@ -50,6 +50,8 @@ pub(crate) struct File {
     pub(crate) edge: Key<Edge>,
     /// Metrics, API and dashboard, on an address apart. There are none where absent.
     pub(crate) admin: Key<Admin>,
+    /// Who is asked for names, for groups with `discover`.
+    pub(crate) dns: Key<Dns>,
     /// The places servers are in, and how far they are from each other.
     pub(crate) regions: Key<Named<Region>>,
     /// Where traffic comes in. At least one.

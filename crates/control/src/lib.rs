@@ -49,6 +49,8 @@ pub struct Loaded {
     pub fleet: Fleet,
     /// Where the administration listens, if anywhere.
     pub admin: Option<admin::Settings>,
+    /// Who is asked for names, where groups are to be found out by them.
+    pub names: discovery::NameServers,
     /// As whom it runs, and where it is told to make way.
     pub process: Process,
     /// What in it works but is hardly meant, in the order of the file.
@@ -104,14 +106,15 @@ pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Load
     let fleet = read::read(text, &mut problems).map(|file| {
         let admin = assemble::admin(&file.value.admin, &mut problems);
         let process = assemble::process(&file.value.edge, &mut problems);
-        (assemble::assemble(&file, resolver, &mut problems), admin, process)
+        let names = assemble::name_servers(&file.value.dns, &mut problems);
+        (assemble::assemble(&file, resolver, &mut problems), admin, names, process)
     });
     let failed = problems.failed();
     let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
     let found = problems.placed(&source);
     match fleet {
-        Some((fleet, admin, process)) if !failed => {
-            Ok(Loaded { fleet, admin, process, warnings: found })
+        Some((fleet, admin, names, process)) if !failed => {
+            Ok(Loaded { fleet, admin, names, process, warnings: found })
         }
         _ => {
             let errors = found.into_iter().filter(|found| !found.is_warning()).collect();

@@ -2,7 +2,12 @@
 //!
 //! `fleet in force = overrides(lists(fleet of the file))`. A list is *unknown* until its first good
 //! answer, *fresh* after one, and *stale* while what has come since was not good: a file that is
-//! broken, or an empty list where none is allowed. A stale list stays in force as it was.
+//! broken, a name server that does not answer, or an empty list where none is allowed. A stale list
+//! stays in force as it was.
+//!
+//! A name is asked for again when its answer expires: after its TTL, not below [`Terms::min`] and
+//! not above [`Terms::max`]. After `n` failures in a row it is asked for after
+//! `min(Terms::min * 2^n, Terms::max)`.
 //!
 //! Lists are kept in the order of their addresses, so that the same servers in another order are
 //! no change.
@@ -17,7 +22,7 @@ use core::{fmt, net::SocketAddr};
 use crate::{
     fleet::{Discovery, Fleet, Group, Server, Source},
     state::{self, State},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// One server of a list.
@@ -46,6 +51,27 @@ struct List {
     taken: u64,
     refused: u64,
     failed: u64,
+    /// Of those, how many in a row up to now.
+    failed_in_a_row: u32,
+    /// When it is to be asked for; [`Instant::NEVER`] while it is being asked for.
+    due: Instant,
+}
+
+/// How long an answer about a name counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// At least so long, whatever its TTL, so that a mistake is no flood.
+    pub min: Duration,
+    /// At most so long.
+    pub max: Duration,
+}
+
+impl Terms {
+    /// When to ask again: after the TTL of an answer, or after so many failures in a row.
+    fn wait(&self, ttl: Option<Duration>, failures: u32) -> Duration {
+        let doubled = self.min * (1 << failures.min(DOUBLINGS_MAX));
+        ttl.unwrap_or(doubled).max(self.min).min(self.max)
+    }
 }
 
 /// What follows from an answer.
@@ -76,12 +102,50 @@ pub struct Change {
 }
 
 impl Lists {
-    /// Follows the lists that `fleet` names and no others. What is known of them stays.
+    /// Follows the lists that `fleet` names and no others. What is known of them stays; names that
+    /// are being asked for are due again, since whoever asks may not know these lists.
     pub fn follow(&mut self, fleet: &Fleet) {
         let named = |source: &Source| sources(fleet).any(|it| it == source);
         self.0.retain(|source, _| named(source));
         for source in sources(fleet) {
-            self.0.entry(source.clone()).or_default();
+            let list = self.0.entry(source.clone()).or_default();
+            list.due = if list.due == Instant::NEVER { Instant::ZERO } else { list.due };
+        }
+    }
+
+    /// The names to ask for now; each counts as being asked for from here on.
+    pub fn due(&mut self, now: Instant) -> Vec<Source> {
+        let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
+        let due = names.filter(|(_, list)| list.due <= now).map(|(source, list)| {
+            list.due = Instant::NEVER;
+            source.clone()
+        });
+        due.collect()
+    }
+
+    /// The names of which nothing has been said yet; each counts as being asked for from here on.
+    pub fn due_first(&mut self) -> Vec<Source> {
+        let unheard = |list: &List| list.servers.is_none() && list.trouble.is_none();
+        let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
+        let first = names.filter(|(_, list)| unheard(list)).map(|(source, list)| {
+            list.due = Instant::NEVER;
+            source.clone()
+        });
+        first.collect()
+    }
+
+    /// When the next name is due.
+    #[must_use]
+    pub fn next_due(&self) -> Instant {
+        let names = self.0.iter().filter(|(source, _)| source.place.is_name());
+        names.map(|(_, list)| list.due).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Notes when a name is to be asked for again, of which an answer has just been taken in: after
+    /// its TTL, if it had one.
+    pub fn expire(&mut self, now: Instant, source: &Source, ttl: Option<Duration>, terms: &Terms) {
+        if let Some(list) = self.0.get_mut(source) {
+            list.due = now + terms.wait(ttl, list.failed_in_a_row);
         }
     }
 
@@ -101,11 +165,13 @@ impl Lists {
         match answer {
             Ok(servers) if servers.is_empty() && !source.allow_empty => {
                 list.refused += 1;
+                list.failed_in_a_row = 0;
                 list.keep("it lists no server".to_string())
             }
             Ok(servers) => list.replace(now, servers),
             Err(why) => {
                 list.failed += 1;
+                list.failed_in_a_row = list.failed_in_a_row.saturating_add(1);
                 list.keep(why)
             }
         }
@@ -143,7 +209,9 @@ impl Lists {
 impl List {
     fn replace(&mut self, now: Instant, mut servers: Vec<Listed>) -> Outcome {
         servers.sort_unstable();
+        servers.dedup_by_key(|server| server.address);
         self.taken += 1;
+        self.failed_in_a_row = 0;
         self.confirmed = now;
         self.trouble = None;
         let change = Change::between(self.servers.as_deref().unwrap_or_default(), &servers);
@@ -178,6 +246,19 @@ impl Listed {
     #[must_use]
     pub const fn at(address: SocketAddr) -> Self {
         Self { address, weight: 1, priority: 0 }
+    }
+
+    /// The servers of SRV records: address, priority and weight of each. A weight of up to 65,535
+    /// becomes its part of [`WEIGHT_MAX`] where one is larger than that, and at least 1: RFC 2782
+    /// gives a weight of 0 "a very small chance".
+    #[must_use]
+    pub fn of_services(records: &[(SocketAddr, u16, u16)]) -> Vec<Self> {
+        let largest = records.iter().map(|it| u32::from(it.2)).max().unwrap_or(0).max(WEIGHT_MAX);
+        let listed = records.iter().map(|&(address, priority, weight)| {
+            let weight = (u32::from(weight) * WEIGHT_MAX / largest).max(1);
+            Self { address, weight, priority }
+        });
+        listed.collect()
     }
 
     fn server(&self, template: &Server) -> Server {
@@ -233,12 +314,18 @@ fn groups_mut(fleet: &mut Fleet) -> impl Iterator<Item = &mut Group> {
     fleet.services.iter_mut().flat_map(|service| &mut service.groups)
 }
 
+/// The largest weight of a server.
+const WEIGHT_MAX: u32 = 1_000;
+
+/// A million times the least wait is more than any longest.
+const DOUBLINGS_MAX: u32 = 20;
+
 #[cfg(test)]
 mod tests {
     use alloc::{borrow::ToOwned, vec};
 
     use super::*;
-    use crate::fleet::ListPlace;
+    use crate::fleet::{Family, ListPlace};
 
     fn server(last: u8) -> Listed {
         Listed::at(([10, 0, 0, last], 80).into())
@@ -284,6 +371,41 @@ mod tests {
         let taken = loose.take(Instant::ZERO, &source(true), Ok(vec![]));
         assert!(matches!(taken, Outcome::Changed(change) if change.removed.len() == 1));
         assert_eq!(known(&loose), []);
+    }
+
+    #[test]
+    fn a_name_is_asked_for_again_when_its_answer_expires_and_less_and_less_while_it_fails() {
+        let place = ListPlace::Addresses { name: "web".to_owned(), port: 80, family: Family::V4 };
+        let source = Source { place, allow_empty: false };
+        let mut lists = Lists([(source.clone(), List::default())].into());
+        let terms = Terms { min: Duration::from_secs(5), max: Duration::from_secs(60) };
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        assert_eq!(lists.due(at(0)), core::slice::from_ref(&source));
+        assert_eq!(lists.next_due(), Instant::NEVER, "it is being asked for");
+        lists.take(at(0), &source, Ok(vec![server(1)]));
+        for (ttl, due) in [(30, 30), (0, 5), (3600, 60)] {
+            lists.expire(at(0), &source, Some(Duration::from_secs(ttl)), &terms);
+            assert_eq!(lists.next_due(), at(due), "{ttl}");
+        }
+        for due in [10, 20, 40, 60, 60] {
+            lists.take(at(0), &source, Err("no answer".to_owned()));
+            lists.expire(at(0), &source, None, &terms);
+            assert_eq!(lists.next_due(), at(due));
+        }
+    }
+
+    #[test]
+    fn weights_of_services_keep_their_proportion() {
+        let address = |last| server(last).address;
+        let small = [(address(1), 0, 0), (address(2), 10, 500)];
+        let weights = |records: &[_]| -> Vec<(u32, u16)> {
+            Listed::of_services(records).iter().map(|it| (it.weight, it.priority)).collect()
+        };
+        assert_eq!(weights(&small), [(1, 0), (500, 10)]);
+        assert_eq!(
+            weights(&[(address(1), 0, 60_000), (address(2), 0, 30_000)]),
+            [(1000, 0), (500, 0)]
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::{
 };
 
 pub use access_log::{AccessLog, LogFormat, LogTarget};
-pub use discovery::{Discovery, ListPlace, Source};
+pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 super::report_error(&error.into());
                 return Ok(ExitCode::from(EXIT_USAGE));
             }
-            let lists = match discovery::look_up(&loaded.fleet) {
+            let lists = match discovery::read(&loaded.fleet) {
                 Ok(lists) => lists,
                 Err(error) => {
                     super::report_error(&error.into());
@@ -60,7 +60,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             };
             let (name, fleet) = (args.file.display(), lists.applied_to(&loaded.fleet));
             let (counts, plan) = (loadline_control::counts(&fleet), describe(&fleet));
-            let text = format!("{name}: ok, {counts}\n\n{plan}");
+            let mut text = format!("{name}: ok, {counts}\n\n{plan}");
+            if lists.sources().any(|source| source.place.is_name()) {
+                text += &format!("\nnames are asked of {}\n", loaded.names);
+            }
             stdout().write_all(text.as_bytes()).context("printing the plan")?;
         }
         Err(errors) => print_errors(errors),

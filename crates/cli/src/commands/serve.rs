@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use loadline_control::{
     Loaded, Process,
     admin::{Admin, BoundAdmin, Engine, Settings, Site, bind_path},
-    discovery,
+    discovery::{self, NameServers},
 };
 use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet, state::State};
 use loadline_proxy::{
@@ -132,7 +132,7 @@ impl Edge {
         let program = std::env::current_exe().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
-        let (fleet, settings, process) = read(args).map_err(|why| {
+        let (begun, settings, process) = read(args).map_err(|why| {
             let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
             Failure { code: EXIT_USAGE, why }
         })?;
@@ -140,9 +140,9 @@ impl Edge {
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
         }
-        let lists = discovery::look_up(&fleet);
+        let lists = discovery::begin(&begun.0, &begun.1);
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
-        let listed = lists.applied_to(&fleet);
+        let listed = lists.applied_to(&begun.0);
         let bound = Bound::new(listed, &mut heritage.sockets).map_err(Failure::of_start)?;
         for address in heritage.sockets.addresses() {
             tracing::warn!(%address, "a socket was passed that no listener asks for");
@@ -156,7 +156,7 @@ impl Edge {
             identity.assume().map_err(Failure::running)?;
         }
         let proxy = bound.start().map_err(Failure::of_start)?;
-        let site = Arc::new(site(&proxy, (fleet, lists), args));
+        let site = Arc::new(site(&proxy, (begun, lists), args));
         site.restore(std::mem::take(&mut heritage.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
@@ -183,6 +183,7 @@ impl Edge {
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         let control = self.control.as_ref().map(|(_, socket)| socket.try_clone()).transpose()?;
         let control = control.map(tokio::net::UnixListener::from_std).transpose()?;
+        tokio::spawn(discovery::follow_names(self.site.clone()));
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -309,20 +310,23 @@ impl Edge {
     }
 }
 
+/// What to serve, and who is asked for names.
+type Intent = (Fleet, NameServers);
+
 /// What to serve; or what is wrong, which has been told.
-fn read(args: &Args) -> Result<(Fleet, Option<Settings>, Process), String> {
+fn read(args: &Args) -> Result<(Intent, Option<Settings>, Process), String> {
     if let Some(listen) = &args.listen {
         let shorthand = loadline_control::shorthand(listen, &args.to);
         let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}"));
         let fleet = shorthand.map_err(|error| error.to_string())?;
-        return Ok((fleet, None, Process::default()));
+        return Ok(((fleet, NameServers::default()), None, Process::default()));
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
     match loadline_control::load(file) {
         Ok(loaded) => {
             check::print_warnings(&loaded);
-            let Loaded { fleet, admin, process, .. } = loaded;
-            Ok((fleet, admin, process))
+            let Loaded { fleet, names, admin, process, .. } = loaded;
+            Ok(((fleet, names), admin, process))
         }
         Err(errors) => {
             let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
@@ -368,10 +372,10 @@ async fn asked(control: Option<&tokio::net::UnixListener>) -> UnixStream {
 }
 
 /// The proxy with its file, for whoever reloads or changes it.
-fn site(proxy: &Runtime, begun: (Fleet, Lists), args: &Args) -> Site {
+fn site(proxy: &Runtime, begun: (Intent, Lists), args: &Args) -> Site {
     let args = args.clone();
     let load = move || match read(&args) {
-        Ok((fleet, ..)) => Ok(fleet),
+        Ok((intent, ..)) => Ok(intent),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
     Site::new(Running(proxy.handle()), begun, load)

@@ -7,5 +7,7 @@
 
 mod edge;
 mod files;
+mod names;
 #[path = "../served/mod.rs"]
 mod served;
+mod zone;

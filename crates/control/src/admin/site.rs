@@ -7,12 +7,14 @@ use std::{
 
 use loadline_core::{
     discovery::Lists,
-    fleet::Fleet,
+    fleet::{Fleet, Source},
     overrides::{Override, OverrideError, Overrides},
     state::State,
+    time::{Duration, Instant},
 };
+use tokio::sync::Notify;
 
-use crate::discovery::{self, Clock};
+use crate::discovery::{self, Answer, Clock, NameServers};
 
 /// A running proxy.
 pub trait Engine: Send + Sync + 'static {
@@ -32,13 +34,15 @@ pub trait Engine: Send + Sync + 'static {
 /// A proxy with its file and with what was changed over it.
 pub struct Site {
     engine: Box<dyn Engine>,
-    load: Box<dyn Fn() -> Result<Fleet, String> + Send + Sync>,
+    load: Box<dyn Fn() -> Result<(Fleet, NameServers), String> + Send + Sync>,
     clock: Clock,
     kept: Mutex<Kept>,
+    reloaded: Notify,
 }
 
 struct Kept {
     file: Fleet,
+    names: NameServers,
     lists: Lists,
     overrides: Overrides,
 }
@@ -60,11 +64,16 @@ impl Site {
     /// wrong with it.
     pub fn new(
         engine: impl Engine,
-        (file, lists): (Fleet, Lists),
-        load: impl Fn() -> Result<Fleet, String> + Send + Sync + 'static,
+        ((file, names), lists): ((Fleet, NameServers), Lists),
+        load: impl Fn() -> Result<(Fleet, NameServers), String> + Send + Sync + 'static,
     ) -> Self {
-        let kept = Mutex::new(Kept { file, lists, overrides: Overrides::default() });
-        Self { engine: Box::new(engine), load: Box::new(load), clock: Clock::start(), kept }
+        Self {
+            engine: Box::new(engine),
+            load: Box::new(load),
+            clock: Clock::start(),
+            kept: Mutex::new(Kept { file, names, lists, overrides: Overrides::default() }),
+            reloaded: Notify::new(),
+        }
     }
 
     /// Reads the file and its lists again, puts them in force and forgets what was changed over
@@ -73,15 +82,45 @@ impl Site {
     /// # Errors
     /// What is wrong with one of them; nothing has changed then.
     pub fn reload(&self) -> Result<(), String> {
-        let file = (self.load)()?;
+        let (file, names) = (self.load)()?;
+        let before = self.kept().lists.clone();
+        // Nobody is held up while names that are new are asked for.
+        let lists = discovery::begin_again(before, &file, &names, self.clock.now());
+        let lists = lists.map_err(|error| error.to_string())?;
+        let next = Kept { file, names, lists, overrides: Overrides::default() };
         let mut kept = self.kept();
-        let mut lists = kept.lists.clone();
-        let begun = discovery::begin(&mut lists, &file, self.clock.now());
-        begun.map_err(|error| error.to_string())?;
-        let next = Kept { file, lists, overrides: Overrides::default() };
         self.engine.reload(next.listed())?;
         *kept = next;
+        self.reloaded.notify_one();
         Ok(())
+    }
+
+    /// The names to ask for now, and whom.
+    pub(crate) fn names_due(&self) -> (Vec<Source>, NameServers) {
+        let mut kept = self.kept();
+        (kept.lists.due(self.clock.now()), kept.names.clone())
+    }
+
+    /// How long it is until the next name is due; [`Duration::MAX`] where none will be.
+    pub(crate) fn next_name_due(&self) -> Duration {
+        match self.kept().lists.next_due() {
+            Instant::NEVER => Duration::MAX,
+            due => due.since(self.clock.now()),
+        }
+    }
+
+    /// Waits for a reload: names may be due that were not.
+    pub(crate) async fn reloaded(&self) {
+        self.reloaded.notified().await;
+    }
+
+    /// Takes an answer about a name in, and puts what it changes in force.
+    pub(crate) fn found(&self, source: &Source, answer: Answer) {
+        let kept = &mut *self.kept();
+        let (lists, terms) = (&mut kept.lists, &kept.names.terms);
+        if discovery::answered(lists, self.clock.now(), source, answer, terms) {
+            self.engine.amend(kept.whole());
+        }
     }
 
     /// Reads the lists of servers again that are files. What one of them says is put in force as a

@@ -33,6 +33,7 @@ use crate::{
 };
 
 pub(crate) use admin::admin;
+pub(crate) use discover::name_servers;
 pub(crate) use process::process;
 use region::Regions;
 

@@ -1,24 +1,87 @@
-//! Lists of servers that are kept elsewhere: reads them and puts what they say in force.
+//! Lists of servers that are kept elsewhere: reads or asks for them and puts what they say in force.
 //!
-//! [`Lists`] decides what an answer means; here is where answers come from. Whoever watches the
-//! files calls [`Site::relist`](crate::admin::Site::relist) when one has changed.
+//! [`Lists`] decides what an answer means, and when to ask again; here is where answers come from.
+//! Whoever watches the files calls [`Site::relist`] when one has changed; [`follow_names`] asks
+//! name servers, on a thread that carries no traffic.
 
+mod ask;
 mod list;
 
-use std::path::Path;
+use std::{fmt, io, net::SocketAddr, path::Path, sync::Arc, thread};
 
 use loadline_core::{
-    discovery::{Lists, Outcome},
+    discovery::{Listed, Lists, Outcome, Terms},
     fleet::{Fleet, ListPlace, Source},
     time::{Duration, Instant},
 };
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::admin::Site;
+use ask::Asking;
 
 /// A list that a file names cannot be used, and none was known before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {source_name} {why}")]
+#[error("the {source_name}: {why}")]
 pub struct DiscoveryError {
     source_name: String,
     why: String,
+}
+
+/// Who is asked for names, and how long answers count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameServers {
+    /// Their addresses; those of `/etc/resolv.conf` where there are none.
+    pub servers: Vec<SocketAddr>,
+    /// How long one may take for an answer.
+    pub timeout: Duration,
+    /// Further attempts for one question.
+    pub attempts: u32,
+    /// How long answers count.
+    pub terms: Terms,
+    /// The longest that a start or a reload waits for the first answers.
+    pub start_wait: Duration,
+}
+
+impl Default for NameServers {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            timeout: Duration::from_secs(1),
+            attempts: 1,
+            terms: Terms { min: Duration::from_secs(1), max: Duration::from_secs(60) },
+            start_wait: Duration::from_secs(3),
+        }
+    }
+}
+
+/// "10.0.0.53:53, 10.0.0.54:53; answers count for 1s to 1m".
+impl fmt::Display for NameServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.servers.as_slice() {
+            [] => f.write_str("those of /etc/resolv.conf")?,
+            [first, others @ ..] => {
+                write!(f, "{first}")?;
+                others.iter().try_for_each(|other| write!(f, ", {other}"))?;
+            }
+        }
+        write!(f, "; answers count for {} to {}", self.terms.min, self.terms.max)
+    }
+}
+
+/// The servers of a list, or why they cannot be known, and how long that counts where it says so.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    servers: Result<Vec<Listed>, String>,
+    ttl: Option<Duration>,
+}
+
+impl Answer {
+    fn failed(why: impl Into<String>) -> Self {
+        Self { servers: Err(why.into()), ttl: None }
+    }
 }
 
 /// The time by which lists age, since the process began to follow any.
@@ -35,21 +98,43 @@ impl Clock {
     }
 }
 
-/// Finds out what the lists say that `fleet` names: for a check, which follows nothing.
+/// Reads the lists that `fleet` names and that are files: for a check, which asks nobody.
 ///
 /// # Errors
 /// [`DiscoveryError`] for the first that cannot be used.
-pub fn look_up(fleet: &Fleet) -> Result<Lists, DiscoveryError> {
+pub fn read(fleet: &Fleet) -> Result<Lists, DiscoveryError> {
     let mut lists = Lists::default();
-    begin(&mut lists, fleet, Instant::ZERO)?;
+    read_again(&mut lists, fleet, Instant::ZERO)?;
     Ok(lists)
 }
 
-/// Follows the lists that `fleet` names, and reads every file among them again.
+/// Finds out what the lists say that `fleet` names, for a start. A name about which nobody has
+/// answered after [`NameServers::start_wait`] is asked for again later.
 ///
 /// # Errors
-/// [`DiscoveryError`] where a file is broken.
-pub(crate) fn begin(lists: &mut Lists, fleet: &Fleet, now: Instant) -> Result<(), DiscoveryError> {
+/// [`DiscoveryError`] for the first file that cannot be used.
+pub fn begin(fleet: &Fleet, names: &NameServers) -> Result<Lists, DiscoveryError> {
+    let mut lists = read(fleet)?;
+    ask_first(&mut lists, names, Instant::ZERO);
+    Ok(lists)
+}
+
+/// The lists that `fleet` names, after those that were followed before: files are read again, names
+/// that are new are asked for as by [`begin`], and of others what is known stays.
+pub(crate) fn begin_again(
+    before: Lists,
+    fleet: &Fleet,
+    names: &NameServers,
+    now: Instant,
+) -> Result<Lists, DiscoveryError> {
+    let mut lists = before;
+    read_again(&mut lists, fleet, now)?;
+    ask_first(&mut lists, names, now);
+    Ok(lists)
+}
+
+/// Follows the lists that `fleet` names, and reads every file among them.
+fn read_again(lists: &mut Lists, fleet: &Fleet, now: Instant) -> Result<(), DiscoveryError> {
     lists.follow(fleet);
     for (source, answer) in read_files(lists) {
         if let Outcome::Kept { why, .. } = take(lists, now, &source, answer) {
@@ -66,17 +151,102 @@ pub(crate) fn reread(lists: &mut Lists, now: Instant) -> bool {
     changed.filter(|outcome| matches!(outcome, Outcome::Changed(_))).count() > 0
 }
 
-type Answer = Result<Vec<loadline_core::discovery::Listed>, String>;
+/// Takes an answer about a name in; whether its list is another now.
+pub(crate) fn answered(
+    lists: &mut Lists,
+    now: Instant,
+    source: &Source,
+    Answer { servers, ttl }: Answer,
+    terms: &Terms,
+) -> bool {
+    let outcome = take(lists, now, source, servers);
+    lists.expire(now, source, ttl, terms);
+    matches!(outcome, Outcome::Changed(_))
+}
 
-fn read_files(lists: &Lists) -> Vec<(Source, Answer)> {
+/// Asks for the names of a site again and again, each when its answer expires. Never ends.
+pub async fn follow_names(site: Arc<Site>) {
+    let mut answers = JoinSet::new();
+    loop {
+        let (due, names) = site.names_due();
+        if !due.is_empty() {
+            let asking = Asking::of(&names);
+            for source in due {
+                let asking = asking.clone();
+                answers.spawn(async move {
+                    let answer = asking.ask(&source.place).await;
+                    (source, answer)
+                });
+            }
+        }
+        let wait = site.next_name_due();
+        tokio::select! {
+            Some(done) = answers.join_next() => {
+                // One that panicked has said so on its own, and is due again after a reload.
+                if let Ok((source, answer)) = done {
+                    site.found(&source, answer);
+                }
+            }
+            () = sleep(wait.to_std()), if wait < Duration::MAX => {}
+            () = site.reloaded() => {}
+        }
+    }
+}
+
+/// Asks for the names of which nothing is known, all at a time, no longer than `start_wait`. On a
+/// thread of its own, for the caller may be one that runs tasks.
+fn ask_first(lists: &mut Lists, names: &NameServers, now: Instant) {
+    let new = lists.due_first();
+    if new.is_empty() {
+        return;
+    }
+    let asked = thread::scope(|scope| {
+        let asking = scope.spawn(|| ask_all(&new, names));
+        asking.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asks has ended")))
+    });
+    let answers = asked.unwrap_or_else(|error| {
+        let failed = |source: &Source| (source.clone(), Answer::failed(error.to_string()));
+        new.iter().map(failed).collect()
+    });
+    for (source, answer) in answers {
+        answered(lists, now, &source, answer, &names.terms);
+    }
+}
+
+fn ask_all(sources: &[Source], names: &NameServers) -> io::Result<Vec<(Source, Answer)>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let limit = names.start_wait;
+    let answers = runtime.block_on(async {
+        let asking = Asking::of(names);
+        let mut answers = JoinSet::new();
+        for source in sources.iter().cloned() {
+            let asking = asking.clone();
+            answers.spawn(async move {
+                let answer = timeout(limit.to_std(), asking.ask(&source.place)).await;
+                let late = |_| Answer::failed(format!("no answer within {limit}"));
+                (source, answer.unwrap_or_else(late))
+            });
+        }
+        answers.join_all().await
+    });
+    Ok(answers)
+}
+
+fn read_files(lists: &Lists) -> Vec<(Source, Result<Vec<Listed>, String>)> {
     let answer = |source: &Source| match &source.place {
-        ListPlace::File(path) => (source.clone(), list::read(Path::new(path))),
+        ListPlace::File(path) => Some((source.clone(), list::read(Path::new(path)))),
+        ListPlace::Addresses { .. } | ListPlace::Services { .. } => None,
     };
-    lists.sources().map(answer).collect()
+    lists.sources().filter_map(answer).collect()
 }
 
 /// Takes an answer in, and tells the log what follows from it.
-fn take(lists: &mut Lists, now: Instant, source: &Source, answer: Answer) -> Outcome {
+fn take(
+    lists: &mut Lists,
+    now: Instant,
+    source: &Source,
+    answer: Result<Vec<Listed>, String>,
+) -> Outcome {
     let outcome = lists.take(now, source, answer);
     match &outcome {
         Outcome::Changed(change) => tracing::info!(list = %source, %change, "servers"),

@@ -128,6 +128,65 @@ impl Place {
     }
 }
 
+/// A name that is asked of name servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DnsName(pub(crate) String);
+
+impl Textual for DnsName {
+    fn expected() -> String {
+        "a name like \"_http._tcp.web.internal\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if is_host(text) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write the name of a service, without a port: \"_http._tcp.web.internal\"";
+        Err(Complaint::new(format!("`{text}` is not a name"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a name",
+            "pattern": "^[A-Za-z0-9._-]+$",
+            "examples": ["_http._tcp.web.internal"],
+        })
+    }
+}
+
+/// Where a name server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameServer(pub(crate) SocketAddr);
+
+impl Textual for NameServer {
+    fn expected() -> String {
+        "an IP address like \"10.0.0.53\" or \"10.0.0.53:5353\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let alone = text.trim_matches(['[', ']']).parse::<IpAddr>();
+        let address = alone.map(|ip| SocketAddr::from((ip, DNS_PORT))).or_else(|_| text.parse());
+        let fits = address.ok().filter(|it| it.port() > 0);
+        fits.map(Self).ok_or_else(|| {
+            let help = "write its IP address: \"10.0.0.53\", or \"10.0.0.53:5353\"";
+            Complaint::new(format!("`{text}` is not the address of a name server"), help)
+        })
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an IP address, with or without a port",
+            "pattern": "^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.%]+|\\[[0-9A-Fa-f:.%]+\\](:[0-9]{1,5})?)$",
+            "examples": ["10.0.0.53", "10.0.0.53:5353", "2001:db8::53"],
+        })
+    }
+}
+
+/// RFC 1035, section 4.2.
+const DNS_PORT: u16 = 53;
+
 /// Whether `text` can be a host name. What looks like an IPv4 address that is none cannot: nobody
 /// wants it asked of a name server.
 fn is_host(text: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::fleet::{
-    Class, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
+    Class, Family, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
     ProxyVersion, SameSite, Then, TlsVersion, WhenFull,
 };
 use schemars::{Schema, json_schema};
@@ -224,6 +224,23 @@ impl Words for LogFormat {
                 "The Combined Log Format; behind it how the request ended, and its times.",
             ),
             ("json", Self::Json, "An object of JSON."),
+        ]
+    }
+}
+
+impl Words for Family {
+    const WHAT: &'static str = "a family of addresses";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            (
+                "prefer-ipv4",
+                Self::PreferV4,
+                "IPv4; IPv6 where there is none, since a host with both is one server.",
+            ),
+            ("ipv4", Self::V4, "IPv4 alone."),
+            ("ipv6", Self::V6, "IPv6 alone."),
+            ("all", Self::All, "Both, each a server of its own."),
         ]
     }
 }

@@ -131,6 +131,25 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
         ),
         (
             "servers = [\"10.0.0.1:80\"]",
+            "discover = { dns = \"10.0.0.1:80\" }",
+            (18, 20),
+            &["needs no name server"],
+        ),
+        (
+            "servers = [\"10.0.0.1:80\"]",
+            "discover = { dns = \"web:80\", srv = \"_http._tcp.web\" }",
+            (18, 36),
+            &["a second place", "another group"],
+        ),
+        ("[edge]", "dns.servers = [\"ns1\"]\n[edge]", (1, 16), &["not the address", "10.0.0.53"]),
+        (
+            "[edge]",
+            "dns = { min_ttl = \"5s\", max_ttl = \"1s\" }\n[edge]",
+            (1, 35),
+            &["below `min_ttl`"],
+        ),
+        (
+            "servers = [\"10.0.0.1:80\"]",
             "servers = [\"10.0.0.1:80\"]\ndiscover = { file = \"a.toml\" }",
             (19, 12),
             &["`discover` beside `servers`", "leave one"],

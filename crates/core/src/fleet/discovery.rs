@@ -28,12 +28,52 @@ pub struct Source {
 pub enum ListPlace {
     /// A file, by its path.
     File(String),
+    /// The addresses of a name (A and AAAA records), each with this port.
+    Addresses {
+        /// The name.
+        name: String,
+        /// The port of every server.
+        port: u16,
+        /// Which addresses count.
+        family: Family,
+    },
+    /// The servers of a service (SRV records), with their ports, priorities and weights.
+    Services {
+        /// The name, `_http._tcp.web.internal` and the like.
+        name: String,
+        /// Which addresses of their hosts count.
+        family: Family,
+    },
+}
+
+impl ListPlace {
+    /// Whether it is asked of name servers.
+    #[must_use]
+    pub const fn is_name(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+}
+
+/// Which addresses of a name count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4; IPv6 where there is none, since a host with both is one server.
+    #[default]
+    PreferV4,
+    /// IPv4 alone.
+    V4,
+    /// IPv6 alone.
+    V6,
+    /// Both, each a server of its own.
+    All,
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             ListPlace::File(path) => write!(f, "file {path}"),
+            ListPlace::Addresses { name, port, .. } => write!(f, "name {name}, port {port}"),
+            ListPlace::Services { name, .. } => write!(f, "SRV records of {name}"),
         }
     }
 }

@@ -104,9 +104,10 @@ fn lists(fleet: &Fleet) -> Vec<PathBuf> {
     let groups = fleet.services.iter().flat_map(|service| &service.groups);
     let sources = groups.filter_map(|group| group.discovery.as_ref()).map(|it| &it.source.place);
     let path = |place: &ListPlace| match place {
-        ListPlace::File(path) => PathBuf::from(path),
+        ListPlace::File(path) => Some(PathBuf::from(path)),
+        ListPlace::Addresses { .. } | ListPlace::Services { .. } => None,
     };
-    sources.map(path).collect()
+    sources.filter_map(path).collect()
 }
 
 /// Certificates, keys and authorities.
