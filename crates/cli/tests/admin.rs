@@ -155,6 +155,8 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         (group, json!({ "scale": 1 }), 422, "scaler"),
         (server.as_str(), json!({ "weight": 5000 }), 422, "1000"),
         (server.as_str(), json!({}), 422, "weight"),
+        (server.as_str(), json!({ "mode": "drain", "deadline_s": -1 }), 422, "cuts at once"),
+        (server.as_str(), json!({ "mode": "active", "deadline_s": 1 }), 422, "mode `drain`"),
         ("/api/services/web/groups/there", json!({ "scaler": 1 }), 404, "there"),
     ];
     for (path, body, status, told) in cases {

@@ -230,6 +230,11 @@ pub(crate) struct Service {
     /// Passive ejection: errors of real requests take a server out for a while; `false`
     /// switches it off.
     pub(crate) ejection: Key<TableOrFalse<Ejection>>,
+    /// How long what is under way with a server may go on that is given nothing more: one that
+    /// leaves the file or its list, or whose weight becomes 0. What is left is then cut, tunnels
+    /// and long streams too; 0s cuts at once. It may go on for ever where absent.
+    #[schemars(extend("examples" = ["1m"]))]
+    pub(crate) drain_timeout: Key<TimeOrOff>,
     /// When a failed request may be sent again, to another server.
     pub(crate) retry: Key<Retry>,
     /// How long servers may take.

@@ -177,6 +177,7 @@ fn server(group: u16, n: u16, weight: u32, places: u32) -> Server {
         address: (address, 80).into(),
         weight,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity { max_in_flight: Some(places), ..Capacity::default() },
         max_connections: 1_000,
     }

@@ -13,6 +13,7 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
+    departures::Departures,
     ejection::{RETURN_HOLD, may_eject},
     fleet::{Fleet, Group, HealthCheck, Probe, Service},
     health::Health,
@@ -98,6 +99,8 @@ pub enum Change {
     Silent(SocketAddr, Duration),
     /// Its time out is over.
     Returned(SocketAddr),
+    /// It was given nothing more, and so many requests that were still under way are cut.
+    Cut(SocketAddr, u32),
     /// Too few servers of the group are healthy; others come first.
     Yields,
     /// Enough servers have been healthy for long enough.
@@ -110,6 +113,7 @@ pub struct Controller {
     fleet: Arc<Fleet>,
     ledger: Ledger,
     roster: Roster,
+    departures: Departures,
     /// By service and group name: whether the group yields, and since when it need not.
     standing: BTreeMap<(String, String), Standing>,
     generation: u64,
@@ -133,12 +137,15 @@ impl Controller {
             fleet: Arc::new(fleet),
             ledger: Ledger::default(),
             roster: Roster::default(),
+            departures: Departures::default(),
             standing: BTreeMap::new(),
             generation: 0,
             next_step: Instant::NEVER,
             outputs: VecDeque::new(),
         };
         controller.roster.enlist(now, &controller.fleet, &mut controller.ledger);
+        let Self { departures, fleet, ledger, .. } = &mut controller;
+        departures.settle(now, fleet, fleet, ledger);
         controller.publish(now);
         controller.order_checks(now);
         controller
@@ -163,7 +170,8 @@ impl Controller {
         };
         let returned = self.expire_ejections(now);
         let regained = self.settle_standing(now);
-        if changed || returned || regained || self.next_step <= now {
+        let cut = self.cut_late(now);
+        if changed || returned || regained || cut || self.next_step <= now {
             self.publish(now);
         }
         self.order_checks(now);
@@ -180,7 +188,8 @@ impl Controller {
         let well = self.standing.values().filter(|standing| standing.yields);
         let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
         let regain = regain.unwrap_or(Instant::NEVER);
-        self.roster.next_deadline().min(regain).min(self.next_step)
+        let cut = self.departures.next_deadline();
+        self.roster.next_deadline().min(regain).min(self.next_step).min(cut)
     }
 
     /// What is configured now.
@@ -208,9 +217,10 @@ impl Controller {
     }
 
     fn reload(&mut self, now: Instant, fleet: Fleet) {
-        self.ledger.retain(&fleet);
-        self.fleet = Arc::new(fleet);
+        let before = core::mem::replace(&mut self.fleet, Arc::new(fleet));
         self.roster.enlist(now, &self.fleet, &mut self.ledger);
+        self.departures.settle(now, &before, &self.fleet, &self.ledger);
+        self.ledger.retain(&self.fleet);
         let groups = group_keys(&self.fleet);
         self.standing.retain(|key, _| groups.contains(key));
     }
@@ -282,6 +292,18 @@ impl Controller {
         self.ledger.server(&service.name, &group.name, address).silence.set_out(false);
         self.outputs.push_back(notice(service, group, Change::Returned(address)));
         true
+    }
+
+    /// Cuts what is left at servers that drained for long enough; says whether there was any. The
+    /// plan that follows has every connection look.
+    fn cut_late(&mut self, now: Instant) -> bool {
+        let late = self.departures.cut_late(now);
+        let notices = late.iter().map(|it| {
+            let change = Change::Cut(it.state.address(), it.state.in_flight());
+            Notice { service: it.service.clone(), group: it.group.clone(), change }
+        });
+        self.outputs.extend(notices.map(Output::Notice));
+        !late.is_empty()
     }
 
     fn expire_ejections(&mut self, now: Instant) -> bool {

@@ -46,7 +46,8 @@ pub enum Ending {
     ServerCut,
     /// The server paused too long in the middle of its answer: the client's connection is cut.
     ServerStalled,
-    /// loadline stopped before the request was through and its drain time was over.
+    /// loadline stopped, or its server was to be given up, before the request was through, and the
+    /// time for the drain was over.
     Drained,
     /// loadline ran out of a resource of its own (descriptors, ports): 503.
     Internal,

@@ -222,6 +222,9 @@ pub struct Service {
     pub health: Option<HealthCheck>,
     /// Passive ejection on errors; absent, errors eject nobody.
     pub ejection: Option<Ejection>,
+    /// How long what is under way with a server may go on that is given nothing more; for ever
+    /// where absent.
+    pub drain_timeout: Option<Duration>,
     /// When a failed request may be sent again.
     pub retry: Retry,
     /// How long servers may take.
@@ -259,6 +262,7 @@ impl Service {
             slow_start: Duration::ZERO,
             health: None,
             ejection: Some(Ejection::default()),
+            drain_timeout: None,
             retry: Retry::default(),
             timeouts: ServerTimeouts::default(),
             tls: None,
@@ -508,6 +512,8 @@ pub struct Server {
     pub weight: u32,
     /// The lower the earlier: it takes part only while no server of a lower one may.
     pub priority: u16,
+    /// As [`Service::drain_timeout`], for this server alone.
+    pub drain_timeout: Option<Duration>,
     /// What this server may be given.
     pub capacity: Capacity,
     /// Connections to this server at a time, over all workers.

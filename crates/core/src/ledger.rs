@@ -11,7 +11,7 @@ use alloc::{
 };
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use crate::{
@@ -58,6 +58,11 @@ impl Ledger {
             Arc::new(ServerState::new(ServerId(*next_id - 1), address, owner))
         });
         state.clone()
+    }
+
+    /// Every server that is known, with the names of its service and its group.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = (&str, &str, &Arc<ServerState>)> {
+        self.servers.iter().map(|((service, group, _), state)| (&**service, &**group, state))
     }
 
     /// Forgets what is no longer in the fleet, except servers that still have requests in flight:
@@ -156,6 +161,8 @@ pub struct ServerState {
     pub(crate) failures: AtomicU64,
     /// How often its errors took it out.
     pub(crate) ejections: AtomicU32,
+    /// A [`Leave`].
+    leave: AtomicU8,
     pub(crate) group: Arc<GroupState>,
     id: ServerId,
     /// A hash of the address, the same in every process.
@@ -176,6 +183,7 @@ impl ServerState {
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
+            leave: AtomicU8::new(Leave::Stays as u8),
             group,
             id,
             seed: seed(address),
@@ -205,6 +213,22 @@ impl ServerState {
         self.in_flight.load(Relaxed)
     }
 
+    pub(crate) fn set_leave(&self, leave: Leave) {
+        self.leave.store(leave as u8, Relaxed);
+    }
+
+    /// Whether it is given nothing more, so that no connection to it is worth keeping.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leave.load(Relaxed) != Leave::Stays as u8
+    }
+
+    /// Whether what is under way with it may not go on.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.leave.load(Relaxed) == Leave::Cut as u8
+    }
+
     pub(crate) fn count_ejection(&self) {
         self.ejections.fetch_add(1, Relaxed);
     }
@@ -214,6 +238,18 @@ impl ServerState {
     pub fn latency(&self) -> crate::time::Duration {
         self.latency.get()
     }
+}
+
+/// Whether a server is about to be given up by its operator; health is another matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Leave {
+    /// It is not.
+    Stays,
+    /// It is given nothing more; what is under way goes on.
+    Drains,
+    /// What is left of that is cut.
+    Cut,
 }
 
 fn seed(address: SocketAddr) -> u64 {

@@ -17,6 +17,7 @@ pub mod average;
 pub mod bottleneck;
 pub mod budget;
 pub mod controller;
+mod departures;
 pub mod discovery;
 mod drain;
 pub mod ejection;

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     fleet::{Fleet, Group, Server},
+    time::Duration,
     units::Ratio,
 };
 
@@ -46,6 +47,8 @@ pub enum Setting {
     Weight(SocketAddr, u32),
     /// Whether a server takes part.
     Mode(SocketAddr, Mode),
+    /// That it drains, and how long what is under way there may go on.
+    Drain(SocketAddr, Duration),
 }
 
 /// Whether a server takes part.
@@ -134,7 +137,7 @@ impl Override {
         let (server, kind) = match self.setting {
             Setting::Scaler(_) => (None, 0),
             Setting::Weight(server, _) => (Some(server), 1),
-            Setting::Mode(server, _) => (Some(server), 2),
+            Setting::Mode(server, _) | Setting::Drain(server, _) => (Some(server), 2),
         };
         (self.service.clone(), self.group.clone(), server, kind)
     }
@@ -145,6 +148,11 @@ impl Override {
             Setting::Weight(server, weight) => set_weight(group, server, weight),
             Setting::Mode(_, Mode::Active) => {}
             Setting::Mode(server, Mode::Drain) => set_weight(group, server, 0),
+            Setting::Drain(server, limit) => {
+                set_weight(group, server, 0);
+                let servers = group.servers.iter_mut().filter(|it| it.address == server);
+                servers.for_each(|server| server.drain_timeout = Some(limit));
+            }
             Setting::Mode(server, Mode::Maintenance) => {
                 shrink_without(group, server);
                 set_weight(group, server, 0);
@@ -161,7 +169,9 @@ impl fmt::Display for Override {
             Setting::Scaler(scaler) => write!(f, "\nscaler = {}", scaler.as_f64()),
             Setting::Weight(server, weight) => line(f, "weight", server, weight),
             Setting::Mode(server, Mode::Active) => write!(f, "{server} as the file says"),
-            Setting::Mode(server, Mode::Drain) => line(f, "drain", server, 0),
+            Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => {
+                line(f, "drain", server, 0)
+            }
             Setting::Mode(server, Mode::Maintenance) => line(f, "maintenance", server, 0),
         }
     }
@@ -191,6 +201,7 @@ fn check(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
         Setting::Weight(_, weight) if weight > WEIGHT_MAX => Err(OverrideError::Weight),
         Setting::Weight(address, weight) => Ok(server(address)?.weight == weight),
         Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
+        Setting::Drain(address, _) => server(address).map(|_| false),
     }
 }
 

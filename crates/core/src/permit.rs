@@ -105,6 +105,18 @@ impl Permit {
         self.server.silence.suspect(now, patience)
     }
 
+    /// Whether the server is given nothing more ([`ServerState::is_leaving`]).
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.server.is_leaving()
+    }
+
+    /// Whether the request may not go on ([`ServerState::is_cut`]).
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.server.is_cut()
+    }
+
     /// Whether the server is out because it answers nobody.
     #[must_use]
     pub fn hangs(&self) -> bool {

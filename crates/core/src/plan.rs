@@ -32,6 +32,15 @@ pub struct Plan {
     pub(crate) census: Box<[Box<[Enrolled]>]>,
 }
 
+impl Plan {
+    /// The servers to which connections are worth keeping: those that are not about to be given up,
+    /// healthy or not.
+    pub fn staying(&self) -> impl Iterator<Item = ServerId> {
+        let enrolled = self.census.iter().flatten().flat_map(|group| &group.servers);
+        enrolled.filter(|(state, _)| !state.is_leaving()).map(|(state, _)| state.id())
+    }
+}
+
 /// How requests for one service are decided.
 #[derive(Debug)]
 pub struct ServicePlan {

@@ -76,6 +76,7 @@ impl Simulation {
             address: SocketAddr::from(([127, 0, 0, n], 80)),
             weight: 1,
             priority: 0,
+            drain_timeout: None,
             capacity: Capacity::default(),
             max_connections: u32::MAX,
         };

@@ -107,6 +107,7 @@ fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
         address: (Ipv4Addr::new(10, 0, 0, n), 80).into(),
         weight: *weight,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity { max_in_flight: *max_in_flight, ..Capacity::default() },
         max_connections: 1_000,
     });

@@ -101,7 +101,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Result<(Ending, Next), Failure> {
         match carried {
             Ok(Done { ending, next, reusable }) => {
-                if reusable {
+                if reusable && !grant.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
                     self.exchange.worker.pools.keep(grant.server(), self.connection, until);
                 }

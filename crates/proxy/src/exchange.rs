@@ -102,6 +102,10 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Its server has been given up: whatever the client has seen so far, this is its end.
+    const CUT: Self =
+        Self { repeatable: false, committed: Some(Next::Reset), ..Self::new(Ending::Drained) };
+
     /// A failure before anything was sent anywhere.
     pub(crate) const fn new(ending: Ending) -> Self {
         Self {
@@ -185,7 +189,15 @@ impl<'a> Exchange<'a> {
         loop {
             let grant = self.pick(now, &tried).await;
             let grant = grant.map_err(|failure| last.unwrap_or(failure))?;
-            let failure = match self.attempt(&grant).await {
+            let attempted = {
+                let mut attempt = pin!(self.attempt(&grant));
+                poll_fn(|cx| match attempt.as_mut().poll(cx) {
+                    Poll::Pending if grant.is_cut() => Poll::Ready(Err(Failure::CUT)),
+                    attempted => attempted,
+                })
+                .await
+            };
+            let failure = match attempted {
                 Ok((ending, next)) => {
                     self.finish(ending, grant);
                     return Ok((ending, next));

@@ -221,6 +221,15 @@ impl Pools {
         }
     }
 
+    /// Closes what is kept to servers other than these.
+    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+        let mut pools = self.pools.borrow_mut();
+        let mut stays = vec![false; pools.len()];
+        staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
+        let leaving = pools.iter_mut().zip(stays).filter(|(_, stays)| !stays);
+        leaving.filter_map(|(pool, _)| pool.as_mut()).for_each(|pool| pool.kept.clear());
+    }
+
     /// Closes what has been kept for too long or has been closed by its server.
     pub(crate) fn sweep(&self, now: Instant) {
         for pool in self.pools.borrow_mut().iter_mut().flatten() {
@@ -294,6 +303,21 @@ mod tests {
         pools.sweep(after(5));
         assert!(pools.take(id).is_some_and(|it| it.large), "the one with the larger window first");
         assert_eq!(pools.lacking(id, 2, after(9)), 1, "one that is in use is not ready");
+    }
+
+    #[test]
+    fn connections_to_servers_that_leave_are_not_kept() {
+        let (listener, address, id) = server();
+        let (pools, slot) = pools(id);
+        let open = slot.open.clone();
+        let connection = Connection::open(address, None, slot).unwrap();
+        let _accepted = listener.accept().unwrap();
+        pools.keep(id, connection, LATER);
+        pools.keep_only([id].into_iter());
+        assert_eq!(open.load(Relaxed), 1);
+        pools.keep_only([].into_iter());
+        assert!(pools.take(id).is_none());
+        assert_eq!(open.load(Relaxed), 0, "its slot is free");
     }
 
     #[test]

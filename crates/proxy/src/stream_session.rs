@@ -293,7 +293,7 @@ impl StreamSession {
 
     /// Carries bytes both ways, and passes on how it ended.
     async fn carry(mut self, grant: Grant, mut server: Connection) {
-        let ending = self.exchange_bytes(&mut server.peer).await;
+        let ending = self.exchange_bytes(&grant, &mut server.peer).await;
         grant.finish(self.worker.shared.clock.now());
         self.record.end(ending);
         match ending {
@@ -309,7 +309,7 @@ impl StreamSession {
         }
     }
 
-    async fn exchange_bytes(&mut self, server: &mut Peer) -> Ending {
+    async fn exchange_bytes(&mut self, grant: &Grant, server: &mut Peer) -> Ending {
         let limit = shorter(self.idle, self.record.route.settings().timeouts.idle);
         let Self { worker, client, timer, record, pass, .. } = self;
         if limit == Duration::ZERO {
@@ -331,7 +331,9 @@ impl StreamSession {
                 Poll::Ready(End::Closed) => Poll::Ready(Ending::Complete),
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Ending::ClientGone),
                 Poll::Ready(End::ServerBroken) => Poll::Ready(Ending::ServerCut),
-                Poll::Pending if pass.door.is_cut() => Poll::Ready(Ending::Drained),
+                Poll::Pending if pass.door.is_cut() || grant.is_cut() => {
+                    Poll::Ready(Ending::Drained)
+                }
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
                 Poll::Pending => Poll::Pending,
             }

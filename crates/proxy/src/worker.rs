@@ -134,6 +134,8 @@ impl Worker {
             }
             *current = view(&self.shared, &self.counters, plan.clone());
             self.buffers.fit(current.longest_head());
+            self.pools.keep_only(current.plan.staying());
+            self.links.keep_only(current.plan.staying());
         }
         current.clone()
     }

@@ -83,7 +83,9 @@ fn services_tell_ports_weights_and_who_stands_by() {
         port(&first),
         port(&backup)
     ));
-    let edge = Edge::start(&dns(zone.port), "discover = { srv = \"_http._tcp.web.test\" }");
+    let check = "[service.web.health]\ntcp = true\ninterval = \"50ms\"\nfall = 1";
+    let settings = format!("{}\n{check}", dns(zone.port));
+    let edge = Edge::start(&settings, "discover = { srv = \"_http._tcp.web.test\" }");
     let group = edge.until_servers(&[&first, &backup]);
     assert_eq!(told(&group, &first)["weight"], 30);
     assert_eq!(told(&group, &backup)["weight"], 1);
@@ -92,7 +94,12 @@ fn services_tell_ports_weights_and_who_stands_by() {
     assert!(told(&group, &first)["requests"].as_u64() > Some(0));
     assert_eq!(told(&group, &backup)["requests"], json!(0), "it stands by");
 
+    let address = first.address.clone();
     drop(first);
+    edge.until(|group| {
+        let servers = group["servers"].as_array().unwrap();
+        servers.iter().any(|it| it["address"] == *address && it["condition"] == "down")
+    });
     assert_all_well(edge.load(1));
     assert!(told(&edge.group(), &backup)["requests"].as_u64() > Some(0));
 }

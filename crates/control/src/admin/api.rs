@@ -12,6 +12,7 @@ use axum::{
 use loadline_core::{
     overrides::{Mode, Override, OverrideError, Setting},
     state,
+    time::Duration,
     units::Ratio,
 };
 use schemars::JsonSchema;
@@ -50,6 +51,10 @@ pub(crate) struct ServerChange {
     weight: Option<u32>,
     /// Whether it takes part.
     mode: Option<Mode>,
+    /// With the mode `drain`: seconds until what is still under way there is cut. As the file says
+    /// where absent.
+    #[schemars(range(min = 0.0, max = 86_400.0))]
+    deadline_s: Option<f64>,
 }
 
 /// The changes that are in force until the next reload.
@@ -78,6 +83,9 @@ pub(crate) struct Change {
     /// Whether the server takes part.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<Mode>,
+    /// How long what is under way there may go on, in seconds, from when it began to drain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_s: Option<f64>,
 }
 
 /// The last minutes of a service.
@@ -102,13 +110,18 @@ impl Changes {
 
 impl Change {
     fn of(change: Override) -> Self {
-        let (server, scaler, weight, mode) = match change.setting {
-            Setting::Scaler(scaler) => (None, Some(scaler.as_f64()), None, None),
-            Setting::Weight(server, weight) => (Some(server), None, Some(weight), None),
-            Setting::Mode(server, mode) => (Some(server), None, None, Some(mode)),
+        let (server, scaler, weight, mode, limit) = match change.setting {
+            Setting::Scaler(scaler) => (None, Some(scaler.as_f64()), None, None, None),
+            Setting::Weight(server, weight) => (Some(server), None, Some(weight), None, None),
+            Setting::Mode(server, mode) => (Some(server), None, None, Some(mode), None),
+            Setting::Drain(server, limit) => {
+                (Some(server), None, None, Some(Mode::Drain), Some(limit))
+            }
         };
         let server = server.map(|server| server.to_string());
-        Self { service: change.service, group: change.group, server, scaler, weight, mode }
+        let deadline_s = limit.map(Duration::as_secs_f64);
+        let Override { service, group, .. } = change;
+        Self { service, group, server, scaler, weight, mode, deadline_s }
     }
 }
 
@@ -193,7 +206,7 @@ async fn change_server(
     };
     let server: SocketAddr = server.parse().map_err(no_address)?;
     let weight = change.weight.map(|weight| Setting::Weight(server, weight));
-    let mode = change.mode.map(|mode| Setting::Mode(server, mode));
+    let mode = mode(&change, server)?;
     if weight.is_none() && mode.is_none() {
         return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, "say `weight`, `mode` or both"));
     }
@@ -201,6 +214,20 @@ async fn change_server(
         set(&desk, Override { service: service.clone(), group: group.clone(), setting })?;
     }
     Ok(Changes::of(&desk))
+}
+
+fn mode(change: &ServerChange, server: SocketAddr) -> Result<Option<Setting>, Refused> {
+    let Some(seconds) = change.deadline_s else {
+        return Ok(change.mode.map(|mode| Setting::Mode(server, mode)));
+    };
+    let wrong = |error| Err(refused(StatusCode::UNPROCESSABLE_ENTITY, error));
+    if change.mode != Some(Mode::Drain) {
+        return wrong("`deadline_s` is for the mode `drain`");
+    }
+    if !(0.0..=DEADLINE_MAX_S).contains(&seconds) {
+        return wrong("a `deadline_s` is from 0, which cuts at once, to 86400");
+    }
+    Ok(Some(Setting::Drain(server, Duration::from_secs(1).scale(seconds))))
 }
 
 async fn reload(_: Authorized, State(desk): State<Arc<Desk>>) -> Result<Json<Changes>, Refused> {
@@ -212,6 +239,9 @@ async fn reload(_: Authorized, State(desk): State<Arc<Desk>>) -> Result<Json<Cha
     tracing::info!("reloaded by the administration");
     Ok(Changes::of(&desk))
 }
+
+/// A day.
+const DEADLINE_MAX_S: f64 = 86_400.0;
 
 fn set(desk: &Desk, change: Override) -> Result<(), Refused> {
     let told = change.to_string().replace('\n', " ");

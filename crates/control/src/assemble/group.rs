@@ -132,6 +132,7 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
         address: SocketAddr::from(([0, 0, 0, 0], 0)),
         weight: 1,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity {
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),

@@ -62,6 +62,7 @@ fn service(
     set(&given.slow_start, |time| &time.0.0, &mut service.slow_start);
     service.health = given.health.at().map(|given| health(given, problems));
     service.ejection = ejection(given.ejection.get(), problems);
+    service.drain_timeout = given.drain_timeout.get().map(|time| time.0.0);
     service.retry = retry(given.retry.get());
     service.timeouts = timeouts(given.timeouts.get());
     service.tls = super::tls::service(&given.tls, problems);

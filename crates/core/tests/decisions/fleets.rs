@@ -28,6 +28,7 @@ pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) ->
         address: SocketAddr::from(([127, first_octet, 0, n], 80)),
         weight: 1,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity::default(),
         max_connections: u32::MAX,
     };

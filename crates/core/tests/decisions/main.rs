@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod controller;
+mod departures;
 mod fleets;
 mod model;
 mod overrides;

@@ -66,6 +66,16 @@ impl Links {
         wanted.inspect(|link| link.stay()).is_some()
     }
 
+    /// Lets the links to servers other than these end with their last streams.
+    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+        let mut servers = self.servers.borrow_mut();
+        let mut stays = vec![false; servers.len()];
+        staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
+        for (leaving, _) in servers.iter_mut().zip(stays).filter(|(_, stays)| !stays) {
+            leaving.links.drain(..).for_each(|link| link.retire());
+        }
+    }
+
     /// Adds the link that `open` gives, if it gives one, before a request needs it.
     pub(crate) fn open(
         &self,

@@ -129,7 +129,7 @@ async fn run_check(
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
     use loadline_core::controller::Change::{
-        Down, Ejected, Recovered, Returned, Silent, Up, Yields,
+        Cut, Down, Ejected, Recovered, Returned, Silent, Up, Yields,
     };
     match change {
         Up(server) => tracing::info!(%service, %group, %server, "server is up"),
@@ -139,6 +139,9 @@ fn log(notice: &Notice) {
         }
         Silent(server, time) => {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: it hangs");
+        }
+        Cut(server, requests) => {
+            tracing::warn!(%service, %group, %server, requests, "drained for long enough: cut");
         }
         Returned(server) => tracing::info!(%service, %group, %server, "server is back on trial"),
         Yields => tracing::warn!(%service, %group, "group yields: too few healthy servers"),

@@ -110,6 +110,7 @@ fn server(address: SocketAddr) -> Server {
         address,
         weight: 1,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity::default(),
         max_connections: 1_000,
     }

@@ -93,8 +93,14 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
     let capacity = Capacity::default();
-    let server =
-        Server { address: server, weight: 1, priority: 0, capacity, max_connections: 1_000 };
+    let server = Server {
+        address: server,
+        weight: 1,
+        priority: 0,
+        drain_timeout: None,
+        capacity,
+        max_connections: 1_000,
+    };
     let group = Group {
         name: "here".into(),
         region: "here".into(),

@@ -147,8 +147,14 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
     };
     let services = servers.iter().enumerate().map(|(index, address)| {
         let capacity = Capacity::default();
-        let server =
-            Server { address: *address, weight: 1, priority: 0, capacity, max_connections: 1_000 };
+        let server = Server {
+            address: *address,
+            weight: 1,
+            priority: 0,
+            drain_timeout: None,
+            capacity,
+            max_connections: 1_000,
+        };
         let group = Group {
             name: "here".into(),
             region: "here".into(),

@@ -27,6 +27,7 @@ pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
 pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
     Rule {
         priority: 0,
+        drain_timeout: None,
         when,
         limit: None,
         class: None,

@@ -80,6 +80,7 @@ pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
         address,
         weight: 1,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity::default(),
         max_connections: 1_000,
     };

@@ -1,0 +1,126 @@
+//! Servers that are given nothing more: until when what is under way with them may go on.
+//!
+//! A server *stays* while the fleet has it with a weight and its group with a scaler above zero.
+//! Otherwise it *drains*: it is given nothing, what is under way goes on, and connections that are
+//! done with are closed. Where there is a limit (of the server, else of its service) what is left
+//! then is *cut*. A limit that changes meanwhile counts from when the drain began.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use crate::{
+    fleet::{Fleet, Service},
+    ledger::{Leave, Ledger, ServerId, ServerState},
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// Every server that drains or is cut.
+#[derive(Debug, Default)]
+pub(crate) struct Departures(BTreeMap<ServerId, Departure>);
+
+/// One server on its way out.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    /// The name of its service.
+    pub service: String,
+    /// The name of its group.
+    pub group: String,
+    pub state: Arc<ServerState>,
+    since: Instant,
+    /// None where nothing is ever cut.
+    limit: Option<Duration>,
+    cut: bool,
+}
+
+impl Departures {
+    /// Finds out who leaves and who stays when `fleet` comes into force after `before`. The ledger
+    /// must still know the servers of both.
+    pub(crate) fn settle(&mut self, now: Instant, before: &Fleet, fleet: &Fleet, ledger: &Ledger) {
+        let known: BTreeSet<ServerId> = ledger.servers().map(|(.., state)| state.id()).collect();
+        self.0.retain(|id, departure| known.contains(id) && departure.state.in_flight() > 0);
+        for (service, group, state) in ledger.servers() {
+            let terms = Terms::of(fleet, (service, group), state);
+            if terms == Terms::Stays {
+                state.set_leave(Leave::Stays);
+                self.0.remove(&state.id());
+                continue;
+            }
+            let own = || find(before, service).and_then(|service| service.drain_timeout);
+            let limit = match terms {
+                Terms::Gone => find(fleet, service).map_or_else(own, |it| it.drain_timeout),
+                Terms::Stays | Terms::Drains(_) => terms.limit(),
+            };
+            let departure = self.0.entry(state.id()).or_insert_with(|| {
+                state.set_leave(Leave::Drains);
+                let (service, group) = (service.to_string(), group.to_string());
+                Departure { service, group, state: state.clone(), since: now, limit, cut: false }
+            });
+            departure.limit = limit;
+        }
+    }
+
+    /// Cuts what is left at servers whose time is over; gives those at which there is something.
+    pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&Departure> {
+        let late = self.0.values_mut().filter(|it| it.until() <= now);
+        let cut = late.filter_map(|departure| {
+            departure.cut = true;
+            departure.state.set_leave(Leave::Cut);
+            (departure.state.in_flight() > 0).then_some(&*departure)
+        });
+        cut.collect()
+    }
+
+    /// When the next server is cut.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.0.values().map(Departure::until).min().unwrap_or(Instant::NEVER)
+    }
+}
+
+impl Departure {
+    fn until(&self) -> Instant {
+        let limit = self.limit.filter(|_| !self.cut);
+        limit.map_or(Instant::NEVER, |limit| self.since + limit)
+    }
+}
+
+/// What a fleet has in mind for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Terms {
+    Stays,
+    /// It has it, and gives it nothing; with the limit.
+    Drains(Option<Duration>),
+    Gone,
+}
+
+impl Terms {
+    fn of(fleet: &Fleet, (service, group): (&str, &str), state: &ServerState) -> Self {
+        let service = find(fleet, service);
+        let group = service.and_then(|it| it.groups.iter().find(|it| it.name == group));
+        let address = state.address();
+        let server = group.and_then(|it| it.servers.iter().find(|it| it.address == address));
+        match (service, group, server) {
+            (Some(_), Some(group), Some(server))
+                if server.weight > 0 && group.scaler > Ratio::ZERO =>
+            {
+                Self::Stays
+            }
+            (Some(service), Some(_), Some(server)) => {
+                Self::Drains(server.drain_timeout.or(service.drain_timeout))
+            }
+            _ => Self::Gone,
+        }
+    }
+
+    fn limit(self) -> Option<Duration> {
+        if let Self::Drains(limit) = self { limit } else { None }
+    }
+}
+
+fn find<'a>(fleet: &'a Fleet, service: &str) -> Option<&'a Service> {
+    fleet.services.iter().find(|it| it.name == service)
+}
