@@ -46,6 +46,9 @@ pub enum Ending {
     ServerCut,
     /// The server paused too long in the middle of its answer: the client's connection is cut.
     ServerStalled,
+    /// The client asked for another protocol, which a server spoken to in HTTP/2 does not offer or
+    /// HTTP/2 cannot ask for: 501.
+    NoUpgrade,
     /// loadline stopped, or its server was to be given up, before the request was through, and the
     /// time for the drain was over.
     Drained,
@@ -70,7 +73,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -90,6 +93,7 @@ impl Ending {
         Self::ServerBad,
         Self::ServerCut,
         Self::ServerStalled,
+        Self::NoUpgrade,
         Self::Drained,
         Self::Internal,
     ];
@@ -117,6 +121,7 @@ impl Ending {
             Self::ServerBad => "server-bad",
             Self::ServerCut => "server-cut",
             Self::ServerStalled => "server-stalled",
+            Self::NoUpgrade => "no-upgrade",
             Self::Drained => "drained",
             Self::Internal => "internal",
         }
@@ -145,7 +150,7 @@ impl Ending {
             | Self::ServerCut
             | Self::ServerStalled => Fault::Server,
             Self::Shed | Self::QueueFull | Self::QueueTimeout => Fault::Capacity,
-            Self::Drained | Self::Internal => Fault::Proxy,
+            Self::NoUpgrade | Self::Drained | Self::Internal => Fault::Proxy,
         }
     }
 
@@ -156,6 +161,7 @@ impl Ending {
         match self {
             Self::ClientBad => Some(400),
             Self::ClientTimeout => Some(408),
+            Self::NoUpgrade => Some(501),
             Self::ConnectRefused | Self::ServerReset | Self::ServerBad => Some(502),
             Self::ConnectTimeout | Self::ServerTimeout => Some(504),
             Self::NoServer | Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Internal => {

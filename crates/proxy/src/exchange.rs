@@ -247,11 +247,6 @@ impl<'a> Exchange<'a> {
     /// out that the server had closed it.
     async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
         if self.route.settings().http_version == HttpVersion::Http2 {
-            if self.request.upgrade {
-                // HTTP/2 has no Upgrade; without it the request would mean something else.
-                let refused = Failure::new(Ending::ClientBad);
-                return Err(Failure { status: Some(501), repeatable: false, ..refused });
-            }
             return Box::pin(self.call(grant)).await;
         }
         let server = grant.server();

@@ -3,6 +3,9 @@
 //!
 //! States of the answer: *unasked* (until the link is open), *awaited* (interim heads may come,
 //! then the head; the request's body goes up meanwhile), *begun* (its body comes down), *broken*.
+//! A WebSocket is a call as well: its request becomes an extended CONNECT, and of the answer that
+//! accepts it a switch of protocols. Frames of any length follow in both directions.
+//!
 //! Dropping a call that is not through resets its stream (CANCEL), so that the server learns of a
 //! client that has gone.
 
@@ -16,13 +19,14 @@ use std::{
 use h2::{Reason, RecvStream, client::ResponseFuture};
 use http::Response;
 use loadline_core::ending::Ending;
-use loadline_http1::{Framing, Method, RequestHead, Status};
+use loadline_http1::{Framing, Known, Method, RequestHead, Status};
 
 use super::{
     head::{ANY, request, write_answer, write_interim},
-    incoming::Incoming,
+    incoming::{Coding, Incoming},
     link::{Link, Seat},
     outgoing::Outgoing,
+    websocket::{self, Accept},
 };
 
 /// A request to a server, and its answer.
@@ -31,6 +35,8 @@ pub(crate) struct Call {
     /// The body, once the head has gone; nothing where there is none.
     body: Option<Outgoing>,
     to_head: bool,
+    /// What the client is told where it asked for a WebSocket and gets it.
+    accept: Option<Accept>,
     answer: Answer,
     /// Interim heads that are to be read before the answer.
     interim: Vec<u8>,
@@ -72,6 +78,7 @@ impl Call {
         Box::new(Self {
             body: None,
             to_head: false,
+            accept: None,
             answer: Answer::Unasked,
             interim: Vec::new(),
             fate: Fate::Unknown,
@@ -149,8 +156,16 @@ impl Call {
         let Ok(Status::Complete(length)) = head.parse(bytes) else {
             return Poll::Ready(Err(unsayable));
         };
-        let request = request(&head, bytes, link.is_secure).ok_or(unsayable)?;
-        let is_whole = matches!(head.framing(), Framing::None | Framing::Length(0));
+        let mut request = request(&head, bytes, link.is_secure).ok_or(unsayable)?;
+        let mut framing = head.framing();
+        if head.upgrade() {
+            let offered = requests.is_extended_connect_protocol_enabled();
+            let protocol = head.fields().get_known(bytes, Known::Upgrade).filter(|_| offered);
+            let accept = protocol.and_then(|protocol| websocket::connect(&mut request, protocol));
+            self.accept = Some(accept.ok_or(Fate::Unsent(Ending::NoUpgrade))?);
+            framing = Framing::UntilClose;
+        }
+        let is_whole = matches!(framing, Framing::None | Framing::Length(0));
         let Ok((answer, body)) = requests.send_request(request, is_whole) else {
             // The server has left, or all numbers for streams are used up.
             link.retire();
@@ -158,7 +173,7 @@ impl Call {
         };
         self.seat.begin();
         self.to_head = head.method() == Method::Head;
-        self.body = (!is_whole).then(|| Outgoing::new(body, head.framing()));
+        self.body = (!is_whole).then(|| Outgoing::new(body, framing));
         self.answer = Answer::Awaited(answer);
         Poll::Ready(Ok(length))
     }
@@ -166,6 +181,11 @@ impl Call {
     fn begin(&mut self, answer: Response<RecvStream>) {
         let (parts, receive) = answer.into_parts();
         let mut text = Vec::with_capacity(TEXT_BYTES);
+        if let Some(accept) = self.accept.take().filter(|_| parts.status.is_success()) {
+            accept.write(&mut text, parts.headers);
+            self.answer = Answer::Begun(Incoming::new(text, Coding::Plain, receive));
+            return;
+        }
         let is_over = receive.is_end_stream();
         self.answer = match write_answer(&mut text, &parts, is_over, self.to_head) {
             Some(coding) => Answer::Begun(Incoming::new(text, coding, receive)),

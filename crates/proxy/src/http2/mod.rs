@@ -14,7 +14,7 @@
 //! | `links`, `link` | the connections to servers: opened, shared, retired |
 //! | `call` | one stream of them as a socket |
 //! | `incoming`, `outgoing` | its two bodies, with their windows |
-//! | `head`, `websocket` | heads in the other syntax |
+//! | `head`, `websocket` | heads in the other syntax, both ways |
 //! | `wire` | a socket as h2 wants it |
 
 mod call;

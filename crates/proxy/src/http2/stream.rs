@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
-use http::{Method, Request};
+use http::{Method, Request, header::SEC_WEBSOCKET_ACCEPT};
 use loadline_http1::{self as http1, Framing, ResponseHead, Status};
 
 use super::{
@@ -127,7 +127,12 @@ impl Stream {
             false => (head.status(), head.framing()),
         };
         let is_whole = matches!(framing, Framing::None | Framing::Length(0));
-        let sent = respond.send_response(answer(&head, bytes, status)?, is_whole);
+        let mut answer = answer(&head, bytes, status)?;
+        if head.tunnels() {
+            // It answers a key that the client knows nothing of.
+            answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
+        }
+        let sent = respond.send_response(answer, is_whole);
         let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;
         self.answer = match is_whole {

@@ -1,10 +1,19 @@
 //! WebSocket over one stream (RFC 8441): an extended CONNECT, in HTTP/1 a GET that upgrades.
 //!
-//! HTTP/2 needs no key, HTTP/1 does: it is drawn here. What the server answers to it is not
-//! checked; the client's own handshake is the extended CONNECT.
+//! HTTP/2 needs no key, HTTP/1 does. Towards a server of HTTP/1 it is drawn here, and what the
+//! server answers to it is not checked: the client's own handshake is the extended CONNECT. To a
+//! client of HTTP/1 the answer to its key is given here (RFC 6455, 4.2.2), once the server of
+//! HTTP/2 has accepted.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use h2::ext::Protocol;
-use http::{Method, request::Parts, uri::Authority};
+use http::{
+    HeaderMap, Method, Request,
+    header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION},
+    request::Parts,
+    uri::Authority,
+};
 
 use super::head::{write_fields, write_host};
 
@@ -22,21 +31,48 @@ pub(super) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) {
     }
     write_host(out, parts.uri.authority().map(Authority::as_str), &parts.headers);
     write_fields(out, &parts.headers);
-    out.extend_from_slice(b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: ");
-    write_key(out, draws);
-    out.extend_from_slice(b"\r\n\r\n");
-}
-
-/// 16 bytes in base64 (RFC 4648, 4): five groups of three, and one byte with two signs of padding.
-fn write_key(out: &mut Vec<u8>, draws: [u64; 2]) {
     let bits = (u128::from(draws[0]) << 64) | u128::from(draws[1]);
-    let sextets = (0..21).map(|at| (bits >> (122 - 6 * at)) & 0x3f);
-    out.extend(sextets.map(|sextet| ALPHABET[sextet as usize]));
-    out.push(ALPHABET[((bits & 0x3) << 4) as usize]);
-    out.extend_from_slice(b"==");
+    let key = BASE64_STANDARD.encode(bits.to_be_bytes());
+    for piece in [UPGRADE_LINES, "sec-websocket-key: ", &key, "\r\n\r\n"] {
+        out.extend_from_slice(piece.as_bytes());
+    }
 }
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// What a client of HTTP/1 is told whose WebSocket a server of HTTP/2 has accepted.
+#[derive(Debug)]
+pub(super) struct Accept(String);
+
+/// Makes an extended CONNECT of a GET that upgrades to the protocol `protocol`; none where that is
+/// not a WebSocket, or nobody could be connected to.
+pub(super) fn connect(request: &mut Request<()>, protocol: &[u8]) -> Option<Accept> {
+    request.uri().authority()?;
+    let is_websocket = request.method() == Method::GET
+        && protocol.eq_ignore_ascii_case(b"websocket")
+        && request.headers().contains_key(SEC_WEBSOCKET_VERSION);
+    let key = request.headers_mut().remove(SEC_WEBSOCKET_KEY).filter(|_| is_websocket)?;
+    *request.method_mut() = Method::CONNECT;
+    request.extensions_mut().insert(Protocol::from_static("websocket"));
+    let proof = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
+    Some(Accept(BASE64_STANDARD.encode(proof)))
+}
+
+impl Accept {
+    /// Appends the head of the switch, for an answer with these fields.
+    pub(super) fn write(&self, out: &mut Vec<u8>, mut headers: HeaderMap) {
+        headers.remove(SEC_WEBSOCKET_ACCEPT);
+        headers.remove(CONTENT_LENGTH);
+        out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\n");
+        write_fields(out, &headers);
+        for piece in [UPGRADE_LINES, "sec-websocket-accept: ", &self.0, "\r\n\r\n"] {
+            out.extend_from_slice(piece.as_bytes());
+        }
+    }
+}
+
+const UPGRADE_LINES: &str = "connection: upgrade\r\nupgrade: websocket\r\n";
+
+/// What a key is proven to have been read with (RFC 6455, 1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 #[cfg(test)]
 mod tests {
@@ -46,8 +82,28 @@ mod tests {
     fn the_key_is_sixteen_bytes_in_base64() {
         // The example of RFC 6455, 1.3: "the sample nonce".
         let bytes = u128::from_be_bytes(*b"the sample nonce");
-        let mut key = Vec::new();
-        write_key(&mut key, [(bytes >> 64) as u64, bytes as u64]);
-        assert_eq!(key, b"dGhlIHNhbXBsZSBub25jZQ==");
+        let (parts, ()) = Request::new(()).into_parts();
+        let mut head = Vec::new();
+        write_upgrade(&mut head, &parts, [(bytes >> 64) as u64, bytes as u64]);
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.ends_with("sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"), "{head}");
+    }
+
+    #[test]
+    fn the_key_is_answered_as_in_the_example() {
+        let request = || {
+            Request::get("http://a.test/chat")
+                .header(SEC_WEBSOCKET_VERSION, "13")
+                .header(SEC_WEBSOCKET_KEY, "dGhlIHNhbXBsZSBub25jZQ==")
+        };
+        let mut asked = request().body(()).unwrap();
+        let accept = connect(&mut asked, b"WebSocket").unwrap();
+        assert_eq!(accept.0, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(asked.method(), Method::CONNECT);
+        assert!(!asked.headers().contains_key(SEC_WEBSOCKET_KEY));
+        assert!(connect(&mut request().body(()).unwrap(), b"foo").is_none());
+        assert!(
+            connect(&mut request().method(Method::PUT).body(()).unwrap(), b"websocket").is_none()
+        );
     }
 }

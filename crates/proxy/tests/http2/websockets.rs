@@ -1,19 +1,16 @@
 //! WebSocket through the proxy: a real client and a real server, and where it cannot go.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
+use std::{io::Write as _, net::TcpStream};
 
 use bytes::Bytes;
-use h2::ext::Protocol;
-use http::{HeaderValue, Request};
-use loadline_core::ending::Ending;
+use h2::{RecvStream, SendStream, ext::Protocol, server::Builder};
+use http::{HeaderValue, Request, Response};
+use loadline_core::{ending::Ending, fleet::HttpVersion};
 
 use crate::{
     grpc::{Script, run},
     scripted::Scripted,
-    support::{PATIENCE, Proxy},
+    support::{PATIENCE, Proxy, fleet},
 };
 
 fn extended_connect() -> Request<()> {
@@ -35,14 +32,15 @@ fn a_client_and_a_server_talk_over_http1() {
 async fn a_stream_of_http2_talks_to_a_server_of_http1() {
     let server = Script::serve("websocket_echo.py", &[]);
     let proxy = Proxy::to(server.address);
-    let mut requests = proxy.client().await.requests.ready().await.unwrap();
-    while !requests.is_extended_connect_protocol_enabled() {
-        tokio::task::yield_now().await;
-    }
-    let (answer, mut up) = requests.send_request(extended_connect(), false).unwrap();
-    let answer = answer.await.unwrap();
+    let (answer, up) = connect(&proxy).await;
     assert_eq!(answer.status(), 200);
-    let mut down = answer.into_body();
+    echoes(up, answer.into_body()).await;
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::Tunnel, 1));
+    ended.await.unwrap();
+}
+
+/// Says something and closes.
+async fn echoes(mut up: SendStream<Bytes>, mut down: RecvStream) {
     // A text and a close (code 1000), masked with zeros (RFC 6455, 5.2); they come back unmasked.
     let frames: [(&[u8], &[u8]); 2] = [
         (b"\x81\x85\0\0\0\0hello", b"\x81\x05hello"),
@@ -59,28 +57,77 @@ async fn a_stream_of_http2_talks_to_a_server_of_http1() {
     // The server has closed; the tunnel ends when the client does as well.
     up.send_data(Bytes::new(), true).unwrap();
     while down.data().await.is_some_and(|more| more.is_ok()) {}
+}
+
+/// A proxy to a server that speaks HTTP/2 by an implementation that shares no code with it.
+fn before_hypercorn() -> (Script, Proxy) {
+    let server = Script::serve("websocket_http2.py", &[]);
+    let mut fleet = fleet(server.address);
+    fleet.services[0].http_version = HttpVersion::Http2;
+    (server, Proxy::of(fleet))
+}
+
+/// What a client of HTTP/1 is told that asks for `protocol` at `target`.
+fn upgrade(proxy: &Proxy, target: &str, protocol: &str) -> String {
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: {protocol}\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    crate::support::head(&mut stream).unwrap()
+}
+
+/// What a client of HTTP/2 is told that asks for a WebSocket.
+async fn connect(proxy: &Proxy) -> (Response<RecvStream>, SendStream<Bytes>) {
+    let mut requests = proxy.client().await.requests.ready().await.unwrap();
+    while !requests.is_extended_connect_protocol_enabled() {
+        tokio::task::yield_now().await;
+    }
+    let (answer, up) = requests.send_request(extended_connect(), false).unwrap();
+    (answer.await.unwrap(), up)
+}
+
+#[test]
+fn a_client_of_http1_talks_to_a_server_of_http2() {
+    let (_server, proxy) = before_hypercorn();
+    run("websocket_echo.py", &[&proxy.address.to_string()]);
+    proxy.expect(Ending::Tunnel, 1);
+    let told = upgrade(&proxy, "/chat", "websocket");
+    assert!(told.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{told}");
+    assert!(told.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{told}");
+    assert!(upgrade(&proxy, "/no", "websocket").starts_with("HTTP/1.1 403 "));
+}
+
+#[tokio::test]
+async fn a_stream_of_http2_talks_to_a_server_of_http2() {
+    let (_server, proxy) = before_hypercorn();
+    let (answer, up) = connect(&proxy).await;
+    assert_eq!(answer.status(), 200);
+    assert!(!answer.headers().contains_key("sec-websocket-accept"));
+    echoes(up, answer.into_body()).await;
     let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::Tunnel, 1));
     ended.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_of_http2_is_asked_for_none() {
+async fn what_the_server_does_not_offer_is_refused_with_a_name_of_its_own() {
     let server = Scripted::ok();
     let proxy = server.proxy();
-    let mut stream = TcpStream::connect(proxy.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let upgrade = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
-        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    stream.write_all(upgrade.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 501 "), "{answer}");
-    let mut requests = proxy.client().await.requests.ready().await.unwrap();
-    while !requests.is_extended_connect_protocol_enabled() {
-        tokio::task::yield_now().await;
-    }
-    let (answer, _up) = requests.send_request(extended_connect(), false).unwrap();
-    assert_eq!(answer.await.unwrap().status(), 501);
-    proxy.expect(Ending::ClientBad, 2);
-    assert_eq!(server.connections(), 0);
+    assert!(upgrade(&proxy, "/chat", "websocket").starts_with("HTTP/1.1 501 "));
+    assert_eq!(connect(&proxy).await.0.status(), 501);
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 2));
+    ended.await.unwrap();
+}
+
+#[test]
+fn no_other_protocol_is_asked_for_in_http2() {
+    let mut builder = Builder::new();
+    let server = Scripted::with(builder.enable_connect_protocol().clone(), async |asked| {
+        asked.answer("never");
+    });
+    let proxy = server.proxy();
+    assert!(upgrade(&proxy, "/", "chat/1").starts_with("HTTP/1.1 501 "));
+    proxy.expect(Ending::NoUpgrade, 1);
 }
