@@ -39,7 +39,7 @@ bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows i
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json $(BENCH)
 
-performance: ## the same as a page, docs/performance.md: an idle machine, 12 min
+performance: ## the same as a page, docs/performance.md: an idle machine, 20 min
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true

@@ -3,7 +3,7 @@
 //!
 //! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`, 10 MB
 //! at `/l`. It knows GET without a body, one request per read and no pipelining, which is what
-//! proxies send it.
+//! proxies send it. It has no answer to a POST: it waits for a body that never ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -123,6 +123,10 @@ impl Connection {
         }
         self.head.extend_from_slice(&buffer[..length]);
         if self.head.ends_with(b"\r\n\r\n") {
+            if self.head.starts_with(b"POST ") {
+                self.head.clear();
+                return Ok(());
+            }
             self.answer = match self.head.get(..6) {
                 Some(b"GET /m") => 1,
                 Some(b"GET /l") => 2,

@@ -48,9 +48,9 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
     }
     let mut rows: Vec<Row> = proxies.iter().map(Row::new).collect();
     for round in 0..=effort.rounds as u64 {
-        let direct = ask(servers[0], round)?;
+        let direct = ask(servers[0], (RATE, REQUESTS), round)?;
         for (proxy, row) in proxies.iter().zip(&mut rows) {
-            let through = ask(proxy.port, round)?;
+            let through = ask(proxy.port, (RATE, REQUESTS), round)?;
             // The first round fills the pools of server connections.
             if round > 0 {
                 row.rounds.push(Added { direct, through });
@@ -92,10 +92,10 @@ struct Added {
 
 /// In microseconds.
 #[derive(Clone, Copy)]
-struct Percentiles {
+pub(crate) struct Percentiles {
     p50: f64,
-    p99: f64,
-    failed: u64,
+    pub(crate) p99: f64,
+    pub(crate) failed: u64,
 }
 
 impl Row {
@@ -128,18 +128,25 @@ impl Row {
     }
 }
 
+impl Percentiles {
+    pub(crate) fn to_json(self) -> Value {
+        json!({ "p50_us": self.p50, "p99_us": self.p99, "failed": self.failed })
+    }
+}
+
 impl Added {
     fn p99(&self) -> f64 {
         self.through.p99 - self.direct.p99
     }
 }
 
-fn ask(port: u16, seed: u64) -> Result<Percentiles> {
+/// Sends so many requests, at so many per second, from a process on the core of the load.
+pub(crate) fn ask(port: u16, (rate, requests): (&str, &str), seed: u64) -> Result<Percentiles> {
     let program = env::current_exe().context("find this program")?;
     let output = Command::new("setpriv")
         .args(["--pdeathsig", "TERM", "taskset", "-c", &LOAD_CORE.to_string()])
         .arg(program)
-        .args(["pace", &port.to_string(), "--rate", RATE, "--requests", REQUESTS])
+        .args(["pace", &port.to_string(), "--rate", rate, "--requests", requests])
         .args(["--seed", &seed.to_string()])
         .output()
         .context("start the client")?;

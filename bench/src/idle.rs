@@ -232,7 +232,7 @@ fn megabytes(bytes: u64) -> f64 {
 const COLUMNS: &str = "           B/connection   MB before      during      closed";
 
 /// For `localhost`, ECDSA P-256: the one the examples use.
-const CERTIFICATE: &str = include_str!("../../examples/tls/localhost.pem");
+pub(crate) const CERTIFICATE: &str = include_str!("../../examples/tls/localhost.pem");
 
 /// Connections that are there before the measurement begins.
 const WARM: usize = 100;

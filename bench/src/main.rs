@@ -3,8 +3,9 @@
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
 //! request), `fixed_rate` (time added at a rate that all can carry), `overflow` (between two
-//! regions), `overload` (twice the capacity), `pick` (a single decision), `generator` (the load
-//! generator beside wrk), `idle` (memory of connections that wait).
+//! regions), `overload` (twice the capacity), `outage` (a server dies or hangs), `hitless`
+//! (reloads and upgrades), `slow` (clients that drip), `pick` (a single decision),
+//! `generator` (the load generator beside wrk), `idle` (memory of connections that wait).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
@@ -13,16 +14,20 @@ mod config;
 mod cost;
 mod fixed_rate;
 mod generator;
+mod hitless;
 mod idle;
 mod open_loop;
+mod outage;
 mod overflow;
 mod overload;
 mod peers;
 mod pick;
 mod process;
 mod run;
+mod slow;
 mod stats;
 mod steal;
+mod tunnels;
 mod verdict;
 mod worker;
 mod wrk;
@@ -49,6 +54,7 @@ enum Command {
         ports: Vec<u16>,
     },
     Pace(fixed_rate::Args),
+    Slow(slow::Args),
 }
 
 /// 0: done, and every verdict is good. 1: a verdict is not. 2: something went wrong on the way.
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
+        Command::Slow(args) => slow::be_slow(&args).map(|()| true),
         Command::Backend { ports } => backend::serve(&ports).map(|()| true),
     };
     match outcome {

@@ -4,9 +4,10 @@
 //! It is not `loadline bench`, so that the product is not measured by itself. A thread of its own
 //! keeps the plan, because the timers of tokio are a millisecond coarse. Connections are kept and
 //! the last one returned goes out first. A kept connection that turns out closed before the first
-//! byte of the answer is replaced once by a new one, as browsers do.
+//! byte of the answer is replaced once by a new one, as browsers do, and the answer says so. A POST
+//! is never sent twice.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::thread;
@@ -20,15 +21,38 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
+/// A request to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// From the start of the plan.
+    pub(crate) at: Duration,
+    /// A POST, which nobody may send twice; else a GET.
+    pub(crate) post: bool,
+    /// On a connection of its own.
+    pub(crate) fresh: bool,
+}
+
+/// Requests to a port of loopback.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load<'a> {
+    pub(crate) port: u16,
+    /// When the plan begins.
+    pub(crate) start: Instant,
+    pub(crate) asks: &'a [Ask],
+    /// How long clients wait for an answer.
+    pub(crate) patience: Duration,
+}
+
 /// What became of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// From the start of the plan.
-    pub(crate) planned: Duration,
+    pub(crate) ask: Ask,
     /// From the planned instant to the last byte, or to the failure.
     pub(crate) response_time: Duration,
     /// How late the client itself was.
     pub(crate) lag: Duration,
+    /// A kept connection turned out closed, and a new one took its place.
+    pub(crate) replaced: bool,
     /// Who served it (`X-Served-By`), or what went wrong.
     pub(crate) result: Result<String, String>,
 }
@@ -44,54 +68,78 @@ pub(crate) fn poisson(rate: f64, count: usize, seed: u64) -> Vec<Duration> {
     (0..count).map(|_| arrival()).collect()
 }
 
-/// Sends a request at each planned instant to a port of loopback, and waits for all answers.
-pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("build a runtime")?;
-    let (due, planned) = mpsc::unbounded_channel();
-    let plan = plan.to_vec();
-    let pacer = thread::spawn(move || pace(&plan, &due));
-    let answers = LocalSet::new().block_on(&runtime, answer_all(port, planned));
-    pacer.join().ok().context("the thread that keeps the plan panicked")?;
-    answers
+/// GETs, by turns on new connections and on kept ones.
+pub(crate) fn mix(plan: &[Duration]) -> Vec<Ask> {
+    let asks = plan.iter().enumerate();
+    asks.map(|(index, at)| Ask { at: *at, post: false, fresh: index % 2 == 0 }).collect()
 }
 
-fn pace(plan: &[Duration], due: &mpsc::UnboundedSender<(Instant, Duration)>) {
-    let start = Instant::now() + Duration::from_millis(10);
-    for offset in plan {
-        let instant = start + *offset;
-        thread::sleep(instant.saturating_duration_since(Instant::now()));
-        if due.send((instant, *offset)).is_err() {
+impl Answer {
+    /// Whether a proxy said anything, be it that it failed.
+    pub(crate) fn is_told(&self) -> bool {
+        self.result.as_ref().map_or_else(|what| what.starts_with("HTTP/"), |_| true)
+    }
+
+    /// From the planned instant to the last byte, in milliseconds.
+    pub(crate) fn millis(&self) -> f64 {
+        self.response_time.as_secs_f64() * 1e3
+    }
+}
+
+/// Sends a GET at each planned instant over kept connections, and waits for all answers.
+pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
+    let asks: Vec<Ask> = plan.iter().map(|at| Ask { at: *at, post: false, fresh: false }).collect();
+    Load { port, start: Instant::now() + AHEAD, asks: &asks, patience: TIMEOUT }.run()
+}
+
+impl Load<'_> {
+    /// Sends each request at its instant and waits for all answers.
+    pub(crate) fn run(self) -> Result<Vec<Answer>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("build a runtime")?;
+        let (due, planned) = mpsc::unbounded_channel();
+        thread::scope(|scope| {
+            let pacer = scope.spawn(|| pace(self.start, self.asks, due));
+            let answers = LocalSet::new().block_on(&runtime, self.answer_all(planned));
+            pacer.join().ok().context("the thread that keeps the plan panicked")?;
+            answers
+        })
+    }
+
+    async fn answer_all(self, mut planned: mpsc::UnboundedReceiver<Ask>) -> Result<Vec<Answer>> {
+        let pool = Rc::new(Pool { port: self.port, idle: RefCell::default() });
+        let mut tasks = JoinSet::new();
+        while let Some(ask) = planned.recv().await {
+            tasks.spawn_local(answer(Rc::clone(&pool), self.start, ask, self.patience));
+        }
+        let mut answers = Vec::new();
+        while let Some(answer) = tasks.join_next().await {
+            answers.push(answer.context("a request panicked")?);
+        }
+        Ok(answers)
+    }
+}
+
+fn pace(start: Instant, asks: &[Ask], due: mpsc::UnboundedSender<Ask>) {
+    for ask in asks {
+        thread::sleep((start + ask.at).saturating_duration_since(Instant::now()));
+        if due.send(*ask).is_err() {
             return;
         }
     }
 }
 
-async fn answer_all(
-    port: u16,
-    mut planned: mpsc::UnboundedReceiver<(Instant, Duration)>,
-) -> Result<Vec<Answer>> {
-    let pool = Rc::new(Pool { port, idle: RefCell::default() });
-    let mut tasks = JoinSet::new();
-    while let Some(due) = planned.recv().await {
-        tasks.spawn_local(answer(Rc::clone(&pool), due));
-    }
-    let mut answers = Vec::new();
-    while let Some(answer) = tasks.join_next().await {
-        answers.push(answer.context("a request panicked")?);
-    }
-    Ok(answers)
-}
-
-async fn answer(pool: Rc<Pool>, (instant, planned): (Instant, Duration)) -> Answer {
+async fn answer(pool: Rc<Pool>, start: Instant, ask: Ask, patience: Duration) -> Answer {
+    let instant = start + ask.at;
     let lag = instant.elapsed();
-    let result = match tokio::time::timeout(TIMEOUT, pool.exchange()).await {
+    let replaced = Cell::new(false);
+    let result = match tokio::time::timeout(patience, pool.exchange(ask, &replaced)).await {
         Ok(result) => result.map_err(|failure| failure.0),
-        Err(_) => Err(format!("no answer in {TIMEOUT:?}")),
+        Err(_) => Err(format!("no answer in {patience:?}")),
     };
-    Answer { planned, response_time: instant.elapsed(), lag, result }
+    Answer { ask, response_time: instant.elapsed(), lag, replaced: replaced.get(), result }
 }
 
 struct Pool {
@@ -103,22 +151,22 @@ struct Pool {
 struct Failure(String, bool);
 
 impl Pool {
-    async fn exchange(&self) -> Result<String, Failure> {
-        let kept = self.idle.borrow_mut().pop();
+    async fn exchange(&self, ask: Ask, replaced: &Cell<bool>) -> Result<String, Failure> {
+        let kept = if ask.fresh { None } else { self.idle.borrow_mut().pop() };
         if let Some(stream) = kept {
-            match self.exchange_on(stream).await {
-                Err(Failure(_, true)) => {}
+            match self.exchange_on(stream, ask).await {
+                Err(Failure(_, true)) if !ask.post => replaced.set(true),
                 outcome => return outcome,
             }
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let stream = TcpStream::connect(address).await.map_err(early("connect"))?;
         stream.set_nodelay(true).map_err(early("set nodelay"))?;
-        self.exchange_on(stream).await
+        self.exchange_on(stream, ask).await
     }
 
-    async fn exchange_on(&self, mut stream: TcpStream) -> Result<String, Failure> {
-        stream.write_all(REQUEST).await.map_err(early("send"))?;
+    async fn exchange_on(&self, mut stream: TcpStream, ask: Ask) -> Result<String, Failure> {
+        stream.write_all(ask.text().as_bytes()).await.map_err(early("send"))?;
         let mut received = Vec::with_capacity(1024);
         loop {
             let early = received.is_empty();
@@ -132,12 +180,21 @@ impl Pool {
             let Some(head) = Head::parse(&received) else { continue };
             let head = head.map_err(|what| Failure(what, false))?;
             if received.len() >= head.total {
-                if !head.closes {
+                if !(head.closes || ask.fresh) {
                     self.idle.borrow_mut().push(stream);
                 }
                 return Ok(head.served_by);
             }
         }
+    }
+}
+
+impl Ask {
+    fn text(self) -> String {
+        let method = if self.post { "POST" } else { "GET" };
+        let close = if self.fresh { "Connection: close\r\n" } else { "" };
+        let (length, body) = if self.post { ("Content-Length: 5\r\n", "hello") } else { ("", "") };
+        format!("{method} / HTTP/1.1\r\nHost: bench\r\n{close}{length}\r\n{body}")
     }
 }
 
@@ -181,7 +238,8 @@ impl Head {
     }
 }
 
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n";
+/// Time for threads to start before the first request is due.
+const AHEAD: Duration = Duration::from_millis(10);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -219,7 +277,7 @@ mod tests {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let mut request = [0; REQUEST.len()];
+                let mut request = [0; "GET / HTTP/1.1\r\nHost: bench\r\n\r\n".len()];
                 stream.read_exact(&mut request).unwrap();
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
                 stream.read_exact(&mut request).ok();
@@ -235,6 +293,18 @@ mod tests {
         let failed: Vec<_> = answers.iter().filter(|answer| answer.result.is_err()).collect();
         assert!(failed.is_empty(), "{failed:?}");
         assert_eq!(answers.len(), 3);
+        assert_eq!(answers.iter().filter(|answer| answer.replaced).count(), 2);
+    }
+
+    #[test]
+    fn a_post_is_sent_once() {
+        let get = Ask { at: Duration::ZERO, post: false, fresh: false };
+        let post = Ask { at: Duration::from_millis(50), post: true, ..get };
+        let (start, asks) = (Instant::now() + AHEAD, [get, post]);
+        let load = Load { port: fickle_server(), start, asks: &asks, patience: TIMEOUT };
+        let answers = load.run().unwrap();
+        assert!(answers[0].result.is_ok(), "{answers:?}");
+        assert!(answers[1].result.is_err() && !answers[1].is_told(), "{answers:?}");
     }
 
     #[test]

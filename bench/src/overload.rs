@@ -12,7 +12,7 @@ use crate::open_loop::{self, Answer};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, PROXY_CORE, Section};
-use crate::stats::Summary;
+use crate::stats::{Summary, quantile};
 use crate::verdict::{Target, Verdict};
 use crate::worker;
 
@@ -82,15 +82,15 @@ fn load(case: &Case, workshop: &Workshop, seconds: f64) -> Result<Run> {
 impl Run {
     fn of(answers: &[Answer], plan: &[std::time::Duration], count: usize) -> Self {
         let end = plan[count - 1];
-        let millis = |answer: &&Answer| answer.response_time.as_secs_f64() * 1e3;
+        let millis = |answer: &&Answer| answer.millis();
         let (during, after): (Vec<&Answer>, Vec<&Answer>) =
-            answers.iter().partition(|answer| answer.planned <= end);
+            answers.iter().partition(|answer| answer.ask.at <= end);
         let (good, refused): (Vec<&Answer>, Vec<&Answer>) =
             during.into_iter().partition(|answer| answer.result.is_ok());
         let in_time =
-            good.iter().filter(|answer| answer.planned + answer.response_time <= end).count();
+            good.iter().filter(|answer| answer.ask.at + answer.response_time <= end).count();
         let bad = |answer: &&&Answer| answer.result.is_err() || millis(answer) > SLOW;
-        let late = after.iter().filter(bad).map(|answer| (answer.planned - end).as_secs_f64());
+        let late = after.iter().filter(bad).map(|answer| (answer.ask.at - end).as_secs_f64());
         Self {
             goodput: in_time as f64 / end.as_secs_f64(),
             median: quantile(good.iter().map(millis), 0.5),
@@ -147,14 +147,6 @@ impl Run {
             "client_lag_maximum_ms": self.lag,
         })
     }
-}
-
-/// The figure below which this share of them lies; 0 of none.
-fn quantile(figures: impl Iterator<Item = f64>, share: f64) -> f64 {
-    let mut sorted: Vec<f64> = figures.collect();
-    sorted.sort_by(f64::total_cmp);
-    let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
-    sorted.get(index).copied().unwrap_or(0.0)
 }
 
 fn written(port: u16, servers: [u16; 2]) -> String {

@@ -59,17 +59,30 @@ impl Kind {
 impl Workshop {
     /// Writes the configuration and starts the proxy with one thread on the given core.
     pub(crate) fn start(&self, kind: Kind, port: u16, config: &str, core: usize) -> Result<Proxy> {
+        self.start_with(kind, port, config, core, &[])
+    }
+
+    /// The same with further options of the program.
+    pub(crate) fn start_with(
+        &self,
+        kind: Kind,
+        port: u16,
+        config: &str,
+        core: usize,
+        options: &[&str],
+    ) -> Result<Proxy> {
         let path = self.directory.join(format!("{}-{port}.conf", kind.name()));
         let config = if kind == Kind::HaProxy { tune(config, &path)? } else { config.to_owned() };
         fs::write(&path, config).with_context(|| format!("write {}", path.display()))?;
         let file = path.display().to_string();
-        let command = match kind {
-            Kind::Loadline => {
-                vec![self.loadline.display().to_string(), "serve".to_owned(), file.clone()]
-            }
-            Kind::HaProxy => ["haproxy", "-db", "-f", &file].map(str::to_owned).to_vec(),
-            Kind::Nginx => ["nginx", "-c", &file].map(str::to_owned).to_vec(),
+        let program = self.loadline.display().to_string();
+        let (first, last): (&[&str], &[&str]) = match kind {
+            Kind::Loadline => (&[&program, "serve"], &[&file]),
+            Kind::HaProxy => (&["haproxy", "-db"], &["-f", &file]),
+            Kind::Nginx => (&["nginx"], &["-c", &file]),
         };
+        let command: Vec<String> =
+            [first, options, last].concat().into_iter().map(str::to_owned).collect();
         let log = path.with_extension("log");
         let mut process = Process::start(core, &command, &log)?;
         process.wait_for(port).with_context(|| {

@@ -67,6 +67,17 @@ impl Process {
         Ok(())
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("signal {}", self.name))
+    }
+
     /// What the process and its descendants have spent until now.
     pub(crate) fn cpu_time(&self) -> Result<CpuTime> {
         let mut sum = CpuTime::default();
@@ -76,19 +87,30 @@ impl Process {
         Ok(sum)
     }
 
-    /// The memory of the process and its descendants in bytes: the proportional set size, in
-    /// which what several of them share counts once.
+    /// The memory of the process and its descendants in bytes ([`memory`]).
     pub(crate) fn memory(&self) -> Result<u64> {
-        let mut sum = 0;
-        for pid in descendants(self.child.id()) {
-            let path = format!("/proc/{pid}/smaps_rollup");
-            let rollup = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-            let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-            let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-            sum += kilobytes.map(|count: u64| count << 10).context("no Pss in smaps_rollup")?;
-        }
-        Ok(sum)
+        memory(&descendants(self.child.id()))
     }
+}
+
+/// The memory of processes in bytes: the proportional set size, in which what several of them
+/// share counts once.
+pub(crate) fn memory(pids: &[u32]) -> Result<u64> {
+    let mut sum = 0;
+    for pid in pids {
+        let path = format!("/proc/{pid}/smaps_rollup");
+        let rollup = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        sum += kilobytes.map(|count: u64| count << 10).context("no Pss in smaps_rollup")?;
+    }
+    Ok(sum)
+}
+
+/// Whether a process runs, and has not merely left its entry behind.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.starts_with(" Z"))
 }
 
 impl Drop for Process {
@@ -168,7 +190,8 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(free)
 }
 
-fn descendants(pid: u32) -> Vec<u32> {
+/// A process and those that come from it.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     for thread in threads(pid) {
         let path = format!("/proc/{pid}/task/{thread}/children");

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
-use crate::{fixed_rate, generator, idle, overflow, overload, pick, process, steal};
+use crate::{
+    fixed_rate, generator, hitless, idle, outage, overflow, overload, pick, process, slow, steal,
+};
 
 /// The proxy has a core of its own; everything else shares the other.
 pub(crate) const PROXY_CORE: usize = 0;
@@ -29,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
     /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
-    /// `pick`, `generator` or `idle`; repeat for more
+    /// `outage`, `hitless`, `slow clients`, `pick`, `generator` or `idle`; repeat for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Leave loadline out: the figures of the peers alone, nothing judged
@@ -120,6 +122,15 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(overload::NAME) {
         sections.push(overload::measure(kinds, workshop, effort)?);
+    }
+    if wanted(outage::NAME) {
+        sections.push(outage::measure(kinds, workshop)?);
+    }
+    if wanted(hitless::NAME) {
+        sections.push(hitless::measure(kinds, workshop)?);
+    }
+    if wanted(slow::NAME) {
+        sections.push(slow::measure(kinds, workshop, effort)?);
     }
     if wanted(pick::NAME) && !args.peers_only {
         sections.push(pick::measure()?);

@@ -29,6 +29,14 @@ impl Summary {
     }
 }
 
+/// The figure below which this share of them lies; 0 of none.
+pub(crate) fn quantile(figures: impl Iterator<Item = f64>, share: f64) -> f64 {
+    let mut sorted: Vec<f64> = figures.collect();
+    sorted.sort_by(f64::total_cmp);
+    let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
+    sorted.get(index).copied().unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,4 +7,6 @@
 mod clients;
 mod counts;
 mod operation;
+mod outage;
 mod process;
+mod slow_clients;

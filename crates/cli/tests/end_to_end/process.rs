@@ -24,15 +24,30 @@ pub(crate) struct Ended {
 impl Process {
     /// Starts `loadline` with these arguments and waits for its first address.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::listening::<1>(args).0
+    }
+
+    /// The same with the addresses of its first listeners.
+    pub(crate) fn listening<const N: usize>(args: &[&str]) -> (Self, [String; N]) {
         let mut command = loadline(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        let Some(address) = first.trim_end().strip_prefix("listening on ") else {
-            let ended = end(child);
-            panic!("{args:?} did not start: {first}{}", ended.log);
-        };
-        Self { child, address: address.to_owned() }
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let addresses = [(); N].map(|()| {
+            let line = said.next().transpose().unwrap().unwrap_or_default();
+            line.strip_prefix("listening on ").map(str::to_owned).ok_or(line)
+        });
+        if let Some(Err(line)) = addresses.iter().find(|address| address.is_err()) {
+            panic!("{args:?} did not start: {line}{}", end(child).log);
+        }
+        let addresses = addresses.map(Result::unwrap);
+        (Self { child, address: addresses[0].clone() }, addresses)
+    }
+
+    /// Its memory that is not shared with a file, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
     }
 
     /// A test server that answers at once with 100 bytes.

@@ -201,6 +201,112 @@ fn a_service_key_out_of_range_is_told_the_range() {
 }
 
 #[test]
+fn what_is_wrong_with_sticky_sessions_is_told() {
+    check(&[
+        (
+            "policy",
+            "sticky = {}\npolicy",
+            (13, 10),
+            &["one of `cookie`, `hash` and `header`", "{ hash = \"client-address\" }"],
+        ),
+        ("policy", "sticky = \"cookie\"\npolicy", (13, 10), &["string", "a table"]),
+        (
+            "policy",
+            "sticky = { cookie = \"lb\" }\npolicy",
+            (13, 10),
+            &["a cookie without `key`", "openssl rand"],
+        ),
+        (
+            "policy",
+            "sticky = { cookie = \"lb\", key = \"guess me\" }\npolicy",
+            (13, 33),
+            &["a key of 8 characters can be guessed", "openssl rand"],
+        ),
+        (
+            "policy",
+            "sticky = { cookie = \"l b\", key = \"0123456789abcdef\" }\npolicy",
+            (13, 21),
+            &["`l b` is not a"],
+        ),
+        (
+            "policy",
+            "sticky = { hash = \"cookie\" }\npolicy",
+            (13, 19),
+            &["not a hash key", "`client-address`"],
+        ),
+        (
+            "policy",
+            "sticky = { hash = \"path\", header = \"X-User\" }\npolicy",
+            (13, 10),
+            &["one of `cookie`, `hash` and `header`"],
+        ),
+        ("policy", "sticky = { header = \"X User\" }\npolicy", (13, 21), &["not a header name"]),
+        (
+            "policy",
+            "sticky = { hash = \"path\", ttl = \"1h\" }\npolicy",
+            (13, 33),
+            &["for sessions by `cookie`", "leave it out"],
+        ),
+        (
+            "policy",
+            "sticky = { cookie = \"lb\", key = \"0123456789abcdef\", ttl = \"0s\" }\npolicy",
+            (13, 59),
+            &["above zero"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_key_that_is_refused_is_not_repeated() {
+    let text =
+        RIGHT.replacen("policy", "sticky = { cookie = \"lb\", key = \"hunter2\" }\npolicy", 1);
+    let errors = parse_with("key.toml", &text, &LocalOnly).unwrap_err();
+    let [error] = errors.errors() else { panic!("one error: {errors:?}") };
+    let said = format!("{error}; {}", error.help_text());
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_class_that_is_none_is_told_the_classes() {
+    let route = |class: &str, action: &str| {
+        format!("service = \"web\"\n[[listener.routes]]\npath = \"/\"\nclass = {class}\n{action}")
+    };
+    let (unknown, unused) =
+        (route("\"vip\"", "service = \"web\""), route("\"high\"", "answer = { status = 200 }"));
+    let checked = |slip: &str, place, words: &'static [&'static str]| {
+        let slip: &'static str = slip.to_owned().leak();
+        check(&[("service = \"web\"", slip, place, words)]);
+    };
+    check(&[
+        ("policy", "class = \"hihg\"\npolicy", (13, 9), &["did you mean `high`?"]),
+        ("policy", "class = 1\npolicy", (13, 9), &["integer `1`", "\"normal\""]),
+    ]);
+    checked(&unknown, (13, 9), &["`vip` is not a class of requests", "`low`"]);
+    checked(&unused, (13, 9), &["for a route with `service` or `split`", "no server is asked"]);
+}
+
+#[test]
+fn a_capacity_that_cannot_be_found_is_told() {
+    check(&[
+        ("max_rate = \"100/s\"", "capacity = \"100/s\"", (17, 12), &["not a capacity", "`auto`"]),
+        ("max_rate = \"100/s\"", "capacity = 100", (17, 12), &["integer `100`", "\"auto\""]),
+        (
+            "[\"10.0.0.1:80\"]",
+            "[{ address = \"10.0.0.1:80\", capacity = \"auto\" }]",
+            (18, 39),
+            &["unknown key `capacity`"],
+        ),
+    ]);
+    let auto = RIGHT.replace("max_rate = \"100/s\"", "capacity = \"auto\"");
+    assert!(parse_with("auto.toml", &auto, &LocalOnly).is_ok());
+    let stream = auto.replace("service = \"web\"", "service = \"web\"\nprotocol = \"tcp\"");
+    let errors = parse_with("tcp.toml", &stream, &LocalOnly).unwrap_err();
+    let [error] = errors.errors() else { panic!("one error: {errors:?}") };
+    assert_eq!((error.line(), error.column()), (10, 11));
+    assert!(error.message().contains("`capacity = \"auto\"`, which needs HTTP"), "{error}");
+}
+
+#[test]
 fn a_limit_out_of_range_is_told_the_range() {
     check(&[
         ("max_rate = \"100/s\"", "scaler = 0.05", (17, 10), &["0.05", "0.1 to 1"]),

@@ -1,0 +1,398 @@
+//! Reloads and upgrades under load: loadline beside HAProxy and nginx.
+//!
+//! 2,000 requests per second, half on kept connections and half on new ones, and 50 tunnels that
+//! are opened one after another and stay. loadline reloads 200 times and is replaced by another
+//! process 5 times; no request may fail, and no tunnel end by a reload: a process that leaves cuts
+//! its tunnels after `drain_timeout`. The peers reload 20 times, as a master with workers; each
+//! reload leaves a process behind as long as a tunnel of it lasts.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+
+use crate::open_loop::{self, Answer, Load};
+use crate::peers::{Kind, Proxy, Workshop};
+use crate::process::{self, Process, free_ports};
+use crate::run::{PROXY_CORE, Section};
+use crate::stats::{Summary, quantile};
+use crate::tunnels::{Seen, Tunnels};
+use crate::verdict::{Target, Verdict};
+use crate::worker;
+
+pub(crate) const NAME: &str = "hitless";
+
+/// Reloads every given proxy under load; only loadline is judged.
+pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop) -> Result<Section> {
+    let mut section = Section::new(NAME);
+    println!("\nhitless: reloads and upgrades under {RATE}/s and {TUNNELS} tunnels\n{COLUMNS}");
+    let mut rows = Vec::new();
+    for kind in kinds {
+        let run = run(*kind, workshop)?;
+        println!("{}", run.line());
+        rows.push(run.to_json());
+        if *kind == Kind::Loadline {
+            run.judge().into_iter().for_each(|verdict| section.judge(verdict));
+        }
+    }
+    section.record("reloads and upgrades", rows);
+    Ok(section)
+}
+
+/// A proxy with its file, and whoever has taken over from it.
+struct Edge<'a> {
+    proxy: Proxy,
+    places: Places,
+    /// Each took over from the one before.
+    successors: Vec<u32>,
+    workshop: &'a Workshop,
+}
+
+/// Where everybody listens.
+#[derive(Clone, Copy)]
+struct Places {
+    web: u16,
+    tunnels: u16,
+    /// What every second configuration opens.
+    spare: u16,
+    echo: u16,
+    servers: [u16; 4],
+}
+
+impl<'a> Edge<'a> {
+    fn start(kind: Kind, workshop: &'a Workshop) -> Result<Self> {
+        let [web, tunnels, spare, echo, servers @ ..]: [u16; 8] = free_ports()?;
+        let places = Places { web, tunnels, spare, echo, servers };
+        let options: &[&str] = if kind == Kind::HaProxy { &["-W"] } else { &[] };
+        let config = places.config(kind, workshop, false);
+        let proxy = workshop.start_with(kind, web, &config, PROXY_CORE, options)?;
+        Ok(Self { proxy, places, successors: Vec::new(), workshop })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.workshop.directory.join(format!("{}-{}.conf", self.proxy.kind.name(), self.places.web))
+    }
+
+    /// The process that takes new connections.
+    fn current(&self) -> u32 {
+        self.successors.last().copied().unwrap_or(self.proxy.process.id())
+    }
+
+    /// Changes the file and has it read. By a rename, as nobody may read half of it.
+    fn reload(&self, odd: bool) -> Result<()> {
+        let next = self.workshop.directory.join("next");
+        fs::write(&next, self.places.config(self.proxy.kind, self.workshop, odd))?;
+        fs::rename(&next, self.file())?;
+        let haproxy = self.proxy.kind == Kind::HaProxy;
+        let signal = if haproxy { Signal::USR2 } else { Signal::HUP };
+        let pid = i32::try_from(self.current()).ok().and_then(Pid::from_raw);
+        let pid = pid.context("a process has a number")?;
+        rustix::process::kill_process(pid, signal).context("ask for a reload")
+    }
+
+    /// Has another process take over.
+    fn upgrade(&mut self) -> Result<()> {
+        let done = Command::new(&self.workshop.loadline)
+            .args(["upgrade", "--socket"])
+            .arg(self.workshop.directory.join("control"))
+            .output()
+            .context("start loadline upgrade")?;
+        let told = String::from_utf8_lossy(&done.stdout).into_owned();
+        let said = String::from_utf8_lossy(&done.stderr);
+        ensure!(done.status.success(), "not upgraded: {told}{said}");
+        let pid = told.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        self.successors.push(pid.with_context(|| format!("no process in {told:?}"))?);
+        Ok(())
+    }
+
+    /// Those that run, of the proxy and of its successors.
+    fn processes(&self) -> Vec<u32> {
+        let first = self.proxy.process.id();
+        let roots = self.successors.iter().copied().chain([first]);
+        let mut all: Vec<u32> = roots.flat_map(process::descendants).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|pid| process::is_alive(*pid));
+        all
+    }
+}
+
+impl Drop for Edge<'_> {
+    /// The first process ends with its value; those that took over are nobody's.
+    fn drop(&mut self) {
+        let pids = self.successors.iter().filter(|pid| process::is_alive(**pid));
+        let pids = pids.filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+        for pid in pids {
+            // It may have ended just now.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// What became of a load under reloads.
+struct Run {
+    kind: Kind,
+    reloads: u32,
+    upgrades: usize,
+    answers: Vec<Answer>,
+    tunnels: Seen,
+    upgraded_at: Vec<Instant>,
+    /// At most, while it was reloaded and before the first upgrade.
+    processes: usize,
+    /// When the load is over and who leaves has left.
+    processes_after: usize,
+    /// Before, after the reloads before the first upgrade, and afterwards, in bytes.
+    memory: [u64; 3],
+}
+
+fn run(kind: Kind, workshop: &Workshop) -> Result<Run> {
+    let mut edge = Edge::start(kind, workshop)?;
+    let options = ["--cores", "8", "--service-time", "2ms"];
+    let servers = edge.places.servers.iter();
+    let _servers: Vec<Process> =
+        servers.map(|port| worker::start(*port, &options, workshop)).collect::<Result<_>>()?;
+    open_loop::run(edge.places.web, &open_loop::poisson(400.0, 800, WARM_UP_SEED))?;
+    let ours = kind == Kind::Loadline;
+    let seconds = if ours { 47.0 } else { 16.0 };
+    let asks = open_loop::mix(&open_loop::poisson(RATE, (RATE * seconds) as usize, 1));
+    let before = process::memory(&edge.processes())?;
+    let tunnels = Tunnels::open(edge.places.tunnels, edge.places.echo, TUNNELS)?;
+    let (port, start) = (edge.places.web, Instant::now() + Duration::from_millis(50));
+    let load = Load { port, start, asks: &asks, patience: PATIENCE };
+    let (answers, work) = thread::scope(|scope| {
+        let load = scope.spawn(move || load.run());
+        let work = if ours { renew(&mut edge) } else { reload(&edge, 20, PEER_GAP) };
+        let answers = load.join().ok().context("the client panicked")?;
+        anyhow::Ok((answers?, work?))
+    })?;
+    let deadline = Instant::now() + DRAIN * 2;
+    while ours && edge.processes().len() > 1 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let after = edge.processes();
+    Ok(Run {
+        kind,
+        reloads: work.reloads,
+        upgrades: work.upgraded_at.len(),
+        memory: [before, work.memory, process::memory(&after)?],
+        processes: work.processes,
+        processes_after: after.len(),
+        tunnels: tunnels.close()?,
+        upgraded_at: work.upgraded_at,
+        answers,
+    })
+}
+
+/// What was done while the load was on.
+struct Work {
+    reloads: u32,
+    /// After the reloads before the first upgrade.
+    memory: u64,
+    processes: usize,
+    upgraded_at: Vec<Instant>,
+}
+
+fn reload(edge: &Edge<'_>, count: u32, gap: Duration) -> Result<Work> {
+    let mut most = 0;
+    thread::sleep(gap);
+    for index in 1..=count {
+        edge.reload(index % 2 == 1)?;
+        thread::sleep(gap);
+        most = most.max(edge.processes().len());
+    }
+    let memory = process::memory(&edge.processes())?;
+    Ok(Work { reloads: count, memory, processes: most, upgraded_at: Vec::new() })
+}
+
+/// Half of the reloads of one process, the others after one upgrade or another.
+fn renew(edge: &mut Edge<'_>) -> Result<Work> {
+    let mut work = reload(edge, 100, GAP)?;
+    for _ in 0..5 {
+        work.upgraded_at.push(Instant::now());
+        edge.upgrade()?;
+        work.reloads += reload(edge, 20, GAP)?.reloads;
+    }
+    Ok(work)
+}
+
+impl Run {
+    fn failed(&self) -> usize {
+        self.answers.iter().filter(|answer| answer.result.is_err()).count()
+    }
+
+    fn replaced(&self) -> usize {
+        self.answers.iter().filter(|answer| answer.replaced).count()
+    }
+
+    /// Tunnels cut by reloads, and by upgrades: those that were open when one began.
+    fn cuts(&self) -> (usize, usize) {
+        let all = self.tunnels.cuts.len();
+        let upgraded = self.tunnels.cuts.iter().filter(|cut| {
+            self.upgraded_at.iter().any(|at| cut.opened < *at + HANDOVER && *at < cut.ended)
+        });
+        let by_upgrades = upgraded.count();
+        (all - by_upgrades, by_upgrades)
+    }
+
+    fn times(&self) -> Vec<f64> {
+        self.answers.iter().map(Answer::millis).collect()
+    }
+
+    fn judge(&self) -> Vec<Verdict> {
+        let name = |what: &str| format!("hitless, {what}");
+        let at_most = |what: &str, count: f64, most: f64| {
+            Verdict::new(name(what), count, Target::AtMost(most))
+        };
+        let [before, reloaded, after] = self.memory.map(|bytes| bytes as f64);
+        let lag = Summary::of(self.answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max;
+        let flaw = (lag > LAG_MOST).then(|| format!("the client was {lag:.0} ms late"));
+        vec![
+            at_most("requests failed", self.failed() as f64, 0.0).flaw(flaw),
+            at_most("tunnels cut by reloads", self.cuts().0 as f64, 0.0),
+            at_most("processes during reloads", self.processes as f64, 1.0),
+            at_most("processes after all", self.processes_after as f64, 1.0),
+            at_most("memory after 100 reloads to before", reloaded / before, GROWTH_MOST),
+            at_most("memory after all to before", after / before, GROWTH_MOST),
+        ]
+    }
+
+    fn line(&self) -> String {
+        let times = self.times();
+        let (reloads, upgrades) = self.cuts();
+        let [before, reloaded, after] = self.memory.map(|bytes| bytes as f64 / 1e6);
+        format!(
+            "{:9}{:>8}{:>9}{:>9}{:>7}{:>9}{:>8.1}{:>8.1}{:>13}{:>11}{before:>11.1}{reloaded:>7.1}\
+             {after:>7.1}",
+            self.kind.name(),
+            self.reloads,
+            self.upgrades,
+            self.answers.len(),
+            self.failed(),
+            self.replaced(),
+            quantile(times.iter().copied(), 0.99),
+            Summary::of(times).max,
+            format!("{reloads}, {upgrades}"),
+            format!("{}, {}", self.processes, self.processes_after),
+        )
+    }
+
+    fn to_json(&self) -> Value {
+        let failures: Vec<&String> =
+            self.answers.iter().filter_map(|answer| answer.result.as_ref().err()).collect();
+        let (reloads, upgrades) = self.cuts();
+        let times = self.times();
+        json!({
+            "proxy": self.kind.name(),
+            "reloads": self.reloads,
+            "upgrades": self.upgrades,
+            "requests": self.answers.len(),
+            "failures": failures,
+            "replaced": self.replaced(),
+            "p99_ms": quantile(times.iter().copied(), 0.99),
+            "maximum_ms": Summary::of(times).max,
+            "echoes": self.tunnels.echoes,
+            "tunnels_cut_by_reloads": reloads,
+            "tunnels_cut_by_upgrades": upgrades,
+            "processes_during_reloads": self.processes,
+            "processes_after": self.processes_after,
+            "memory_before_reloaded_after": self.memory,
+        })
+    }
+}
+
+impl Places {
+    /// Every second configuration has another weight, and a listener more.
+    fn config(self, kind: Kind, workshop: &Workshop, odd: bool) -> String {
+        match kind {
+            Kind::Loadline => self.loadline(workshop, odd),
+            Kind::HaProxy => self.haproxy(odd),
+            Kind::Nginx => self.nginx(workshop, odd),
+        }
+    }
+
+    fn loadline(self, workshop: &Workshop, odd: bool) -> String {
+        let Self { web, tunnels, spare, echo, servers: [first, rest @ ..] } = self;
+        let directory = workshop.directory.display();
+        let weight = 1 + u8::from(odd);
+        let spare = if odd {
+            format!("[[listener]]\nbind = \"127.0.0.1:{spare}\"\nservice = \"web\"\n")
+        } else {
+            String::new()
+        };
+        let rest = rest.map(|server| format!(", \"127.0.0.1:{server}\"")).concat();
+        format!(
+            "[edge]\nthreads = 1\ncontrol = \"{directory}/control\"\n\
+             drain_timeout = \"{}s\"\n\
+             [[listener]]\nbind = \"127.0.0.1:{web}\"\nservice = \"web\"\n\
+             [[listener]]\nbind = \"127.0.0.1:{tunnels}\"\nservice = \"echo\"\n{spare}\
+             [service.web]\n[[service.web.group]]\n\
+             servers = [{{ address = \"127.0.0.1:{first}\", weight = {weight} }}{rest}]\n\
+             [service.echo]\n[[service.echo.group]]\nservers = [\"127.0.0.1:{echo}\"]\n",
+            DRAIN.as_secs()
+        )
+    }
+
+    fn haproxy(self, odd: bool) -> String {
+        let Self { web, tunnels, spare, echo, servers } = self;
+        let spare = if odd { format!("    bind 127.0.0.1:{spare}\n") } else { String::new() };
+        let servers = servers.map(|server| format!("    server s{server} 127.0.0.1:{server}\n"));
+        format!(
+            "global\n    maxconn 9000\n    nbthread 1\n    no strict-limits\n\
+             defaults\n    mode http\n    timeout connect 5s\n    timeout client 30s\n\
+             timeout server 30s\n    timeout tunnel 1h\n    http-reuse always\n\
+             frontend web\n    bind 127.0.0.1:{web}\n{spare}    default_backend web\n\
+             frontend echo\n    bind 127.0.0.1:{tunnels}\n    default_backend echo\n\
+             backend web\n{}backend echo\n    server echo 127.0.0.1:{echo}\n",
+            servers.concat()
+        )
+    }
+
+    fn nginx(self, workshop: &Workshop, odd: bool) -> String {
+        let Self { web, tunnels, spare, echo, servers } = self;
+        let dir = workshop.directory.display();
+        let spare = if odd { format!("listen 127.0.0.1:{spare};") } else { String::new() };
+        let servers = servers.map(|server| format!("server 127.0.0.1:{server};")).concat();
+        format!(
+            "worker_processes 1; daemon off; pid {dir}/nginx-{web}.pid;\n\
+             error_log {dir}/nginx.err crit;\nevents {{ worker_connections 4096; }}\n\
+             http {{ access_log off; keepalive_requests 10000000;\n\
+             client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;\n\
+             fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi;\n\
+             scgi_temp_path {dir}/scgi; proxy_http_version 1.1;\n\
+             upstream web {{ {servers} keepalive 64; }}\n\
+             server {{ listen 127.0.0.1:{web} backlog=4096; {spare}\n\
+             location / {{ proxy_pass http://web; proxy_set_header Connection \"\"; }} }}\n\
+             server {{ listen 127.0.0.1:{tunnels};\n\
+             location / {{ proxy_pass http://127.0.0.1:{echo}; proxy_read_timeout 1h;\n\
+             proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }} }} }}\n"
+        )
+    }
+}
+
+const COLUMNS: &str = "          reloads upgrades requests failed replaced  p99 ms     max tunnels cut  \
+                       processes  MB before reloaded after\n\
+                       (cut by reloads, by upgrades; processes at most while reloading, after all)";
+
+/// Requests per second.
+const RATE: f64 = 2_000.0;
+const TUNNELS: u32 = 50;
+/// Between the reloads of loadline, and of the peers: 50 tunnels are opened in 12.5 s, and each of
+/// the 20 processes of a peer shall get some.
+const GAP: Duration = Duration::from_millis(200);
+const PEER_GAP: Duration = Duration::from_millis(700);
+/// How long a process that leaves waits for its tunnels.
+const DRAIN: Duration = Duration::from_secs(4);
+/// A tunnel that is opened while another process takes over may still be of the old one.
+const HANDOVER: Duration = Duration::from_secs(1);
+/// As clients give up.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The tunnels are in it, and twice the memory while another plan is made.
+const GROWTH_MOST: f64 = 2.0;
+/// Of the client, in milliseconds.
+const LAG_MOST: f64 = 50.0;
+const WARM_UP_SEED: u64 = 99;
