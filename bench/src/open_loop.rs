@@ -99,9 +99,10 @@ impl Load<'_> {
             .enable_all()
             .build()
             .context("build a runtime")?;
+        let (start, asks) = (self.start, self.asks);
         let (due, planned) = mpsc::unbounded_channel();
         thread::scope(|scope| {
-            let pacer = scope.spawn(|| pace(self.start, self.asks, due));
+            let pacer = scope.spawn(move || pace(start, asks, &due));
             let answers = LocalSet::new().block_on(&runtime, self.answer_all(planned));
             pacer.join().ok().context("the thread that keeps the plan panicked")?;
             answers
@@ -122,7 +123,7 @@ impl Load<'_> {
     }
 }
 
-fn pace(start: Instant, asks: &[Ask], due: mpsc::UnboundedSender<Ask>) {
+fn pace(start: Instant, asks: &[Ask], due: &mpsc::UnboundedSender<Ask>) {
     for ask in asks {
         thread::sleep((start + ask.at).saturating_duration_since(Instant::now()));
         if due.send(*ask).is_err() {

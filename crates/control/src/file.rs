@@ -12,6 +12,7 @@ mod routes;
 mod sticky;
 mod stream;
 mod tls;
+mod tracing;
 
 use loadline_core::fleet::{
     Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
@@ -40,6 +41,7 @@ pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route,
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
+pub(crate) use tracing::Tracing;
 
 /// A configuration of loadline.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -52,6 +54,8 @@ pub(crate) struct File {
     pub(crate) admin: Key<Admin>,
     /// Who is asked for names, for groups with `discover`.
     pub(crate) dns: Key<Dns>,
+    /// Spans of requests for a collector. There are none where absent.
+    pub(crate) tracing: Key<Tracing>,
     /// The places servers are in, and how far they are from each other.
     pub(crate) regions: Key<Named<Region>>,
     /// Where traffic comes in. At least one.

@@ -16,6 +16,7 @@ pub mod discovery;
 mod edit;
 mod error;
 mod file;
+mod masked;
 mod place;
 mod read;
 mod reference;
@@ -110,7 +111,7 @@ pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Load
         (assemble::assemble(&file, resolver, &mut problems), admin, names, process)
     });
     let failed = problems.failed();
-    let source = Arc::new(NamedSource::new(name, text.to_owned()).with_language("TOML"));
+    let source = Arc::new(NamedSource::new(name, masked::masked(text)).with_language("TOML"));
     let found = problems.placed(&source);
     match fleet {
         Some((fleet, admin, names, process)) if !failed => {

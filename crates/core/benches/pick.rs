@@ -146,12 +146,8 @@ fn plan(controller: &mut Controller) -> Arc<Plan> {
 }
 
 fn fleet(service: Service) -> Fleet {
-    let edge = Edge {
-        region: "r0".into(),
-        threads: 1,
-        access_log: None,
-        drain_timeout: Duration::from_secs(1),
-    };
+    let drain_timeout = Duration::from_secs(1);
+    let edge = Edge { threads: 1, drain_timeout, ..Edge::within("r0") };
     Fleet { edge, listeners: vec![], services: vec![service] }
 }
 

@@ -10,6 +10,7 @@ mod http2;
 mod names;
 mod sticky;
 mod tls;
+mod tracing;
 
 use alloc::{
     string::{String, ToString},
@@ -29,6 +30,7 @@ pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use tls::{Certificate, ClientCheck, Hsts, ListenerTls, ServerTls, TlsTerms, TlsVersion};
+pub use tracing::Tracing;
 
 /// Everything one edge needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +52,24 @@ pub struct Edge {
     pub threads: u32,
     /// A line for each request; none are written where absent.
     pub access_log: Option<AccessLog>,
+    /// Spans of requests; none are made where absent.
+    pub tracing: Option<Tracing>,
     /// How long a drain waits for requests in flight before it cuts them.
     pub drain_timeout: Duration,
+}
+
+impl Edge {
+    /// An edge in this region with the documented defaults.
+    #[must_use]
+    pub fn within(region: &str) -> Self {
+        Self {
+            region: region.to_string(),
+            threads: 0,
+            access_log: None,
+            tracing: None,
+            drain_timeout: DRAIN_TIMEOUT,
+        }
+    }
 }
 
 /// An address that takes traffic for one service.
@@ -540,3 +558,6 @@ pub struct Capacity {
 /// With two sockets an exchange this fits the usual hard limit of open files many times, and
 /// bounds the memory of buffers to a few hundred MiB.
 const CONNECTIONS_MAX: u32 = 10_000;
+
+/// Long enough for most requests, and what process managers grant before they kill.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -46,5 +46,6 @@ pub mod state;
 pub mod statistics;
 mod sticky;
 pub mod time;
+pub mod trace;
 mod turn;
 pub mod units;

@@ -46,6 +46,12 @@ pub struct State {
     pub draining: bool,
     /// Access log lines given up because the writer did not keep up.
     pub log_lines_dropped: u64,
+    /// Spans that the collector has taken.
+    #[serde(default)]
+    pub spans_exported: u64,
+    /// Spans given up because the collector did not keep up, or refused them.
+    #[serde(default)]
+    pub spans_dropped: u64,
     /// In the order of the file. Several with the same address are counted together, as the first.
     #[serde(default)]
     pub listeners: Vec<Listener>,

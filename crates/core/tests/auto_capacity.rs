@@ -91,12 +91,8 @@ impl Simulation {
         };
         let service =
             Service { when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") };
-        let edge = Edge {
-            region: "here".into(),
-            threads: 1,
-            access_log: None,
-            drain_timeout: Duration::from_secs(1),
-        };
+        let drain_timeout = Duration::from_secs(1);
+        let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
         let fleet = Fleet { edge, listeners: vec![], services: vec![service] };
         let mut controller = Controller::new(Instant::ZERO, fleet);
         let Some(Output::Publish(plan)) = controller.poll() else { panic!("a plan comes first") };

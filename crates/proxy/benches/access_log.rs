@@ -40,6 +40,7 @@ fn line(bencher: Bencher<'_, '_>, format: LogFormat) {
             answered: Some(at(48_000)),
             ended: at(48_100),
         },
+        trace: None,
     };
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
         let mut writer = Writer::new(format);

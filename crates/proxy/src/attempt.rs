@@ -203,7 +203,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         // The answer cannot be there yet: trying to read it would be in vain.
         self.connection.peer.socket.watch().map_err(|_| Ending::Internal)?;
         self.arm();
-        if self.exchange.worker.shared.log.is_some() {
+        if self.exchange.worker.shared.log.is_some() || self.exchange.is_sampled() {
             self.exchange.record.times.sent = Some(self.exchange.worker.shared.clock.now());
         }
         Ok(())

@@ -14,8 +14,8 @@ use loadline_core::{
 use thiserror::Error;
 
 use crate::{
-    access_log::Log, doors::Inbox, listener::BindError, shared::Shared, tls::TlsError,
-    worker::Worker,
+    access_log::Log, doors::Inbox, listener::BindError, shared::Shared, spans::Spans,
+    tls::TlsError, worker::Worker,
 };
 
 /// Why a proxy did not start. Nothing of it is left running.
@@ -84,6 +84,7 @@ impl Engine {
             let _ = worker.join();
         }
         self.shared.log.iter().for_each(Log::flush);
+        self.shared.spans.iter().for_each(Spans::flush);
     }
 }
 

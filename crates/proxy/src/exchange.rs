@@ -30,6 +30,7 @@ use crate::{
     request::Request,
     route::Route,
     rules::Reply,
+    spans::{Outcome, Spans, Trace},
     timer::Timer,
     turn::after_the_others,
     view::{Entrance, View},
@@ -189,6 +190,7 @@ impl<'a> Exchange<'a> {
         loop {
             let grant = self.pick(now, &tried).await;
             let grant = grant.map_err(|failure| last.unwrap_or(failure))?;
+            self.begin_span(&grant);
             let attempted = {
                 let mut attempt = pin!(self.attempt(&grant));
                 poll_fn(|cx| match attempt.as_mut().poll(cx) {
@@ -206,6 +208,9 @@ impl<'a> Exchange<'a> {
             };
             tried.push(grant.server());
             now = self.worker.shared.clock.now();
+            if let Some(trace) = &mut self.request.trace {
+                trace.fail(failure.ending, now, &self.record.times);
+            }
             self.blame(failure, grant);
             if !self.may_repeat(failure, now) || !self.route.renew(self.worker) {
                 return Err(failure);
@@ -235,6 +240,20 @@ impl<'a> Exchange<'a> {
         self.record.overflowed = grant.is_overflow();
         self.record.server = Some((grant.place().0, grant.address()));
         Ok(grant)
+    }
+
+    /// Begins the span of an attempt, and tells its server.
+    fn begin_span(&mut self, grant: &Grant) {
+        let Request { trace: Some(trace), text, .. } = &mut self.request else { return };
+        let group = self.route.settings().groups.get(grant.place().0);
+        let scheme = if self.route.desk().tls.is_some() { "https" } else { "http" };
+        let asked = (group.map_or("-", |group| &group.name), scheme);
+        trace.ask(text, self.worker.random.draw(), asked, (grant.address(), grant.since()));
+    }
+
+    /// Whether times are measured for its spans.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.request.trace.as_ref().is_some_and(|trace| trace.is_sampled())
     }
 
     fn waiting(&mut self) -> Waiting<'_> {
@@ -462,6 +481,24 @@ impl<'a> Exchange<'a> {
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }
+        if let Some(spans) = &self.worker.shared.spans
+            && let Some(trace) = self.request.trace.take()
+        {
+            self.tell_spans(spans, *trace, ending);
+        }
+    }
+
+    #[cold]
+    fn tell_spans(&self, spans: &Spans, trace: Trace, ending: Ending) {
+        trace.end(spans, || Outcome {
+            client: self.address,
+            version: self.client.socket.http_version(self.request.version),
+            service: self.route.settings().name.clone(),
+            status: self.record.status,
+            ending,
+            retries: self.record.retries,
+            times: self.record.times,
+        });
     }
 
     #[cold]
@@ -489,6 +526,7 @@ impl<'a> Exchange<'a> {
             ending,
             retries: self.record.retries,
             times: self.record.times,
+            trace: self.request.trace.as_ref().map(|trace| trace.id()),
         }
     }
 }

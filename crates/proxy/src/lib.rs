@@ -20,7 +20,7 @@
 //! | `pool`, `dial`, `warm` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
-//! | [`tally`], [`meter`], [`latency`], [`access_log`] | what is told about it |
+//! | [`tally`], [`meter`], [`latency`], [`access_log`], `spans` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
 // unsafe: three calls about listeners for which no library has a safe function (`kernel`).
@@ -61,6 +61,7 @@ pub mod runtime;
 mod session;
 pub mod shared;
 mod socket;
+mod spans;
 mod sticky;
 mod stream_session;
 pub mod tally;

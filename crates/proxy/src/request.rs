@@ -21,6 +21,7 @@ use crate::{
     mirror::{Copy, Fate},
     random::hash,
     rules::{self, Changes, Reply, Routed},
+    spans::{Spans, Trace},
     sticky::Session,
     view::{Desk, Entrance, View},
     worker::Worker,
@@ -61,6 +62,8 @@ pub(crate) struct Request {
     pub(crate) received: Instant,
     /// What the access log says of it.
     pub(crate) asked: Option<Box<Asked>>,
+    /// Its place in a trace.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 /// The client's side of a request that is read.
@@ -95,6 +98,9 @@ impl Request {
         if let Some(changes) = &routed.changes {
             changes.of_request(&mut text);
         }
+        let spans = worker.shared.spans.as_ref();
+        let trace = spans
+            .map(|spans| trace(worker, spans, entrance, (head, bytes), (routed.rank, &mut text)));
         let mut body = BodyReader::new(head.framing());
         let early = &bytes[head.head_len()..];
         let early = &early[..body.feed(early)?.consumed];
@@ -118,6 +124,7 @@ impl Request {
             key: key(&view.desks[routed.service], head, bytes, from.address),
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            trace,
         };
         if let Some(copies) = routed.copies {
             request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
@@ -162,6 +169,8 @@ impl Request {
             session: session(&view.desks[service], head, bytes),
             key: key(&view.desks[service], head, bytes, from.address),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            // Its server is told of the span of the request, and no span tells of it.
+            trace: None,
             ..*self
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);
@@ -180,6 +189,19 @@ fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<As
     let mut asked = worker.log.take_asked();
     asked.take(&log.settings, head, bytes);
     asked
+}
+
+/// The trace of a request that the rule at `rank` decided, written into the head for its server.
+#[cold]
+fn trace(
+    worker: &Worker,
+    spans: &Spans,
+    entrance: &Entrance,
+    from: (&RequestHead, &[u8]),
+    (rank, text): (Option<usize>, &mut Vec<u8>),
+) -> Box<Trace> {
+    let rule = rank.and_then(|rank| entrance.routes.rules().get(rank)).map(|(_, rule)| rule);
+    Trace::begin(spans, &worker.random, from, (entrance.scheme(), rule), text)
 }
 
 /// What the request says of its session.

@@ -35,6 +35,8 @@ pub(crate) struct Routed {
     pub(crate) class: Option<Class>,
     /// Where a copy of it goes.
     pub(crate) copies: Option<Arc<Copies>>,
+    /// The place of the rule in the order in which rules are asked.
+    pub(crate) rank: Option<usize>,
 }
 
 /// An answer that a rule gives.
@@ -84,19 +86,20 @@ pub(crate) fn route(
         path: normal::path(raw_path, &mut path),
         query,
         source: from.address.ip(),
-        scheme: if entrance.tls.is_some() { "https" } else { "http" },
+        scheme: entrance.scheme(),
     };
     let unruled = Routed { service: entrance.service, ..Routed::default() };
     let Some(matched) = entrance.routes.find(&seen.request()) else { return unruled };
+    let ruled = Routed { rank: Some(matched.rank), ..unruled };
     if let Err(wait) = seen.take(&entrance.routes, matched, worker) {
-        return Routed { reply: Some(Box::new(Reply::limited(wait))), ..unruled };
+        return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
     }
     match &matched.rule.action {
         Action::Redirect(redirect) => {
             let reply = Reply::redirect(redirect, &seen.asked());
-            Routed { reply: Some(Box::new(reply)), ..unruled }
+            Routed { reply: Some(Box::new(reply)), ..ruled }
         }
-        Action::Answer(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..unruled },
+        Action::Answer(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..ruled },
         Action::Service(split) => {
             let service = match split.shares() {
                 [only] => only.service,
@@ -104,7 +107,7 @@ pub(crate) fn route(
             };
             let changes = Changes::of(&entrance.routes, matched);
             let copies = copies(worker, &entrance.routes, matched);
-            Routed { service, reply: None, changes, class: matched.rule.class, copies }
+            Routed { service, changes, class: matched.rule.class, copies, ..ruled }
         }
     }
 }

@@ -343,6 +343,7 @@ impl Session {
             ending: refused.ending,
             retries: 0,
             times: Times { received: now, ended: now, ..Times::default() },
+            trace: None,
         };
         worker.log.add(log, worker.shared.clock, &line);
     }

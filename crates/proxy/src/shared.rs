@@ -20,6 +20,7 @@ use crate::{
     engine::StartError,
     meter::ListenerCells,
     queue::Queue,
+    spans::Spans,
     tally::{Cells, Registry, Tallies},
     tls::Keys,
 };
@@ -33,6 +34,7 @@ pub struct Shared {
     pub(crate) registry: Registry<String, Cells>,
     pub(crate) meters: Registry<SocketAddr, ListenerCells>,
     pub(crate) log: Option<Log>,
+    pub(crate) spans: Option<Spans>,
     keys: ArcSwap<Keys>,
     doors: Mutex<Doors>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
@@ -64,7 +66,8 @@ impl Shared {
     ///
     /// # Errors
     /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
-    /// [`StartError::Tls`] if it names a file for TLS that cannot be used.
+    /// [`StartError::Tls`] if it names a file for TLS that cannot be used, [`StartError::Thread`] if
+    /// it asks for spans and their thread cannot be started.
     pub(crate) fn new(
         plan: Arc<Plan>,
         inputs: UnboundedSender<Input>,
@@ -78,6 +81,9 @@ impl Shared {
             target: settings.map(|settings| settings.to.clone()),
             source,
         })?;
+        let tracing = plan.fleet.edge.tracing.as_ref();
+        let spans = tracing.map(|settings| Spans::start(settings, clock)).transpose();
+        let spans = spans.map_err(StartError::Thread)?;
         Ok(Arc::new(Self {
             plan: Arc::new(ArcSwap::new(plan)),
             inputs,
@@ -85,6 +91,7 @@ impl Shared {
             registry: Registry::default(),
             meters: Registry::default(),
             log,
+            spans,
             keys: ArcSwap::from_pointee(keys),
             doors: Mutex::new(doors),
             queues: Mutex::default(),
@@ -133,7 +140,9 @@ impl Shared {
     pub fn snapshot(&self) -> Tallies {
         let log_lines_dropped = self.log.as_ref().map_or(0, Log::dropped);
         let (services, listeners) = (self.registry.sums(), self.meters.sums());
-        Tallies { services, listeners, log_lines_dropped }
+        let spans = self.spans.as_ref().map(Spans::counts);
+        let [spans_exported, spans_dropped] = spans.unwrap_or_default();
+        Tallies { services, listeners, log_lines_dropped, spans_exported, spans_dropped }
     }
 
     /// The plan in force.

@@ -412,6 +412,7 @@ impl Record {
             ending,
             retries: self.retries,
             times: self.times,
+            trace: None,
         }
     }
 }

@@ -29,6 +29,10 @@ pub struct Tallies {
     pub listeners: BTreeMap<SocketAddr, ListenerTally>,
     /// Access log lines that were given up because the writer did not keep up.
     pub log_lines_dropped: u64,
+    /// Spans that the collector has taken.
+    pub spans_exported: u64,
+    /// Spans that were given up because the collector did not keep up, or refused them.
+    pub spans_dropped: u64,
 }
 
 impl Tallies {

@@ -127,6 +127,11 @@ impl Entrance {
         self.max_connections
     }
 
+    /// By which scheme of URLs it is reached.
+    pub(crate) const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     pub(crate) fn take_request_head(&self) -> Box<RequestHead> {
         let kept = self.requests.borrow_mut().pop();
         kept.unwrap_or_else(|| Box::new(RequestHead::new(self.limits)))

@@ -9,4 +9,5 @@ mod counts;
 mod operation;
 mod outage;
 mod process;
+mod secrets;
 mod slow_clients;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead as _, BufReader, Read as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -29,15 +29,24 @@ impl Process {
 
     /// The same with the addresses of its first listeners.
     pub(crate) fn listening<const N: usize>(args: &[&str]) -> (Self, [String; N]) {
-        let mut command = loadline(args);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(loadline(args).stderr(Stdio::piped()))
+    }
+
+    /// The same, telling all that it can into a file.
+    pub(crate) fn telling_all(args: &[&str], log: &Path) -> Self {
+        let log = fs::File::create(log).unwrap();
+        Self::of::<1>(loadline(args).env("RUST_LOG", "trace").stderr(log)).0
+    }
+
+    fn of<const N: usize>(command: &mut Command) -> (Self, [String; N]) {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         let addresses = [(); N].map(|()| {
             let line = said.next().transpose().unwrap().unwrap_or_default();
             line.strip_prefix("listening on ").map(str::to_owned).ok_or(line)
         });
         if let Some(Err(line)) = addresses.iter().find(|address| address.is_err()) {
-            panic!("{args:?} did not start: {line}{}", end(child).log);
+            panic!("{command:?} did not start: {line}{}", end(child).log);
         }
         let addresses = addresses.map(Result::unwrap);
         (Self { child, address: addresses[0].clone() }, addresses)
@@ -128,7 +137,9 @@ pub(crate) fn file(name: &str, text: &str) -> PathBuf {
 
 fn end(mut child: Child) -> Ended {
     let mut log = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_string(&mut log).unwrap();
+    }
     Ended { code: child.wait().unwrap().code(), log }
 }
 

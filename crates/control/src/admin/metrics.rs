@@ -325,6 +325,18 @@ const FAMILIES: &[Family] = &[
         read: Read::Counter(|state, to| to.add(&[], state.log_lines_dropped)),
     },
     Family {
+        name: "spans_exported",
+        help: "Spans that the collector has taken",
+        labels: &[],
+        read: Read::Counter(|state, to| to.add(&[], state.spans_exported)),
+    },
+    Family {
+        name: "spans_dropped",
+        help: "Spans given up because the collector did not keep up, or refused them",
+        labels: &[],
+        read: Read::Counter(|state, to| to.add(&[], state.spans_dropped)),
+    },
+    Family {
         name: "client_connections",
         help: "Open connections of clients",
         labels: LISTENER,

@@ -19,15 +19,13 @@ mod service;
 mod sticky;
 mod stream;
 mod tls;
+mod tracing;
 
-use loadline_core::{
-    fleet::{Edge, Fleet},
-    time::Duration,
-};
+use loadline_core::fleet::{Edge, Fleet};
 
 use crate::{
     error::Problems,
-    file::{self, File},
+    file::File,
     place::{At, Key},
     resolve::Resolve,
 };
@@ -42,18 +40,17 @@ pub(crate) fn assemble(file: &At<File>, resolver: &dyn Resolve, problems: &mut P
     let regions = Regions::new(file, problems);
     let services = service::services(file, &regions, resolver, problems);
     let listeners = listener::listeners(file, &services, problems);
-    Fleet { edge: edge(file.value.edge.get(), &regions, problems), listeners, services }
+    Fleet { edge: edge(&file.value, &regions, problems), listeners, services }
 }
 
-fn edge(file: Option<&file::Edge>, regions: &Regions, problems: &mut Problems) -> Edge {
-    let access_log = file.and_then(|edge| access_log::access_log(&edge.access_log, problems));
-    let drain_timeout = file.and_then(|edge| edge.drain_timeout.get()).map(|time| time.0.0);
-    Edge {
-        region: regions.here().to_owned(),
-        threads: file.and_then(|edge| edge.threads.get()).map_or(0, |threads| threads.0),
-        access_log,
-        drain_timeout: drain_timeout.unwrap_or(DRAIN_TIMEOUT),
-    }
+fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {
+    let mut edge = Edge::within(regions.here());
+    edge.tracing = tracing::tracing(&file.tracing, problems);
+    let Some(keys) = file.edge.get() else { return edge };
+    set(&keys.threads, |it| &it.0, &mut edge.threads);
+    set(&keys.drain_timeout, |it| &it.0.0, &mut edge.drain_timeout);
+    edge.access_log = access_log::access_log(&keys.access_log, problems);
+    edge
 }
 
 /// Puts the value of a key, where the file has it, in the place of a default.
@@ -62,6 +59,3 @@ fn set<T, U: Clone>(key: &Key<T>, value: impl Fn(&T) -> &U, slot: &mut U) {
         *slot = value(given).clone();
     }
 }
-
-/// Long enough for most requests, and what process managers grant before they kill.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@
 //! Schema, so that range, message and schema are stated in one place.
 
 pub(crate) mod address;
+pub(crate) mod collector;
 pub(crate) mod either;
 pub(crate) mod label;
 pub(crate) mod number;

@@ -12,12 +12,7 @@ use loadline_core::{
 
 /// A fleet of one service "web", seen from region "near".
 pub(crate) fn fleet(service: Service) -> Fleet {
-    let edge = Edge {
-        region: "near".into(),
-        threads: 1,
-        access_log: None,
-        drain_timeout: Duration::from_secs(30),
-    };
+    let edge = Edge { threads: 1, ..Edge::within("near") };
     Fleet { edge, listeners: vec![], services: vec![service] }
 }
 

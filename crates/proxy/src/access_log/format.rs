@@ -13,7 +13,8 @@
 //! attempts and times in milliseconds. In `text` each counts from the head of the request: to the
 //! first pick of a server (time in the queue), to sending, to the head of the answer, to the end.
 //! In the others they are stretches: queue, connect (from the pick to sending, failed attempts
-//! included), first byte (from sending to the head of the answer), total.
+//! included), first byte (from sending to the head of the answer), total. Where tracing is on JSON
+//! tells the trace as well.
 
 use std::{io::Write as _, net::SocketAddr};
 
@@ -158,6 +159,10 @@ impl Writer {
         }
         member(out, "referer", line.referer);
         member(out, "user_agent", line.agent);
+        if let Some(trace) = line.trace {
+            // Writing into memory cannot fail.
+            let _ = write!(out, ",\"trace_id\":\"{trace}\"");
+        }
         out.push(b'}');
     }
 
@@ -297,6 +302,7 @@ mod tests {
                 answered: Some(at(48)),
                 ended: at(49),
             },
+            trace: None,
         }
     }
 

@@ -6,6 +6,7 @@ use loadline_core::{
     ending::Ending,
     fleet::{AccessLog, LogFormat},
     time::{Duration, Instant},
+    trace::TraceId,
 };
 use loadline_http1::RequestHead;
 
@@ -38,6 +39,8 @@ pub struct Line<'a> {
     pub retries: u32,
     /// When.
     pub times: Times,
+    /// The trace it belongs to, where tracing is on.
+    pub trace: Option<TraceId>,
 }
 
 /// When what happened to a request; none for what did not.
@@ -57,17 +60,17 @@ pub struct Times {
 
 impl Times {
     /// From the head of the request to the first pick: the time in the queue.
-    pub(super) fn queue(&self) -> Option<Duration> {
+    pub(crate) fn queue(&self) -> Option<Duration> {
         self.picked.map(|picked| picked.since(self.received))
     }
 
     /// From the first pick until it was sent: connecting, failed attempts included.
-    pub(super) fn connect(&self) -> Option<Duration> {
+    pub(crate) fn connect(&self) -> Option<Duration> {
         Some(self.sent?.since(self.picked?))
     }
 
     /// From sending to the head of the answer.
-    pub(super) fn first_byte(&self) -> Option<Duration> {
+    pub(crate) fn first_byte(&self) -> Option<Duration> {
         Some(self.answered?.since(self.sent?))
     }
 

@@ -38,6 +38,8 @@ impl Handle {
         let tallies = self.shared.snapshot();
         state.draining = self.shared.stage() != Stage::Serving;
         state.log_lines_dropped = tallies.log_lines_dropped;
+        state.spans_exported = tallies.spans_exported;
+        state.spans_dropped = tallies.spans_dropped;
         for listener in &mut state.listeners {
             let bind: Option<SocketAddr> = listener.address.parse().ok();
             if let Some(tally) = bind.and_then(|bind| tallies.listeners.get(&bind)) {
@@ -56,7 +58,7 @@ impl Handle {
     /// Puts a new configuration in force as a whole. Requests under way go on; nothing that is
     /// counted is lost; listeners that stay are not touched. One that is taken out closes: what
     /// came through it has `drain_timeout` of the new configuration to end. Files for TLS are
-    /// read again. How many threads there are and where the access log goes stays.
+    /// read again. How many threads there are and where the access log and spans go stays.
     ///
     /// # Errors
     /// [`ReloadError`] where an address or a file cannot be had; nothing has changed then.

@@ -6,6 +6,7 @@
 
 mod capacity;
 mod clients;
+mod collector;
 mod corpus;
 mod large;
 mod life;
@@ -14,4 +15,5 @@ mod semantics;
 mod servers;
 mod smuggling;
 mod support;
+mod tracing;
 mod warm;

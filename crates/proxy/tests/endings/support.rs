@@ -82,12 +82,8 @@ pub(crate) fn nobody() -> SocketAddr {
 
 /// A fleet of one service with one group of these servers.
 pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
-    let edge = Edge {
-        region: "here".into(),
-        threads: 1,
-        access_log: None,
-        drain_timeout: Duration::from_secs(1),
-    };
+    let drain_timeout = Duration::from_secs(1);
+    let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
     let listener = Listener {
         max_connections: 1_000,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)

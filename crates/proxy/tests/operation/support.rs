@@ -139,12 +139,8 @@ pub(crate) fn tcp(bind: SocketAddr, service: usize) -> Listener {
 
 /// A fleet with these listeners and a service for each of these servers.
 pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
-    let edge = Edge {
-        region: "here".into(),
-        threads: 2,
-        access_log: None,
-        drain_timeout: Duration::from_secs(20),
-    };
+    let drain_timeout = Duration::from_secs(20);
+    let edge = Edge { threads: 2, drain_timeout, ..Edge::within("here") };
     let services = servers.iter().enumerate().map(|(index, address)| {
         let capacity = Capacity::default();
         let server = Server {

@@ -27,7 +27,6 @@ pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
 pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
     Rule {
         priority: 0,
-        drain_timeout: None,
         when,
         limit: None,
         class: None,
@@ -80,12 +79,8 @@ impl Proxy {
     ) -> Self {
         let zero = mirror("zero", served.clone());
         let services = [service("zero", zero), service("one", one)];
-        let edge = Edge {
-            region: "here".into(),
-            threads: 1,
-            access_log: None,
-            drain_timeout: Duration::from_secs(1),
-        };
+        let drain_timeout = Duration::from_secs(1);
+        let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) };
         let mut fleet = Fleet { edge, listeners: vec![listener], services: services.into() };
@@ -169,6 +164,7 @@ fn service(name: &str, address: SocketAddr) -> Service {
         address,
         weight: 1,
         priority: 0,
+        drain_timeout: None,
         capacity: Capacity::default(),
         max_connections: 1_000,
     };

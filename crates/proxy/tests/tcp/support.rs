@@ -97,12 +97,8 @@ pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
 
 /// A fleet of one listener for these services, of which the first is what it names.
 pub(crate) fn fleet(protocol: Protocol, services: Vec<Service>) -> Fleet {
-    let edge = Edge {
-        region: "here".into(),
-        threads: 1,
-        access_log: None,
-        drain_timeout: Duration::from_secs(1),
-    };
+    let drain_timeout = Duration::from_secs(1);
+    let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     Fleet { edge, listeners: vec![Listener { protocol, ..Listener::new(bind, 0) }], services }
 }

@@ -23,12 +23,8 @@ use rustls::{
 
 /// A fleet of one listener and one server.
 pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
-    let edge = Edge {
-        region: "here".into(),
-        threads: 1,
-        access_log: None,
-        drain_timeout: Duration::from_secs(1),
-    };
+    let drain_timeout = Duration::from_secs(1);
+    let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
     let listener = Listener {
         protocol: if tls.is_some() { Protocol::Https } else { Protocol::Http },
         max_connections: 1_000,

@@ -1,0 +1,63 @@
+//! The text of a file as its errors show it: without the keys of sessions, which stand in it.
+//!
+//! An error shows the lines around it, and goes to a log when a file is read again. So the values
+//! of all keys called `key` become stars, of which there are as many as there were bytes: places in
+//! the text stay true, and a file that is no TOML yet is masked as well.
+
+use std::ops::Range;
+
+/// The same text with stars for secrets.
+pub(crate) fn masked(text: &str) -> String {
+    let mut shown = text.to_owned();
+    for (at, _) in text.match_indices(KEY) {
+        if let Some(secret) = value_of(text, at) {
+            let stars = "*".repeat(secret.len());
+            shown.replace_range(secret, &stars);
+        }
+    }
+    shown
+}
+
+/// Where the value of the key at `at` stands, without its quotes; none where that is no key.
+fn value_of(text: &str, at: usize) -> Option<Range<usize>> {
+    let (before, rest) = (&text[..at], &text[at + KEY.len()..]);
+    if before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-')) {
+        return None;
+    }
+    let rest = rest.trim_start_matches(['"', '\'']).trim_start_matches(BLANKS);
+    let rest = rest.strip_prefix('=')?.trim_start_matches(BLANKS);
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let inside = &rest[1..];
+    let mut escaped = false;
+    let ends = |c: char| {
+        let ends = c == '\n' || (c == quote && !escaped);
+        escaped = c == '\\' && quote == '"' && !escaped;
+        ends
+    };
+    let length = inside.find(ends).unwrap_or(inside.len());
+    let start = text.len() - inside.len();
+    Some(start..start + length)
+}
+
+/// What the keys of secrets are called; names of files are called so too, and lose nothing by it.
+const KEY: &str = "key";
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_keys_become_stars_of_the_same_length() {
+        for (text, shown) in [
+            ("key = \"hush\"", "key = \"****\""),
+            ("{ a = 1, key='hu\"sh', b = \"key\" }", "{ a = 1, key='*****', b = \"key\" }"),
+            ("sticky.\"key\"\t= \"h\\\"ush\" # x", "sticky.\"key\"\t= \"******\" # x"),
+            ("key = \"hüsh\nkey = 1", "key = \"*****\nkey = 1"),
+            ("keys = \"a\"\nmonkey = \"b\"\nkey", "keys = \"a\"\nmonkey = \"b\"\nkey"),
+        ] {
+            assert_eq!(masked(text), shown);
+        }
+    }
+}
