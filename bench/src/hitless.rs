@@ -369,13 +369,14 @@ impl Places {
              location / {{ proxy_pass http://web; proxy_set_header Connection \"\"; }} }}\n\
              server {{ listen 127.0.0.1:{tunnels};\n\
              location / {{ proxy_pass http://127.0.0.1:{echo}; proxy_read_timeout 1h;\n\
-             proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }} }} }}\n"
+             proxy_set_header Upgrade $http_upgrade;\n\
+             proxy_set_header Connection upgrade; }} }} }}\n"
         )
     }
 }
 
-const COLUMNS: &str = "          reloads upgrades requests failed replaced  p99 ms     max tunnels cut  \
-                       processes  MB before reloaded after\n\
+const COLUMNS: &str = "          reloads upgrades requests failed replaced  p99 ms     max \
+                       tunnels cut  processes  MB before reloaded after\n\
                        (cut by reloads, by upgrades; processes at most while reloading, after all)";
 
 /// Requests per second.

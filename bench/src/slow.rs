@@ -1,9 +1,9 @@
 //! A good client beside a thousand slow ones: loadline beside HAProxy and nginx.
 //!
 //! Slow clients send a byte a second: of a head, of a body, or of the first message of TLS; or they
-//! ask for 10 MB and take a byte a second. One that is cut comes back at once. The good client sends
-//! 1,000 requests per second over kept connections, without them and beside them, in turns. What is
-//! judged is by how much its 99th percentile rises, and what the proxy's memory grows by.
+//! ask for 10 MB and take a byte a second. One that is cut comes back at once. The good client
+//! sends 1,000 requests per second over kept connections, without them and beside them, in turns.
+//! What is judged is by how much its 99th percentile rises, and what the proxy's memory grows by.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -313,5 +313,6 @@ const REQUESTS: &str = "4000";
 const CLIENTS: f64 = 1000.0;
 /// Between two bytes of a slow client.
 const BYTE: Duration = Duration::from_secs(1);
-/// After which all slow clients have said something, and after which the proxy knows that they went.
+/// After which all slow clients have said something, and after which the proxy knows that they
+/// went.
 const SETTLE: Duration = Duration::from_millis(2_500);

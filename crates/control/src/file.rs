@@ -80,6 +80,10 @@ pub(crate) struct Edge {
     /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
+    /// Client connections at a time, over all listeners; further ones wait until one ends. As many
+    /// as the listeners allow where absent.
+    #[schemars(extend("examples" = [20000]))]
+    pub(crate) max_connections: Key<Whole<1, 10_000_000>>,
     /// The user to go on as once every address is bound, so that it need not be root. The user
     /// who started it where absent. Taken from the file at the start only.
     #[schemars(extend("examples" = ["loadline"]))]

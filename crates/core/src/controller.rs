@@ -26,6 +26,7 @@ use crate::{
 
 /// What the controller hears.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "few are on their way at a time")]
 pub enum Input {
     /// Time has passed.
     Tick,
@@ -349,6 +350,8 @@ impl Controller {
     }
 
     fn publish(&mut self, now: Instant) {
+        // The plan comes before what is told of it.
+        let place = self.outputs.len();
         self.settle_standing(now);
         let services = self.fleet.services.iter().enumerate();
         let status: Vec<Vec<GroupStatus>> = services
@@ -359,7 +362,7 @@ impl Controller {
             .collect();
         self.generation += 1;
         let plan = planner::plan(now, self.generation, &self.fleet, &mut self.ledger, &status);
-        self.outputs.push_back(Output::Publish(Arc::new(plan)));
+        self.outputs.insert(place, Output::Publish(Arc::new(plan)));
         self.next_step = self.next_slow_start_step(now);
     }
 

@@ -56,6 +56,8 @@ pub struct Edge {
     pub tracing: Option<Tracing>,
     /// How long a drain waits for requests in flight before it cuts them.
     pub drain_timeout: Duration,
+    /// Client connections at a time, over all listeners; as many as those allow where absent.
+    pub max_connections: Option<u32>,
 }
 
 impl Edge {
@@ -68,6 +70,7 @@ impl Edge {
             access_log: None,
             tracing: None,
             drain_timeout: DRAIN_TIMEOUT,
+            max_connections: None,
         }
     }
 }

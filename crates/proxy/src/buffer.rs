@@ -124,7 +124,7 @@ impl Buffers {
 
 /// Large enough that a 50 kB answer is one read and one write, small enough for the second-level
 /// cache.
-const BUFFER_BYTES: usize = 128 << 10;
+pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 
 /// 4 MiB a worker; more are given back to the system after a burst.
 const BUFFERS_KEPT: usize = 32;

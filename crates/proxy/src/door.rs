@@ -44,7 +44,7 @@ pub(crate) struct Door {
     /// Where among the listeners it was when it was opened, and mostly still is.
     pub(crate) hint: usize,
     connections: AtomicU32,
-    freed: Notify,
+    crowd: Arc<Crowd>,
     /// A worker has a client for which there is no place, and nobody to displace for it.
     wanted: AtomicBool,
     /// When what is left of a closing door is cut.
@@ -52,14 +52,40 @@ pub(crate) struct Door {
     cut: AtomicBool,
 }
 
+/// Everybody who came through any door.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    connections: AtomicU32,
+    /// The most at a time.
+    max: AtomicU32,
+    freed: Notify,
+}
+
+impl Default for Crowd {
+    /// Nobody yet, and as many as like may come.
+    fn default() -> Self {
+        let (connections, max) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
+        Self { connections, max, freed: Notify::new() }
+    }
+}
+
+impl Crowd {
+    /// Lets so many in at a time from now on; those that are in stay.
+    pub(crate) fn limit(&self, max: u32) {
+        self.max.store(max, Relaxed);
+        self.freed.notify_waiters();
+    }
+}
+
 impl Door {
-    /// A door nobody has come through, for the listener that is number `hint`.
-    pub(crate) fn new(hint: usize, spot: Spot) -> Self {
+    /// A door nobody has come through, for the listener that is number `hint`, and whose clients
+    /// are part of this crowd.
+    pub(crate) fn new(hint: usize, spot: Spot, crowd: &Arc<Crowd>) -> Self {
         Self {
             spot,
             hint,
             connections: AtomicU32::new(0),
-            freed: Notify::new(),
+            crowd: crowd.clone(),
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
@@ -107,17 +133,29 @@ impl Door {
         self.wanted.load(Relaxed)
     }
 
-    /// A place for one more connection under `max`, if there is one.
+    /// A place for one more connection under `max` and under the limit for all, if there is one.
     pub(crate) fn try_enter(self: &Arc<Self>, max: u32) -> Option<Pass> {
-        let enter = |count| (count < max).then_some(count + 1);
-        let entered = self.connections.fetch_update(Relaxed, Relaxed, enter);
-        entered.is_ok().then(|| Pass { door: self.clone() })
+        if !take(&self.connections, max) {
+            return None;
+        }
+        if !take(&self.crowd.connections, self.crowd.max.load(Relaxed)) {
+            self.connections.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Pass { door: self.clone() })
+    }
+
+    /// A place beyond all limits, for whoever the kernel has let in already.
+    pub(crate) fn enter_anyway(self: &Arc<Self>) -> Pass {
+        self.connections.fetch_add(1, Relaxed);
+        self.crowd.connections.fetch_add(1, Relaxed);
+        Pass { door: self.clone() }
     }
 
     /// Waits until a connection may be taken in.
     pub(crate) async fn enter(self: &Arc<Self>, max: u32) -> Pass {
         loop {
-            let mut freed = pin!(self.freed.notified());
+            let mut freed = pin!(self.crowd.freed.notified());
             freed.as_mut().enable();
             if let Some(pass) = self.try_enter(max) {
                 return pass;
@@ -127,7 +165,12 @@ impl Door {
     }
 }
 
-/// One connection's place under the limit of its listener.
+fn take(places: &AtomicU32, max: u32) -> bool {
+    let more = |count| (count < max).then_some(count + 1);
+    places.fetch_update(Relaxed, Relaxed, more).is_ok()
+}
+
+/// One connection's place under the limits of its listener and of all.
 #[derive(Debug)]
 pub(crate) struct Pass {
     pub(crate) door: Arc<Door>,
@@ -136,7 +179,8 @@ pub(crate) struct Pass {
 impl Drop for Pass {
     fn drop(&mut self) {
         self.door.connections.fetch_sub(1, Relaxed);
-        self.door.freed.notify_waiters();
+        self.door.crowd.connections.fetch_sub(1, Relaxed);
+        self.door.crowd.freed.notify_waiters();
     }
 }
 
@@ -156,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn at_the_limit_the_next_one_waits_for_a_place() {
-        let door = Arc::new(Door::new(0, spot()));
+        let door = Arc::new(Door::new(0, spot(), &Arc::default()));
         let pass = door.enter(1).await;
         assert!(door.try_enter(1).is_none());
         let mut next = pin!(door.enter(1));
@@ -164,6 +208,21 @@ mod tests {
         assert!(!now);
         drop(pass);
         next.await;
+    }
+
+    #[tokio::test]
+    async fn a_place_at_one_door_is_one_less_at_all() {
+        let crowd = Arc::<Crowd>::default();
+        let doors = [0, 1].map(|hint| Arc::new(Door::new(hint, spot(), &crowd)));
+        crowd.limit(1);
+        let pass = doors[0].enter(9).await;
+        assert!(doors[1].try_enter(9).is_none() && doors[0].try_enter(9).is_none());
+        let mut next = pin!(doors[1].enter(9));
+        let now = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
+        assert!(!now);
+        drop(pass);
+        drop(next.await);
+        assert!(doors[0].try_enter(9).is_some(), "who was refused holds no place");
     }
 
     #[test]

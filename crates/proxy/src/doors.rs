@@ -22,7 +22,7 @@ use loadline_core::{
 use socket2::SockRef;
 
 use crate::{
-    door::{Door, Spot},
+    door::{Crowd, Door, Spot},
     inherit::Inherited,
     kernel::defer_accept,
     listener::{BACKLOG, BindError, bind},
@@ -32,6 +32,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Doors {
     entries: Vec<Entry>,
+    crowd: Arc<Crowd>,
     /// What closed lately: a worker may still hold a socket of it.
     closed: Vec<(SocketAddr, Vec<Weak<TcpListener>>)>,
     inboxes: Vec<Arc<Inbox>>,
@@ -130,7 +131,7 @@ impl Doors {
                 Some(entry) => (entry.address, entry.sockets),
                 None => self.sockets(spot, inherited).map_err(BindError::at(spot.bind))?,
             };
-            let door = Arc::new(Door::new(index, spot));
+            let door = Arc::new(Door::new(index, spot, &self.crowd));
             change.opened.push(index);
             change.entries.push(Entry { door, manner, address, sockets });
         }
@@ -156,6 +157,11 @@ impl Doors {
         let is_ours = port != 0 && self.entries.iter().any(|entry| entry.address.port() == port);
         let (address, sockets) = bind(spot.bind, self.inboxes.len().max(1), is_ours)?;
         Ok((address, sockets.into_iter().map(Arc::new).collect()))
+    }
+
+    /// Lets so many clients in at a time, through all doors.
+    pub(crate) fn limit(&self, max: Option<u32>) {
+        self.crowd.limit(max.unwrap_or(u32::MAX));
     }
 
     /// Hands what is new to the workers, and closes what is no longer there at `deadline`.

@@ -20,6 +20,7 @@
 //! | `pool`, `dial`, `warm` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
 //! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
+//! | [`bounds`] | the most that clients can make it hold |
 //! | [`tally`], [`meter`], [`latency`], [`access_log`], `spans` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
 
@@ -29,6 +30,7 @@
 pub mod access_log;
 mod attempt;
 mod body_pace;
+pub mod bounds;
 mod buffer;
 mod client_hello;
 pub mod clock;

@@ -140,11 +140,8 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
         }
     }
     // Whoever is in the backlog was told that the connection is open.
-    while let Some(pass) = door.try_enter(u32::MAX) {
-        match accept_one(listener.get_ref()) {
-            Ok((socket, client)) => take_in(&worker, socket, client, pass),
-            Err(_) => break,
-        }
+    while let Ok((socket, client)) = accept_one(listener.get_ref()) {
+        take_in(&worker, socket, client, door.enter_anyway());
     }
 }
 

@@ -66,8 +66,8 @@ impl Shared {
     ///
     /// # Errors
     /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
-    /// [`StartError::Tls`] if it names a file for TLS that cannot be used, [`StartError::Thread`] if
-    /// it asks for spans and their thread cannot be started.
+    /// [`StartError::Tls`] if it names a file for TLS that cannot be used,
+    /// [`StartError::Thread`] if it asks for spans and their thread cannot be started.
     pub(crate) fn new(
         plan: Arc<Plan>,
         inputs: UnboundedSender<Input>,

@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn a_client_in_its_head_is_displaced_at_once_and_woken() {
         let (timers, woken) = (Rc::new(Timers::default()), Arc::new(Woken::default()));
-        let door = Door::new(0, Spot { bind: ([127, 0, 0, 1], 0).into(), nth: 0 });
+        let spot = Spot { bind: ([127, 0, 0, 1], 0).into(), nth: 0 };
+        let door = Door::new(0, spot, &Arc::default());
         timers.sweep(Instant::ZERO + MS * 1_000);
         let [slow, read] = [Timer::unbound(&timers), Timer::unbound(&timers)];
         for timer in [&slow, &read] {

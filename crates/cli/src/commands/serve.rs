@@ -1,5 +1,6 @@
 //! `loadline serve`: run the load balancer.
 
+mod bounds;
 mod follow;
 mod handover;
 mod identity;
@@ -165,6 +166,7 @@ impl Edge {
 
     /// Says where it listens, for whoever started it and waits for it to be ready.
     fn announce(&self) {
+        bounds::tell(&self.site.file());
         let mut said = String::new();
         for address in self.proxy.local_addrs() {
             said += &format!("listening on {address}\n");
@@ -428,7 +430,8 @@ Examples:
   loadline serve loadline.toml
 
 Prints `listening on ADDR` for each listener once it takes connections, and where the
-administration is (metrics, dashboard, API) if the file has an [admin] table.
+administration is (metrics, dashboard, API) if the file has an [admin] table. The standard error
+tells how many clients there can be at a time, and how much memory they can take.
 Signals: SIGHUP reads the file again without dropping a request; a file that is wrong changes
 nothing. SIGHUP and SIGUSR1 open the file of the access log again. SIGTERM and SIGINT stop
 accepting, let requests end (edge.drain_timeout) and exit 0; a second one cuts what is left.

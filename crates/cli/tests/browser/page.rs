@@ -28,7 +28,8 @@ impl Page {
         // The protocol speaks on descriptors 3 and 4.
         let start = format!(
             "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
-             --ignore-certificate-errors --remote-debugging-pipe --user-data-dir={} 3<&0 4>&1 </dev/null >/dev/null",
+             --ignore-certificate-errors --remote-debugging-pipe --user-data-dir={} \
+             3<&0 4>&1 </dev/null >/dev/null",
             profile.path().display()
         );
         let mut command = Command::new("sh");

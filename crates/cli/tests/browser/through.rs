@@ -62,7 +62,7 @@ impl Front {
         let config = format!(
             "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\n\
              tls = {{ certificates = [{:?}] }}\n\
-             routes = [{{ path = \"/echo\", service = \"echo\" }}, {{ service = \"web\" }}]\n\
+             service = \"web\"\nroutes = [{{ path = \"/echo\", service = \"echo\" }}]\n\
              [[service.web.group]]\nservers = [\"{server}\"]\n\
              [[service.echo.group]]\nservers = [\"{echo}\"]\n",
             at("own.pem").display().to_string()

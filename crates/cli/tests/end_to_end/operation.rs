@@ -1,6 +1,12 @@
 //! Starting, reloading, stopping.
 
-use std::{fs, net::TcpListener, process::Stdio};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -73,6 +79,55 @@ fn a_request_under_way_ends_before_the_proxy_does() {
     assert!(page.stdout.len() >= 50_000 && page.stdout.ends_with(b"200"), "the answer is whole");
     assert_eq!(ended.code, Some(0));
     assert_eq!(ended.endings()["complete"], 1);
+}
+
+#[test]
+fn the_limit_for_all_listeners_is_told_and_kept() {
+    let worker = Process::fixed();
+    let listener = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
+    let config = format!(
+        "[edge]\nmax_connections = 2\n{listener}{listener}\
+         [service.web]\n[[service.web.group]]\nservers = [\"{}\"]\n",
+        worker.address
+    );
+    let path = file("crowd.toml", &config);
+    let (proxy, [one, other]) = Process::listening(&["serve", path.to_str().unwrap()]);
+    let mut first = Client::of(&one);
+    let mut second = Client::of(&other);
+    first.ask();
+    second.ask();
+    let mut third = Client::of(&other);
+    third.send();
+    assert!(!third.is_answered_within(Duration::from_millis(300)), "two are there already");
+    drop(first);
+    assert!(third.is_answered_within(Duration::from_secs(5)), "a place at the other listener");
+    second.ask();
+    let ended = proxy.terminate();
+    assert!(ended.log.contains("at most 2 client connections: 2.0 kB"), "{}", ended.log);
+    fs::remove_file(path).unwrap();
+}
+
+/// A client that keeps its connection.
+struct Client(TcpStream);
+
+impl Client {
+    fn of(address: &str) -> Self {
+        Self(TcpStream::connect(address).unwrap())
+    }
+
+    fn send(&mut self) {
+        self.0.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    }
+
+    fn is_answered_within(&mut self, time: Duration) -> bool {
+        self.0.set_read_timeout(Some(time)).unwrap();
+        matches!(self.0.read(&mut [0; 4096]), Ok(1..))
+    }
+
+    fn ask(&mut self) {
+        self.send();
+        assert!(self.is_answered_within(Duration::from_secs(5)));
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {
     let Some(keys) = file.edge.get() else { return edge };
     set(&keys.threads, |it| &it.0, &mut edge.threads);
     set(&keys.drain_timeout, |it| &it.0.0, &mut edge.drain_timeout);
+    edge.max_connections = keys.max_connections.get().map(|it| it.0);
     edge.access_log = access_log::access_log(&keys.access_log, problems);
     edge
 }

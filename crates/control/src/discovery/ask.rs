@@ -53,7 +53,8 @@ impl Asking {
                 ListPlace::File(_) => Err("a file is read, not asked for".into()),
                 ListPlace::Addresses { name, port, family } => {
                     let name = Name::from_utf8(name).map_err(NetError::from);
-                    addresses(resolver, &name.map_err(told)?, *family, *port).await
+                    addresses(resolver, &name.map_err(|error| error.to_string())?, *family, *port)
+                        .await
                 }
                 ListPlace::Services { name, family } => services(resolver, name, *family).await,
             }
@@ -149,7 +150,7 @@ async fn records(
             let seconds = none.negative_ttl.map(u64::from);
             Ok(Found { what: Vec::new(), ttl: seconds.map(Duration::from_secs) })
         }
-        Err(error) => Err(told(error)),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -161,10 +162,6 @@ fn data(lookup: &Lookup) -> Vec<RData> {
 fn ttl(lookup: &Lookup) -> Option<Duration> {
     let seconds = lookup.answers().iter().map(|record| record.ttl).min();
     seconds.map(u64::from).map(Duration::from_secs)
-}
-
-fn told(error: NetError) -> String {
-    error.to_string()
 }
 
 impl<T> Found<T> {

@@ -1,4 +1,5 @@
-//! Lists of servers that are kept elsewhere: reads or asks for them and puts what they say in force.
+//! Lists of servers that are kept elsewhere: reads or asks for them and puts what they say in
+//! force.
 //!
 //! [`Lists`] decides what an answer means, and when to ask again; here is where answers come from.
 //! Whoever watches the files calls [`Site::relist`] when one has changed; [`follow_names`] asks

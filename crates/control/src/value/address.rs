@@ -178,7 +178,10 @@ impl Textual for NameServer {
         json_schema!({
             "type": "string",
             "title": "an IP address, with or without a port",
-            "pattern": "^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.%]+|\\[[0-9A-Fa-f:.%]+\\](:[0-9]{1,5})?)$",
+            "pattern": concat!(
+                "^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.%]+",
+                "|\\[[0-9A-Fa-f:.%]+\\](:[0-9]{1,5})?)$"
+            ),
             "examples": ["10.0.0.53", "10.0.0.53:5353", "2001:db8::53"],
         })
     }

@@ -25,8 +25,9 @@ pub struct Tracing {
 impl Tracing {
     /// Tracing with the documented defaults, for the collector at `host:port`.
     ///
-    /// A hundredth of the requests shows what is typical at little cost. 10 s and the path are those
-    /// of the OTLP specification. 4096 requests are 200 ms of 20,000 sampled requests per second.
+    /// A hundredth of the requests shows what is typical at little cost. 10 s and the path are
+    /// those of the OTLP specification. 4096 requests are 200 ms of 20,000 sampled requests per
+    /// second.
     #[must_use]
     pub fn to(collector: &str) -> Self {
         Self {

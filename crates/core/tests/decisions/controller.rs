@@ -56,6 +56,15 @@ fn in_flight(limit: u32) -> Capacity {
 }
 
 #[test]
+fn the_first_plan_comes_first_though_a_group_has_no_servers_yet() {
+    let mut empty = group("near", 1, 0, in_flight(1));
+    empty.servers.clear();
+    let mut controller = Controller::new(at(0), fleet(vec![empty]));
+    assert!(matches!(controller.poll(), Some(Output::Publish(_))));
+    assert!(matches!(controller.poll(), Some(Output::Notice(_))), "that it yields");
+}
+
+#[test]
 fn the_nearest_group_is_filled_first_and_only_the_excess_goes_on() {
     let groups = vec![
         group("far", 90, 3, in_flight(10)),

@@ -229,7 +229,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// What is taken of an answer before the client's window has room for it, for each stream.
-const SEND_BYTES: usize = 64 << 10;
+pub(crate) const SEND_BYTES: usize = 64 << 10;
 
 /// How long a client may take to notice that the connection is over.
 const LEAVE: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ mod websocket;
 mod wire;
 
 pub(crate) use call::{Call, Fate};
-pub(crate) use connection::serve;
+pub(crate) use connection::{SEND_BYTES, serve};
 pub(crate) use link::{Link, Target};
 pub(crate) use links::Links;
 pub(crate) use stream::Stream;

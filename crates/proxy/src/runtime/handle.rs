@@ -72,6 +72,7 @@ impl Handle {
         let deadline = self.shared.clock.now() + fleet.edge.drain_timeout;
         // Doors close before the plan without them comes, so that workers keep the one with them.
         doors.commit(change, deadline);
+        doors.limit(fleet.edge.max_connections);
         self.shared.replace_keys(keys);
         self.amend(fleet);
         Ok(())

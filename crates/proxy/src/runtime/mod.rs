@@ -75,6 +75,7 @@ impl Bound {
         let mut doors = Doors::new(threads(&plan.fleet.edge));
         let change = doors.prepare(&plan.fleet.listeners, inherited)?;
         doors.commit(change, Instant::NEVER);
+        doors.limit(plan.fleet.edge.max_connections);
         let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
         Ok(Self { controller, shared, inputs, received })
     }

@@ -121,7 +121,7 @@ fn server(told: &Told, wall: Wall) -> Span {
         start_time_unix_nano: wall.at(outcome.times.received),
         end_time_unix_nano: wall.at(outcome.times.ended),
         attributes: attributes.0,
-        status: Some(status(error)),
+        status: Some(status(error.is_some())),
         ..named(told, told.context.span, told.route.as_deref())
     }
 }
@@ -155,7 +155,7 @@ fn client(told: &Told, (nth, asked_server): (usize, &Try), wall: Wall) -> Span {
         end_time_unix_nano: wall.at(*ended),
         attributes: attributes.0,
         events: events.into_iter().flatten().collect(),
-        status: Some(status(error)),
+        status: Some(status(error.is_some())),
         ..named(told, asked_server.span, None)
     }
 }
@@ -199,8 +199,8 @@ fn error(status: u16, worst: u16, ending: Option<Ending>) -> Option<String> {
     }
 }
 
-fn status(error: Option<String>) -> Status {
-    let code = if error.is_some() { StatusCode::Error } else { StatusCode::Unset };
+fn status(is_error: bool) -> Status {
+    let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
     Status { code: code.into(), ..Status::default() }
 }
 

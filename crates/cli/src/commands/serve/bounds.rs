@@ -1,0 +1,52 @@
+//! Says at the start what clients can make the process hold, and whether it has descriptors for it.
+
+use loadline_core::{fleet::Fleet, units::Bytes};
+use loadline_proxy::bounds::Bounds;
+use rustix::process::{Resource, getrlimit};
+
+/// Says it on the standard error.
+pub(super) fn tell(fleet: &Fleet) {
+    let bounds = Bounds::of(fleet);
+    tracing::info!("{}", limits(&bounds));
+    let descriptors = getrlimit(Resource::Nofile).current;
+    if let Some(few) = descriptors.filter(|it| *it < bounds.descriptors) {
+        tracing::warn!(
+            "{few} descriptors may be open, {} are needed for so many clients and as many \
+             connections to servers: raise LimitNOFILE (ulimit -Hn), or lower max_connections",
+            bounds.descriptors
+        );
+    }
+}
+
+fn limits(bounds: &Bounds) -> String {
+    let Bounds { connections, idle, full, .. } = bounds;
+    let (idle, full) = (size(*idle), size(*full));
+    format!(
+        "at most {connections} client connections: {idle} of memory while all of them wait, \
+         {full} if each has as much under way as it may"
+    )
+}
+
+fn size(bytes: Bytes) -> String {
+    let bytes = bytes.get() as f64;
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
+    format!("{:.1} {name}", bytes / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_said_in_sizes_that_people_read() {
+        let (idle, full) = (Bytes::new(10_000_000), Bytes::new(3_456_000_000));
+        let bounds = Bounds { connections: 10_000, idle, full, descriptors: 20_000 };
+        assert_eq!(
+            limits(&bounds),
+            "at most 10000 client connections: 10.0 MB of memory while all of them wait, 3.5 GB \
+             if each has as much under way as it may"
+        );
+        assert_eq!(size(Bytes::new(1_400)), "1.4 kB");
+    }
+}
