@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_share_of_the_traces_is_sampled_by_their_ids_alone() {
         let apart = u128::from(u64::MAX / 1000);
-        let ids: Vec<TraceId> = (0..1000).map(|n| TraceId(1 << 64 | n * apart)).collect();
+        let ids: Vec<TraceId> = (0..1000).map(|n| TraceId((1 << 64) | (n * apart))).collect();
         for percent in [0, 1, 10, 50, 100] {
             let sampler = Sampler::of(Ratio::percent(percent));
             let sampled = ids.iter().filter(|&&id| sampler.samples(id)).count();

@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::UdpSocket,
     process::{Command, Stdio},
 };
 
@@ -106,10 +105,10 @@ fn services_tell_ports_weights_and_who_stands_by() {
 
 #[test]
 fn nobody_waits_long_for_a_name_server_that_is_silent() {
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let at = silent.local_addr().unwrap().port();
+    let zone = Zone::start("web A 127.0.0.1");
+    zone.hang();
     let server = worker("127.0.0.1:0");
-    let settings = dns(at).replace("start_wait = \"2s\"", "start_wait = \"100ms\"");
+    let settings = dns(zone.port).replace("start_wait = \"2s\"", "start_wait = \"100ms\"");
     let group = format!("discover = {{ dns = \"web.test:{}\" }}", port(&server));
     let edge = Edge::start(&settings, &group);
     let group = edge.group();
@@ -120,8 +119,7 @@ fn nobody_waits_long_for_a_name_server_that_is_silent() {
         "{trouble}"
     );
 
-    drop(silent);
-    let _zone = Zone::start_at(at, "web A 127.0.0.1");
+    zone.wake();
     edge.until_servers(&[&server]);
     assert_all_well(edge.load(1));
 }

@@ -20,11 +20,7 @@ pub(crate) struct Zone {
 impl Zone {
     /// A name server that tells these records, which are lines of a zone file.
     pub(crate) fn start(records: &str) -> Self {
-        Self::start_at(free_port(), records)
-    }
-
-    /// The same on a port that is known to be free.
-    pub(crate) fn start_at(port: u16, records: &str) -> Self {
+        let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let mut zone = Self { process: None, folder, port, serial: 0 };
         zone.write(records);
@@ -37,9 +33,23 @@ impl Zone {
     /// Tells other records from now on.
     pub(crate) fn set(&mut self, records: &str) {
         self.write(records);
+        self.signal("HUP");
+    }
+
+    /// Hears questions and answers none.
+    pub(crate) fn hang(&self) {
+        self.signal("STOP");
+    }
+
+    /// Goes on after that.
+    pub(crate) fn wake(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
         if let Some(process) = &self.process {
             let id = process.id().to_string();
-            assert!(Command::new("kill").args(["-s", "HUP", &id]).status().unwrap().success());
+            assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
         }
     }
 

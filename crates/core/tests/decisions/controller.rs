@@ -59,7 +59,8 @@ fn in_flight(limit: u32) -> Capacity {
 fn the_first_plan_comes_first_though_a_group_has_no_servers_yet() {
     let mut empty = group("near", 1, 0, in_flight(1));
     empty.servers.clear();
-    let mut controller = Controller::new(at(0), fleet(vec![empty]));
+    let service = Service { groups: vec![empty], ..Service::named("web") };
+    let mut controller = Controller::new(at(0), fleet(service));
     assert!(matches!(controller.poll(), Some(Output::Publish(_))));
     assert!(matches!(controller.poll(), Some(Output::Notice(_))), "that it yields");
 }
