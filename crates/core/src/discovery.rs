@@ -249,7 +249,7 @@ impl Listed {
     }
 
     /// The servers of SRV records: address, priority and weight of each. A weight of up to 65,535
-    /// becomes its part of [`WEIGHT_MAX`] where one is larger than that, and at least 1: RFC 2782
+    /// becomes its part of 1000 where one is larger than that, and at least 1: RFC 2782
     /// gives a weight of 0 "a very small chance".
     #[must_use]
     pub fn of_services(records: &[(SocketAddr, u16, u16)]) -> Vec<Self> {
