@@ -1,13 +1,13 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint studies fuzz bench performance tools clean
+.PHONY: help demo build test lint studies fuzz bench bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
 build: ## build the binary, target/release/loadline
 	@scripts/setup build
@@ -38,6 +38,11 @@ bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows i
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json $(BENCH)
+
+bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside Katran
+	@scripts/setup bench-l4
+	$(if $(KATRAN_OBJECT),KATRAN_OBJECT=$(abspath $(KATRAN_OBJECT))) \
+	cargo bench --package loadline-l4 --bench forward -- $(BENCH)
 
 performance: ## the same as a page, docs/performance.md: an idle machine, 20 min
 	@scripts/setup bench

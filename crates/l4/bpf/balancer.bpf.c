@@ -14,27 +14,24 @@
 #include "count.h"
 #include "icmp.h"
 
+static __always_inline struct service *find_at(const struct address *address, __u32 door,
+					       const int v6)
+{
+	struct service_key4 key4 = {address->word[0], door};
+	struct service_key6 key6 = {*address, door};
+
+	return v6 ? bpf_map_lookup_elem(&services6, &key6) : bpf_map_lookup_elem(&services4, &key4);
+}
+
 static __always_inline struct service *find_service(const struct tuple *tuple, const int v6)
 {
-	struct service_key key = {
-		.address = tuple->destination,
-		.port = tuple->destination_port,
-		.protocol = tuple->protocol,
-		.family = v6 ? 6 : 4,
-	};
-
-	return bpf_map_lookup_elem(&services, &key);
+	return find_at(&tuple->destination, DOOR(tuple->ports.destination, tuple->protocol), v6);
 }
 
 /* What cannot be forwarded is dropped if it was for us, and none of our business otherwise. */
 static __always_inline int refuse(const struct packet *packet, int verdict, const int v6)
 {
-	struct service_key key = {
-		.address = packet->tuple.destination,
-		.family = v6 ? 6 : 4,
-	};
-
-	return bpf_map_lookup_elem(&services, &key) ? verdict : PASS_OTHER;
+	return find_at(&packet->tuple.destination, 0, v6) ? verdict : PASS_OTHER;
 }
 
 static __always_inline int send_mac(const struct packet *packet, const struct choice *choice)

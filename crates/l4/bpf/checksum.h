@@ -9,9 +9,9 @@
 /* A sum of differences, 16-bit words in network order, not yet folded. */
 typedef __u64 difference;
 
+/* Of at most 2^16 words of 32 bits, so that the upper half is small. */
 static __always_inline __u16 fold(__u64 sum)
 {
-	sum = (sum >> 32) + (sum & 0xffffffff);
 	sum = (sum >> 32) + (sum & 0xffffffff);
 	sum = (sum >> 16) + (sum & 0xffff);
 	sum = (sum >> 16) + (sum & 0xffff);

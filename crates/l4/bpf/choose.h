@@ -34,12 +34,11 @@ static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
 static __always_inline __u32 hash_client(const struct tuple *tuple, const int v6)
 {
 	const __be32 *source = tuple->source.word;
-	__u32 ports = (__u32)tuple->source_port << 16 | tuple->destination_port;
 	__u32 hash = HASH_START;
 
 	if (v6)
 		hash = mix(hash + source[1], hash + source[2], hash + source[3]);
-	return mix(hash + source[0], hash + ports, hash + tuple->protocol);
+	return mix(hash + source[0], hash + tuple->ports.both, hash + tuple->protocol);
 }
 
 static __always_inline __u32 position_of(__u32 hash)
@@ -82,7 +81,7 @@ static __always_inline void record(const struct packet *packet, const struct ser
 		.server = choice->number,
 		.service = service->number,
 		.position = choice->position,
-		.last = bpf_ktime_get_coarse_ns(),
+		.stamp = new_stamp(),
 	};
 
 	put_flows(&packet->tuple, &flow, BPF_ANY, v6);
@@ -94,13 +93,12 @@ static __always_inline void choose_recorded(const struct packet *packet,
 					    struct choice *choice, const int v6)
 {
 	struct flow *flow = find_flows(&packet->tuple, v6);
-	__u64 now = bpf_ktime_get_coarse_ns();
 
 	if (flow) {
 		take(choice, flow->server);
 		if (choice->server) {
-			if (now - flow->last > TOUCH)
-				flow->last = now;
+			if (is_old(&flow->stamp))
+				flow->stamp = new_stamp();
 			return;
 		}
 	} else if (!packet->opens) {

@@ -4,16 +4,31 @@
 
 #include "maps.h"
 
-/* A stamp is renewed when it is older than this: a write costs other processors a cache miss. */
-#define TOUCH 1000000000ULL
+/* Ticks after which a stamp is renewed, a second at most: a write costs other processors a cache
+ * miss. */
+#define TOUCH 100
+
+static __always_inline struct stamp new_stamp(void)
+{
+	struct stamp stamp = {
+		.time = bpf_ktime_get_coarse_ns(),
+		.tick = bpf_jiffies64(),
+	};
+
+	return stamp;
+}
+
+static __always_inline int is_old(const struct stamp *stamp)
+{
+	return (__u32)bpf_jiffies64() - stamp->tick >= TOUCH;
+}
 
 static __always_inline struct tuple4 narrow(const struct tuple *tuple)
 {
 	struct tuple4 key = {
 		.source = tuple->source.word[0],
 		.destination = tuple->destination.word[0],
-		.source_port = tuple->source_port,
-		.destination_port = tuple->destination_port,
+		.ports.both = tuple->ports.both,
 		.protocol = tuple->protocol,
 	};
 

@@ -38,10 +38,10 @@ static __always_inline int parse_quoted(struct packet *packet, void **quoted, co
 	struct iphdr *ip4 = packet->transport + sizeof(struct icmp);
 	struct ipv6hdr *ip6 = packet->transport + sizeof(struct icmp);
 	struct tuple *tuple = &packet->tuple;
-	__be16 *ports = v6 ? (void *)(ip6 + 1) : (void *)(ip4 + 1);
+	union ports *ports = v6 ? (void *)(ip6 + 1) : (void *)(ip4 + 1);
 
-	if ((void *)(ports + 4) > packet->link.end ||
-	    payload(packet, v6) < (__u32)((void *)(ports + 4) - packet->transport))
+	if ((void *)(ports + 2) > packet->link.end ||
+	    payload(packet, v6) < (__u32)((void *)(ports + 2) - packet->transport))
 		return DROP_MALFORMED;
 	if (v6) {
 		if (ip6->version != 6)
@@ -62,8 +62,7 @@ static __always_inline int parse_quoted(struct packet *packet, void **quoted, co
 	}
 	if (tuple->protocol != IPPROTO_TCP && tuple->protocol != IPPROTO_UDP)
 		return PASS_OTHER;
-	tuple->source_port = ports[1];
-	tuple->destination_port = ports[0];
+	tuple->ports.both = (__u32)ports->source << 16 | ports->destination;
 	*quoted = v6 ? (void *)ip6 : (void *)ip4;
 	return GO_ON;
 }
@@ -76,7 +75,7 @@ static __always_inline int rewrite_error(const struct packet *packet, struct nat
 	struct iphdr *ip4 = quoted;
 	struct ipv6hdr *ip6 = quoted;
 	struct icmp *icmp = packet->transport;
-	__be16 *ports = v6 ? (void *)(ip6 + 1) : (void *)(ip4 + 1);
+	union ports *ports = v6 ? (void *)(ip6 + 1) : (void *)(ip4 + 1);
 	difference by, outer;
 
 	if (!may_hop(packet->link.ip, v6))
@@ -94,10 +93,10 @@ static __always_inline int rewrite_error(const struct packet *packet, struct nat
 		ip4->check = updated(check, by);
 		by += changed16(check, ip4->check);
 	}
-	by += changed16(ports[0], nat->destination_port);
-	by += changed16(ports[1], nat->source_port);
-	ports[0] = nat->destination_port;
-	ports[1] = nat->source_port;
+	by += changed16(ports->source, nat->ports.destination);
+	by += changed16(ports->destination, nat->ports.source);
+	ports->source = nat->ports.destination;
+	ports->destination = nat->ports.source;
 	icmp->checksum = updated(icmp->checksum, by);
 	return SEND_ICMP;
 }

@@ -16,22 +16,16 @@ static __always_inline void outer_ip4(struct iphdr *outer, const struct iphdr *i
 				      const struct server *server,
 				      const struct settings *settings, __u32 length)
 {
-	__u64 sum = 0;
+	const __u32 class = inner->tos & IP_DSCP;
+	__be32 *word = (void *)outer;
+	__u64 sum;
 
-	outer->version = 4;
-	outer->ihl = sizeof(*outer) / 4;
-	outer->tos = inner->tos & IP_DSCP;
-	outer->tot_len = bpf_htons(length + sizeof(*outer));
-	outer->id = 0;
-	outer->frag_off = bpf_htons(IP_DONT_FRAGMENT);
-	outer->ttl = TUNNEL_TTL;
-	outer->protocol = IPPROTO_IPIP;
-	outer->check = 0;
-	outer->saddr = settings->tunnel4;
-	outer->daddr = server->address.word[0];
-#pragma unroll
-	for (int word = 0; word < 10; word++)
-		sum += ((__u16 *)outer)[word];
+	word[0] = bpf_htonl(0x45000000 | class << 16 | (length + sizeof(*outer)));
+	word[1] = bpf_htonl(IP_DONT_FRAGMENT);
+	word[2] = bpf_htonl(TUNNEL_TTL << 24 | IPPROTO_IPIP << 16);
+	word[3] = settings->tunnel4;
+	word[4] = server->address.word[0];
+	sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
 	outer->check = ~fold(sum);
 }
 
@@ -56,7 +50,6 @@ static __always_inline int encapsulate(struct xdp_md *ctx, const struct choice *
 				       const __u32 link, const int v6)
 {
 	const int grown = v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
-	__u8 header[LINK_TWICE];
 	void *data, *outer, *inner;
 
 	if (bpf_xdp_adjust_head(ctx, -grown))
@@ -66,8 +59,7 @@ static __always_inline int encapsulate(struct xdp_md *ctx, const struct choice *
 	inner = outer + grown;
 	if (inner + grown > (void *)(long)ctx->data_end)
 		return DROP_NO_ROOM;
-	__builtin_memcpy(header, data + grown, link);
-	__builtin_memcpy(data, header, link);
+	copy(data, data + grown, link);
 	address_link(data, choice->server->mac);
 	if (v6)
 		outer_ip6(outer, inner, choice->server, settings, length, choice->position);

@@ -5,7 +5,8 @@
 #include "types.h"
 #include "verdict.h"
 
-TABLE(services, HASH, struct service_key, struct service, 1, 0);
+TABLE(services4, HASH, struct service_key4, struct service, 1, 0);
+TABLE(services6, HASH, struct service_key6, struct service, 1, 0);
 TABLE(ring, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);
 TABLE(servers, ARRAY, __u32, struct server, 1, 0);
 TABLE(server_counts, PERCPU_ARRAY, __u32, struct server_count, 1, 0);

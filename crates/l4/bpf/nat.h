@@ -57,16 +57,15 @@ static __always_inline int rewrite(const struct packet *packet, struct nat *nat,
 {
 	struct tcphdr *tcp = packet->transport;
 	struct udphdr *udp = packet->transport;
+	union ports *ports = packet->transport;
 	difference by;
 
 	if (!may_hop(packet->link.ip, v6))
 		return DROP_TTL;
 	address_link(packet->link.eth, nat->mac);
 	by = rewrite_ip(nat, packet->link.ip, v6);
-	by += changed16(udp->source, nat->source_port);
-	by += changed16(udp->dest, nat->destination_port);
-	udp->source = nat->source_port;
-	udp->dest = nat->destination_port;
+	by += changed32(ports->both, nat->ports.both);
+	ports->both = nat->ports.both;
 	if (packet->tuple.protocol == IPPROTO_TCP) {
 		if ((void *)(tcp + 1) > packet->link.end)
 			return DROP_MALFORMED;
@@ -81,13 +80,11 @@ static __always_inline int rewrite(const struct packet *packet, struct nat *nat,
 
 static __always_inline void touch(const struct packet *packet, struct nat *nat)
 {
-	__u64 now = bpf_ktime_get_coarse_ns();
-
 	if (packet->closing & ~nat->closing)
 		nat->closing |= packet->closing;
-	else if (now - nat->last <= TOUCH)
+	else if (!is_old(&nat->stamp))
 		return;
-	nat->last = now;
+	nat->stamp = new_stamp();
 }
 
 /* Takes the place at the head of the queue. What is read after the head has moved cannot be written
@@ -130,7 +127,7 @@ static __always_inline int take_port(__u32 server, struct draft *draft, const in
 	if (!address)
 		return DROP_NAT_PORTS;
 	draft->key.destination = *address;
-	draft->key.destination_port = bpf_htons(PORT_NUMBER(place));
+	draft->key.ports.destination = bpf_htons(PORT_NUMBER(place));
 	return GO_ON;
 }
 
@@ -141,12 +138,12 @@ static __always_inline void draft_back(const struct packet *packet, const struct
 	const struct tuple *tuple = &packet->tuple;
 
 	draft->key.source = server->address;
-	draft->key.source_port = server->port ?: tuple->destination_port;
+	draft->key.ports.source = server->port ?: tuple->ports.destination;
 	draft->key.protocol = tuple->protocol;
 	draft->back.source = tuple->destination;
-	draft->back.source_port = tuple->destination_port;
+	draft->back.ports.source = tuple->ports.destination;
 	draft->back.destination = tuple->source;
-	draft->back.destination_port = tuple->source_port;
+	draft->back.ports.destination = tuple->ports.source;
 	draft->back.peer = *tuple;
 	draft->back.closing = 0;
 	__builtin_memcpy(draft->back.mac, packet->link.eth->h_source, ETH_ALEN);
@@ -157,9 +154,9 @@ static __always_inline void draft_forward(const struct server *server, struct dr
 {
 	draft->forward = draft->back;
 	draft->forward.source = draft->key.destination;
-	draft->forward.source_port = draft->key.destination_port;
+	draft->forward.ports.source = draft->key.ports.destination;
 	draft->forward.destination = draft->key.source;
-	draft->forward.destination_port = draft->key.source_port;
+	draft->forward.ports.destination = draft->key.ports.source;
 	draft->forward.peer = draft->key;
 	__builtin_memcpy(draft->forward.mac, server->mac, ETH_ALEN);
 }
@@ -197,7 +194,7 @@ static __always_inline int open_nat(const struct packet *packet, const struct se
 	draft_back(packet, choice.server, draft);
 	draft->back.server = choice.number;
 	draft->back.service = service->number;
-	draft->back.last = bpf_ktime_get_coarse_ns();
+	draft->back.stamp = new_stamp();
 	verdict = take_port(choice.number, draft, v6);
 	if (verdict != GO_ON)
 		return verdict;

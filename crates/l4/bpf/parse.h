@@ -94,8 +94,7 @@ static __always_inline int parse_tcp(struct packet *packet, const int v6)
 		return DROP_MALFORMED;
 	packet->opens = tcp->syn && !tcp->ack;
 	packet->closing = (tcp->fin ? CLOSED_FIN : 0) | (tcp->rst ? CLOSED_RST : 0);
-	packet->tuple.source_port = tcp->source;
-	packet->tuple.destination_port = tcp->dest;
+	packet->tuple.ports = *(union ports *)tcp;
 	return GO_ON;
 }
 
@@ -106,8 +105,7 @@ static __always_inline int parse_udp(struct packet *packet, const int v6)
 	if ((void *)(udp + 1) > packet->link.end || bpf_ntohs(udp->len) < sizeof(*udp) ||
 	    bpf_ntohs(udp->len) > payload(packet, v6))
 		return DROP_MALFORMED;
-	packet->tuple.source_port = udp->source;
-	packet->tuple.destination_port = udp->dest;
+	packet->tuple.ports = *(union ports *)udp;
 	return GO_ON;
 }
 

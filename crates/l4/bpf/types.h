@@ -14,12 +14,20 @@ struct address {
 	__be32 word[4];
 };
 
-/* Port and protocol are zero where the key only says that the address is one of ours. */
-struct service_key {
+/* Keys of tables are made of whole words, each written at once: the kernel hashes words, and reading
+ * one that was just written in parts makes the processor wait. */
+
+/* Where a service is, or zero where the key only says that the address is one of ours. */
+#define DOOR(port, protocol) ((__u32)(port) | (__u32)(protocol) << 16)
+
+struct service_key4 {
+	__be32 address;
+	__u32 door;
+};
+
+struct service_key6 {
 	struct address address;
-	__be16 port;
-	__u8 protocol;
-	__u8 family; /* 4 or 6 */
+	__u32 door;
 };
 
 struct service {
@@ -38,20 +46,34 @@ struct server {
 	struct address address;
 };
 
+/* As in the header of TCP and UDP. */
+union ports {
+	struct {
+		__be16 source, destination;
+	};
+	__be32 both;
+};
+
 /* From who sends to whom, as the packet has it. */
 struct tuple {
 	struct address source, destination;
-	__be16 source_port, destination_port;
-	__u8 protocol;
-	__u8 pad[3];
+	union ports ports;
+	__u32 protocol;
 };
 
 /* The same for IPv4, where a key of 16 bytes is hashed faster than one of 40. */
 struct tuple4 {
 	__be32 source, destination;
-	__be16 source_port, destination_port;
-	__u8 protocol;
-	__u8 pad[3];
+	union ports ports;
+	__u32 protocol;
+};
+
+/* When the last packet was seen, or up to TOUCH ticks before it. The tick is for the program, which
+ * can read it without a call; the time for user space, which cannot read the tick. */
+struct stamp {
+	__u64 time; /* coarse monotonic clock, ns */
+	__u32 tick; /* of the kernel, 100 to 1000 a second */
+	__u32 pad;
 };
 
 /* Where a flow has gone that the ring alone does not tell. */
@@ -59,19 +81,19 @@ struct flow {
 	__u16 server;
 	__u16 service;
 	__u32 position; /* in the ring of the service */
-	__u64 last;     /* coarse monotonic clock, ns; at most TOUCH late */
+	struct stamp stamp;
 };
 
 /* How one direction of a NAT connection is rewritten. What a packet needs is in front. */
 struct nat {
 	struct address source, destination;
-	__be16 source_port, destination_port;
+	union ports ports;
 	__u8 mac[6];
 	__u8 closing; /* CLOSED_* of this direction */
 	__u8 pad;
 	__u16 server;
 	__u16 service;
-	__u64 last;
+	struct stamp stamp;
 	struct tuple peer; /* key of the other direction */
 };
 

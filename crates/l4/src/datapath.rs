@@ -9,7 +9,7 @@ use std::{
 use aya::{
     Ebpf, Pod,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray},
-    programs::{TestRun as _, TestRunOptions},
+    programs::{ProgramFd, TestRun as _, TestRunOptions},
 };
 use loadline_core::forwarding::{Entry, RING_SIZE, SERVER_MAX, ports::Port};
 use rustix::thread::{MembarrierCommand, membarrier};
@@ -17,7 +17,7 @@ use rustix::thread::{MembarrierCommand, membarrier};
 use crate::{
     error::{AttachError, LoadError, TableError},
     interface::{Attach, Attached, attach},
-    layout::{Frontend, MAX_RETURNS, Method, Server, Settings, address, own_address, service},
+    layout::{Frontend, MAX_RETURNS, Method, Server, ServiceKey, Settings, address, service},
     memory::{Queues, Rings},
     object::{BALANCER, Object},
     verdict::Verdict,
@@ -28,7 +28,7 @@ use crate::{
 pub struct Sizes {
     /// Services, with two rings of 256 KiB each.
     pub services: u32,
-    /// Addresses and ports of services, and return addresses.
+    /// Addresses and ports of services, and return addresses, of one family.
     pub frontends: u32,
     /// Servers of all services; numbers are from 1 to this.
     pub servers: u16,
@@ -120,7 +120,8 @@ impl Datapath {
         let sizes = sizes.possible();
         let room = Queues::room(places);
         let loaded = BALANCER.load(&[
-            ("services", sizes.frontends),
+            ("services4", sizes.frontends),
+            ("services6", sizes.frontends),
             ("ring", Rings::lines(sizes.services)),
             ("servers", u32::from(sizes.servers) + 1),
             ("server_counts", u32::from(sizes.servers) + 1),
@@ -203,8 +204,8 @@ impl Datapath {
         let added = Service { method, half: 0, frontends: frontends.to_vec() };
         self.services.insert(number, added);
         for frontend in frontends {
-            self.insert("services", frontend.key(), service(number, method, 0))?;
-            self.insert("services", own_address(frontend.address.ip()), [0_u8; 8])?;
+            self.put_service(ServiceKey::of(frontend), service(number, method, 0))?;
+            self.put_service(ServiceKey::own(frontend.address.ip()), [0; 8])?;
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl Datapath {
         known.half = half;
         let (method, frontends) = (known.method, known.frontends.clone());
         for frontend in frontends {
-            self.insert("services", frontend.key(), service(number, method, half))?;
+            self.put_service(ServiceKey::of(&frontend), service(number, method, half))?;
         }
         Ok(())
     }
@@ -253,6 +254,15 @@ impl Datapath {
         Ok(ServerCount { packets, bytes, opened, closed })
     }
 
+    /// The program, for others to call it by a tail call.
+    ///
+    /// # Errors
+    /// It is not in the object.
+    pub fn program(&self) -> Result<&ProgramFd, LoadError> {
+        let program = BALANCER.program(&self.loaded)?;
+        program.fd().map_err(|error| LoadError::from_kernel(error.into()))
+    }
+
     /// What would become of a frame; it is counted and remembered as one that arrived, but goes
     /// nowhere.
     ///
@@ -268,7 +278,7 @@ impl Datapath {
             let first = if v6 { MAX_RETURNS as u32 } else { 0 };
             for (ip, at) in returns.into_iter().zip(first..) {
                 self.set_at("returns", at, address(ip))?;
-                self.insert("services", own_address(ip), [0_u8; 8])?;
+                self.put_service(ServiceKey::own(ip), [0; 8])?;
             }
         }
         self.set_at("settings", 0, self.settings.value())
@@ -289,6 +299,13 @@ impl Datapath {
         name: &'static str,
     ) -> Result<HashMap<&mut MapData, K, V>, TableError> {
         table_of(&mut self.loaded, name)
+    }
+
+    fn put_service(&mut self, key: ServiceKey, value: [u8; 8]) -> Result<(), TableError> {
+        match key {
+            ServiceKey::V4(key) => self.insert("services4", key, value),
+            ServiceKey::V6(key) => self.insert("services6", key, value),
+        }
     }
 
     fn insert<K: Pod, V: Pod>(

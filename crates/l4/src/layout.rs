@@ -84,22 +84,42 @@ pub(crate) fn address(of: IpAddr) -> [u8; 16] {
     }
 }
 
-impl Frontend {
-    /// `struct service_key`.
-    pub(crate) fn key(&self) -> [u8; 20] {
-        let mut key = own_address(self.address.ip());
-        key[16..18].copy_from_slice(&self.address.port().to_be_bytes());
-        key[18] = self.protocol as u8;
-        key
-    }
+/// `struct service_key4` or `struct service_key6`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ServiceKey {
+    V4([u8; 8]),
+    V6([u8; 20]),
 }
 
-/// `struct service_key` that says only that the address is one of ours.
-pub(crate) fn own_address(ip: IpAddr) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..16].copy_from_slice(&address(ip));
-    key[19] = if ip.is_ipv6() { 6 } else { 4 };
-    key
+impl ServiceKey {
+    /// Of a service.
+    pub(crate) fn of(frontend: &Frontend) -> Self {
+        Self::new(frontend.address, frontend.protocol as u8)
+    }
+
+    /// That says only that the address is one of ours.
+    pub(crate) fn own(ip: IpAddr) -> Self {
+        Self::new(SocketAddr::new(ip, 0), 0)
+    }
+
+    fn new(at: SocketAddr, protocol: u8) -> Self {
+        let port = u16::from_ne_bytes(at.port().to_be_bytes());
+        let door = (u32::from(port) | u32::from(protocol) << 16).to_ne_bytes();
+        match at.ip() {
+            IpAddr::V4(ip) => {
+                let mut key = [0; 8];
+                key[..4].copy_from_slice(&ip.octets());
+                key[4..].copy_from_slice(&door);
+                Self::V4(key)
+            }
+            IpAddr::V6(ip) => {
+                let mut key = [0; 20];
+                key[..16].copy_from_slice(&ip.octets());
+                key[16..].copy_from_slice(&door);
+                Self::V6(key)
+            }
+        }
+    }
 }
 
 /// `struct service`.
@@ -198,7 +218,7 @@ impl Tuple for Tuple6 {
 
     fn peer(nat: &Nat) -> Self {
         let mut key = [0; 40];
-        key.copy_from_slice(&nat.0[56..]);
+        key.copy_from_slice(&nat.0[64..]);
         key
     }
 }
@@ -207,7 +227,7 @@ impl Tuple for Tuple6 {
 pub(crate) struct Nat(pub(crate) [u8; NAT]);
 
 /// Its bytes.
-pub(crate) const NAT: usize = 96;
+pub(crate) const NAT: usize = 104;
 
 impl Nat {
     pub(crate) fn server(&self) -> u16 {

@@ -23,13 +23,13 @@ struct Flow {
 }
 
 impl Flow {
-    fn read(value: [u8; 16]) -> Self {
-        let [a, b, c, d, e, f, g, h, last @ ..] = value;
+    fn read(value: [u8; 24]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = value;
         Self {
             server: u16::from_ne_bytes([a, b]),
             service: u16::from_ne_bytes([c, d]),
             position: u32::from_ne_bytes([e, f, g, h]),
-            last: Instant::from_nanos(u64::from_ne_bytes(last)),
+            last: Instant::from_nanos(u64::from_ne_bytes([i, j, k, l, m, n, o, p])),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Datapath {
         service: u32,
         over: impl Fn(&Flow) -> bool,
     ) -> Result<Vec<Flow>, TableError> {
-        let mut table = self.table_mut::<K, [u8; 16]>(name)?;
+        let mut table = self.table_mut::<K, [u8; 24]>(name)?;
         let (mut kept, mut gone) = (Vec::new(), Vec::new());
         // An entry may vanish while they are read; the kernel then begins again, at worst twice
         // over the same.

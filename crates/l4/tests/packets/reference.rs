@@ -65,12 +65,12 @@ impl Packet {
     /// Jenkins over words as they lie in memory, and the upper bits of the product with the size.
     pub(crate) fn position(&self, source: &[u8], ports: [[u8; 2]; 2]) -> usize {
         let words: Vec<u32> = source.chunks(4).map(native).collect();
-        let [from, to] = ports.map(u16::from_ne_bytes);
+        let [[a, b], [c, d]] = ports;
         let mut hash = 0xdead_beef_u32;
         if self.v6 {
             hash = lookup3([1, 2, 3].map(|n| hash.wrapping_add(words[n])));
         }
-        let ports = u32::from(from) << 16 | u32::from(to);
+        let ports = u32::from_ne_bytes([a, b, c, d]);
         let protocol = u32::from(self.protocol);
         hash = lookup3([words[0], ports, protocol].map(|word| hash.wrapping_add(word)));
         ((u64::from(hash) * 65_537) >> 32) as usize

@@ -1,0 +1,108 @@
+//! Programs that the benchmark runs: compiled here, and loaded.
+
+use std::{fs, path::Path, process::Command};
+
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, ProgramArray},
+    programs::{ProgramFd, TestRun as _, TestRunOptions, Xdp},
+};
+
+use crate::Result;
+
+/// Compiles a program of this directory, and loads it.
+pub(crate) fn build(name: &str) -> Result<Ebpf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/forward");
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("o");
+    let include = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let status = Command::new("clang")
+        .args(["-O2", "-g", "-Wall", "-target", "bpf", "-mcpu=v3", "-idirafter", &include, "-c"])
+        .arg(here.join(format!("{name}.bpf.c")))
+        .arg("-o")
+        .arg(&object)
+        .status()?;
+    if !status.success() {
+        return Err(format!("clang could not compile {name}.bpf.c").into());
+    }
+    load(&fs::read(object)?)
+}
+
+/// Loads all programs of an object.
+pub(crate) fn load(object: &[u8]) -> Result<Ebpf> {
+    let mut loaded = EbpfLoader::new().load(object)?;
+    for (_, program) in loaded.programs_mut() {
+        let program: &mut Xdp = program.try_into()?;
+        program.load()?;
+    }
+    Ok(loaded)
+}
+
+/// A loaded program by its name.
+pub(crate) fn program<'a>(loaded: &'a Ebpf, name: &str) -> Result<&'a ProgramFd> {
+    let program: &Xdp =
+        loaded.program(name).ok_or_else(|| format!("no program {name}"))?.try_into()?;
+    Ok(program.fd()?)
+}
+
+/// What calls the others: `wrapper.bpf.c`.
+pub(crate) struct Wrapper {
+    loaded: Ebpf,
+}
+
+/// `struct work`.
+const WORK: usize = FRAME + 8;
+/// Bytes of a frame.
+pub(crate) const FRAME: usize = 64;
+
+impl Wrapper {
+    pub(crate) fn build() -> Result<Self> {
+        Ok(Self { loaded: build("wrapper")? })
+    }
+
+    /// The programs that do nothing, and nothing but grow the packet.
+    pub(crate) fn idle(&self) -> Result<[ProgramFd; 2]> {
+        let clone = |name| Ok::<_, crate::Failure>(program(&self.loaded, name)?.try_clone()?);
+        Ok([clone("bounce")?, clone("grow")?])
+    }
+
+    /// A table of flows for who wants to be given one; taken once.
+    pub(crate) fn take_flows(&mut self) -> Result<aya::maps::Map> {
+        Ok(self.loaded.take_map("katran_flows").ok_or("no table of flows")?)
+    }
+
+    /// Nanoseconds that the program takes for each of `packets`, with the wrapper, when they are of
+    /// `flows` flows, a power of two, or all of flows of their own.
+    ///
+    /// # Errors
+    /// The kernel's, and packets that are not sent.
+    pub(crate) fn run(
+        &mut self,
+        target: &ProgramFd,
+        frame: &[u8; FRAME],
+        flows: Option<u32>,
+        packets: u32,
+    ) -> Result<u32> {
+        let mut work: Array<_, [u8; WORK]> =
+            self.loaded.map_mut("work").ok_or("no work")?.try_into()?;
+        let mut todo = work.get(&0, 0)?;
+        todo[..FRAME].copy_from_slice(frame);
+        let mask = flows.map_or(u32::MAX, |flows| flows - 1);
+        todo[FRAME + 4..].copy_from_slice(&mask.to_ne_bytes());
+        work.set(0, todo, 0)?;
+        let mut targets: ProgramArray<_> =
+            self.loaded.map_mut("target").ok_or("no target")?.try_into()?;
+        targets.set(0, target, 0)?;
+        let wrapper: &Xdp = self.loaded.program("wrapper").ok_or("no wrapper")?.try_into()?;
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.repeat = packets;
+        let ran = wrapper.test_run(options)?;
+        if ran.return_value != SENT {
+            return Err(format!("a packet was not sent: action {}", ran.return_value).into());
+        }
+        Ok(ran.duration.as_nanos() as u32)
+    }
+}
+
+/// `XDP_TX`.
+const SENT: u32 = 3;
