@@ -12,7 +12,7 @@
 //! tcp FROM TO FLAGS   doff=        udp FROM TO   len= unchecked
 //! icmp4 TYPE CODE     mtu=         icmp6 TYPE CODE   mtu=
 //! ports FROM TO       eight bytes of a transport header, as errors quote them
-//! data BYTES          pad BYTES    behind the packet
+//! data BYTES          fill=WORD    pad BYTES    behind the packet
 //! ```
 
 use std::{collections::BTreeMap, net::IpAddr};
@@ -129,10 +129,18 @@ fn build(layers: &[Layer], pseudo: Option<Pseudo>) -> Bytes {
             bytes.extend([0x12, 0x34, 0x56, 0x78]);
             bytes
         }
-        "data" => (0..layer.number(0)).map(|byte| byte as u8 ^ 0x5a).collect(),
+        "data" => data(layer),
         "pad" => vec![0; layer.number(0) as usize],
         other => panic!("no layer {other}"),
     }
+}
+
+fn data(layer: &Layer) -> Bytes {
+    let mut bytes: Bytes = (0..layer.number(0)).map(|byte| byte as u8 ^ 0x5a).collect();
+    if let Some(word) = layer.keys.get("fill") {
+        bytes[..2].copy_from_slice(&word.parse::<u16>().unwrap().to_be_bytes());
+    }
+    bytes
 }
 
 /// What belongs to the packet, and what pads the frame behind it.

@@ -8,6 +8,7 @@ use loadline_l4::{
     Datapath, Decapsulator, Frontend, LoadError, Method, Protocol, Server, Settings, Sizes, Tried,
     Verdict,
 };
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::frame::{ip, mac};
 
@@ -27,7 +28,7 @@ pub(crate) const SERVICES: [(&str, Method, u32, u16); 5] = [
 pub(crate) fn allowed<T>(load: Result<T, LoadError>) -> Option<T> {
     match load {
         Ok(loaded) => Some(loaded),
-        Err(LoadError::Kernel(error)) if !is_root() => {
+        Err(LoadError::Kernel(error)) if !has_rights() => {
             eprintln!(
                 "skipped: packets cannot be tried without CAP_BPF and CAP_NET_ADMIN: {error}"
             );
@@ -37,8 +38,9 @@ pub(crate) fn allowed<T>(load: Result<T, LoadError>) -> Option<T> {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+fn has_rights() -> bool {
+    let needed = CapabilitySet::BPF | CapabilitySet::NET_ADMIN | CapabilitySet::PERFMON;
+    capabilities(None).unwrap().effective.contains(needed)
 }
 
 /// An empty datapath: no service, no server.
