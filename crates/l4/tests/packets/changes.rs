@@ -3,6 +3,7 @@
 
 use std::{
     net::IpAddr,
+    ops::Range,
     time::{Duration as StdDuration, Instant},
 };
 
@@ -10,14 +11,17 @@ use loadline_core::{
     forwarding::{RING_SIZE, Ring},
     time::Duration,
 };
-use loadline_l4::{Datapath, Method, Server};
+use loadline_l4::{Datapath, Method, Server, Sizes};
 
 use crate::{
     frame::frame,
-    world::{bare, maglev, named, serve},
+    world::{SIZES, bare, maglev, named, serve},
 };
 
 const SERVERS: u16 = 5;
+
+/// Room for all flows on each processor, between which the kernel divides it.
+const MANY: Sizes = Sizes { flows: 1 << 17, nat: 1 << 15, ..SIZES };
 
 /// A balancer with five servers of one method in one family, of which each has a link address that
 /// ends in its number.
@@ -30,7 +34,7 @@ struct Group {
 
 impl Group {
     fn new(method: Method, v6: bool) -> Option<Self> {
-        let mut datapath = bare(1_024, &["return4", "return6"])?;
+        let mut datapath = bare(MANY, 60_000, &["return4", "return6"])?;
         let name = named(&method.to_string(), v6);
         serve(&mut datapath, &name, 0, method);
         let mut group = Self { datapath, ring: Ring::new(&maglev(&[1, 2, 3])), name, v6 };
@@ -57,13 +61,26 @@ impl Group {
         self.datapath.publish(0, self.ring.entries()).unwrap();
     }
 
-    /// The server that a packet of this client is sent to.
-    fn server(&self, client: u16, flags: &str) -> u16 {
+    /// A packet of this client.
+    fn packet(&self, client: u16, flags: &str) -> Vec<u8> {
         let layer = if self.v6 { "ip6 client6" } else { "ip4 client4" };
-        let text = format!("eth C L {layer} {} tcp {client} 80 {flags}", self.name);
-        let tried = self.datapath.try_packet(&frame(&text)).unwrap();
-        assert_eq!(tried.action, 3, "{text}");
+        frame(&format!("eth C L {layer} {} tcp {client} 80 {flags}", self.name))
+    }
+
+    /// The server that a packet is sent to.
+    fn server_of(&self, packet: &[u8]) -> u16 {
+        let tried = self.datapath.try_packet(packet).unwrap();
+        assert_eq!(tried.action, 3, "{packet:02x?}");
         u16::from(tried.frame[5])
+    }
+
+    fn server(&self, client: u16, flags: &str) -> u16 {
+        self.server_of(&self.packet(client, flags))
+    }
+
+    /// Opens connections: their next packets, and their servers.
+    fn open(&self, clients: Range<u16>) -> Vec<(Vec<u8>, u16)> {
+        clients.map(|client| (self.packet(client, "A"), self.server(client, "S"))).collect()
     }
 }
 
@@ -72,22 +89,23 @@ fn groups() -> impl Iterator<Item = Group> {
     methods.into_iter().flat_map(|method| [false, true].map(|v6| Group::new(method, v6))).flatten()
 }
 
-/// Servers join, leave and come back; at every step connections begin, and all that are open stay.
+/// Servers join, leave and come back 50 times; each time connections begin, and all that are open
+/// stay.
 #[test]
 fn no_connection_moves_while_servers_come_and_go() {
     let sets: [&[u16]; 5] = [&[1, 2], &[1, 2, 3, 4, 5], &[4, 5], &[2, 3], &[1, 2, 3]];
     for mut group in groups() {
-        let mut open: Vec<(u16, u16)> =
-            (1_000..1_300).map(|client| (client, group.server(client, "S"))).collect();
-        for (step, servers) in sets.into_iter().cycle().take(20).enumerate() {
+        let count = if group.v6 { 1_000 } else { 10_000 };
+        let mut open = group.open(1_000..1_000 + count);
+        for (step, servers) in (0_u16..).zip(sets.into_iter().cycle().take(50)) {
             group.assign(servers);
-            for (client, server) in &open {
-                assert_eq!(group.server(*client, "A"), *server, "{} at step {step}", group.name);
+            for (packet, server) in &open {
+                assert_eq!(group.server_of(packet), *server, "{} at step {step}", group.name);
             }
-            let begins = (2_000 + 20 * step as u16..).take(20);
-            let begin: Vec<_> = begins.map(|client| (client, group.server(client, "S"))).collect();
-            assert!(begin.iter().all(|(_, server)| servers.contains(server)), "{begin:?}");
-            open.extend(begin);
+            let first = 20_000 + 20 * step;
+            let begun = group.open(first..first + 20);
+            assert!(begun.iter().all(|(_, server)| servers.contains(server)), "at step {step}");
+            open.extend(begun);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     frame::{ip, mac},
     reference::Packet,
     vectors::frames,
-    world::{bare, maglev, named, serve},
+    world::{SIZES, bare, maglev, named, serve},
 };
 
 /// What `make test` has time for.
@@ -74,7 +74,7 @@ struct Service {
 
 impl Balancer {
     fn new() -> Option<Self> {
-        let mut datapath = bare(1_024, &["return4", "return6"])?;
+        let mut datapath = bare(SIZES, 1_024, &["return4", "return6"])?;
         let mut services = Vec::new();
         for method in [Method::Nat, Method::Mac, Method::Ipip] {
             for v6 in [false, true] {

@@ -19,7 +19,7 @@ const SILENT: Times = Times { fin: Duration::ZERO, stale: Duration::ZERO };
 
 /// A balancer with three servers of NAT behind `nat4`, at `one4`, `two4` and `three4`.
 fn balancer(ports: u16, returns: &[&str]) -> Option<Datapath> {
-    let mut datapath = bare(ports, returns)?;
+    let mut datapath = bare(SIZES, ports, returns)?;
     serve(&mut datapath, "nat4", 0, Method::Nat);
     for (number, name) in [(1, "one4"), (2, "two4"), (3, "three4")] {
         let server = Server { address: ip(name), port: 8_080, mac: mac("S1"), is_up: true };

@@ -44,17 +44,17 @@ fn has_rights() -> bool {
 }
 
 /// An empty datapath: no service, no server.
-pub(crate) fn bare(ports: u16, returns: &[&str]) -> Option<Datapath> {
+pub(crate) fn bare(sizes: Sizes, ports: u16, returns: &[&str]) -> Option<Datapath> {
     let (IpAddr::V4(tunnel4), IpAddr::V6(tunnel6)) = (ip("own4"), ip("own6")) else { return None };
     let returns = returns.iter().map(|name| ip(name)).collect();
     let settings =
         Settings { tunnel4, tunnel6, returns, first_port: 5_000, ports, ..Settings::default() };
-    allowed(Datapath::load(SIZES, settings))
+    allowed(Datapath::load(sizes, settings))
 }
 
 /// The world of the vectors.
 pub(crate) fn world() -> Option<Datapath> {
-    let mut datapath = bare(4, &["return4", "return6"])?;
+    let mut datapath = bare(SIZES, 4, &["return4", "return6"])?;
     for (name, method, service, server) in SERVICES {
         for v6 in [false, true] {
             let (service, server) = (service + u32::from(v6), server + u16::from(v6));
