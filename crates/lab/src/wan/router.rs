@@ -14,6 +14,7 @@ use loadline_core::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{
+    awake::Awake,
     counters::Counters,
     engine::Engine,
     kernel::{self, Scheduling},
@@ -30,6 +31,8 @@ pub struct Router(());
 pub struct RouterHandle {
     topology: Topology,
     scheduling: Scheduling,
+    #[expect(dead_code, reason = "held for as long as the router runs")]
+    awake: Option<Awake>,
     compensation: Duration,
     commands: Sender<Command>,
     bell: Arc<OwnedFd>,
@@ -113,7 +116,8 @@ impl Router {
             .map_err(system)?;
         let scheduling = is_ready.recv().unwrap_or(Scheduling::Ordinary);
         let (compensation, thread) = (Duration::ZERO, Some(thread));
-        Ok(RouterHandle { topology, scheduling, compensation, commands, bell, thread })
+        let awake = Awake::ask();
+        Ok(RouterHandle { topology, scheduling, awake, compensation, commands, bell, thread })
     }
 }
 
