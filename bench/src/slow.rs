@@ -274,7 +274,8 @@ fn config(kind: Kind, [port, tls]: [u16; 2], server: u16, certificate: &Path) ->
             "[edge]\nthreads = 1\n[[listener]]\nbind = \"127.0.0.1:{port}\"\nservice = \"web\"\n\
              [[listener]]\nbind = \"127.0.0.1:{tls}\"\nservice = \"web\"\nprotocol = \"https\"\n\
              tls = {{ certificates = [\"{pem}\"] }}\n\
-             [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:{server}\"]\n"
+             [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:{server}\"]\n\
+             per_server = {{ max_connections = 9000 }}\n"
         ),
         Kind::HaProxy => format!(
             "global\n    maxconn 9000\n    nbthread 1\n    no strict-limits\n\
