@@ -26,8 +26,9 @@ lint: ## check formatting, lints and documentation
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 
-studies: $(if $(BINARY),,build) ## every study of the lab, shortened and judged; full: loadline lab run
+studies: ## every study of the lab, shortened and judged; full: loadline lab run
 	@scripts/setup studies
+	$(if $(BINARY),,$(MAKE) build)
 	scripts/studies $(or $(BINARY),./target/release/loadline) $(STUDIES)
 
 fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one, longer
@@ -44,7 +45,7 @@ bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside
 	$(if $(KATRAN_OBJECT),KATRAN_OBJECT=$(abspath $(KATRAN_OBJECT))) \
 	cargo bench --package loadline-l4 --bench forward -- $(BENCH)
 
-performance: ## the same as a page, docs/performance.md: an idle machine, 20 min
+performance: ## the same as a page, docs/performance.md: an idle machine, 25 min
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true

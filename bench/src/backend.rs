@@ -15,9 +15,20 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 
+/// Serve as the target of the proxies: 100 B at `/s`, 50 kB at `/m`, 10 MB at `/l`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Ports of loopback
+    #[arg(required = true)]
+    ports: Vec<u16>,
+    /// Bytes that the kernel may hold of an answer [default: as it sees fit]
+    #[arg(long, value_name = "BYTES")]
+    send_buffer: Option<usize>,
+}
+
 /// Serves on every given port of loopback until the process is ended.
-pub(crate) fn serve(ports: &[u16]) -> Result<()> {
-    Backend::bind(ports)?.run()
+pub(crate) fn serve(args: &Args) -> Result<()> {
+    Backend::bind(&args.ports, args.send_buffer)?.run()
 }
 
 struct Backend {
@@ -37,11 +48,12 @@ struct Connection {
 }
 
 impl Backend {
-    fn bind(ports: &[u16]) -> Result<Self> {
+    fn bind(ports: &[u16], send_buffer: Option<usize>) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("create an epoll")?;
         let mut listeners = Vec::new();
         for (token, port) in ports.iter().enumerate() {
-            let listener = listen(*port).with_context(|| format!("listen on port {port}"))?;
+            let listener =
+                listen(*port, send_buffer).with_context(|| format!("listen on port {port}"))?;
             watch(&epoll, &listener, token, EventFlags::IN)?;
             listeners.push(listener);
         }
@@ -140,9 +152,11 @@ impl Connection {
 }
 
 /// The backlog of the standard library's listeners, 128, is short for a thousand connections.
-fn listen(port: u16) -> io::Result<TcpListener> {
+fn listen(port: u16, send_buffer: Option<usize>) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
+    // Accepted connections inherit it.
+    send_buffer.map_or(Ok(()), |bytes| socket.set_send_buffer_size(bytes))?;
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
     socket.listen(4096)?;
     socket.set_nonblocking(true)?;
@@ -174,7 +188,7 @@ mod tests {
 
     /// The thread that serves lasts as long as the test process.
     fn start() -> u16 {
-        let backend = Backend::bind(&[0]).unwrap();
+        let backend = Backend::bind(&[0], None).unwrap();
         let port = backend.listeners[0].local_addr().unwrap().port();
         thread::spawn(move || backend.run());
         port

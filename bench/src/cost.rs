@@ -112,8 +112,18 @@ struct Sample {
 
 /// Starts the server on the core of the load.
 pub(crate) fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
+    start_backend_with(&[], ports, directory)
+}
+
+/// The same, with options.
+pub(crate) fn start_backend_with(
+    options: &[&str],
+    ports: &[u16; 4],
+    directory: &Path,
+) -> Result<Process> {
     let program = env::current_exe().context("find this program")?;
     let mut command = vec![program.display().to_string(), "backend".to_owned()];
+    command.extend(options.iter().map(ToString::to_string));
     command.extend(ports.iter().map(u16::to_string));
     let mut backend = Process::start(LOAD_CORE, &command, &directory.join("backend.log"))?;
     for port in ports {

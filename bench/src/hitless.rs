@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::open_loop::{self, Answer, Load};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{self, Process, free_ports};
-use crate::run::{PROXY_CORE, Section};
+use crate::run::{PROXY_CORE, Row, Section};
 use crate::stats::{Summary, quantile};
 use crate::tunnels::{Seen, Tunnels};
 use crate::verdict::{Target, Verdict};
@@ -31,16 +31,7 @@ pub(crate) const NAME: &str = "hitless";
 pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop) -> Result<Section> {
     let mut section = Section::new(NAME);
     println!("\nhitless: reloads and upgrades under {RATE}/s and {TUNNELS} tunnels\n{COLUMNS}");
-    let mut rows = Vec::new();
-    for kind in kinds {
-        let run = run(*kind, workshop)?;
-        println!("{}", run.line());
-        rows.push(run.to_json());
-        if *kind == Kind::Loadline {
-            run.judge().into_iter().for_each(|verdict| section.judge(verdict));
-        }
-    }
-    section.record("reloads and upgrades", rows);
+    section.compare("reloads and upgrades", kinds, |kind| run(kind, workshop))?;
     Ok(section)
 }
 
@@ -242,7 +233,9 @@ impl Run {
     fn times(&self) -> Vec<f64> {
         self.answers.iter().map(Answer::millis).collect()
     }
+}
 
+impl Row for Run {
     fn judge(&self) -> Vec<Verdict> {
         let name = |what: &str| format!("hitless, {what}");
         let at_most = |what: &str, count: f64, most: f64| {

@@ -47,12 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
-    /// Serve as the target of the proxies: 100 B at `/s`, 50 kB at `/m`, 10 MB at `/l`
-    Backend {
-        /// Ports of loopback
-        #[arg(required = true)]
-        ports: Vec<u16>,
-    },
+    Backend(backend::Args),
     Pace(fixed_rate::Args),
     Slow(slow::Args),
 }
@@ -63,7 +58,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
         Command::Slow(args) => slow::be_slow(&args).map(|()| true),
-        Command::Backend { ports } => backend::serve(&ports).map(|()| true),
+        Command::Backend(args) => backend::serve(&args).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

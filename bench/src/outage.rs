@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::open_loop::{self, Answer, Ask, Load};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
-use crate::run::{PROXY_CORE, Section};
+use crate::run::{PROXY_CORE, Row, Section};
 use crate::stats::{Summary, quantile};
 use crate::verdict::{Target, Verdict};
 use crate::worker;
@@ -32,27 +32,9 @@ pub(crate) const NAME: &str = "outage";
 pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop) -> Result<Section> {
     let mut section = Section::new(NAME);
     println!("\noutage: {RATE}/s, one of three servers is killed at 3 s and back at 6 s\n{KILLED}");
-    let mut rows = Vec::new();
-    for kind in kinds {
-        let killed = kill(*kind, workshop)?;
-        println!("{}", killed.line());
-        rows.push(killed.to_json());
-        if *kind == Kind::Loadline {
-            killed.judge().into_iter().for_each(|verdict| section.judge(verdict));
-        }
-    }
-    section.record("killed", rows);
+    section.compare("killed", kinds, |kind| kill(kind, workshop))?;
     println!("\noutage: {RATE}/s, one of three servers hangs from 2 s to 7 s\n{STOPPED}");
-    let mut rows = Vec::new();
-    for kind in kinds {
-        let stopped = stop(*kind, workshop)?;
-        println!("{}", stopped.line());
-        rows.push(stopped.to_json());
-        if *kind == Kind::Loadline {
-            stopped.judge().into_iter().for_each(|verdict| section.judge(verdict));
-        }
-    }
-    section.record("stopped", rows);
+    section.compare("stopped", kinds, |kind| stop(kind, workshop))?;
     Ok(section)
 }
 
@@ -158,7 +140,7 @@ fn kill(kind: Kind, workshop: &Workshop) -> Result<Killed> {
     })
 }
 
-impl Killed {
+impl Row for Killed {
     fn judge(&self) -> Vec<Verdict> {
         let name = |what: &str| format!("outage, killed: {what}");
         let none =
@@ -243,7 +225,7 @@ fn stop(kind: Kind, workshop: &Workshop) -> Result<Stopped> {
     })
 }
 
-impl Stopped {
+impl Row for Stopped {
     fn judge(&self) -> Vec<Verdict> {
         let name = |what: &str| format!("outage, hanging: {what}");
         let none =

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use rustix::param::page_size;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 /// A process that ends with this value.
@@ -105,6 +106,15 @@ pub(crate) fn memory(pids: &[u32]) -> Result<u64> {
         sum += kilobytes.map(|count: u64| count << 10).context("no Pss in smaps_rollup")?;
     }
     Ok(sum)
+}
+
+/// What the kernel holds for all TCP connections of the machine, in bytes.
+pub(crate) fn tcp_memory() -> Result<u64> {
+    let path = "/proc/net/sockstat";
+    let counts = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    let line = counts.lines().find(|line| line.starts_with("TCP:"));
+    let pages = line.and_then(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+    Ok(pages.with_context(|| format!("no memory of TCP in {path}"))? * page_size() as u64)
 }
 
 /// Whether a process runs, and has not merely left its entry behind.

@@ -61,6 +61,16 @@ pub(crate) struct Section {
     figures: Map<String, Value>,
 }
 
+/// What was measured of one proxy.
+pub(crate) trait Row {
+    /// What people read, below the columns.
+    fn line(&self) -> String;
+    /// What loadline is held to.
+    fn judge(&self) -> Vec<Verdict>;
+    /// Every figure.
+    fn to_json(&self) -> Value;
+}
+
 impl Section {
     pub(crate) fn new(name: &'static str) -> Self {
         Self { name, verdicts: Vec::new(), figures: Map::new() }
@@ -70,6 +80,26 @@ impl Section {
     pub(crate) fn judge(&mut self, verdict: Verdict) {
         println!("{verdict}");
         self.verdicts.push(verdict);
+    }
+
+    /// Measures one row of each kind, prints and records it; only loadline is judged.
+    pub(crate) fn compare<R: Row>(
+        &mut self,
+        name: &str,
+        kinds: &[Kind],
+        measure: impl Fn(Kind) -> Result<R>,
+    ) -> Result<()> {
+        let mut rows = Vec::new();
+        for &kind in kinds {
+            let row = measure(kind)?;
+            println!("{}", row.line());
+            if kind == Kind::Loadline {
+                row.judge().into_iter().for_each(|verdict| self.judge(verdict));
+            }
+            rows.push(row.to_json());
+        }
+        self.record(name, rows);
+        Ok(())
     }
 
     pub(crate) fn record(&mut self, name: &str, figures: Vec<Value>) {

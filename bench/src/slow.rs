@@ -24,8 +24,8 @@ use crate::cost;
 use crate::fixed_rate::{self, Percentiles};
 use crate::idle::CERTIFICATE;
 use crate::peers::{Kind, Proxy, Workshop};
-use crate::process::{Process, free_ports};
-use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
+use crate::process::{Process, free_ports, tcp_memory};
+use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Row, Section};
 use crate::stats::Summary;
 use crate::verdict::{Target, Verdict};
 
@@ -87,41 +87,42 @@ impl Way {
 /// Measures every proxy with every kind of slow client; only loadline is judged.
 pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Result<Section> {
     let servers: [u16; 4] = free_ports()?;
-    let _backend = cost::start_backend(&servers, &workshop.directory)?;
+    let options = ["--send-buffer", SERVER_BUFFER];
+    let _backend = cost::start_backend_with(&options, &servers, &workshop.directory)?;
     let certificate = workshop.directory.join("slow.pem");
     fs::write(&certificate, CERTIFICATE).context("write the certificate")?;
     let mut section = Section::new(NAME);
-    let rounds = effort.rounds.min(3);
-    println!("\n{NAME}: 1000 of them, {RATE}/s of a good one, {rounds} rounds\n{COLUMNS}");
+    let rounds = effort.rounds;
+    println!(
+        "\n{NAME}: 1000 of them, {RATE}/s of a good one, {rounds} rounds, {} of the others\n\
+         {COLUMNS}",
+        rounds.min(PEER_ROUNDS)
+    );
     for way in Way::ALL {
-        let mut rows = Vec::new();
-        for &kind in kinds {
+        section.compare(way.name(), kinds, |kind| {
             let ports: [u16; 2] = free_ports()?;
             let config = config(kind, ports, servers[0], &certificate);
             let proxy = workshop.start(kind, ports[0], &config, PROXY_CORE)?;
-            let row = Row::take(&proxy, ports, way, workshop, rounds)?;
-            println!("{}", row.line());
-            if kind == Kind::Loadline {
-                row.judge().into_iter().for_each(|verdict| section.judge(verdict));
-            }
-            rows.push(row.to_json());
-        }
-        section.record(way.name(), rows);
+            let rounds = if kind == Kind::Loadline { rounds } else { rounds.min(PEER_ROUNDS) };
+            Beside::take(&proxy, ports, way, workshop, rounds)
+        })?;
     }
     Ok(section)
 }
 
 /// One proxy and one kind of slow clients.
-struct Row {
+struct Beside {
     kind: Kind,
     way: Way,
     /// Of the good client, without slow ones and beside them, for each round.
     rounds: Vec<[Percentiles; 2]>,
     /// Before, with the slow clients of the last round, and when they have gone, in bytes.
     memory: [u64; 3],
+    /// The kernel's for TCP, before and with the slow clients of the last round, in bytes.
+    tcp: [u64; 2],
 }
 
-impl Row {
+impl Beside {
     fn take(
         proxy: &Proxy,
         [port, tls]: [u16; 2],
@@ -138,6 +139,7 @@ impl Row {
             way,
             rounds: Vec::new(),
             memory: [proxy.process.memory()?; 3],
+            tcp: [tcp_memory()?; 2],
         };
         for round in 1..=rounds as u64 {
             let alone = ask(round)?;
@@ -146,6 +148,7 @@ impl Row {
             let beside = ask(round)?;
             row.rounds.push([alone, beside]);
             row.memory[1] = proxy.process.memory()?;
+            row.tcp[1] = tcp_memory()?;
             drop(slow);
             thread::sleep(SETTLE);
         }
@@ -157,8 +160,9 @@ impl Row {
         Summary::of(self.rounds.iter().map(|round| round[beside].p99)).median
     }
 
+    /// Of the medians: a 99th percentile of four seconds scatters too much to divide by.
     fn rise(&self) -> f64 {
-        Summary::of(self.rounds.iter().map(|[alone, beside]| beside.p99 / alone.p99)).median
+        self.p99(1) / self.p99(0)
     }
 
     /// Bytes that the memory has grown by for each slow client.
@@ -166,10 +170,17 @@ impl Row {
         self.memory[1].saturating_sub(self.memory[0]) as f64 / CLIENTS
     }
 
+    /// The same of the kernel's, on both sides of the proxy.
+    fn each_tcp(&self) -> f64 {
+        self.tcp[1].saturating_sub(self.tcp[0]) as f64 / CLIENTS
+    }
+
     fn failed(&self) -> u64 {
         self.rounds.iter().flatten().map(|percentiles| percentiles.failed).sum()
     }
+}
 
+impl Row for Beside {
     fn judge(&self) -> Vec<Verdict> {
         let name = |what: &str| format!("slow {}: {what}", self.way.name());
         let failed = self.failed();
@@ -184,7 +195,8 @@ impl Row {
     fn line(&self) -> String {
         let [before, during, after] = self.memory.map(|bytes| bytes as f64 / 1e6);
         format!(
-            "{:9}{:9}{:>10.0}{:>12.0}{:>8.2}{:>8}{:>12.0}{before:>12.1}{during:>8.1}{after:>8.1}",
+            "{:9}{:9}{:>10.0}{:>10.0}{:>8.2}{:>8}{:>11.0}{before:>11.1}{during:>8.1}{after:>7.1}\
+             {:>12.0}",
             self.kind.name(),
             self.way.name(),
             self.p99(0),
@@ -192,6 +204,7 @@ impl Row {
             self.rise(),
             self.failed(),
             self.each(),
+            self.each_tcp() / 1e3,
         )
     }
 
@@ -201,6 +214,7 @@ impl Row {
             "proxy": self.kind.name(),
             "without_and_beside": self.rounds.iter().map(round).collect::<Vec<_>>(),
             "memory_before_during_after": self.memory,
+            "kernel_tcp_memory_before_during": self.tcp,
         })
     }
 }
@@ -305,13 +319,18 @@ fn config(kind: Kind, [port, tls]: [u16; 2], server: u16, certificate: &Path) ->
     }
 }
 
-const COLUMNS: &str = "         slow in   p99 us: alone   beside   ratio  failed  B of each   \
-                       MB before  during   after";
+const COLUMNS: &str = "         slow in   p99 us: alone beside   ratio  failed  B of each  \
+                       MB before  during  after  kernel's kB";
 
 /// Requests per second.
 const RATE: &str = "1000";
 const REQUESTS: &str = "4000";
 const CLIENTS: f64 = 1000.0;
+/// Rounds of the proxies that are not judged.
+const PEER_ROUNDS: usize = 3;
+/// The server is on the same machine, and what its kernel would hold for a thousand slow readers,
+/// 1 to 4 GB, is all that the machine has for TCP. So it holds 256 kB (the kernel doubles this).
+const SERVER_BUFFER: &str = "128000";
 /// Between two bytes of a slow client.
 const BYTE: Duration = Duration::from_secs(1);
 /// After which all slow clients have said something, and after which the proxy knows that they

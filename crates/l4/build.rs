@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
     println!("cargo::rerun-if-changed=bpf");
     let mut missing = String::new();
-    for name in ["balancer", "decapsulate"] {
+    for name in ["balancer", "check", "decapsulate"] {
         let object = out.join(name).with_extension("o");
         if let Err(reason) = compile(name, &object, &arch) {
             fs::write(&object, [])?;

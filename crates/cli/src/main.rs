@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, capacity, check, compare, demo, lab, ping, plan, report, schema, serve, top, ttfb,
+    bench, capacity, check, compare, demo, l4, lab, ping, plan, report, schema, serve, top, ttfb,
     upgrade, watch, worker,
 };
 
@@ -30,6 +30,7 @@ struct Cli {
 enum Command {
     Serve(serve::Args),
     Upgrade(upgrade::Args),
+    L4(l4::Args),
     Top(top::Args),
     Check(check::Args),
     Schema(schema::Args),
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Upgrade(args) => upgrade::run(&args),
+        Command::L4(args) => l4::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Schema(args) => schema::run(&args),

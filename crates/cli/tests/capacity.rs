@@ -1,5 +1,6 @@
 //! `loadline capacity` as people run it: live against workers whose capacity is known.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![expect(clippy::print_stderr, reason = "what was tested instead belongs into the log")]
 
 mod served;
 
@@ -21,14 +22,21 @@ fn capacity(arguments: &[&str]) -> Output {
     command.arg("capacity").args(arguments).output().unwrap()
 }
 
-/// A search of some twenty seconds, its record and what it said meanwhile.
-fn search(address: &str, arguments: &[&str]) -> (CapacityRecord, String) {
+/// A search of some twenty seconds, its record and what it said meanwhile; none where the machine
+/// was too busy to find anything, which the search then has to say by all it leaves.
+fn search(address: &str, arguments: &[&str]) -> Option<(CapacityRecord, String)> {
     let output = capacity(&[&[address, "--json"], SHORT, arguments].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
     let document: Document = serde_json::from_slice(&output.stdout).unwrap();
     let Record::Capacity(record) = document.record else { panic!("a capacity record") };
-    (record, said)
+    if output.status.code() == Some(98) {
+        assert_eq!(record.verdict, Verdict::GeneratorInvalid, "{said}");
+        assert!(record.found.is_none() && said.contains("invalid, "), "{said}");
+        eprintln!("the machine was too busy, so only that it is told was tested: {said}");
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    Some((record, said))
 }
 
 fn assert_near(record: &CapacityRecord, exact: f64, said: &str) {
@@ -71,7 +79,7 @@ fn exact(cores: usize, job: f64, limit: f64) -> f64 {
 #[test]
 fn random_arrivals_at_sixteen_cores_reach_what_the_queue_allows() {
     let worker = worker(16, "50ms");
-    let (record, said) = search(&worker.address, &["--slo", "p95<80ms"]);
+    let Some((record, said)) = search(&worker.address, &["--slo", "p95<80ms"]) else { return };
     assert_eq!(record.verdict, Verdict::Found);
     assert_near(&record, exact(16, 0.05, 0.08), &said);
     assert!(record.objective.ends_with("errors<1%"), "{}", record.objective);
@@ -98,10 +106,11 @@ servers = [\"127.0.0.1:8081\"]
     std::fs::write(&file, text).unwrap();
     let path = file.to_str().unwrap();
     let arrivals = ["--slo", "p95<100ms", "--arrivals", "constant", "--headroom", "25%"];
-    let (record, said) = search(
-        &worker.address,
-        &[&arrivals[..], &["--write", path, "--group", "web/local"]].concat(),
-    );
+    let edit = ["--write", path, "--group", "web/local"];
+    let Some((record, said)) = search(&worker.address, &[&arrivals[..], &edit].concat()) else {
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "it is left as it was");
+        return;
+    };
     assert_near(&record, 400.0, &said);
     let max_rate = record.found.unwrap().max_rate;
     let written = std::fs::read_to_string(&file).unwrap();
@@ -115,8 +124,13 @@ fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
     let quick = ["--rung", "200ms", "--first-trial", "100ms", "--trial", "100ms", "--quick"];
     let output = capacity(&[&[&*worker.address, "--slo", "p50<15ms"], &quick[..]].concat());
     let page = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(99), "{page}");
-    assert!(page.contains("none: not even"), "{page}");
+    // A machine that is too busy to send on time cannot tell either, and says that.
+    let (code, told) = match output.status.code() {
+        Some(98) => (98, "unknown: the generator gave out first"),
+        _ => (99, "none: not even"),
+    };
+    assert_eq!(output.status.code(), Some(code), "{page}");
+    assert!(page.contains(told), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 

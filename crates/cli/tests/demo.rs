@@ -10,9 +10,14 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
+
+/// What a busy machine may take to start some processes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn demo(name: &str) -> (Command, PathBuf, PathBuf) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -62,12 +67,15 @@ fn an_interrupted_demo_ends_at_once_with_all_it_started() {
     let (mut command, _, _) = demo("demo-interrupted");
     let mut demo = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut notices = BufReader::new(demo.stderr.take().unwrap());
-    // The third step begins when workers and proxies of the second are under load.
+    // The third step begins with its workers and proxies, which it keeps under load for seconds.
     for _ in 0..3 {
         notices.read_line(&mut String::new()).unwrap();
     }
-    let children = children(demo.id());
-    assert!(children.len() >= 10, "9 workers, 2 proxies, load: {children:?}");
+    let begun = Instant::now();
+    while children(demo.id()).len() < 10 {
+        assert!(begun.elapsed() < PATIENCE, "not 9 workers and a proxy: {:?}", children(demo.id()));
+        thread::sleep(Duration::from_millis(10));
+    }
     let told = Command::new("kill").args(["-s", "INT", &demo.id().to_string()]).status().unwrap();
     assert!(told.success());
     let mut rest = String::new();

@@ -3,7 +3,9 @@
 mod routes;
 
 use loadline_core::{
-    fleet::{Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull},
+    fleet::{
+        Capacity, Fleet, Frontend, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull,
+    },
     time::Duration,
     units::Ratio,
 };
@@ -18,6 +20,11 @@ pub fn describe(fleet: &Fleet) -> String {
         lines.push(format!("{} takes traffic for {service}", listener.bind));
         lines.extend(routes::describe(listener, fleet));
     }
+    for frontend in &fleet.forwarding.frontends {
+        let service = fleet.services.get(frontend.service).map_or("?", |it| it.name.as_str());
+        let Frontend { address, protocol, method, .. } = frontend;
+        lines.push(format!("{address}: {protocol} packets go to {service} by {method}"));
+    }
     for service in &fleet.services {
         lines.push(String::new());
         lines.extend(describe_service(service, &fleet.edge.region));
@@ -31,7 +38,7 @@ pub fn counts(fleet: &Fleet) -> String {
     let groups = || fleet.services.iter().flat_map(|service| &service.groups);
     let servers = groups().map(|group| group.servers.len()).sum();
     [
-        plural(fleet.listeners.len(), "listener"),
+        plural(fleet.listeners.len() + fleet.forwarding.frontends.len(), "listener"),
         plural(fleet.services.len(), "service"),
         plural(groups().count(), "group"),
         plural(servers, "server"),
@@ -131,6 +138,9 @@ fn health(check: Option<&HealthCheck>) -> String {
     let probe = match &check.probe {
         Probe::Tcp => "a connection".to_owned(),
         Probe::Http { path, .. } => format!("GET {path}"),
+        Probe::Tls => "TLS".to_owned(),
+        Probe::Ping => "a ping".to_owned(),
+        Probe::Script { name, .. } => name.clone(),
     };
     let HealthCheck { interval, timeout, rise, fall, .. } = check;
     format!("{probe} every {interval} within {timeout}, up after {rise}, down after {fall}")

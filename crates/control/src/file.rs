@@ -8,15 +8,18 @@
 mod access_log;
 mod admin;
 mod discover;
+mod health;
+mod l4;
+mod manager;
 mod routes;
+mod standby;
 mod sticky;
 mod stream;
 mod tls;
 mod tracing;
 
 use loadline_core::fleet::{
-    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, Protocol, ProxyVersion, Then,
-    WhenFull,
+    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, Then, WhenFull,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,9 +28,10 @@ use crate::{
     place::{At, Key, Named},
     value::{
         address::{Bind, Place},
-        either::{TableOrFalse, TextOr, True},
-        label::{FilePath, HeaderName, Host, LogPlace, Name, UrlPath},
-        number::{Scaler, Whole},
+        either::{TableOrFalse, TextOr},
+        label::{FilePath, HeaderName, LogPlace, Name},
+        link::Mac,
+        number::{Number, Scaler, Whole},
         quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
         text::Text,
         word::Word,
@@ -37,7 +41,11 @@ use crate::{
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
 pub(crate) use discover::{Discover, Dns};
+pub(crate) use health::{Health, Step};
+pub(crate) use l4::{Forward, L4, Spoken};
+pub(crate) use manager::Manager;
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
+pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
@@ -56,6 +64,8 @@ pub(crate) struct File {
     pub(crate) dns: Key<Dns>,
     /// Spans of requests for a collector. There are none where absent.
     pub(crate) tracing: Key<Tracing>,
+    /// Packet forwarding by the kernel, for listeners with `forward`.
+    pub(crate) l4: Key<L4>,
     /// The places servers are in, and how far they are from each other.
     pub(crate) regions: Key<Named<Region>>,
     /// Where traffic comes in. At least one.
@@ -114,9 +124,16 @@ pub(crate) struct Region {
 pub(crate) struct Listener {
     /// The address to bind. A port alone, `:8080`, is every IPv4 address of the machine.
     pub(crate) bind: Key<Text<Bind>>,
-    /// What is spoken there.
+    /// What is spoken there; `tcp` where packets are forwarded and nothing is said.
     #[schemars(extend("default" = "http"))]
-    pub(crate) protocol: Key<Text<Word<Protocol>>>,
+    pub(crate) protocol: Key<Text<Word<Spoken>>>,
+    /// How traffic reaches the servers. Every way but `proxy` forwards packets unread, which needs
+    /// the table `[l4]` and a whole address in `bind`; `protocol` is `tcp` or `udp` then, and no
+    /// key but `bind`, `protocol` and `service` makes sense. Servers are chosen by Maglev with
+    /// their weights, in the nearest group that has any; `policy`, capacities and `when_full` are
+    /// for requests.
+    #[schemars(extend("default" = "proxy"))]
+    pub(crate) forward: Key<Text<Word<Forward>>>,
     /// The name of the service that gets the traffic, or what of it no route is for.
     pub(crate) service: Key<Text<Name>>,
     /// Routes, of which the first that matches decides about a request.
@@ -214,6 +231,8 @@ pub(crate) struct Service {
     /// What the policies `maglev` and `bounded-hash` hash.
     #[schemars(extend("default" = "client-address"))]
     pub(crate) hash: Key<TextOr<Word<HashKey>, HashHeader>>,
+    /// How the policy `managed` makes weights.
+    pub(crate) manager: Key<Manager>,
     /// What keeps the requests of a session on one server. Nothing does where absent.
     pub(crate) sticky: Key<Sticky>,
     /// How much requests matter for which no route says it, where not all can be served: waiting
@@ -247,6 +266,14 @@ pub(crate) struct Service {
     pub(crate) retry: Key<Retry>,
     /// How long servers may take.
     pub(crate) timeouts: Key<ServerTimeouts>,
+    /// Where packets are forwarded by `nat`: how long after its end a connection keeps its port,
+    /// without a packet. At least as long as clients and servers keep theirs in TIME_WAIT.
+    #[schemars(extend("default" = "30s"))]
+    pub(crate) fin_timeout: Key<Time>,
+    /// Where packets are forwarded: how long a connection may be silent and still be known. At
+    /// least as long as servers keep idle connections.
+    #[schemars(extend("default" = "5m"))]
+    pub(crate) stale_timeout: Key<Time>,
     /// TLS towards the servers. In clear where absent.
     pub(crate) tls: Key<ServerTls>,
     /// The header of the PROXY protocol that begins each connection to a server and tells it whose
@@ -289,39 +316,6 @@ pub(crate) struct Queue {
     /// What happens to those that do not fit or waited too long.
     #[schemars(extend("default" = "shed"))]
     pub(crate) then: Key<Text<Word<Then>>>,
-}
-
-/// Active checks: either `http` or `tcp`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default, expecting = "a table")]
-#[schemars(extend("oneOf" = [{ "required": ["http"] }, { "required": ["tcp"] }]))]
-pub(crate) struct Health {
-    /// A GET of this path has to be answered with 2xx or 3xx.
-    pub(crate) http: Key<Text<UrlPath>>,
-    /// A connection has to open.
-    pub(crate) tcp: Key<True>,
-    /// The Host header of the check; the server's address where absent. Only with `http`.
-    pub(crate) host: Key<Text<Host>>,
-    /// Time from one check of a server to the next.
-    #[schemars(extend("default" = "1s"))]
-    pub(crate) interval: Key<Time>,
-    /// The same while the server's state is changing, at most `interval`. A quarter of
-    /// `interval` where absent.
-    #[schemars(extend("default" = "250ms"))]
-    pub(crate) fast_interval: Key<Time>,
-    /// How long a check may take.
-    #[schemars(extend("default" = "500ms"))]
-    pub(crate) timeout: Key<Time>,
-    /// Successes in a row that bring a server up.
-    #[schemars(extend("default" = 2))]
-    pub(crate) rise: Key<Whole<1, 100>>,
-    /// Failures in a row that bring a server down.
-    #[schemars(extend("default" = 3))]
-    pub(crate) fall: Key<Whole<1, 100>>,
-    /// Accept a status line followed by the end of the stream, without headers. Only with
-    /// `http`.
-    #[schemars(extend("default" = false))]
-    pub(crate) lenient: Key<bool>,
 }
 
 /// Passive ejection.
@@ -407,7 +401,7 @@ pub(crate) struct Group {
     pub(crate) max_utilization: Key<Utilization>,
     /// The part of the capacity in use: 0 drains the group.
     #[schemars(extend("default" = 1.0))]
-    pub(crate) scaler: Key<Scaler>,
+    pub(crate) scaler: Key<Number<Scaler>>,
     /// Limits of each server that does not set its own.
     pub(crate) per_server: Key<PerServer>,
     /// The servers: addresses, or tables that say more. At least one.
@@ -465,6 +459,9 @@ pub(crate) struct Server {
     pub(crate) max_utilization: Key<Utilization>,
     /// Connections at a time, over all workers; `per_server.max_connections` where absent.
     pub(crate) max_connections: Key<Connections>,
+    /// Where packets are forwarded: the link address of the server, or of the router towards it.
+    /// The kernel's table of neighbours is asked where absent.
+    pub(crate) mac: Key<Text<Mac>>,
 }
 
 type Burst = Whole<1, 1_000_000>;

@@ -23,7 +23,9 @@ use std::{
 
 use loadline_core::{
     controller::{Controller, Input, Output},
-    fleet::{Capacity, Edge, Fleet, Group, Overflow, PolicyKind, Server, Service, WhenFull},
+    fleet::{
+        Capacity, Edge, Fleet, Forwarding, Group, Overflow, PolicyKind, Server, Service, WhenFull,
+    },
     permit::Permit,
     plan::{Ask, Decision, Plan},
     time::{Duration, Instant},
@@ -148,7 +150,7 @@ fn plan(controller: &mut Controller) -> Arc<Plan> {
 fn fleet(service: Service) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
     let edge = Edge { threads: 1, drain_timeout, ..Edge::within("r0") };
-    Fleet { edge, listeners: vec![], services: vec![service] }
+    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
 }
 
 /// 10 groups of 100 servers of weights 1 to 3, each of which takes so many requests at a time.
@@ -169,14 +171,8 @@ fn service(policy: PolicyKind, places: u32, capacity: Capacity) -> Service {
 fn server(group: u16, n: u16, weight: u32, places: u32) -> Server {
     let address =
         std::net::Ipv4Addr::from_bits(0x0a00_0000 + (u32::from(group) << 16) + u32::from(n));
-    Server {
-        address: (address, 80).into(),
-        weight,
-        priority: 0,
-        drain_timeout: None,
-        capacity: Capacity { max_in_flight: Some(places), ..Capacity::default() },
-        max_connections: 1_000,
-    }
+    let capacity = Capacity { max_in_flight: Some(places), ..Capacity::default() };
+    Server { weight, capacity, ..Server::at((address, 80).into()) }
 }
 
 fn median(values: &mut [f64]) -> f64 {

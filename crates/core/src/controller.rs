@@ -15,9 +15,10 @@ use core::net::SocketAddr;
 use crate::{
     departures::Departures,
     ejection::{RETURN_HOLD, may_eject},
-    fleet::{Fleet, Group, HealthCheck, Probe, Service},
+    fleet::{Fleet, Group, HealthCheck, Service},
     health::Health,
     ledger::{Ledger, ServerId},
+    management::Management,
     plan::Plan,
     planner::{self, GroupStatus},
     roster::{Member, Place, Roster},
@@ -36,8 +37,8 @@ pub enum Input {
     Checked {
         /// The server.
         server: ServerId,
-        /// The round-trip time of the connect if the check passed; none if it failed.
-        passed: Option<Duration>,
+        /// How long it took, if it passed.
+        passed: Option<Passed>,
     },
     /// A server failed so many real requests in a row ([`crate::permit::Permit::fail`]).
     Failing {
@@ -54,6 +55,15 @@ pub enum Input {
         /// How many.
         suspicions: u32,
     },
+}
+
+/// How long a check took that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The round trip, as the opening of a connection shows it.
+    pub round_trip: Duration,
+    /// All of it.
+    pub whole: Duration,
 }
 
 /// What the controller wants done.
@@ -115,6 +125,7 @@ pub struct Controller {
     ledger: Ledger,
     roster: Roster,
     departures: Departures,
+    management: Management,
     /// By service and group name: whether the group yields, and since when it need not.
     standing: BTreeMap<(String, String), Standing>,
     generation: u64,
@@ -139,14 +150,16 @@ impl Controller {
             ledger: Ledger::default(),
             roster: Roster::default(),
             departures: Departures::default(),
+            management: Management::default(),
             standing: BTreeMap::new(),
             generation: 0,
             next_step: Instant::NEVER,
             outputs: VecDeque::new(),
         };
         controller.roster.enlist(now, &controller.fleet, &mut controller.ledger);
-        let Self { departures, fleet, ledger, .. } = &mut controller;
+        let Self { departures, management, fleet, ledger, .. } = &mut controller;
         departures.settle(now, fleet, fleet, ledger);
+        management.settle(now, fleet, ledger);
         controller.publish(now);
         controller.order_checks(now);
         controller
@@ -162,7 +175,10 @@ impl Controller {
             }
             Input::Checked { server, passed } => {
                 let back = passed.is_some() && self.answers_again(now, server);
-                self.checked(now, server, passed) || back
+                if let Some(passed) = passed {
+                    self.management.checked(server, passed.whole);
+                }
+                self.checked(now, server, passed.map(|passed| passed.round_trip)) || back
             }
             Input::Failing { server, errors_in_a_row } => {
                 self.failing(now, (server, errors_in_a_row), false)
@@ -172,7 +188,10 @@ impl Controller {
         let returned = self.expire_ejections(now);
         let regained = self.settle_standing(now);
         let cut = self.cut_late(now);
-        if changed || returned || regained || cut || self.next_step <= now {
+        let Self { management, fleet, ledger, roster, .. } = self;
+        let managed = management
+            .look(now, fleet, ledger, |server| roster.get(server).is_some_and(Member::is_healthy));
+        if changed || returned || regained || cut || managed || self.next_step <= now {
             self.publish(now);
         }
         self.order_checks(now);
@@ -189,7 +208,7 @@ impl Controller {
         let well = self.standing.values().filter(|standing| standing.yields);
         let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
         let regain = regain.unwrap_or(Instant::NEVER);
-        let cut = self.departures.next_deadline();
+        let cut = self.departures.next_deadline().min(self.management.next_deadline());
         self.roster.next_deadline().min(regain).min(self.next_step).min(cut)
     }
 
@@ -221,6 +240,7 @@ impl Controller {
         let before = core::mem::replace(&mut self.fleet, Arc::new(fleet));
         self.roster.enlist(now, &self.fleet, &mut self.ledger);
         self.departures.settle(now, &before, &self.fleet, &self.ledger);
+        self.management.settle(now, &self.fleet, &mut self.ledger);
         self.ledger.retain(&self.fleet);
         let groups = group_keys(&self.fleet);
         self.standing.retain(|key, _| groups.contains(key));
@@ -284,7 +304,7 @@ impl Controller {
     fn answers_again(&mut self, now: Instant, server: ServerId) -> bool {
         let Some(member) = self.roster.get_mut(server) else { return false };
         let (service, group) = member.place.of(&self.fleet);
-        let asks = service.health.as_ref().is_some_and(|it| matches!(it.probe, Probe::Http { .. }));
+        let asks = service.health.as_ref().is_some_and(|it| it.probe.asks_a_program());
         if !asks || !member.ejected.is_silent() {
             return false;
         }
@@ -373,7 +393,10 @@ impl Controller {
         (g, group): (usize, &Group),
     ) -> GroupStatus {
         let key = (service.name.clone(), group.name.clone());
-        let shares = self.roster.shares(now, s, g, planner::slow_start(service));
+        let mut shares = self.roster.shares(now, s, g, planner::slow_start(service));
+        for (share, server) in shares.iter_mut().zip(self.roster.ids(s, g)) {
+            *share = *share * self.management.factor(server);
+        }
         GroupStatus {
             distance: self.distance(s, g, group),
             yields: self.standing.get(&key).is_some_and(|standing| standing.yields),

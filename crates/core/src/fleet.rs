@@ -6,8 +6,11 @@
 
 mod access_log;
 mod discovery;
+mod forwarding;
+mod health;
 mod http2;
 mod names;
+mod standby;
 mod sticky;
 mod tls;
 mod tracing;
@@ -19,6 +22,8 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
+    forwarding::{Affinity, ports::Times},
+    manager::{self, Manager},
     rules::Routes,
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
@@ -26,8 +31,11 @@ use crate::{
 
 pub use access_log::{AccessLog, LogFormat, LogTarget};
 pub use discovery::{Discovery, Family, ListPlace, Source};
+pub use forwarding::{Datapath, Forwarding, Frontend, Road, XdpMode};
+pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
+pub use standby::Standby;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use tls::{Certificate, ClientCheck, Hsts, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 pub use tracing::Tracing;
@@ -39,6 +47,8 @@ pub struct Fleet {
     pub edge: Edge,
     /// Where traffic comes in.
     pub listeners: Vec<Listener>,
+    /// Where packets come in that the kernel forwards.
+    pub forwarding: Forwarding,
     /// Where it goes.
     pub services: Vec<Service>,
 }
@@ -227,6 +237,8 @@ pub struct Service {
     pub policy: PolicyKind,
     /// What a consistent-hash policy hashes.
     pub hash: HashKey,
+    /// How the policy `managed` makes weights.
+    pub manager: Manager,
     /// What keeps the requests of a session on one server; absent, nothing does.
     pub sticky: Option<Sticky>,
     /// How much requests matter for which no rule says it.
@@ -250,6 +262,10 @@ pub struct Service {
     pub retry: Retry,
     /// How long servers may take.
     pub timeouts: ServerTimeouts,
+    /// How long connections are remembered whose packets are forwarded.
+    pub flow_times: Times,
+    /// What stays with a server where packets are forwarded.
+    pub affinity: Affinity,
     /// TLS towards the servers; in clear where absent.
     pub tls: Option<ServerTls>,
     /// The PROXY protocol header that tells servers whose connection it is; none where absent.
@@ -271,6 +287,7 @@ impl Service {
             name: name.to_string(),
             policy: PolicyKind::LeastRequests,
             hash: HashKey::ClientAddress,
+            manager: manager::DEFAULT,
             sticky: None,
             class: Class::Normal,
             overflow: Overflow::Capacity,
@@ -286,6 +303,8 @@ impl Service {
             drain_timeout: None,
             retry: Retry::default(),
             timeouts: ServerTimeouts::default(),
+            flow_times: Times::default(),
+            affinity: Affinity::default(),
             tls: None,
             send_proxy: None,
             http_version: HttpVersion::Http11,
@@ -316,11 +335,13 @@ pub enum PolicyKind {
     Maglev,
     /// Consistent hashing with bounded load.
     BoundedHash,
+    /// Smooth weighted round robin by the weights of the [`manager`].
+    Managed,
 }
 
 impl PolicyKind {
     /// Every policy, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::RoundRobin,
         Self::Random,
         Self::LeastRequests,
@@ -330,6 +351,7 @@ impl PolicyKind {
         Self::LatencyWeighted,
         Self::Maglev,
         Self::BoundedHash,
+        Self::Managed,
     ];
 
     /// The name in the file, "least-requests" and so on.
@@ -345,6 +367,7 @@ impl PolicyKind {
             Self::LatencyWeighted => "latency-weighted",
             Self::Maglev => "maglev",
             Self::BoundedHash => "bounded-hash",
+            Self::Managed => "managed",
         }
     }
 
@@ -400,68 +423,6 @@ pub enum Then {
     Shed,
     /// Over capacity, in proportion to it.
     Spread,
-}
-
-/// An active health check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// What is asked.
-    pub probe: Probe,
-    /// Time from one check of a server to the next.
-    pub interval: Duration,
-    /// The same while the server's state is changing.
-    pub fast_interval: Duration,
-    /// How long a check may take.
-    pub timeout: Duration,
-    /// Successes in a row that bring a server up, at least 1.
-    pub rise: u32,
-    /// Failures in a row that bring it down, at least 1.
-    pub fall: u32,
-    /// Accept a status line followed by the end of the stream, as the tutorial's server answers.
-    pub lenient: bool,
-}
-
-/// What a check asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// That a connection opens.
-    Tcp,
-    /// That a GET of this path is answered with 2xx or 3xx.
-    Http {
-        /// Path and query.
-        path: String,
-        /// The Host header; the server's address where absent.
-        host: Option<String>,
-    },
-}
-
-/// Passive ejection: errors of real requests take a server out for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ejection {
-    /// Errors in a row that eject a server, at least 1.
-    pub errors: u32,
-    /// The first time out; doubled with each ejection in a row, up to `time_max`. A server
-    /// that is checked also has to pass a check, or be down.
-    pub time: Duration,
-    /// The longest time out.
-    pub time_max: Duration,
-    /// The largest share of a service's servers that may be out by ejection.
-    pub share_max: Ratio,
-    /// The least time without an answer to anybody that counts as an error; ten times the usual
-    /// latency where that is more. [`Duration::ZERO`] switches it off.
-    pub silence: Duration,
-}
-
-impl Default for Ejection {
-    fn default() -> Self {
-        Self {
-            errors: 3,
-            time: Duration::from_secs(1),
-            time_max: Duration::from_secs(30),
-            share_max: Ratio::percent(50),
-            silence: Duration::from_millis(500),
-        }
-    }
 }
 
 /// When a failed request may be sent again, to another server.
@@ -539,6 +500,25 @@ pub struct Server {
     pub capacity: Capacity,
     /// Connections to this server at a time, over all workers.
     pub max_connections: u32,
+    /// The link address of the next hop towards it, for packets that are forwarded; the kernel is
+    /// asked where absent.
+    pub link: Option<[u8; 6]>,
+}
+
+impl Server {
+    /// A server at this address with the documented defaults.
+    #[must_use]
+    pub const fn at(address: SocketAddr) -> Self {
+        Self {
+            address,
+            weight: 1,
+            priority: 0,
+            drain_timeout: None,
+            capacity: Capacity::UNLIMITED,
+            max_connections: SERVER_CONNECTIONS_MAX,
+            link: None,
+        }
+    }
 }
 
 /// What a group or a server may be given; absent means not limited.
@@ -558,9 +538,22 @@ pub struct Capacity {
     pub max_utilization: Option<Ratio>,
 }
 
-/// With two sockets an exchange this fits the usual hard limit of open files many times, and
-/// bounds the memory of buffers to a few hundred MiB.
+impl Capacity {
+    /// Nothing is limited.
+    pub const UNLIMITED: Self = Self {
+        max_rate: None,
+        burst: None,
+        max_in_flight: None,
+        auto: false,
+        max_utilization: None,
+    };
+}
+
+/// With two sockets an exchange this fits the usual hard limit of open files many times.
 const CONNECTIONS_MAX: u32 = 10_000;
+
+/// What one server commonly allows, and far from the 28,000 ports of one address.
+const SERVER_CONNECTIONS_MAX: u32 = 1_024;
 
 /// Long enough for most requests, and what process managers grant before they kill.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -27,10 +27,24 @@
 //! A packet that opens a connection can be told with TCP alone. With UDP a flow that begins in an
 //! entry that has just changed is taken for an old one and follows the base.
 //!
+//! With [`Affinity::Client`] all that a client sends is one flow, known by its address, of which no
+//! packet opens anything: another connection of it may be there already. A ring that rests keeps
+//! clients together by itself; `stale` is then what [`Affinity::lasts`] says.
+//!
 //! Sources: Maglev (NSDI 2016) for the ring; Beamer (NSDI 2018) keeps the previous server of an
 //! entry, Cheetah (NSDI 2020) avoids the table in the steady state, each in its own way.
 
+mod affinity;
+pub mod episode;
+pub mod load;
+mod method;
+pub mod numbers;
 pub mod ports;
+mod targets;
+
+pub use affinity::Affinity;
+pub use method::{Method, Protocol};
+pub use targets::{Target, targets};
 
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::net::SocketAddr;
@@ -82,7 +96,7 @@ impl Entry {
         Self::new(server, server, false)
     }
 
-    const fn new(current: u16, base: u16, recorded: bool) -> Self {
+    pub(crate) const fn new(current: u16, base: u16, recorded: bool) -> Self {
         let (current, base) = (current & SERVER_MAX, base & SERVER_MAX);
         Self((recorded as u32) << 31 | (base as u32) << 16 | current as u32)
     }
@@ -103,6 +117,18 @@ impl Entry {
     #[must_use]
     pub const fn is_recorded(self) -> bool {
         self.0 >> 31 == 1
+    }
+
+    /// The same entry where servers have other numbers.
+    #[must_use]
+    pub fn renumbered(self, number: impl Fn(u16) -> u16) -> Self {
+        Self::new(number(self.current()), number(self.base()), self.is_recorded())
+    }
+
+    /// What [`Entry::to_bits`] gave.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
     }
 
     /// As it lies in the kernel.
@@ -159,6 +185,13 @@ impl Ring {
     pub fn new(table: &[u16]) -> Self {
         let entries = table.iter().map(|server| Entry::settled(*server)).collect();
         Self { entries, since: vec![Instant::ZERO; table.len()].into_boxed_slice() }
+    }
+
+    /// A ring of a service that has been another's until now, exactly as it was there. What is
+    /// recorded counts as recorded from now on: some flows may not have been told in time.
+    #[must_use]
+    pub fn resume(now: Instant, entries: &[Entry]) -> Self {
+        Self { entries: entries.into(), since: vec![now; entries.len()].into_boxed_slice() }
     }
 
     /// The entries, for the forwarder.

@@ -163,6 +163,8 @@ pub struct ServerState {
     pub(crate) ejections: AtomicU32,
     /// A [`Leave`].
     leave: AtomicU8,
+    /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
+    pub(crate) forwarded: (AtomicU64, AtomicU64),
     pub(crate) group: Arc<GroupState>,
     id: ServerId,
     /// A hash of the address, the same in every process.
@@ -184,6 +186,7 @@ impl ServerState {
             failures: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
             leave: AtomicU8::new(Leave::Stays as u8),
+            forwarded: (AtomicU64::new(0), AtomicU64::new(0f64.to_bits())),
             group,
             id,
             seed: seed(address),
@@ -211,6 +214,23 @@ impl ServerState {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Relaxed)
+    }
+
+    /// Takes in how many connections have been forwarded to it since this was told last, and how
+    /// many are open.
+    pub fn tell_forwarded(&self, opened: u64, open: f64) {
+        self.forwarded.0.fetch_add(opened, Relaxed);
+        self.forwarded.1.store(open.to_bits(), Relaxed);
+    }
+
+    /// Requests and forwarded connections that it was given.
+    pub(crate) fn given(&self) -> u64 {
+        self.requests.load(Relaxed) + self.forwarded.0.load(Relaxed)
+    }
+
+    /// Requests in flight and forwarded connections that are open.
+    pub(crate) fn active(&self) -> f64 {
+        f64::from(self.in_flight()) + f64::from_bits(self.forwarded.1.load(Relaxed))
     }
 
     pub(crate) fn set_leave(&self, leave: Leave) {

@@ -190,6 +190,16 @@ impl Roster {
         members.iter().map(|member| member.share(now, slow_start)).collect()
     }
 
+    /// The servers of a group, in the order of the file.
+    pub(crate) fn ids(&self, service: usize, group: usize) -> Vec<ServerId> {
+        let here = |place: &Place| place.service == service && place.group == group;
+        let members = self.members.iter().filter(|(_, member)| here(&member.place));
+        let mut ids: Vec<(usize, ServerId)> =
+            members.map(|(id, member)| (member.place.server, *id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// Whether a server is still to be checked for the first time.
     pub(crate) fn awaits_first_checks(&self) -> bool {
         let waits = |member: &Member| member.checks != Checks::Off;

@@ -8,8 +8,10 @@
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
 //! where all of them have one and their sum is less.
 
+mod forwarding;
 mod listener;
 mod measure;
+mod standby;
 pub mod words;
 
 use alloc::{
@@ -21,8 +23,12 @@ use alloc::{
 };
 use core::sync::atomic::Ordering::Relaxed;
 
+pub use forwarding::{
+    Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
+};
 pub use listener::Listener;
 use serde::{Deserialize, Serialize};
+pub use standby::{PeerCounts, PeerLink, Role, Standby, StandbyPeer};
 
 use crate::{
     fleet::{self, WhenFull},
@@ -57,6 +63,12 @@ pub struct State {
     pub listeners: Vec<Listener>,
     /// In the order of the file.
     pub services: Vec<Service>,
+    /// Packet forwarding; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarding: Option<Forwarding>,
+    /// What balancers that stand by for each other tell each other; none where there is but one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<Standby>,
 }
 
 /// What a service does.

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, net::SocketAddr};
 
 use loadline_core::{
     controller::{Controller, Output},
-    fleet::{Capacity, Edge, Fleet, Group, Server, Service, WhenFull},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Server, Service, WhenFull},
     permit::Permit,
     plan::{Ask, Decision, Plan},
     state::State,
@@ -73,12 +73,8 @@ impl Outcome {
 impl Simulation {
     fn new(servers: u8, cores: usize, work: Work) -> Self {
         let server = |n| Server {
-            address: SocketAddr::from(([127, 0, 0, n], 80)),
-            weight: 1,
-            priority: 0,
-            drain_timeout: None,
-            capacity: Capacity::default(),
             max_connections: u32::MAX,
+            ..Server::at(SocketAddr::from(([127, 0, 0, n], 80)))
         };
         let group = Group {
             name: "here".into(),
@@ -93,7 +89,12 @@ impl Simulation {
             Service { when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") };
         let drain_timeout = Duration::from_secs(1);
         let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
-        let fleet = Fleet { edge, listeners: vec![], services: vec![service] };
+        let fleet = Fleet {
+            edge,
+            forwarding: Forwarding::default(),
+            listeners: vec![],
+            services: vec![service],
+        };
         let mut controller = Controller::new(Instant::ZERO, fleet);
         let Some(Output::Publish(plan)) = controller.poll() else { panic!("a plan comes first") };
         Self {

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, iter, net::Ipv4Addr, sync::Arc}
 
 use loadline_core::{
     controller::{Controller, Input, Output},
-    fleet::{Capacity, Edge, Fleet, Group, PolicyKind, Server, Service, WhenFull},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, PolicyKind, Server, Service, WhenFull},
     ledger::ServerId,
     permit::Permit,
     plan::{Ask, Decision, Plan, Refusal},
@@ -94,18 +94,15 @@ fn latest_plan(controller: &mut Controller) -> Arc<Plan> {
 fn fleet(service: Service) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
     let edge = Edge { threads: 1, drain_timeout, ..Edge::within("near") };
-    Fleet { edge, listeners: vec![], services: vec![service] }
+    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
 }
 
 /// A service that refuses when it is full, with a server for each weight and limit in flight.
 fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
     let servers = servers.iter().zip(1..).map(|((weight, max_in_flight), n)| Server {
-        address: (Ipv4Addr::new(10, 0, 0, n), 80).into(),
         weight: *weight,
-        priority: 0,
-        drain_timeout: None,
         capacity: Capacity { max_in_flight: *max_in_flight, ..Capacity::default() },
-        max_connections: 1_000,
+        ..Server::at((Ipv4Addr::new(10, 0, 0, n), 80).into())
     });
     let group = Group {
         name: "near".into(),

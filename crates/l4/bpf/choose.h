@@ -8,7 +8,7 @@
  * proved on a model in core::forwarding. */
 #pragma once
 
-#include "flow.h"
+#include "events.h"
 #include "parse.h"
 
 /* Bob Jenkins' lookup3, one round: every edge must give a flow the same place. */
@@ -31,14 +31,17 @@ static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
 
 #define HASH_START 0xdeadbeef
 
-static __always_inline __u32 hash_client(const struct tuple *tuple, const int v6)
+/* Of a client alone its place is the same at every port of the service. */
+static __always_inline __u32 hash_client(const struct tuple *tuple, __u8 alone, const int v6)
 {
 	const __be32 *source = tuple->source.word;
+	const __u32 ports = alone ? 0 : tuple->ports.both;
+	const __u32 protocol = alone ? 0 : tuple->protocol;
 	__u32 hash = HASH_START;
 
 	if (v6)
 		hash = mix(hash + source[1], hash + source[2], hash + source[3]);
-	return mix(hash + source[0], hash + tuple->ports.both, hash + tuple->protocol);
+	return mix(hash + source[0], hash + ports, hash + protocol);
 }
 
 static __always_inline __u32 position_of(__u32 hash)
@@ -58,7 +61,7 @@ static __always_inline __u32 find_entry(const struct packet *packet,
 					const struct service *service, struct choice *choice,
 					const int v6)
 {
-	__u32 position = position_of(hash_client(&packet->tuple, v6));
+	__u32 position = position_of(hash_client(&packet->tuple, service->sticky, v6));
 	__u32 at = (service->number * 2 + service->half) * RING_LINES + position / LINE_WORDS;
 	struct line *line = bpf_map_lookup_elem(&ring, &at);
 
@@ -85,11 +88,12 @@ static __always_inline void record(const struct packet *packet, const struct ser
 	};
 
 	put_flows(&packet->tuple, &flow, BPF_ANY, v6);
+	tell_flow(&packet->tuple, &flow, v6);
 }
 
 /* While the entry may have flows on several servers. */
 static __always_inline void choose_recorded(const struct packet *packet,
-					    const struct service *service, __u32 entry,
+					    const struct service *service, __u32 entry, int opens,
 					    struct choice *choice, const int v6)
 {
 	struct flow *flow = find_flows(&packet->tuple, v6);
@@ -97,11 +101,11 @@ static __always_inline void choose_recorded(const struct packet *packet,
 	if (flow) {
 		take(choice, flow->server);
 		if (choice->server) {
-			if (is_old(&flow->stamp))
+			if (is_old(flow->stamp.tick))
 				flow->stamp = new_stamp();
 			return;
 		}
-	} else if (!packet->opens) {
+	} else if (!opens) {
 		take(choice, ENTRY_BASE(entry));
 	}
 	/* Its server is gone, and the connection with it; or it begins. */
@@ -111,15 +115,22 @@ static __always_inline void choose_recorded(const struct packet *packet,
 		record(packet, service, choice, v6);
 }
 
-static __always_inline void choose(const struct packet *packet, const struct service *service,
+/* With affinity the flow is all that the client sends to this port of the service. Which packet
+ * opens it cannot be told then: another connection may be there already. */
+static __always_inline void choose(struct packet *packet, const struct service *service,
 				   struct choice *choice, const int v6)
 {
+	const union ports ports = packet->tuple.ports;
 	__u32 entry = find_entry(packet, service, choice, v6);
 
-	if (ENTRY_RECORDED(entry))
-		choose_recorded(packet, service, entry, choice, v6);
-	else
+	if (!ENTRY_RECORDED(entry)) {
 		take(choice, ENTRY_CURRENT(entry));
+		return;
+	}
+	if (service->sticky)
+		packet->tuple.ports.both &= PORT_DESTINATION;
+	choose_recorded(packet, service, entry, packet->opens && !service->sticky, choice, v6);
+	packet->tuple.ports = ports;
 }
 
 static __always_inline void count_server(const struct packet *packet, __u32 number)

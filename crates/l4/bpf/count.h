@@ -6,10 +6,11 @@
 
 #include <bpf/bpf_helpers.h>
 
-#include "types.h"
+#include "context.h"
 #include "verdict.h"
 
-static __always_inline int end(void *verdicts, __u32 verdict, __u32 bytes)
+static __always_inline int end(void *ctx, void *verdicts, __u32 verdict, __u32 bytes,
+			       const int tc)
 {
 	struct count *count = bpf_map_lookup_elem(verdicts, &verdict);
 
@@ -17,5 +18,5 @@ static __always_inline int end(void *verdicts, __u32 verdict, __u32 bytes)
 		count->packets++;
 		count->bytes += bytes;
 	}
-	return verdict <= PASS_LAST ? XDP_PASS : verdict <= SEND_LAST ? XDP_TX : XDP_DROP;
+	return act(ctx, verdict, tc);
 }

@@ -71,10 +71,10 @@ int decapsulator(struct xdp_md *ctx)
 {
 	struct packet packet = {};
 	__u32 bytes = ctx->data_end - ctx->data;
-	int verdict = parse_link(ctx, &packet.link);
+	int verdict = parse_link(ctx, &packet.link, 0);
 
 	if (verdict != GO_ON)
-		return end(&verdicts, verdict, bytes);
+		return end(ctx, &verdicts, verdict, bytes, 0);
 	packet.room = bytes - packet.link.length;
 	if (packet.link.type == bpf_htons(ETH_P_IP))
 		verdict = open_tunnel(ctx, &packet, 0);
@@ -82,7 +82,7 @@ int decapsulator(struct xdp_md *ctx)
 		verdict = open_tunnel(ctx, &packet, 1);
 	else
 		verdict = PASS_OTHER;
-	return end(&verdicts, verdict, bytes);
+	return end(ctx, &verdicts, verdict, bytes, 0);
 }
 
 char LICENSE[] SEC("license") = "GPL";

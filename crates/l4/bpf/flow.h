@@ -18,9 +18,9 @@ static __always_inline struct stamp new_stamp(void)
 	return stamp;
 }
 
-static __always_inline int is_old(const struct stamp *stamp)
+static __always_inline int is_old(__u32 tick)
 {
-	return (__u32)bpf_jiffies64() - stamp->tick >= TOUCH;
+	return (__u32)bpf_jiffies64() - tick >= TOUCH;
 }
 
 static __always_inline struct tuple4 narrow(const struct tuple *tuple)

@@ -69,8 +69,9 @@ static __always_inline int parse_quoted(struct packet *packet, void **quoted, co
 
 /* The error is sent on as the flow's packets are, and what it quotes is what its receiver sent. The
  * quoted transport checksum is left: mostly it was cut off, and nobody verifies it. */
-static __always_inline int rewrite_error(const struct packet *packet, struct nat *nat, void *quoted,
-					 const int v6)
+static __always_inline int rewrite_error(void *ctx, const struct packet *packet,
+					 const struct change *change, void *quoted, const int v6,
+					 const int tc)
 {
 	struct iphdr *ip4 = quoted;
 	struct ipv6hdr *ip6 = quoted;
@@ -80,23 +81,23 @@ static __always_inline int rewrite_error(const struct packet *packet, struct nat
 
 	if (!may_hop(packet->link.ip, v6))
 		return DROP_TTL;
-	address_link(packet->link.eth, nat->mac);
-	outer = rewrite_ip(nat, packet->link.ip, v6);
+	address_link(packet->link.eth, change->mac);
+	outer = rewrite_ip(ctx, change, packet->link.ip, v6, tc);
 	if (v6) {
-		by = outer + rewrite_address(&nat->destination, &ip6->saddr, v6);
-		by += rewrite_address(&nat->source, &ip6->daddr, v6);
+		by = outer + rewrite_address(&change->destination, &ip6->saddr, v6);
+		by += rewrite_address(&change->source, &ip6->daddr, v6);
 	} else {
 		__u16 check = ip4->check;
 
-		by = rewrite_address(&nat->destination, &ip4->saddr, v6);
-		by += rewrite_address(&nat->source, &ip4->daddr, v6);
+		by = rewrite_address(&change->destination, &ip4->saddr, v6);
+		by += rewrite_address(&change->source, &ip4->daddr, v6);
 		ip4->check = updated(check, by);
 		by += changed16(check, ip4->check);
 	}
-	by += changed16(ports->source, nat->ports.destination);
-	by += changed16(ports->destination, nat->ports.source);
-	ports->source = nat->ports.destination;
-	ports->destination = nat->ports.source;
+	by += changed16(ports->source, change->ports.destination);
+	by += changed16(ports->destination, change->ports.source);
+	ports->source = change->ports.destination;
+	ports->destination = change->ports.source;
 	icmp->checksum = updated(icmp->checksum, by);
 	return SEND_ICMP;
 }

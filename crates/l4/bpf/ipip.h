@@ -45,43 +45,67 @@ static __always_inline void outer_ip6(struct ipv6hdr *outer, const struct ipv6hd
 }
 
 /* For one length of the link header, a constant. */
-static __always_inline int encapsulate(struct xdp_md *ctx, const struct choice *choice,
-				       const struct settings *settings, __u32 length,
-				       const __u32 link, const int v6)
+static __always_inline int encapsulate(void *ctx, const struct packet *packet,
+				       const struct choice *choice,
+				       const struct settings *settings, const __u32 link,
+				       const int v6, const int tc)
 {
 	const int grown = v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	const int datagrams = packet->tuple.protocol == IPPROTO_UDP;
+	__u32 length = packet->length;
 	void *data, *outer, *inner;
 
-	if (bpf_xdp_adjust_head(ctx, -grown))
+	if (make_room(ctx, grown, link, datagrams, v6, tc))
 		return DROP_NO_ROOM;
-	data = (void *)(long)ctx->data;
+	data = first_byte(ctx, tc);
 	outer = data + link;
 	inner = outer + grown;
-	if (inner + grown > (void *)(long)ctx->data_end)
+	if (inner + grown > end_byte(ctx, tc))
 		return DROP_NO_ROOM;
-	copy(data, data + grown, link);
+	if (is_room_in_front(link, tc))
+		copy(data, data + grown, link);
 	address_link(data, choice->server->mac);
 	if (v6)
 		outer_ip6(outer, inner, choice->server, settings, length, choice->position);
 	else
 		outer_ip4(outer, inner, choice->server, settings, length);
+	if (tc && v6)
+		account(ctx, bpf_csum_diff(NULL, 0, outer, grown, 0), v6, tc);
 	return SEND_IPIP;
 }
 
-static __always_inline int send_ipip(struct xdp_md *ctx, const struct packet *packet,
-				     const struct choice *choice, const int v6)
+/* Bytes of the largest IP packet that becomes of this one. */
+static __always_inline __u32 largest(void *ctx, const struct packet *packet, __u32 grown,
+				     const int tc)
+{
+	const struct tcphdr *tcp = packet->transport;
+	__u32 segment = segment_of(ctx, tc);
+	__u32 headers = packet->transport - packet->link.ip;
+
+	if (!segment)
+		return packet->length + grown;
+	if (packet->tuple.protocol == IPPROTO_UDP)
+		return headers + sizeof(struct udphdr) + segment + grown;
+	if ((void *)(tcp + 1) > packet->link.end)
+		return ~0;
+	return headers + tcp->doff * 4 + segment;
+}
+
+static __always_inline int send_ipip(void *ctx, const struct packet *packet,
+				     const struct choice *choice, const int v6, const int tc)
 {
 	const __u32 grown = v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
-	__u32 zero = 0, length = packet->length;
+	__u32 zero = 0;
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
-	if (!set || length + grown > set->mtu)
+	if (!set || largest(ctx, packet, grown, tc) > set->mtu)
 		return DROP_TOO_BIG;
-	switch (packet->link.length) {
-	case LINK_PLAIN:
-		return encapsulate(ctx, choice, set, length, LINK_PLAIN, v6);
-	case LINK_TAGGED:
-		return encapsulate(ctx, choice, set, length, LINK_TAGGED, v6);
-	}
-	return encapsulate(ctx, choice, set, length, LINK_TWICE, v6);
+	if (packet->link.length == LINK_PLAIN)
+		return encapsulate(ctx, packet, choice, set, LINK_PLAIN, v6, tc);
+	/* The kernel does not take segments apart that are in a tunnel behind a tag. */
+	if (segment_of(ctx, tc))
+		return DROP_TOO_BIG;
+	if (packet->link.length == LINK_TAGGED)
+		return encapsulate(ctx, packet, choice, set, LINK_TAGGED, v6, tc);
+	return encapsulate(ctx, packet, choice, set, LINK_TWICE, v6, tc);
 }

@@ -6,6 +6,7 @@
 
 #include <bpf/bpf_endian.h>
 
+#include "context.h"
 #include "verdict.h"
 
 /* Not a verdict: go on. */
@@ -32,13 +33,13 @@ static __always_inline int is_tag(__be16 type)
 	return type == bpf_htons(ETH_P_8021Q) || type == bpf_htons(ETH_P_8021AD);
 }
 
-static __always_inline int parse_link(struct xdp_md *ctx, struct link *link)
+static __always_inline int parse_link(void *ctx, struct link *link, const int tc)
 {
-	struct ethhdr *eth = (void *)(long)ctx->data;
+	struct ethhdr *eth = first_byte(ctx, tc);
 	struct vlan *tag = (void *)(eth + 1);
 
 	link->eth = eth;
-	link->end = (void *)(long)ctx->data_end;
+	link->end = end_byte(ctx, tc);
 	if ((void *)(eth + 1) > link->end)
 		return DROP_TRUNCATED;
 	link->type = eth->h_proto;

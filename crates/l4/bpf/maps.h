@@ -17,10 +17,18 @@ TABLE(nat_forward4, HASH, struct tuple4, struct nat, 1, 0);
 TABLE(nat_forward6, HASH, struct tuple, struct nat, 1, 0);
 TABLE(nat_return4, HASH, struct tuple4, struct nat, 1, 0);
 TABLE(nat_return6, HASH, struct tuple, struct nat, 1, 0);
+/* A look into a hash is four calls within the kernel, one into an array none. */
+TABLE(recent_nat, PERCPU_ARRAY, __u32, struct recent, RECENT, 0);
+TABLE(generation, ARRAY, __u32, __u32, 1, 0); /* another whenever an entry of NAT is taken away */
 TABLE(pools, ARRAY, __u32, struct pool, 1, BPF_F_MMAPABLE); /* by number of the server */
 TABLE(free_ports, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);
 TABLE(returns, ARRAY, __u32, struct address, 2 * MAX_RETURNS, 0); /* IPv4 first, then IPv6 */
 TABLE(settings, ARRAY, __u32, struct settings, 1, 0);
 /* Room to build the two entries of a NAT connection, for which the stack is too small. */
 TABLE(drafts, PERCPU_ARRAY, __u32, struct draft, 1, 0);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1);
+} events SEC(".maps");
+TABLE(missed_events, ARRAY, __u32, __u64, 1, 0);
 TABLE(verdicts, PERCPU_ARRAY, __u32, struct count, VERDICTS, 0);

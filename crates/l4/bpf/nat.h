@@ -9,7 +9,7 @@
 /* How often a port is tried for that another processor takes first. */
 #define RACES 16
 
-static __always_inline difference rewrite_address(struct address *to, void *at, const int v6)
+static __always_inline difference rewrite_address(const struct address *to, void *at, const int v6)
 {
 	const int words = v6 ? 4 : 1;
 	__be32 *word = at;
@@ -25,20 +25,22 @@ static __always_inline difference rewrite_address(struct address *to, void *at, 
 
 /* Addresses and hop limit of an IP header; `check` of IPv4 as well. Gives the difference of the
  * addresses, which transport checksums cover. */
-static __always_inline difference rewrite_ip(struct nat *nat, void *header, const int v6)
+static __always_inline difference rewrite_ip(void *ctx, const struct change *change, void *header,
+					     const int v6, const int tc)
 {
 	struct iphdr *ip4 = header;
 	struct ipv6hdr *ip6 = header;
 	difference by;
 
 	if (v6) {
-		by = rewrite_address(&nat->source, &ip6->saddr, v6);
-		by += rewrite_address(&nat->destination, &ip6->daddr, v6);
+		by = rewrite_address(&change->source, &ip6->saddr, v6);
+		by += rewrite_address(&change->destination, &ip6->daddr, v6);
 		ip6->hop_limit--;
+		account(ctx, changed16(bpf_htons(1), 0), v6, tc);
 		return by;
 	}
-	by = rewrite_address(&nat->source, &ip4->saddr, v6);
-	by += rewrite_address(&nat->destination, &ip4->daddr, v6);
+	by = rewrite_address(&change->source, &ip4->saddr, v6);
+	by += rewrite_address(&change->destination, &ip4->daddr, v6);
 	ip4->check = updated(ip4->check, by + changed16(bpf_htons(0x0100), 0));
 	ip4->ttl--;
 	return by;
@@ -50,22 +52,40 @@ static __always_inline int may_hop(const void *header, const int v6)
 		  : ((const struct iphdr *)header)->ttl > 1;
 }
 
+static __always_inline void replace_transport(void *ctx, const struct packet *packet,
+					      difference addresses, difference ports,
+					      const int v6)
+{
+	const int is_tcp = packet->tuple.protocol == IPPROTO_TCP;
+	const __u64 flags = is_tcp ? 0 : BPF_F_MARK_MANGLED_0;
+	__u32 at = packet->link.length + (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+
+	at += is_tcp ? offsetof(struct tcphdr, check) : offsetof(struct udphdr, check);
+	replace_addresses(ctx, at, fold(addresses), flags, v6);
+	bpf_l4_csum_replace(ctx, at, 0, fold(ports), flags);
+}
+
 /* One packet in one direction. A UDP checksum of zero means that there is none; one that comes to
  * zero is written as 0xffff (RFC 768). */
-static __always_inline int rewrite(const struct packet *packet, struct nat *nat, int verdict,
-				   const int v6)
+static __always_inline int rewrite(void *ctx, const struct packet *packet,
+				   const struct change *change, int verdict, const int v6, const int tc)
 {
 	struct tcphdr *tcp = packet->transport;
 	struct udphdr *udp = packet->transport;
 	union ports *ports = packet->transport;
-	difference by;
+	difference addresses, by;
 
 	if (!may_hop(packet->link.ip, v6))
 		return DROP_TTL;
-	address_link(packet->link.eth, nat->mac);
-	by = rewrite_ip(nat, packet->link.ip, v6);
-	by += changed32(ports->both, nat->ports.both);
-	ports->both = nat->ports.both;
+	address_link(packet->link.eth, change->mac);
+	addresses = rewrite_ip(ctx, change, packet->link.ip, v6, tc);
+	by = changed32(ports->both, change->ports.both);
+	ports->both = change->ports.both;
+	if (tc) {
+		replace_transport(ctx, packet, addresses, by, v6);
+		return verdict;
+	}
+	by += addresses;
 	if (packet->tuple.protocol == IPPROTO_TCP) {
 		if ((void *)(tcp + 1) > packet->link.end)
 			return DROP_MALFORMED;
@@ -78,12 +98,29 @@ static __always_inline int rewrite(const struct packet *packet, struct nat *nat,
 	return verdict;
 }
 
-static __always_inline void touch(const struct packet *packet, struct nat *nat)
+/* FIN of both sides, or RST of one. */
+static __always_inline void tell_if_closed(const struct packet *packet, const struct nat *nat,
+					   const int is_answer, const int v6)
 {
-	if (packet->closing & ~nat->closing)
-		nat->closing |= packet->closing;
-	else if (!is_old(&nat->stamp))
+	const struct tuple *answers = is_answer ? &packet->tuple : &nat->peer;
+	struct nat *other;
+
+	if (!tells)
 		return;
+	other = is_answer ? find_nat_forward(&nat->peer, v6) : find_nat_return(&nat->peer, v6);
+	if (nat->closing & CLOSED_RST || (other && other->closing))
+		tell_closed(answers, nat->change.server, v6);
+}
+
+static __always_inline void touch(const struct packet *packet, struct nat *nat,
+				  const int is_answer, const int v6)
+{
+	if (packet->closing & ~nat->closing) {
+		nat->closing |= packet->closing;
+		tell_if_closed(packet, nat, is_answer, v6);
+	} else if (!is_old(nat->stamp.tick)) {
+		return;
+	}
 	nat->stamp = new_stamp();
 }
 
@@ -140,25 +177,25 @@ static __always_inline void draft_back(const struct packet *packet, const struct
 	draft->key.source = server->address;
 	draft->key.ports.source = server->port ?: tuple->ports.destination;
 	draft->key.protocol = tuple->protocol;
-	draft->back.source = tuple->destination;
-	draft->back.ports.source = tuple->ports.destination;
-	draft->back.destination = tuple->source;
-	draft->back.ports.destination = tuple->ports.source;
+	draft->back.change.source = tuple->destination;
+	draft->back.change.ports.source = tuple->ports.destination;
+	draft->back.change.destination = tuple->source;
+	draft->back.change.ports.destination = tuple->ports.source;
 	draft->back.peer = *tuple;
 	draft->back.closing = 0;
-	__builtin_memcpy(draft->back.mac, packet->link.eth->h_source, ETH_ALEN);
+	__builtin_memcpy(draft->back.change.mac, packet->link.eth->h_source, ETH_ALEN);
 }
 
 /* Packets of the client, made into from the return address to the server. */
 static __always_inline void draft_forward(const struct server *server, struct draft *draft)
 {
 	draft->forward = draft->back;
-	draft->forward.source = draft->key.destination;
-	draft->forward.ports.source = draft->key.ports.destination;
-	draft->forward.destination = draft->key.source;
-	draft->forward.ports.destination = draft->key.ports.source;
+	draft->forward.change.source = draft->key.destination;
+	draft->forward.change.ports.source = draft->key.ports.destination;
+	draft->forward.change.destination = draft->key.source;
+	draft->forward.change.ports.destination = draft->key.ports.source;
 	draft->forward.peer = draft->key;
-	__builtin_memcpy(draft->forward.mac, server->mac, ETH_ALEN);
+	__builtin_memcpy(draft->forward.change.mac, server->mac, ETH_ALEN);
 }
 
 /* Writes both entries of a new connection down, or neither: its port is lost then until user space
@@ -169,16 +206,38 @@ static __always_inline void put_nat(const struct packet *packet, struct draft *d
 	struct pool *pool = bpf_map_lookup_elem(&pools, &server);
 
 	if (!put_nat_return(&draft->key, &draft->back, BPF_NOEXIST, v6)) {
-		if (!put_nat_forward(&packet->tuple, &draft->forward, BPF_NOEXIST, v6))
+		if (!put_nat_forward(&packet->tuple, &draft->forward, BPF_NOEXIST, v6)) {
+			tell_open(&packet->tuple, &draft->forward, draft->back.change.mac, v6);
 			return;
+		}
 		remove_nat_return(&draft->key, v6);
 	}
 	if (pool)
 		__sync_fetch_and_add(&pool->lost, 1);
 }
 
+/* Connections are all written down here, so that the flow table is for clients that stay. */
+static __always_inline void choose_nat(struct packet *packet, const struct service *service,
+				       struct choice *choice, const int v6)
+{
+	if (service->sticky)
+		choose(packet, service, choice, v6);
+	else
+		take(choice, ENTRY_CURRENT(find_entry(packet, service, choice, v6)));
+}
+
+/* A client stays as long as a connection of it is heard of. */
+static __always_inline void keep_client(struct packet *packet, const struct service *service,
+					const struct nat *nat, const int v6)
+{
+	struct choice choice = {};
+
+	if (service->sticky && is_old(nat->stamp.tick))
+		choose(packet, service, &choice, v6);
+}
+
 /* Begins a connection; `nat` is then its entry. */
-static __always_inline int open_nat(const struct packet *packet, const struct service *service,
+static __always_inline int open_nat(struct packet *packet, const struct service *service,
 				    struct nat **nat, const int v6)
 {
 	__u32 zero = 0;
@@ -188,11 +247,11 @@ static __always_inline int open_nat(const struct packet *packet, const struct se
 
 	if (!draft)
 		return DROP_NAT_FULL;
-	take(&choice, ENTRY_CURRENT(find_entry(packet, service, &choice, v6)));
+	choose_nat(packet, service, &choice, v6);
 	if (!choice.server)
 		return DROP_NO_SERVER;
 	draft_back(packet, choice.server, draft);
-	draft->back.server = choice.number;
+	draft->back.change.server = choice.number;
 	draft->back.service = service->number;
 	draft->back.stamp = new_stamp();
 	verdict = take_port(choice.number, draft, v6);
@@ -205,20 +264,96 @@ static __always_inline int open_nat(const struct packet *packet, const struct se
 }
 
 /* The client uses its port again before the connection was forgotten. */
-static __always_inline void reopen_nat(struct nat *nat, const int v6)
+static __always_inline void reopen_nat(const struct packet *packet, struct nat *nat,
+				       const int v6)
 {
 	struct nat *back = find_nat_return(&nat->peer, v6);
 
 	nat->closing = 0;
-	if (back)
-		back->closing = 0;
+	if (!back)
+		return;
+	back->closing = 0;
+	tell_open(&packet->tuple, nat, back->change.mac, v6);
 }
 
-static __always_inline int send_nat(const struct packet *packet, const struct service *service,
+/* Where this processor has the packet's entry, or would have it. A packet that opens or closes a
+ * connection changes the entry itself. */
+static __always_inline struct recent *recent_of(const struct packet *packet, const int v6)
+{
+	__u32 at = hash_client(&packet->tuple, 0, v6) % RECENT;
+
+	if (packet->opens || packet->closing)
+		return NULL;
+	return bpf_map_lookup_elem(&recent_nat, &at);
+}
+
+/* An entry is looked up again before it counts as silent, and once any has been taken away. */
+static __always_inline int is_valid(const struct recent *recent)
+{
+	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
+
+	return now && *now == recent->generation && !is_old(recent->tick);
+}
+
+static __always_inline int is_about(const struct recent *recent, const struct tuple *tuple,
 				    const int v6)
 {
-	struct nat *nat = find_nat_forward(&packet->tuple, v6);
+	const int words = v6 ? 4 : 1;
+	const struct tuple *key = &recent->key;
+	__u32 differ = (key->ports.both ^ tuple->ports.both) | (key->protocol ^ tuple->protocol);
 
+#pragma unroll
+	for (int n = 0; n < words; n++) {
+		differ |= key->source.word[n] ^ tuple->source.word[n];
+		differ |= key->destination.word[n] ^ tuple->destination.word[n];
+	}
+	return !differ;
+}
+
+/* What becomes of the packet, if this processor knows. A place that it could take is left in
+ * `recent`, else none: one that is in use is not fought for. */
+static __always_inline struct change *recall(const struct packet *packet, struct recent **recent,
+					     __u32 verdict, const int v6)
+{
+	struct recent *found = recent_of(packet, v6);
+
+	*recent = NULL;
+	if (!found)
+		return NULL;
+	if (!is_valid(found)) {
+		*recent = found;
+		return NULL;
+	}
+	return found->verdict == verdict && is_about(found, &packet->tuple, v6) ? &found->change
+										 : NULL;
+}
+
+static __always_inline void remember(struct recent *recent, const struct packet *packet,
+				     const struct nat *nat, __u32 verdict)
+{
+	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
+
+	if (!recent || !now)
+		return;
+	recent->key = packet->tuple;
+	recent->change = nat->change;
+	recent->verdict = verdict;
+	recent->tick = nat->stamp.tick;
+	recent->generation = *now;
+}
+
+static __always_inline int send_nat(void *ctx, struct packet *packet,
+				    const struct service *service, const int v6, const int tc)
+{
+	struct recent *recent;
+	struct change *change = recall(packet, &recent, SEND_NAT, v6);
+	struct nat *nat;
+
+	if (change) {
+		count_server(packet, change->server);
+		return rewrite(ctx, packet, change, SEND_NAT, v6, tc);
+	}
+	nat = find_nat_forward(&packet->tuple, v6);
 	if (!nat) {
 		int verdict;
 
@@ -227,21 +362,31 @@ static __always_inline int send_nat(const struct packet *packet, const struct se
 		verdict = open_nat(packet, service, &nat, v6);
 		if (verdict != GO_ON)
 			return verdict;
-	} else if (packet->opens && nat->closing) {
-		reopen_nat(nat, v6);
+	} else {
+		if (packet->opens && nat->closing)
+			reopen_nat(packet, nat, v6);
+		keep_client(packet, service, nat, v6);
 	}
-	touch(packet, nat);
-	count_server(packet, nat->server);
-	return rewrite(packet, nat, SEND_NAT, v6);
+	touch(packet, nat, 0, v6);
+	remember(recent, packet, nat, SEND_NAT);
+	count_server(packet, nat->change.server);
+	return rewrite(ctx, packet, &nat->change, SEND_NAT, v6, tc);
 }
 
 /* An answer of a server, if it is one. */
-static __always_inline int send_nat_return(const struct packet *packet, const int v6)
+static __always_inline int send_nat_return(void *ctx, const struct packet *packet, const int v6,
+					   const int tc)
 {
-	struct nat *nat = find_nat_return(&packet->tuple, v6);
+	struct recent *recent;
+	struct change *change = recall(packet, &recent, SEND_NAT_RETURN, v6);
+	struct nat *nat;
 
+	if (change)
+		return rewrite(ctx, packet, change, SEND_NAT_RETURN, v6, tc);
+	nat = find_nat_return(&packet->tuple, v6);
 	if (!nat)
 		return PASS_OTHER;
-	touch(packet, nat);
-	return rewrite(packet, nat, SEND_NAT_RETURN, v6);
+	touch(packet, nat, 1, v6);
+	remember(recent, packet, nat, SEND_NAT_RETURN);
+	return rewrite(ctx, packet, &nat->change, SEND_NAT_RETURN, v6, tc);
 }

@@ -5,6 +5,7 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 enum method { METHOD_MAC = 1, METHOD_NAT = 2, METHOD_IPIP = 3 };
@@ -33,8 +34,9 @@ struct service_key6 {
 struct service {
 	__u32 number;
 	__u8 method;
-	__u8 half; /* of the ring that is in force */
-	__u8 pad[2];
+	__u8 half;   /* of the ring that is in force */
+	__u8 sticky; /* a client stays with its server, not just a connection */
+	__u8 pad;
 };
 
 struct server {
@@ -53,6 +55,9 @@ union ports {
 	};
 	__be32 both;
 };
+
+/* Of `both` as it lies in memory. */
+#define PORT_DESTINATION bpf_htonl(0xffff)
 
 /* From who sends to whom, as the packet has it. */
 struct tuple {
@@ -84,23 +89,52 @@ struct flow {
 	struct stamp stamp;
 };
 
-/* How one direction of a NAT connection is rewritten. What a packet needs is in front. */
-struct nat {
+/* How packets of one direction of a NAT connection are rewritten. */
+struct change {
 	struct address source, destination;
 	union ports ports;
 	__u8 mac[6];
+	__u16 server;
+};
+
+/* One direction of a NAT connection. What a packet needs is in front. */
+struct nat {
+	struct change change;
 	__u8 closing; /* CLOSED_* of this direction */
 	__u8 pad;
-	__u16 server;
 	__u16 service;
 	struct stamp stamp;
 	struct tuple peer; /* key of the other direction */
 };
 
+/* What a processor has just found in the tables of NAT. */
+struct recent {
+	struct tuple key;
+	struct change change;
+	__u32 verdict; /* which says the direction */
+	__u32 tick;    /* of the entry */
+	__u32 generation;
+};
+
+#define RECENT 1024 /* a power of two */
+
 /* A NAT connection that is being opened: its entries, and the key by which answers find theirs. */
 struct draft {
 	struct nat forward, back;
 	struct tuple key;
+};
+
+enum event_kind { EVENT_FLOW = 1, EVENT_OPEN = 2, EVENT_CLOSED = 3 };
+
+/* What has happened to a flow or a NAT connection; zero where the kind has no such thing. */
+struct event {
+	__u16 kind, v6;
+	__u16 server, service;
+	__u32 position;
+	struct tuple tuple; /* of the client's packets */
+	struct address lent;
+	__be16 port;
+	__u8 link[6]; /* towards the client */
 };
 
 #define CLOSED_FIN 1

@@ -2,24 +2,28 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use aya::{
     Ebpf, Pod,
     maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray},
-    programs::{ProgramFd, TestRun as _, TestRunOptions},
+    programs::{ProgramFd, Xdp},
 };
-use loadline_core::forwarding::{Entry, RING_SIZE, SERVER_MAX, ports::Port};
+use loadline_core::{
+    forwarding::{Affinity, Entry, Method, RING_SIZE, SERVER_MAX, ports::Port},
+    time::Instant,
+};
 use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::{
     error::{AttachError, LoadError, TableError},
+    events::Events,
     interface::{Attach, Attached, attach},
-    layout::{Frontend, MAX_RETURNS, Method, Server, ServiceKey, Settings, address, service},
+    layout::{Frontend, MAX_RETURNS, Server, ServiceKey, Settings, address, service},
     memory::{Queues, Rings},
     object::{BALANCER, Object},
+    tried::Hook,
     verdict::Verdict,
 };
 
@@ -39,6 +43,8 @@ pub struct Sizes {
     pub flows: u32,
     /// NAT connections of one family, about 350 bytes each.
     pub nat: u32,
+    /// Bytes for what [`Datapath::events`] tells, about 84 an event; zero where nobody asks.
+    pub events: u32,
 }
 
 impl Default for Sizes {
@@ -50,6 +56,7 @@ impl Default for Sizes {
             nat_servers: 64,
             flows: 262_144,
             nat: 131_072,
+            events: 0,
         }
     }
 }
@@ -76,33 +83,34 @@ pub struct ServerCount {
     pub closed: u64,
 }
 
-/// What became of a packet that was tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// What the kernel is told: `XDP_DROP` 1, `XDP_PASS` 2, `XDP_TX` 3.
-    pub action: u32,
-    /// The frame as it is now.
-    pub frame: Vec<u8>,
-}
-
 /// The loaded program with its tables. It forwards from [`Datapath::attach`] until it is dropped.
 #[derive(Debug)]
 pub struct Datapath {
-    loaded: Ebpf,
-    rings: Rings,
+    pub(crate) loaded: Ebpf,
+    /// Where frames are tried.
+    pub(crate) hook: Hook,
+    pub(crate) rings: Rings,
     pub(crate) queues: Queues,
-    sizes: Sizes,
+    pub(crate) events: Option<Events>,
+    /// Everything counts as heard of at this time at least.
+    pub(crate) heard: Instant,
+    pub(crate) sizes: Sizes,
     pub(crate) settings: Settings,
-    services: BTreeMap<u32, Service>,
+    pub(crate) services: BTreeMap<u32, Service>,
     pub(crate) servers: BTreeMap<u16, (IpAddr, u16)>,
+    /// Counts up with every change of a server, a service or a ring.
+    pub(crate) revision: u64,
+    /// Counts up whenever an entry of NAT is taken away.
+    pub(crate) generation: u32,
 }
 
 #[derive(Debug)]
-struct Service {
+pub(crate) struct Service {
     method: Method,
+    affinity: Affinity,
     /// Which of the two rings is in force.
-    half: u8,
-    frontends: Vec<Frontend>,
+    pub(crate) half: u8,
+    pub(crate) frontends: Vec<Frontend>,
 }
 
 impl Datapath {
@@ -119,7 +127,8 @@ impl Datapath {
         }
         let sizes = sizes.possible();
         let room = Queues::room(places);
-        let loaded = BALANCER.load(&[
+        let tells = u32::from(sizes.events > 0);
+        let tables = [
             ("services4", sizes.frontends),
             ("services6", sizes.frontends),
             ("ring", Rings::lines(sizes.services)),
@@ -133,11 +142,28 @@ impl Datapath {
             ("nat_forward6", sizes.nat),
             ("nat_return4", sizes.nat),
             ("nat_return6", sizes.nat),
-        ])?;
+            ("events", sizes.events.max(EVENTS_MIN)),
+        ];
+        let mut loaded = BALANCER.load(&tables, &[("tells", &tells)])?;
+        let events = (tells > 0).then(|| Events::open(&mut loaded)).transpose()?;
         let rings = Rings::map(&loaded, sizes.services)?;
         let queues = Queues::map(&loaded, sizes.nat_servers, room)?;
         let (services, servers) = (BTreeMap::new(), BTreeMap::new());
-        let mut made = Self { loaded, rings, queues, sizes, settings, services, servers };
+        let (heard, revision, generation) = (Instant::ZERO, 0, 0);
+        let mut made = Self {
+            loaded,
+            hook: Hook::default(),
+            rings,
+            queues,
+            events,
+            heard,
+            sizes,
+            settings,
+            services,
+            servers,
+            revision,
+            generation,
+        };
         made.write_settings()?;
         Ok(made)
     }
@@ -150,7 +176,7 @@ impl Datapath {
         attach(&BALANCER, &mut self.loaded, interface, how)
     }
 
-    /// Sets what a server is. A number is of one server for ever.
+    /// Sets what a server is. A number is of one server until [`Datapath::remove_server`].
     ///
     /// # Errors
     /// A number without a place or of another server, a server with another number, or the
@@ -175,6 +201,7 @@ impl Datapath {
         }
         self.set_at("servers", number.into(), server.value())?;
         self.servers.insert(number, name);
+        self.revision += 1;
         if known.is_none() {
             self.ports(number).for_each(|port| self.queues.add(number, port));
         }
@@ -187,7 +214,9 @@ impl Datapath {
         self.settings.ports(v6)
     }
 
-    /// Adds a service. Until a ring is published its packets are dropped.
+    /// Adds a service, or gives one that is there another method and other frontends. Until a ring
+    /// is published its packets are dropped. Another affinity finds what is under way at other
+    /// places of the ring.
     ///
     /// # Errors
     /// A number without a place, or the kernel's.
@@ -195,19 +224,22 @@ impl Datapath {
         &mut self,
         number: u32,
         method: Method,
+        affinity: Affinity,
         frontends: &[Frontend],
     ) -> Result<(), TableError> {
         let limit = self.sizes.services;
         if number >= limit {
             return Err(TableError::TooLarge { what: "service", number, limit });
         }
-        let added = Service { method, half: 0, frontends: frontends.to_vec() };
-        self.services.insert(number, added);
+        let half = self.services.get(&number).map_or(0, |known| known.half);
+        let added = Service { method, affinity, half, frontends: frontends.to_vec() };
+        let before = self.services.insert(number, added);
+        self.revision += 1;
         for frontend in frontends {
-            self.put_service(ServiceKey::of(frontend), service(number, method, 0))?;
+            self.put_service(ServiceKey::of(frontend), service(number, method, affinity, half))?;
             self.put_service(ServiceKey::own(frontend.address.ip()), [0; 8])?;
         }
-        Ok(())
+        self.close(&before.map_or_else(Vec::new, |before| before.frontends))
     }
 
     /// Puts a ring in force: it is written where no packet looks, and then all look there.
@@ -226,9 +258,11 @@ impl Datapath {
             return Err(TableError::TooLarge { what: "service", number, limit });
         }
         known.half = half;
-        let (method, frontends) = (known.method, known.frontends.clone());
+        self.revision += 1;
+        let (method, affinity) = (known.method, known.affinity);
+        let frontends = known.frontends.clone();
         for frontend in frontends {
-            self.put_service(ServiceKey::of(&frontend), service(number, method, half))?;
+            self.put_service(ServiceKey::of(&frontend), service(number, method, affinity, half))?;
         }
         Ok(())
     }
@@ -254,22 +288,13 @@ impl Datapath {
         Ok(ServerCount { packets, bytes, opened, closed })
     }
 
-    /// The program, for others to call it by a tail call.
+    /// The program of XDP, for others to call it by a tail call.
     ///
     /// # Errors
     /// It is not in the object.
     pub fn program(&self) -> Result<&ProgramFd, LoadError> {
-        let program = BALANCER.program(&self.loaded)?;
+        let program: &Xdp = Object::program(&self.loaded, BALANCER.xdp)?;
         program.fd().map_err(|error| LoadError::from_kernel(error.into()))
-    }
-
-    /// What would become of a frame; it is counted and remembered as one that arrived, but goes
-    /// nowhere.
-    ///
-    /// # Errors
-    /// The kernel refuses a frame of this length, less than 14 bytes or more than a page.
-    pub fn try_packet(&self, frame: &[u8]) -> Result<Tried, LoadError> {
-        try_packet(&BALANCER, &self.loaded, frame)
     }
 
     fn write_settings(&mut self) -> Result<(), TableError> {
@@ -308,7 +333,7 @@ impl Datapath {
         }
     }
 
-    fn insert<K: Pod, V: Pod>(
+    pub(crate) fn insert<K: Pod, V: Pod>(
         &mut self,
         table: &'static str,
         key: K,
@@ -317,7 +342,12 @@ impl Datapath {
         self.table_mut(table)?.insert(key, value, 0).map_err(TableError::kernel(table))
     }
 
-    fn set_at<V: Pod>(&mut self, table: &'static str, at: u32, value: V) -> Result<(), TableError> {
+    pub(crate) fn set_at<V: Pod>(
+        &mut self,
+        table: &'static str,
+        at: u32,
+        value: V,
+    ) -> Result<(), TableError> {
         let mut entries: Array<_, V> = table_of(&mut self.loaded, table)?;
         entries.set(at, value, 0).map_err(TableError::kernel(table))
     }
@@ -348,6 +378,10 @@ impl Sizes {
             nat_servers: self.nat_servers.min(servers),
             flows: self.flows.max(1),
             nat: self.nat.max(1),
+            events: match self.events {
+                0 => 0,
+                bytes => bytes.clamp(EVENTS_MIN, EVENTS_MAX).next_power_of_two(),
+            },
         }
     }
 }
@@ -366,18 +400,6 @@ where
     map.and_then(T::try_from).map_err(TableError::kernel(name))
 }
 
-/// Runs a program on a frame that goes nowhere.
-pub(crate) fn try_packet(object: &Object, loaded: &Ebpf, frame: &[u8]) -> Result<Tried, LoadError> {
-    let mut after = vec![0; frame.len() + HEADROOM];
-    let mut options = TestRunOptions::new();
-    options.data_in = Some(frame);
-    options.data_out = Some(&mut after);
-    let ran = object.program(loaded)?.test_run(options);
-    let ran = ran.map_err(|error| LoadError::from_kernel(error.into()))?;
-    after.truncate(ran.data_size_out as usize);
-    Ok(Tried { action: ran.return_value, frame: after })
-}
-
 impl Default for Settings {
     /// No tunnel, no NAT, Ethernet.
     fn default() -> Self {
@@ -392,15 +414,8 @@ impl Default for Settings {
     }
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mac => "mac",
-            Self::Nat => "nat",
-            Self::Ipip => "ipip",
-        })
-    }
-}
+/// The smallest that the kernel takes, with pages of any size.
+const EVENTS_MIN: u32 = 65_536;
 
-/// What an outer header adds at most.
-const HEADROOM: usize = 40;
+/// More than anybody can use.
+const EVENTS_MAX: u32 = 1 << 28;

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use aya::{Ebpf, maps::HashMap};
 
 use crate::{
-    datapath::{Tried, table_of, try_packet},
+    datapath::table_of,
     error::{AttachError, LoadError, TableError},
     interface::{Attach, Attached, attach},
     layout::address,
     object::DECAPSULATOR,
+    tried::{Hook, Tried, try_packet},
 };
 
 /// Takes packets for addresses of this host out of their tunnel, until it is dropped.
@@ -24,7 +25,7 @@ impl Decapsulator {
     /// # Errors
     /// It was not compiled, or the kernel refuses; the missing capability is named.
     pub fn load() -> Result<Self, LoadError> {
-        Ok(Self { loaded: DECAPSULATOR.load(&[])? })
+        Ok(Self { loaded: DECAPSULATOR.load(&[], &[])? })
     }
 
     /// Lets packets to this service address out of a tunnel; all others stay as they are.
@@ -39,7 +40,7 @@ impl Decapsulator {
     /// Attaches it to an interface.
     ///
     /// # Errors
-    /// No such interface, or it refuses.
+    /// No such interface, or it refuses. There is none for traffic control.
     pub fn attach(&mut self, interface: &str, how: Attach) -> Result<Attached, AttachError> {
         attach(&DECAPSULATOR, &mut self.loaded, interface, how)
     }
@@ -49,6 +50,6 @@ impl Decapsulator {
     /// # Errors
     /// The kernel refuses a frame of this length.
     pub fn try_packet(&self, frame: &[u8]) -> Result<Tried, LoadError> {
-        try_packet(&DECAPSULATOR, &self.loaded, frame)
+        try_packet(&DECAPSULATOR, &self.loaded, Hook::Xdp, frame)
     }
 }

@@ -57,9 +57,18 @@ pub enum AttachError {
         #[source]
         source: Box<ProgramError>,
     },
-    /// The program is not in the object.
+    /// The program is of XDP alone.
+    #[error("this program cannot be attached as tcx, only as native or generic")]
+    OnlyXdp,
+    /// The program cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+impl AttachError {
+    pub(crate) fn kernel(interface: &str, mode: &'static str, error: ProgramError) -> Self {
+        Self::Kernel { interface: interface.to_owned(), mode, source: Box::new(error) }
+    }
 }
 
 /// Why a table cannot be read or written.
@@ -97,6 +106,9 @@ pub enum TableError {
     /// Nobody is known by this number.
     #[error("service {0} has not been added")]
     UnknownService(u32),
+    /// No server has this number.
+    #[error("server {0} has not been set")]
+    UnknownServer(u16),
     /// The kernel refused.
     #[error("the kernel does not take an entry of table `{table}`{}", rights())]
     Kernel {
@@ -106,6 +118,9 @@ pub enum TableError {
         #[source]
         source: Box<MapError>,
     },
+    /// Nobody says how many processors there are.
+    #[error("the number of processors cannot be found out")]
+    Processors(#[source] std::io::Error),
     /// The kernel cannot say when packets on their way have left.
     #[error("the kernel does not wait for packets on their way (membarrier)")]
     Wait(#[source] io::Errno),

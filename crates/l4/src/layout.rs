@@ -5,30 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use aya::Pod;
 use loadline_core::{
-    forwarding::ports::{Direction, Port},
+    forwarding::{
+        Affinity, Method, Protocol,
+        ports::{Direction, Port},
+    },
     time::Instant,
 };
-
-/// How packets reach a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// By the server's link address, the packet unchanged. The server is on the same network, has
-    /// the service address on its loopback, and answers the client itself.
-    Mac = 1,
-    /// With addresses and ports rewritten, in both directions.
-    Nat = 2,
-    /// In a tunnel to a server on any network, which answers the client itself.
-    Ipip = 3,
-}
-
-/// What packets of a service speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// TCP.
-    Tcp = 6,
-    /// UDP.
-    Udp = 17,
-}
 
 /// Where clients reach a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,11 +105,12 @@ impl ServiceKey {
 }
 
 /// `struct service`.
-pub(crate) fn service(number: u32, method: Method, half: u8) -> [u8; 8] {
+pub(crate) fn service(number: u32, method: Method, affinity: Affinity, half: u8) -> [u8; 8] {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&number.to_ne_bytes());
     value[4] = method as u8;
     value[5] = half;
+    value[6] = u8::from(affinity.is_of_client());
     value
 }
 
@@ -231,7 +214,7 @@ pub(crate) const NAT: usize = 104;
 
 impl Nat {
     pub(crate) fn server(&self) -> u16 {
-        u16::from_ne_bytes([self.0[44], self.0[45]])
+        u16::from_ne_bytes([self.0[42], self.0[43]])
     }
 
     pub(crate) fn service(&self) -> u16 {
@@ -241,7 +224,7 @@ impl Nat {
     pub(crate) fn seen(&self) -> Direction {
         let mut last = [0; 8];
         last.copy_from_slice(&self.0[48..56]);
-        let closing = self.0[42];
+        let closing = self.0[44];
         Direction {
             last: Instant::from_nanos(u64::from_ne_bytes(last)),
             has_fin: closing & 1 != 0,

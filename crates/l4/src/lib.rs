@@ -1,4 +1,5 @@
-//! Packet forwarding: one XDP program in C (`bpf/`), its tables and its loader.
+//! Packet forwarding: one program in C (`bpf/`), for XDP and for traffic control, its tables and
+//! its loader.
 //!
 //! A [`Datapath`] loads the program, fills its tables and attaches it to an interface. Packets to a
 //! service are then forwarded by the kernel, before its network stack, by one of three methods
@@ -10,20 +11,39 @@
 // unsafe: rings and queues are written through memory maps of the kernel's tables (`memory`).
 #![deny(unsafe_code)]
 
+mod check;
+mod copy;
 mod datapath;
 mod decapsulator;
 mod error;
+mod events;
 mod interface;
 mod layout;
+mod listing;
 mod memory;
 mod nat;
+mod neighbour;
 mod object;
+mod path;
+mod removal;
 mod settle;
+pub mod standby;
+mod tables;
+mod traffic_control;
+mod tried;
 mod verdict;
 
-pub use datapath::{Count, Datapath, ServerCount, Sizes, Tried};
+pub use check::{Check, Checks};
+pub use copy::Connection;
+pub use datapath::{Count, Datapath, ServerCount, Sizes};
 pub use decapsulator::Decapsulator;
 pub use error::{AttachError, LoadError, TableError};
+pub use events::Event;
 pub use interface::{Attach, Attached};
-pub use layout::{Frontend, MAX_RETURNS, Method, Protocol, Server, Settings};
+pub use layout::{Frontend, MAX_RETURNS, Server, Settings};
+pub use listing::{Held, Lent};
+pub use loadline_core::forwarding::{Affinity, Method, Protocol};
+pub use neighbour::{Neighbours, own_address};
+pub use path::Path;
+pub use tried::{Action, Hook, Tried};
 pub use verdict::Verdict;

@@ -41,12 +41,24 @@ impl Rings {
 
     /// Writes one of the two rings of a service; false where the table has no such ring.
     pub(crate) fn write(&self, service: u32, half: u8, entries: &[Entry]) -> bool {
-        let first = (service as usize * 2 + usize::from(half)) * RING_LINES * LINE_WORDS;
+        let first = Self::first(service, half);
         let Some(ring) = self.0.all().get(first..first + entries.len()) else { return false };
         for (word, entry) in ring.iter().zip(entries) {
             word.store(entry.to_bits(), Ordering::Relaxed);
         }
         true
+    }
+
+    /// One of the two rings of a service; empty where the table has no such ring.
+    pub(crate) fn read(&self, service: u32, half: u8) -> Vec<Entry> {
+        let first = Self::first(service, half);
+        let ring = self.0.all().get(first..first + RING_SIZE).unwrap_or(&[]);
+        ring.iter().map(|word| Entry::from_bits(word.load(Ordering::Relaxed))).collect()
+    }
+
+    /// The first word of a ring.
+    const fn first(service: u32, half: u8) -> usize {
+        (service as usize * 2 + half as usize) * RING_LINES * LINE_WORDS
     }
 }
 
@@ -94,6 +106,14 @@ impl Queues {
         pool[TAIL].store(tail.wrapping_add(1), Ordering::Release);
     }
 
+    /// Leaves no port in the queue of a server, also while programs take from it; false where it
+    /// has none.
+    pub(crate) fn empty(&self, server: u16) -> bool {
+        let Some((pool, _)) = self.queue(server) else { return false };
+        pool[HEAD].store(pool[TAIL].load(Ordering::Relaxed), Ordering::Release);
+        true
+    }
+
     /// The free ports of a server as [`Port::to_bits`], the next one first.
     pub(crate) fn free(&self, server: u16) -> Vec<u32> {
         let Some((pool, places)) = self.queue(server) else { return Vec::new() };
@@ -101,6 +121,15 @@ impl Queues {
         let count = tail.wrapping_sub(head) as usize;
         let at = |n: usize| &places[(head as usize).wrapping_add(n) % self.room];
         (0..count).map(|n| at(n).load(Ordering::Relaxed)).collect()
+    }
+
+    /// How many ports of a server are free.
+    pub(crate) fn count(&self, server: u16) -> usize {
+        let words = |pool: &[AtomicU32]| {
+            let head = pool[HEAD].load(Ordering::Acquire);
+            pool[TAIL].load(Ordering::Relaxed).wrapping_sub(head) as usize
+        };
+        self.queue(server).map_or(0, |(pool, _)| words(pool))
     }
 
     /// Whether ports of this server have been taken in vain since this was asked.

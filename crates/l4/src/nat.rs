@@ -4,26 +4,27 @@
 use std::collections::HashSet;
 
 use loadline_core::{
-    forwarding::ports::{Port, Times, over},
+    forwarding::ports::{Direction, Port, Times, over},
     time::Instant,
 };
 
 use crate::{
     datapath::{Datapath, wait_for_packets},
     error::TableError,
+    events::Event,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
 };
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
-struct Connection<K> {
+pub(crate) struct Connection<K> {
     /// Key of the answers.
     back: K,
     /// Key of the client's packets.
     forward: K,
-    server: u16,
+    pub(crate) server: u16,
     /// What it was lent.
-    port: Port,
+    pub(crate) port: Port,
     /// When it is over if nothing more is heard.
     end: Instant,
 }
@@ -37,6 +38,9 @@ impl Datapath {
     pub fn give_back(&mut self, times: impl Fn(u32) -> Times) -> Result<usize, TableError> {
         let mut ports = self.forget::<Tuple4>(&times)?;
         ports.extend(self.forget::<Tuple6>(&times)?);
+        if !ports.is_empty() {
+            self.outdate()?;
+        }
         // A packet on its way may still use the entry of a port that is about to be lent.
         wait_for_packets()?;
         for (server, port) in &ports {
@@ -46,10 +50,16 @@ impl Datapath {
         Ok(ports.len())
     }
 
+    /// Has every processor look connections up again: one was taken away or replaced.
+    pub(crate) fn outdate(&mut self) -> Result<(), TableError> {
+        self.generation = self.generation.wrapping_add(1);
+        self.set_at("generation", 0, self.generation)
+    }
+
     /// How many ports towards a server are free; none where it is not one of NAT.
     #[must_use]
     pub fn free_ports(&self, server: u16) -> usize {
-        self.queues.free(server).len()
+        self.queues.count(server)
     }
 
     /// Gives ports back that were taken for connections which then could not be written down.
@@ -82,6 +92,7 @@ impl Datapath {
     ) -> Result<Vec<(u16, Port)>, TableError> {
         let connections = self.connections::<K>(times)?;
         let gone = over(Self::now(), connections.into_iter().map(|one| (one, one.end)));
+        self.tell(gone.iter().map(|one| Event::Over { server: one.server, port: one.port }));
         let mut table = self.table_mut::<K, [u8; NAT]>(K::FORWARD)?;
         // What is missing already is no error.
         gone.iter().for_each(|one| drop(table.remove(&one.forward)));
@@ -90,7 +101,7 @@ impl Datapath {
         Ok(gone.into_iter().map(|one| (one.server, one.port)).collect())
     }
 
-    fn connections<K: Tuple>(
+    pub(crate) fn connections<K: Tuple>(
         &self,
         times: impl Fn(u32) -> Times,
     ) -> Result<Vec<Connection<K>>, TableError> {
@@ -103,8 +114,10 @@ impl Datapath {
             let back = Nat(back);
             let Some(port) = self.settings.place(&key.destination()) else { continue };
             let forward = K::peer(&back);
-            let seen = table.get(&forward, 0).map(|value| Nat(value).seen());
-            let end = times(back.service().into()).end(seen.unwrap_or_default(), back.seen());
+            let mut seen =
+                table.get(&forward, 0).map_or(Direction::default(), |nat| Nat(nat).seen());
+            seen.last = seen.last.max(self.heard);
+            let end = times(back.service().into()).end(seen, back.seen());
             found.push(Connection { back: key, forward, server: back.server(), port, end });
         }
         Ok(found)

@@ -1,7 +1,8 @@
 //! Bringing rings to rest: flows read back from the kernel, judged by
 //! `loadline_core::forwarding`, and forgotten where nobody asks for them any more.
 
-use aya::Pod;
+use std::collections::BTreeSet;
+
 use loadline_core::{
     forwarding::Ring,
     time::{Duration, Instant},
@@ -11,15 +12,18 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::{
     datapath::{Datapath, wait_for_packets},
     error::TableError,
+    events::Event,
+    layout::{Tuple4, Tuple6},
+    path::Keyed,
 };
 
 /// `struct flow`.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
-    server: u16,
-    service: u16,
-    position: u32,
-    last: Instant,
+pub(crate) struct Flow {
+    pub(crate) server: u16,
+    pub(crate) service: u16,
+    pub(crate) position: u32,
+    pub(crate) last: Instant,
 }
 
 impl Flow {
@@ -59,7 +63,8 @@ impl Datapath {
         }
         let now = Self::now();
         let stale = stale + SLACK;
-        let flows = self.sweep(service, |flow| now.since(flow.last) > stale)?;
+        let heard = self.heard;
+        let flows = self.sweep(service, |flow| now.since(flow.last.max(heard)) > stale)?;
         let flows = flows.iter().map(|flow| (flow.position, flow.server));
         let mut settled = ring.settle(now, stale, flows);
         self.publish(service, ring.entries())?;
@@ -70,38 +75,63 @@ impl Datapath {
         Ok(true)
     }
 
+    /// Forgets flows of a service whose entry is not recorded: nobody asks for them, and later they
+    /// would speak for other flows.
+    pub(crate) fn forget_settled(&mut self, service: u32) -> Result<(), TableError> {
+        let ring = self.ring(service)?;
+        let is_recorded =
+            |flow: &Flow| ring.get(flow.position as usize).is_some_and(|entry| entry.is_recorded());
+        self.sweep(service, |flow| !is_recorded(flow))?;
+        Ok(())
+    }
+
+    /// Forgets the flows of a service that is no more.
+    pub(crate) fn forget_flows(&mut self, service: u32) -> Result<(), TableError> {
+        self.sweep(service, |_| true).map(drop)
+    }
+
+    /// The servers of all flows.
+    pub(crate) fn servers_of_flows(&self) -> Result<BTreeSet<u16>, TableError> {
+        let mut servers: BTreeSet<u16> =
+            self.flows::<Tuple4>()?.iter().map(|(_, flow)| flow.server).collect();
+        servers.extend(self.flows::<Tuple6>()?.iter().map(|(_, flow)| flow.server));
+        Ok(servers)
+    }
+
+    /// The flows of one family. An entry may vanish while they are read; the kernel then begins
+    /// again, at worst twice over the same.
+    pub(crate) fn flows<K: Keyed>(&self) -> Result<Vec<(K, Flow)>, TableError> {
+        let table = self.table::<K, [u8; 24]>(K::FLOWS)?;
+        Ok(table.iter().flatten().map(|(key, value)| (key, Flow::read(value))).collect())
+    }
+
     /// The flows of a service, without those that are `over`, which are removed.
     fn sweep(
         &mut self,
         service: u32,
         over: impl Fn(&Flow) -> bool,
     ) -> Result<Vec<Flow>, TableError> {
-        let mut kept = self.sweep_table::<[u8; 16]>("flows4", service, &over)?;
-        kept.extend(self.sweep_table::<[u8; 40]>("flows6", service, &over)?);
+        let mut kept = self.sweep_table::<Tuple4>(service, &over)?;
+        kept.extend(self.sweep_table::<Tuple6>(service, &over)?);
         Ok(kept)
     }
 
-    fn sweep_table<K: Pod>(
+    fn sweep_table<K: Keyed>(
         &mut self,
-        name: &'static str,
         service: u32,
         over: impl Fn(&Flow) -> bool,
     ) -> Result<Vec<Flow>, TableError> {
-        let mut table = self.table_mut::<K, [u8; 24]>(name)?;
         let (mut kept, mut gone) = (Vec::new(), Vec::new());
-        // An entry may vanish while they are read; the kernel then begins again, at worst twice
-        // over the same.
-        for (key, value) in table.iter().flatten() {
-            let flow = Flow::read(value);
+        for (key, flow) in self.flows::<K>()? {
             if u32::from(flow.service) != service {
                 continue;
             }
             if over(&flow) { gone.push(key) } else { kept.push(flow) }
         }
-        for key in gone {
-            // It may have been evicted meanwhile.
-            let _ = table.remove(&key);
-        }
+        self.tell(gone.iter().map(|key: &K| Event::FlowGone(key.path())));
+        let mut table = self.table_mut::<K, [u8; 24]>(K::FLOWS)?;
+        // It may have been evicted meanwhile.
+        gone.iter().for_each(|key| drop(table.remove(key)));
         Ok(kept)
     }
 }

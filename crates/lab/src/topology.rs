@@ -8,6 +8,10 @@
 //! ```
 //!
 //! Sizes are those of IP packets: what an Ethernet or a radio adds is not counted.
+//!
+//! Beside the links hosts can share an Ethernet, which no packet of a link passes.
+
+mod ethernet;
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -15,6 +19,8 @@ use loadline_core::{
     time::Duration,
     units::{BitRate, Bytes, Ratio},
 };
+
+pub use ethernet::{EthernetError, InterfaceAddress};
 
 /// Hosts and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub struct HostSpec {
     /// IPv4 and IPv6. An address that several hosts have is answered by the one with the shortest
     /// delay from the sender (anycast); of equals, by the first.
     pub addresses: Vec<IpAddr>,
+    /// Its address on an Ethernet; hosts whose addresses are of one network share one.
+    pub ethernet: Option<InterfaceAddress>,
     /// What the host can send to all others together; no limit where absent.
     pub up: Option<Limit>,
     /// What the host can receive from all others together; no limit where absent.
@@ -109,6 +117,9 @@ pub enum TopologyError {
         /// The address.
         address: IpAddr,
     },
+    /// Hosts cannot be on an Ethernet so.
+    #[error(transparent)]
+    Ethernet(#[from] EthernetError),
     /// A link ends where no host is.
     #[error("a link names host number {host} of {count}; they count from 0")]
     NoSuchHost {
@@ -182,6 +193,7 @@ impl Topology {
                 return Err(TopologyError::NameTwice { name: host.name.clone() });
             }
         }
+        (0..count).try_for_each(|host| self.check_ethernet(host))?;
         let mut pairs = HashSet::new();
         for link in &self.links {
             self.check_link(link)?;

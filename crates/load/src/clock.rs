@@ -23,8 +23,14 @@ pub(crate) fn now() -> Instant {
 
 /// Milliseconds since 1970-01-01 UTC, as the machine believes.
 pub(crate) fn unix_millis() -> u64 {
+    since_1970().as_nanos() / 1_000_000
+}
+
+/// Time since 1970-01-01 UTC, as the machine believes.
+pub(crate) fn since_1970() -> Duration {
     let time = clock_gettime(ClockId::Realtime);
-    time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
+    Duration::from_secs(time.tv_sec.unsigned_abs())
+        + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
 /// CPU time that the calling thread has used.

@@ -103,7 +103,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Ok(Done { ending, next, reusable }) => {
                 if reusable && !grant.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
-                    self.exchange.worker.pools.keep(grant.server(), self.connection, until);
+                    let is_far = self.exchange.route.desk().is_far(grant.place().0);
+                    let to = (grant.server(), is_far);
+                    self.exchange.worker.pools.keep(to, self.connection, until);
                 }
                 Ok((ending, next))
             }

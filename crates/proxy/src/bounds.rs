@@ -88,7 +88,7 @@ const TLS_FULL: u64 = TLS_IDLE + 2 * (64 << 10) + 2 * (16 << 10);
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use loadline_core::fleet::{Edge, Protocol};
+    use loadline_core::fleet::{Edge, Forwarding, Protocol};
 
     use super::*;
 
@@ -100,7 +100,12 @@ mod tests {
             ..Listener::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 0)
         };
         let edge = Edge { max_connections, ..Edge::within("here") };
-        Fleet { edge, listeners: listeners.iter().map(listener).collect(), services: vec![] }
+        Fleet {
+            edge,
+            forwarding: Forwarding::default(),
+            listeners: listeners.iter().map(listener).collect(),
+            services: vec![],
+        }
     }
 
     #[test]

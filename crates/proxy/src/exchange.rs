@@ -271,7 +271,7 @@ impl<'a> Exchange<'a> {
         let server = grant.server();
         let introduces = self.route.settings().send_proxy;
         if introduces.is_none()
-            && let Some(connection) = self.worker.pools.take(server)
+            && let Some(connection) = self.worker.pools.take(&self.worker.shared, server)
         {
             let mut attempt = Attempt::new(self, connection);
             let carried = attempt.carry(grant).await;

@@ -15,7 +15,7 @@ use std::{
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use socket2::SockRef;
 
-use crate::{door::Spot, kernel};
+use crate::{door::Spot, kernel, listener};
 
 /// Listening sockets for whichever listeners they fit.
 #[derive(Debug, Default)]
@@ -81,8 +81,7 @@ impl Inherited {
             ));
         };
         let socket = TcpListener::from(socket);
-        socket.set_nonblocking(true)?;
-        SockRef::from(&socket).set_tcp_nodelay(true)?;
+        listener::set_up(&SockRef::from(&socket))?;
         self.sockets.push(Handed { meant, address, socket: Arc::new(socket) });
         Ok(())
     }

@@ -42,6 +42,7 @@ mod exchange;
 mod grant;
 mod heads;
 mod http2;
+mod idle;
 pub mod inherit;
 mod introduction;
 mod kernel;

@@ -25,7 +25,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::{SocketFlags, acceptfrom_with},
 };
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, SockRef, Type};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     task::spawn_local,
@@ -106,10 +106,18 @@ fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
     let socket =
         socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    // Accepted connections inherit it.
-    socket.set_tcp_nodelay(true)?;
+    set_up(&SockRef::from(&socket))?;
     Ok(socket)
+}
+
+/// Sets what every listening socket needs; the connections it accepts inherit all but the first.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)
 }
 
 /// Takes connections in until the worker drains or the door closes.
@@ -278,6 +286,11 @@ type Watched = AsyncFd<Arc<TcpListener>>;
 /// Connections the kernel holds for us; it caps this at net.core.somaxconn.
 pub(crate) const BACKLOG: i32 = 4096;
 
+/// Bytes the kernel takes for a client beyond those it may send, until the client has shown that
+/// it reads (`Socket::take_freely`). Without it, it takes up to 4 MB for one that reads slowly, and
+/// the memory of all TCP connections is gone after a few hundred.
+const UNSENT_MAX: u32 = 128 << 10;
+
 /// Rest after an error such as too few descriptors: trying at once would only burn time.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -297,7 +310,7 @@ mod tests {
     #[test]
     fn an_address_that_is_taken_is_refused_even_if_it_could_be_shared() {
         let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, false).unwrap();
-        socket2::SockRef::from(&sockets[0]).listen(1).unwrap();
+        SockRef::from(&sockets[0]).listen(1).unwrap();
         let error = bind(address, 1, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(bind(address, 1, true).is_ok(), "but not by this process itself");

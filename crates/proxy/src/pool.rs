@@ -1,9 +1,9 @@
 //! Connections to servers: opened, kept for the next request, closed when unused.
 //!
-//! Each worker keeps its own, last in, first out: the warmest is used first and the excess of a
-//! peak ages away. A kept connection on which anything has happened - the server closed it, or
-//! sent what nobody asked for - is not used again; tokio knows that from the kernel's events, so
-//! that looking costs no system call.
+//! Each worker keeps its own, and all together those to far servers; last in, first out: the
+//! warmest is used first and the excess of a peak ages away. A kept connection on which anything
+//! has happened - the server closed it, or sent what nobody asked for - is not used again; tokio
+//! knows that from the kernel's events, so that looking costs no system call.
 //!
 //! `max_connections` of a server holds over all workers and counts kept connections too. Where it
 //! is reached, requests go to another server as if this one had no capacity left.
@@ -26,6 +26,7 @@ use rustix::{
 
 use crate::{
     http2::Call,
+    idle::{Common, Kept},
     peer::Peer,
     shared::Shared,
     socket::Socket,
@@ -81,6 +82,12 @@ impl Connection {
         (self.peer, self.slot)
     }
 
+    /// What is kept of it; nothing of one that is for one client alone, nor of a stream.
+    fn kept(self, until: Instant) -> Option<Kept> {
+        let slot = self.slot.filter(|_| !self.introduced)?;
+        Some(Kept { idle: self.peer.socket.idle()?, slot, large: self.large, until })
+    }
+
     /// The same connection with TLS on it, for one that stands already.
     ///
     /// # Errors
@@ -114,19 +121,11 @@ pub(crate) struct Pools {
 #[derive(Debug)]
 struct Pool {
     kept: Vec<Kept>,
-    open: Arc<AtomicU32>,
+    common: Arc<Common>,
     /// Connections that are being opened before a request needs them.
     warming: u32,
     /// No more of these before.
     warm_again: Instant,
-}
-
-#[derive(Debug)]
-struct Kept {
-    peer: Peer,
-    slot: Slot,
-    large: bool,
-    until: Instant,
 }
 
 impl Pools {
@@ -136,55 +135,76 @@ impl Pools {
     }
 
     /// A kept connection that is good for use, if there is one.
-    pub(crate) fn take(&self, server: ServerId) -> Option<Connection> {
+    pub(crate) fn take(&self, shared: &Shared, server: ServerId) -> Option<Connection> {
+        self.know(shared, server);
+        self.last(server)
+    }
+
+    /// The connection that was kept last.
+    fn last(&self, server: ServerId) -> Option<Connection> {
         let mut pools = self.pools.borrow_mut();
         let pool = pools.get_mut(server.index())?.as_mut()?;
-        while let Some(Kept { mut peer, slot, large, .. }) = pool.kept.pop() {
-            if peer.socket.is_quiet() {
-                let slot = Some(slot);
-                return Some(Connection { peer, reused: true, large, introduced: false, slot });
-            }
-        }
-        None
+        // What is common has carried answers; where there is any, the worker's own has not.
+        let taken = pool.common.take().or_else(|| {
+            let mut own = std::iter::from_fn(|| pool.kept.pop());
+            own.find_map(|mut kept| kept.idle.is_quiet().then_some(kept))
+        });
+        let (socket, slot, large) = taken?.into_parts();
+        let (peer, slot) = (Peer::new(socket), Some(slot));
+        Some(Connection { peer, reused: true, large, introduced: false, slot })
     }
 
     /// Keeps a connection on which the next message may follow, until `until`, unless it is for one
-    /// client alone. A stream ends with its message.
-    pub(crate) fn keep(&self, server: ServerId, connection: Connection, until: Instant) {
-        let Connection { peer, slot, large, introduced, .. } = connection;
-        let Some(slot) = slot.filter(|_| !introduced) else { return };
+    /// client alone; for every worker where its server is far. A stream ends with its message.
+    pub(crate) fn keep(
+        &self,
+        (server, is_far): (ServerId, bool),
+        connection: Connection,
+        until: Instant,
+    ) {
+        let Some(kept) = connection.kept(until) else { return };
         let mut pools = self.pools.borrow_mut();
-        if let Some(Some(pool)) = pools.get_mut(server.index()) {
-            pool.kept.push(Kept { peer, slot, large, until });
+        match pools.get_mut(server.index()) {
+            Some(Some(pool)) if is_far => pool.common.keep(kept),
+            Some(Some(pool)) => pool.kept.push(kept),
+            _ => {}
         }
     }
 
     /// The right to open one more connection; none if `max` are open.
     pub(crate) fn slot(&self, shared: &Shared, server: ServerId, max: u32) -> Option<Slot> {
+        self.know(shared, server);
+        let pools = self.pools.borrow();
+        let open = &pools[server.index()].as_ref()?.common.open;
+        let more = |count| (count < max).then_some(count + 1);
+        open.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(Slot { open: open.clone() })
+    }
+
+    /// Makes room for connections to a server.
+    fn know(&self, shared: &Shared, server: ServerId) {
         let mut pools = self.pools.borrow_mut();
         if pools.len() <= server.index() {
             pools.resize_with(server.index() + 1, || None);
         }
-        let pool = pools[server.index()].get_or_insert_with(|| Pool {
+        pools[server.index()].get_or_insert_with(|| Pool {
             kept: Vec::new(),
-            open: shared.open_connections(server),
+            common: shared.common(server),
             warming: 0,
             warm_again: Instant::ZERO,
         });
-        let open = |count| (count < max).then_some(count + 1);
-        pool.open.fetch_update(Relaxed, Relaxed, open).ok()?;
-        Some(Slot { open: pool.open.clone() })
     }
 
-    /// Lets the last `count` kept connections stay until `until`: how many there are too few, and
-    /// none before it is time for more.
+    /// Lets the last `count` connections that this worker keeps stay until `until`: how many there
+    /// are too few.
     pub(crate) fn lacking(&self, server: ServerId, count: u32, until: Instant) -> u32 {
         let mut pools = self.pools.borrow_mut();
         let Some(Some(pool)) = pools.get_mut(server.index()) else { return count };
-        for kept in pool.kept.iter_mut().rev().take(count as usize) {
+        let common = pool.common.stay(count as usize, until);
+        for kept in pool.kept.iter_mut().rev().take(count as usize - common) {
             kept.until = kept.until.max(until);
         }
-        let ready = u32::try_from(pool.kept.len()).unwrap_or(u32::MAX);
+        let ready = u32::try_from(common + pool.kept.len()).unwrap_or(u32::MAX);
         count.saturating_sub(ready.saturating_add(pool.warming))
     }
 
@@ -214,9 +234,8 @@ impl Pools {
         let mut pools = self.pools.borrow_mut();
         let Some(Some(pool)) = pools.get_mut(server.index()) else { return };
         pool.warming -= 1;
-        match opened.map(|it| (it.peer, it.slot, it.large)) {
-            Ok((peer, Some(slot), large)) => pool.kept.insert(0, Kept { peer, slot, large, until }),
-            Ok((_, None, _)) => {}
+        match opened {
+            Ok(opened) => opened.kept(until).into_iter().for_each(|it| pool.kept.insert(0, it)),
             Err(again) => pool.warm_again = pool.warm_again.max(again),
         }
     }
@@ -227,13 +246,17 @@ impl Pools {
         let mut stays = vec![false; pools.len()];
         staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
         let leaving = pools.iter_mut().zip(stays).filter(|(_, stays)| !stays);
-        leaving.filter_map(|(pool, _)| pool.as_mut()).for_each(|pool| pool.kept.clear());
+        for pool in leaving.filter_map(|(pool, _)| pool.as_mut()) {
+            pool.kept.clear();
+            pool.common.clear();
+        }
     }
 
     /// Closes what has been kept for too long or has been closed by its server.
     pub(crate) fn sweep(&self, now: Instant) {
         for pool in self.pools.borrow_mut().iter_mut().flatten() {
-            pool.kept.retain_mut(|kept| now < kept.until && kept.peer.socket.is_quiet());
+            pool.kept.retain_mut(|kept| kept.stays(now));
+            pool.common.sweep(now);
         }
     }
 }
@@ -255,13 +278,14 @@ mod tests {
 
     /// Pools that know a server, and a slot of it.
     fn pools(id: ServerId) -> (Pools, Slot) {
-        let open = Arc::new(AtomicU32::new(1));
-        let slot = Slot { open: open.clone() };
+        let common = Arc::new(Common::default());
+        common.open.store(1, Relaxed);
+        let slot = Slot { open: common.open.clone() };
         let pools = Pools::new();
         let mut known = pools.pools.borrow_mut();
         known.resize_with(id.index() + 1, || None);
         known[id.index()] =
-            Some(Pool { kept: Vec::new(), open, warming: 0, warm_again: Instant::ZERO });
+            Some(Pool { kept: Vec::new(), common, warming: 0, warm_again: Instant::ZERO });
         drop(known);
         (pools, slot)
     }
@@ -274,12 +298,12 @@ mod tests {
         let (pools, slot) = pools(id);
         let connection = Connection::open(address, None, slot).unwrap();
         let _accepted = listener.accept().unwrap();
-        pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
-        let connection = pools.take(id).expect("kept");
+        pools.keep((id, false), connection, Instant::ZERO + Duration::from_secs(1));
+        let connection = pools.last(id).expect("kept");
         assert!(connection.reused);
-        pools.keep(id, connection, Instant::ZERO + Duration::from_secs(1));
+        pools.keep((id, false), connection, Instant::ZERO + Duration::from_secs(1));
         pools.sweep(Instant::ZERO + Duration::from_secs(1));
-        assert!(pools.take(id).is_none());
+        assert!(pools.last(id).is_none());
     }
 
     #[test]
@@ -293,7 +317,7 @@ mod tests {
         used.large = true;
         let fresh = Connection::open(address, None, second).unwrap();
         let _accepted = (listener.accept().unwrap(), listener.accept().unwrap());
-        pools.keep(id, used, after(1));
+        pools.keep((id, false), used, after(1));
         assert_eq!(pools.lacking(id, 2, after(5)), 1);
         pools.warming(id, 1, after(2));
         assert_eq!(pools.lacking(id, 2, after(5)), 0, "the one being opened counts");
@@ -301,7 +325,7 @@ mod tests {
         pools.warmed(id, Ok(fresh), after(1));
         assert_eq!(pools.lacking(id, 2, after(9)), 0);
         pools.sweep(after(5));
-        assert!(pools.take(id).is_some_and(|it| it.large), "the one with the larger window first");
+        assert!(pools.last(id).is_some_and(|it| it.large), "the one with the larger window first");
         assert_eq!(pools.lacking(id, 2, after(9)), 1, "one that is in use is not ready");
     }
 
@@ -312,11 +336,11 @@ mod tests {
         let open = slot.open.clone();
         let connection = Connection::open(address, None, slot).unwrap();
         let _accepted = listener.accept().unwrap();
-        pools.keep(id, connection, LATER);
+        pools.keep((id, false), connection, LATER);
         pools.keep_only([id].into_iter());
         assert_eq!(open.load(Relaxed), 1);
         pools.keep_only([].into_iter());
-        assert!(pools.take(id).is_none());
+        assert!(pools.last(id).is_none());
         assert_eq!(open.load(Relaxed), 0, "its slot is free");
     }
 
@@ -328,8 +352,8 @@ mod tests {
         let connection = Connection::open(address, None, slot).unwrap();
         let (mut accepted, _) = listener.accept().unwrap();
         accepted.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
-        pools.keep(id, connection, LATER);
-        assert!(pools.take(id).is_none());
+        pools.keep((id, false), connection, LATER);
+        assert!(pools.last(id).is_none());
         assert_eq!(open.load(Relaxed), 0, "its slot is free");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU8, Ordering::Relaxed},
     },
 };
 
@@ -18,6 +18,7 @@ use crate::{
     clock::Clock,
     doors::Doors,
     engine::StartError,
+    idle::Common,
     meter::ListenerCells,
     queue::Queue,
     spans::Spans,
@@ -38,8 +39,8 @@ pub struct Shared {
     keys: ArcSwap<Keys>,
     doors: Mutex<Doors>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
-    /// Open connections by server.
-    open: Mutex<Vec<Arc<AtomicU32>>>,
+    /// Connections by server.
+    common: Mutex<Vec<Arc<Common>>>,
     stage: AtomicU8,
 }
 
@@ -95,7 +96,7 @@ impl Shared {
             keys: ArcSwap::from_pointee(keys),
             doors: Mutex::new(doors),
             queues: Mutex::default(),
-            open: Mutex::default(),
+            common: Mutex::default(),
             stage: AtomicU8::new(Stage::Serving as u8),
         }))
     }
@@ -189,16 +190,16 @@ impl Shared {
 
     /// Open connections to a server, over all workers.
     pub(crate) fn connections(&self, server: ServerId) -> u32 {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.get(server.index()).map_or(0, |count| count.load(Relaxed))
+        let common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        common.get(server.index()).map_or(0, |common| common.open.load(Relaxed))
     }
 
-    /// The count of open connections to a server, over all workers.
-    pub(crate) fn open_connections(&self, server: ServerId) -> Arc<AtomicU32> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() <= server.index() {
-            open.resize_with(server.index() + 1, Arc::default);
+    /// What all workers know of the connections to a server.
+    pub(crate) fn common(&self, server: ServerId) -> Arc<Common> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        if common.len() <= server.index() {
+            common.resize_with(server.index() + 1, Arc::default);
         }
-        open[server.index()].clone()
+        common[server.index()].clone()
     }
 }

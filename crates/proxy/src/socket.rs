@@ -29,6 +29,7 @@ use tokio::{
 
 use crate::{
     http2::{Call, Fate, Stream},
+    idle::Idle,
     meter::Meter,
     pipe::Pipe,
     tls::Tls,
@@ -244,16 +245,12 @@ impl Socket {
         }
     }
 
-    /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
-    /// something has.
-    pub(crate) fn is_quiet(&mut self) -> bool {
+    /// The connection between two messages; none for a stream of many, which ends with its own.
+    pub(crate) fn idle(self) -> Option<Idle> {
         match self {
-            Self::Plain(io) => {
-                let found = io.try_read(&mut [0]);
-                matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-            }
-            Self::Secure(io, tls) => tls.is_quiet(io),
-            Self::Stream(_) | Self::Call(_) | Self::Nobody => false,
+            Self::Plain(io) => Some(Idle { io, tls: None }),
+            Self::Secure(io, tls) => Some(Idle { io, tls: Some(tls) }),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
         }
     }
 
@@ -326,6 +323,12 @@ impl Socket {
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_keepalive(&params));
     }
 
+    /// Lets the kernel take as much for the peer as its own limits allow.
+    pub(crate) fn take_freely(&self) {
+        // Where it fails, bytes go in smaller steps.
+        let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_notsent_lowat(u32::MAX));
+    }
+
     /// The address the peer opened the connection to; none for a stream of many.
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         self.as_fd().and_then(|fd| SockRef::from(&fd).local_addr().ok()?.as_socket())
@@ -350,6 +353,15 @@ impl Socket {
             Self::Stream(_) | Self::Call(_) | Self::Nobody => {
                 Err(io::ErrorKind::Unsupported.into())
             }
+        }
+    }
+}
+
+impl From<Idle> for Socket {
+    fn from(Idle { io, tls }: Idle) -> Self {
+        match tls {
+            None => Self::Plain(io),
+            Some(tls) => Self::Secure(io, tls),
         }
     }
 }
@@ -412,6 +424,27 @@ impl Io {
             Link::Lost => Err(io::ErrorKind::NotConnected.into()),
         };
         self.received(done)
+    }
+
+    /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
+    /// something has.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let found = self.try_read(&mut [0]);
+        matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Leaves the reactor that it was registered with: the next call that would block registers it
+    /// with that of the thread that makes it.
+    ///
+    /// # Errors
+    /// The kernel's. The connection is closed.
+    pub(crate) fn unwatch(&mut self) -> io::Result<()> {
+        if let Link::Watched(_) = self.link
+            && let Link::Watched(stream) = mem::replace(&mut self.link, Link::Lost)
+        {
+            self.link = Link::Raw(stream.into_std()?);
+        }
+        Ok(())
     }
 
     /// Writes what the kernel takes, or says that it would block, and wakes nobody later.

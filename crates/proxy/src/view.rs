@@ -17,6 +17,7 @@ use rustls::ServerConfig;
 
 use crate::{
     door::{Door, Spot},
+    idle::FAR,
     meter::ListenerCells,
     queue::Queue,
     sticky::Sessions,
@@ -48,6 +49,8 @@ pub(crate) struct Desk {
     pub(crate) hash: Option<HashKey>,
     /// Whether answers are searched for reports of utilization.
     pub(crate) reads_load: bool,
+    /// By index of the group.
+    far: Vec<bool>,
     /// How connections to its servers are made; in clear where absent.
     pub(crate) tls: Option<Dialing>,
     /// Where a cookie keeps sessions on one server.
@@ -71,7 +74,14 @@ impl Desk {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
-        Self { cells, queue, hash, reads_load, tls, sessions }
+        let mut far = vec![false; service.groups.len()];
+        plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
+        Self { cells, queue, hash, reads_load, far, tls, sessions }
+    }
+
+    /// Whether connections that are kept to the group at this index are for every worker.
+    pub(crate) fn is_far(&self, group: usize) -> bool {
+        self.far.get(group) == Some(&true)
     }
 }
 

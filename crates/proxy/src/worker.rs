@@ -1,7 +1,8 @@
 //! One thread of the proxy: its runtime, its sessions, and what they share.
 //!
 //! Everything here belongs to one thread and is reached through cells, never through a lock.
-//! Workers have nothing in common but [`Shared`].
+//! Workers have nothing in common but [`Shared`]: there, behind a lock, lie connections that are
+//! kept to far servers (`idle.rs`).
 
 use std::{
     cell::{Cell, RefCell},

@@ -60,10 +60,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Up(args) => up::run(args),
         Command::Shell(args) => shell::run(args),
         Command::Down(args) => shell::down(args),
-        Command::Host => {
-            loadline_lab::host::serve().context("cannot be a host")?;
-            Ok(ExitCode::SUCCESS)
+        Command::Host => be_host(),
+    }
+}
+
+/// A host ends when its lab has gone, which nobody is left to be told of.
+fn be_host() -> anyhow::Result<ExitCode> {
+    match loadline_lab::host::serve() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::from(super::EXIT_FAILED))
         }
+        ended => ended.map(|()| ExitCode::SUCCESS).context("cannot be a host"),
     }
 }
 

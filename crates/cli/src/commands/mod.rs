@@ -2,11 +2,15 @@
 
 use std::process::ExitCode;
 
+use loadline_core::units::Bytes;
+
+mod administration;
 pub(crate) mod bench;
 pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod demo;
+pub(crate) mod l4;
 pub(crate) mod lab;
 pub(crate) mod ping;
 pub(crate) mod plan;
@@ -20,6 +24,7 @@ pub(crate) mod ttfb;
 pub(crate) mod upgrade;
 pub(crate) mod watch;
 pub(crate) mod worker;
+pub(crate) mod xdp_mode;
 
 /// Wrong usage or configuration.
 pub(crate) const EXIT_USAGE: u8 = 1;
@@ -40,4 +45,13 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     // Where nobody listens any more there is nobody to tell.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 })
+}
+
+/// A size with one decimal, as people read it.
+pub(crate) fn size(bytes: f64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes / unit),
+        None => Bytes::new(bytes as u64).to_string(),
+    }
 }

@@ -17,8 +17,9 @@ use lines::Lines;
 /// Measure the round trip to hosts
 ///
 /// Sends ICMP echo where that is allowed, and says which socket took it; otherwise measures how
-/// long a TCP connection takes to open, which is one round trip too. Times are taken in user
-/// space. What a user waits for is not the round trip but the answer: see `loadline ttfb`.
+/// long a TCP connection takes to open, which is one round trip too. An echo has come when the
+/// kernel notes it. What a user waits for is not the round trip but the answer: see `loadline
+/// ttfb`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

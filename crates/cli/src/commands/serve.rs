@@ -2,9 +2,11 @@
 
 mod bounds;
 mod follow;
+mod forwarder;
 mod handover;
 mod identity;
 mod notify;
+mod running;
 mod signals;
 
 use std::{
@@ -18,13 +20,13 @@ use std::{
 use anyhow::Context as _;
 use loadline_control::{
     Loaded, Process,
-    admin::{Admin, BoundAdmin, Engine, Settings, Site, bind_path},
+    admin::{Admin, BoundAdmin, Settings, Site, bind_path},
     discovery::{self, NameServers},
 };
-use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet, state::State};
+use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet};
 use loadline_proxy::{
     engine::StartError,
-    runtime::{Bound, Handle, Runtime},
+    runtime::{Bound, Runtime},
     tally::Tallies,
 };
 use tokio::{
@@ -33,11 +35,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::commands::{EXIT_FAILED, EXIT_USAGE, check};
+use crate::commands::{EXIT_FAILED, EXIT_USAGE, check, xdp_mode::XdpMode};
 use follow::{Changed, Follower};
+use forwarder::Forwarder;
 use handover::{Estate, Heritage};
 use identity::Identity;
 use notify::notify;
+use running::Running;
 use signals::{Signals, Told};
 
 /// Run the load balancer
@@ -59,6 +63,10 @@ pub(crate) struct Args {
     /// Read the file again when it changes, or a certificate that it names
     #[arg(long, requires = "file")]
     watch: bool,
+
+    /// How packet forwarding is attached, instead of what `l4.xdp_mode` says
+    #[arg(long, value_enum, value_name = "MODE", requires = "file")]
+    xdp_mode: Option<XdpMode>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -117,6 +125,7 @@ struct Edge {
     /// The program, by the path it was started from: what is there now may be another.
     program: PathBuf,
     follower: Follower,
+    forwarder: Option<Arc<Forwarder>>,
 }
 
 /// Why a process ends.
@@ -153,20 +162,34 @@ impl Edge {
         let administration = administration.transpose().map_err(Failure::running)?;
         let control = control(process.control, heritage, identity.as_ref());
         let control = control.map_err(Failure::running)?;
+        let forwarder = Forwarder::start(&bound.plan(), args.xdp_mode);
+        let forwarder = forwarder.map_err(Failure::running)?;
         if let Some(identity) = identity {
             identity.assume().map_err(Failure::running)?;
         }
+        let detour = forwarder.as_ref().and_then(|forwarder| forwarder.detour());
+        let bound = match detour {
+            Some(detour) => bound.with_detour(detour),
+            None => bound,
+        };
         let proxy = bound.start().map_err(Failure::of_start)?;
-        let site = Arc::new(site(&proxy, (begun, lists), args));
+        if let Some(forwarder) = &forwarder {
+            forwarder.follow(proxy.handle()).map_err(Failure::running)?;
+        }
+        let running = Running { proxy: proxy.handle(), forwarder: forwarder.clone() };
+        let site = Arc::new(site(running, (begun, lists), args));
         site.restore(std::mem::take(&mut heritage.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
-        Ok(Self { proxy, site, admin, control, program, follower })
+        Ok(Self { proxy, site, admin, control, program, follower, forwarder })
     }
 
     /// Says where it listens, for whoever started it and waits for it to be ready.
     fn announce(&self) {
-        bounds::tell(&self.site.file());
+        let fleet = self.site.file();
+        if !fleet.listeners.is_empty() {
+            bounds::tell(&fleet);
+        }
         let mut said = String::new();
         for address in self.proxy.local_addrs() {
             said += &format!("listening on {address}\n");
@@ -262,6 +285,9 @@ impl Edge {
 
     /// Starts a process that takes over; its id.
     fn pass_on(&self) -> anyhow::Result<u32> {
+        if self.forwarder.is_some() {
+            anyhow::bail!("packet forwarding cannot be passed on: start loadline anew");
+        }
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
         });
@@ -280,7 +306,7 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, .. } = self;
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
         // The successor answers on the same sockets.
@@ -307,6 +333,7 @@ impl Edge {
                 ending.await
             }
         };
+        forwarder.iter().for_each(|forwarder| forwarder.end());
         told(&tallies.context("draining")?);
         Ok(ExitCode::SUCCESS)
     }
@@ -374,30 +401,13 @@ async fn asked(control: Option<&tokio::net::UnixListener>) -> UnixStream {
 }
 
 /// The proxy with its file, for whoever reloads or changes it.
-fn site(proxy: &Runtime, begun: (Intent, Lists), args: &Args) -> Site {
+fn site(running: Running, begun: (Intent, Lists), args: &Args) -> Site {
     let args = args.clone();
     let load = move || match read(&args) {
         Ok((intent, ..)) => Ok(intent),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
-    Site::new(Running(proxy.handle()), begun, load)
-}
-
-/// The proxy, as the administration sees it.
-struct Running(Handle);
-
-impl Engine for Running {
-    fn state(&self) -> State {
-        self.0.state()
-    }
-
-    fn reload(&self, fleet: Fleet) -> Result<(), String> {
-        self.0.reload(fleet).map_err(|error| error.to_string())
-    }
-
-    fn amend(&self, fleet: Fleet) {
-        self.0.amend(fleet);
-    }
+    Site::new(running, begun, load)
 }
 
 /// Tells how a reload went.

@@ -1,6 +1,5 @@
 //! `loadline top`: what an edge does, live on a terminal.
 
-mod source;
 mod view;
 mod watcher;
 
@@ -17,8 +16,7 @@ use ratatui::{
     crossterm::event::{self, Event, KeyEventKind},
 };
 
-use crate::commands::series;
-use source::Source;
+use crate::commands::{administration::Administration, series};
 use watcher::{Next, Watcher};
 
 /// Show live where traffic goes and how far each group is from its load line
@@ -27,7 +25,7 @@ use watcher::{Next, Watcher};
 pub(crate) struct Args {
     /// The administration of a running loadline: an address or the path of its socket
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
-    place: Source,
+    place: Administration,
 
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = series::span)]
@@ -65,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Shows the state until somebody has seen enough.
 fn watch(
     terminal: &mut DefaultTerminal,
-    source: &Source,
+    source: &Administration,
     interval: Duration,
     state: State,
 ) -> anyhow::Result<()> {

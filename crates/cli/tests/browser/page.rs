@@ -55,7 +55,10 @@ impl Page {
         });
         page.call("Emulation.setDeviceMetricsOverride", &screen);
         page.call("Page.navigate", &json!({ "url": url }));
-        page.until("document.getElementById('live') !== null");
+        // By then its scripts have run.
+        page.until(
+            "document.getElementById('live') !== null && document.readyState === 'complete'",
+        );
         page
     }
 

@@ -4,7 +4,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -26,31 +26,42 @@ fn ask(proxy: &Process, head: &str) -> String {
     answer.lines().next().unwrap_or("closed without an answer").to_owned()
 }
 
-/// Has six clients ask one request after another; `happens` when they are well under way, `ends`
-/// when nobody asks with GET any more. What was not 200, of GETs and of POSTs.
-fn failures(proxy: &Process, happens: impl FnOnce(), ends: impl FnOnce()) -> [Vec<String>; 2] {
-    let answered = &AtomicUsize::new(0);
+/// What six clients met.
+struct Met {
+    /// What was not 200, of GETs and of POSTs.
+    failures: [Vec<String>; 2],
+    requests: usize,
+}
+
+/// Has six clients ask one request after another; `happens` when they are well under way, after
+/// which each asks [`REQUESTS`] more, and `ends` when nobody asks with GET any more.
+fn outage(proxy: &Process, happens: impl FnOnce(), ends: impl FnOnce()) -> Met {
+    let (answered, has_happened) = (&AtomicUsize::new(0), &AtomicBool::new(false));
     let client = |head: &'static str| {
         move || {
-            let mut answers: Vec<String> = (0..REQUESTS)
-                .map(|_| (ask(proxy, head), answered.fetch_add(1, Relaxed)).0)
-                .collect();
-            answers.retain(|status| status != "HTTP/1.1 200 OK");
-            answers
+            let (mut failed, mut after) = (Vec::new(), 0);
+            while after < REQUESTS {
+                after += usize::from(has_happened.load(Relaxed));
+                let status = ask(proxy, head);
+                answered.fetch_add(1, Relaxed);
+                failed.extend(Some(status).filter(|status| status != "HTTP/1.1 200 OK"));
+            }
+            failed
         }
     };
     thread::scope(|scope| {
         let gets = [(); 4].map(|()| scope.spawn(client(GET)));
         let posts = [(); 2].map(|()| scope.spawn(client(POST)));
         let deadline = Instant::now() + PATIENCE;
-        while answered.load(Relaxed) < REQUESTS {
-            assert!(Instant::now() < deadline, "no load");
+        while answered.load(Relaxed) < REQUESTS && Instant::now() < deadline {
             thread::yield_now();
         }
         happens();
+        has_happened.store(true, Relaxed);
         let gets = gets.map(|client| client.join().unwrap()).concat();
         ends();
-        [gets, posts.map(|client| client.join().unwrap()).concat()]
+        let posts = posts.map(|client| client.join().unwrap()).concat();
+        Met { failures: [gets, posts], requests: answered.load(Relaxed) }
     })
 }
 
@@ -58,15 +69,18 @@ fn failures(proxy: &Process, happens: impl FnOnce(), ends: impl FnOnce()) -> [Ve
 fn a_killed_server_fails_no_get_and_the_posts_it_had_are_told_and_counted() {
     let servers = servers();
     let proxy = Process::proxy(&servers.each_ref());
-    let [gets, posts] = failures(&proxy, || servers[1].signal("KILL"), || ());
+    let Met { failures: [gets, posts], requests } =
+        outage(&proxy, || servers[1].signal("KILL"), || ());
     assert!(gets.is_empty(), "{gets:?}");
-    assert!(posts.len() <= 2, "one of each client at most was with it: {posts:?}");
+    // A request meets its end in one of the six connections that the server had, if the kernel
+    // takes its time to close them.
+    assert!(posts.len() <= 6, "one for each connection to it at most: {posts:?}");
     assert!(posts.iter().all(|status| status == "HTTP/1.1 502 Bad Gateway"), "{posts:?}");
     let ended = proxy.terminate();
     let counted = ended.endings();
     let failed = counted.iter().filter(|(name, _)| *name != "complete").map(|(_, count)| count);
     assert_eq!(failed.sum::<u64>(), posts.len() as u64, "{counted:?}");
-    assert_eq!(counted["complete"], 6 * REQUESTS as u64 - posts.len() as u64);
+    assert_eq!(counted["complete"], (requests - posts.len()) as u64);
     assert!(ended.log.contains("server is ejected"), "{}", ended.log);
 }
 
@@ -74,12 +88,12 @@ fn a_killed_server_fails_no_get_and_the_posts_it_had_are_told_and_counted() {
 fn a_server_that_hangs_fails_nobody_and_what_must_not_be_repeated_waits_for_it() {
     let servers = servers();
     let proxy = Process::proxy(&servers.each_ref());
-    let [gets, posts] =
-        failures(&proxy, || servers[1].signal("STOP"), || servers[1].signal("CONT"));
+    let Met { failures: [gets, posts], requests } =
+        outage(&proxy, || servers[1].signal("STOP"), || servers[1].signal("CONT"));
     assert!(gets.is_empty(), "{gets:?}");
     assert!(posts.is_empty(), "{posts:?}");
     let ended = proxy.terminate();
-    assert_eq!(ended.endings()["complete"], 6 * REQUESTS as u64);
+    assert_eq!(ended.endings()["complete"], requests as u64);
     assert!(ended.log.contains("it hangs"), "{}", ended.log);
 }
 

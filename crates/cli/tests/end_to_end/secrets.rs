@@ -152,7 +152,9 @@ fn nothing_that_is_written_holds_a_secret_that_was_sent() {
         process.terminate();
         let (lines, told) = (read(&lines), read(&told));
         assert!(lines.lines().count() >= 8, "{lines}");
-        assert!(lines.contains("/page?") && lines.contains("connect-refused"), "{lines}");
+        // Whichever the killed server was quicker to lose, its connections or its address.
+        let is_lost = ["connect-refused", "server-reset"].iter().any(|it| lines.contains(it));
+        assert!(lines.contains("/page?") && is_lost, "{lines}");
         for known in ["changed by the administration", "pth", "spans wait for the collector"] {
             assert!(told.contains(known), "{known} is not told");
         }

@@ -4,14 +4,17 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::{FromRequestParts, Path, State, rejection::JsonRejection},
+    extract::{
+        FromRequestParts, Path, Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
     http::{StatusCode, header::WWW_AUTHENTICATE, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use loadline_core::{
     overrides::{Mode, Override, OverrideError, Setting},
-    state,
+    state::{self, Flow, FlowFilter},
     time::Duration,
     units::Ratio,
 };
@@ -26,6 +29,7 @@ pub(crate) fn routes() -> Router<Arc<Desk>> {
         .route("/api/state", get(whole))
         .route("/api/services/{service}", get(service))
         .route("/api/services/{service}/history", get(history))
+        .route("/api/flows", get(flows))
         .route("/api/changes", get(changes))
         .route("/api/changes.toml", get(lines))
         .route("/api/services/{service}/groups/{group}", post(change_group))
@@ -93,6 +97,15 @@ pub(crate) struct Change {
 pub(crate) struct Samples {
     /// One for each second, the oldest first.
     samples: Vec<Sample>,
+}
+
+/// Flows of packet forwarding that are written down.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Flows {
+    /// Those that are wanted, by client.
+    flows: Vec<Flow>,
+    /// How many more are wanted than may be told.
+    omitted: usize,
 }
 
 /// Why something was not done.
@@ -169,6 +182,24 @@ async fn history(
     if samples.is_empty() { Err(absent()) } else { Ok(Json(Samples { samples })) }
 }
 
+async fn flows(
+    State(desk): State<Arc<Desk>>,
+    filter: Result<Query<FlowFilter>, QueryRejection>,
+) -> Result<Json<Flows>, Refused> {
+    let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
+    let Query(filter) = filter.map_err(|error| failed(error.body_text()))?;
+    // There may be hundreds of thousands, read one by one.
+    let site = desk.site.clone();
+    let flows = tokio::task::spawn_blocking(move || site.flows()).await;
+    let mut flows = flows.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    flows.retain(|flow| filter.wants(flow));
+    flows.sort_by(|a, b| (&a.client, &a.frontend).cmp(&(&b.client, &b.frontend)));
+    let told = filter.limit.unwrap_or(FLOWS_MAX).min(flows.len());
+    let omitted = flows.len() - told;
+    flows.truncate(told);
+    Ok(Json(Flows { flows, omitted }))
+}
+
 async fn changes(State(desk): State<Arc<Desk>>) -> Json<Changes> {
     Changes::of(&desk)
 }
@@ -239,6 +270,9 @@ async fn reload(_: Authorized, State(desk): State<Arc<Desk>>) -> Result<Json<Cha
     tracing::info!("reloaded by the administration");
     Ok(Changes::of(&desk))
 }
+
+/// As many as people look through.
+const FLOWS_MAX: usize = 1_000;
 
 /// A day.
 const DEADLINE_MAX_S: f64 = 86_400.0;

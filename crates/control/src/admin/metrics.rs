@@ -4,6 +4,9 @@
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
 //! becomes one. The table below is the reference as well ([`reference`]).
 
+mod forwarding;
+mod standby;
+
 use std::fmt;
 
 use loadline_core::state::{Condition, Discovery, Group, Limits, Listener, Server, Service, State};
@@ -30,7 +33,7 @@ pub(crate) fn exposition(state: State) -> String {
 #[must_use]
 pub fn reference() -> String {
     let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
-    for family in FAMILIES {
+    for family in families() {
         let (kind, suffix) = match family.read {
             Read::Counter(_) | Read::CpuTime => ("counter", "_total"),
             Read::Gauge(_) | Read::Process(_) => ("gauge", ""),
@@ -80,9 +83,14 @@ impl<T> Samples<T> {
 #[derive(Debug)]
 struct Exposition(State, Process);
 
+/// Every metric there is.
+fn families() -> impl Iterator<Item = &'static Family> {
+    FAMILIES.iter().chain(forwarding::FAMILIES).chain(standby::FAMILIES)
+}
+
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        FAMILIES.iter().try_for_each(|family| family.encode(self, &mut encoder))
+        families().try_for_each(|family| family.encode(self, &mut encoder))
     }
 }
 
@@ -250,7 +258,7 @@ const SERVICE: &[&str] = &["service"];
 const GROUP: &[&str] = &["service", "group"];
 const SERVER: &[&str] = &["service", "group", "server"];
 
-/// Every metric there is.
+/// The metrics of the process and of the proxy.
 const FAMILIES: &[Family] = &[
     Family {
         name: "build_info",
@@ -588,6 +596,8 @@ const FAMILIES: &[Family] = &[
 
 #[cfg(test)]
 mod tests {
+    use loadline_core::state::{ForwardedServer, Forwarding, Traffic};
+
     use super::*;
     use proptest::prelude::*;
 
@@ -602,7 +612,18 @@ mod tests {
         let mut service = Service { name: named(), groups: vec![group], ..Service::default() };
         service.counts.endings.insert(named(), 7);
         let listener = Listener { address: named(), ..Listener::default() };
-        State { listeners: vec![listener], services: vec![service], ..State::default() }
+        let server = ForwardedServer { address: named(), ..ForwardedServer::default() };
+        let forwarding = Forwarding {
+            verdicts: [(named(), Traffic::default())].into(),
+            servers: vec![server],
+            ..Forwarding::default()
+        };
+        State {
+            listeners: vec![listener],
+            services: vec![service],
+            forwarding: Some(forwarding),
+            ..State::default()
+        }
     }
 
     /// The values of the labels of a sample, unescaped, and its value; none where it is no sample.
@@ -642,14 +663,14 @@ mod tests {
                 let (values, _) = parsed(line).ok_or_else(|| TestCaseError::fail(line.to_owned()))?;
                 named += usize::from(values.contains(&name));
             }
-            prop_assert!(named >= FAMILIES.len() / 2, "{}", named);
+            prop_assert!(named >= families().count() / 2, "{}", named);
         }
     }
 
     #[test]
     fn each_metric_has_a_name_of_its_own_and_a_base_unit() {
-        for family in FAMILIES {
-            let same = FAMILIES.iter().filter(|other| other.name == family.name);
+        for family in families() {
+            let same = families().filter(|other| other.name == family.name);
             assert_eq!(same.count(), 1, "{}", family.name);
             assert!(!family.name.contains("_ms") && !family.name.ends_with("_total"));
         }

@@ -3,10 +3,10 @@
 //! `docs/openapi.json` is this, and a running administration serves it.
 
 use loadline_core::state;
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings, schema_for};
 use serde_json::{Map, Value, json};
 
-use super::api::{Changes, Failure, GroupChange, Samples, ServerChange};
+use super::api::{Changes, Failure, Flows, GroupChange, Samples, ServerChange};
 
 /// The description of the API.
 #[must_use]
@@ -16,6 +16,7 @@ pub fn openapi() -> Value {
     page.read("/api/services/{service}", "What one service does", answers::<state::Service>);
     let history = "/api/services/{service}/history";
     page.read(history, "Its last five minutes, second by second", answers::<Samples>);
+    page.flows();
     page.read("/api/changes", "The changes in force until the next reload", answers::<Changes>);
     page.read("/api/changes.toml", "The same as lines to paste into the file", |_| text());
     page.read("/metrics", "Metrics, in the OpenMetrics text format", |_| text());
@@ -59,6 +60,21 @@ impl Page {
             "responses": responses,
         });
         self.paths.insert(path.to_owned(), json!({ "get": operation }));
+    }
+
+    /// The flows, which can be asked for in parts.
+    fn flows(&mut self) {
+        let mut responses = json!({ "200": answers::<Flows>(&mut self.generator) });
+        responses["422"] = answers::<Failure>(&mut self.generator);
+        let filter = schema_for!(state::FlowFilter).to_value();
+        let keys = filter["properties"].as_object();
+        let parameters: Value = keys.into_iter().flatten().map(asked).collect();
+        let operation = json!({
+            "summary": "Flows and NAT connections of packet forwarding that are written down",
+            "parameters": parameters,
+            "responses": responses,
+        });
+        self.paths.insert("/api/flows".to_owned(), json!({ "get": operation }));
     }
 
     fn change(&mut self, path: &str, summary: &str, body: Option<Describe>) {
@@ -118,6 +134,13 @@ fn text() -> Value {
 fn parameters(path: &str) -> Value {
     let names = path.split('{').skip(1).filter_map(|part| part.split_once('}'));
     names.map(|(name, _)| parameter(name)).collect()
+}
+
+/// A key of a query, none of which is needed.
+fn asked((name, schema): (&String, &Value)) -> Value {
+    let kind = if schema["type"][0] == "integer" { "integer" } else { "string" };
+    let schema = json!({ "type": kind });
+    json!({ "name": name, "in": "query", "required": false, "schema": schema })
 }
 
 fn parameter(name: &str) -> Value {

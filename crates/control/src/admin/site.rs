@@ -9,7 +9,7 @@ use loadline_core::{
     discovery::Lists,
     fleet::{Fleet, Source},
     overrides::{Override, OverrideError, Overrides},
-    state::State,
+    state::{Flow, State},
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
@@ -29,6 +29,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Puts a fleet in force that differs from the last in weights, scalers and capacities alone.
     fn amend(&self, fleet: Fleet);
+
+    /// The flows of packet forwarding that are written down, in no order.
+    ///
+    /// # Errors
+    /// Why they cannot be read, for people.
+    fn flows(&self) -> Result<Vec<Flow>, String>;
 }
 
 /// A proxy with its file and with what was changed over it.
@@ -158,6 +164,10 @@ impl Site {
     #[must_use]
     pub fn file(&self) -> Fleet {
         self.kept().file.clone()
+    }
+
+    pub(crate) fn flows(&self) -> Result<Vec<Flow>, String> {
+        self.engine.flows()
     }
 
     pub(crate) fn state(&self) -> State {

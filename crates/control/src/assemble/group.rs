@@ -7,7 +7,7 @@ use loadline_core::{
     units::Ratio,
 };
 
-use super::{discover::discovery, region::Regions};
+use super::{discover::discovery, region::Regions, set};
 use crate::{
     error::Problems,
     file,
@@ -70,7 +70,7 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
             auto: given.capacity.given(),
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
-        scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0),
+        scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0.0),
         servers: servers(entry, (&region, &defaults), context, problems),
         discovery: discovery(&given.discover, &defaults, problems),
         region,
@@ -128,11 +128,7 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
     let absent = file::PerServer::default();
     let given = given.unwrap_or(&absent);
     check_burst(&given.burst, given.max_rate.given(), problems);
-    Server {
-        address: SocketAddr::from(([0, 0, 0, 0], 0)),
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
+    let mut server = Server {
         capacity: Capacity {
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),
@@ -140,8 +136,10 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
             auto: false,
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
-        max_connections: given.max_connections.get().map_or(MAX_CONNECTIONS, |whole| whole.0),
-    }
+        ..Server::at(SocketAddr::from(([0, 0, 0, 0], 0)))
+    };
+    set(&given.max_connections, |whole| &whole.0, &mut server.max_connections);
+    server
 }
 
 fn server(
@@ -169,10 +167,11 @@ fn server(
 }
 
 fn override_with(given: &file::Server, server: &mut Server, problems: &mut Problems) {
-    super::set(&given.weight, |whole| &whole.0, &mut server.weight);
+    set(&given.weight, |whole| &whole.0, &mut server.weight);
     let priority = given.priority.get().and_then(|whole| u16::try_from(whole.0).ok());
     server.priority = priority.unwrap_or(server.priority);
-    super::set(&given.max_connections, |whole| &whole.0, &mut server.max_connections);
+    set(&given.max_connections, |whole| &whole.0, &mut server.max_connections);
+    server.link = given.mac.get().map(|mac| mac.0.0);
     let capacity = &mut server.capacity;
     capacity.max_rate = given.max_rate.get().map(|rate| rate.0.0).or(capacity.max_rate);
     capacity.burst = given.burst.get().map(|whole| whole.0).or(capacity.burst);
@@ -214,6 +213,3 @@ fn check_burst<const MIN: u32, const MAX: u32>(
     let help = "add `max_rate`, or leave `burst` out".to_owned();
     problems.warning(&burst.span, message, "no effect", help);
 }
-
-/// What one server commonly allows, and far from the 28,000 ports of one address.
-const MAX_CONNECTIONS: u32 = 1024;

@@ -1,6 +1,7 @@
 //! Active checks: what is asked, how often, how many answers count.
 
 use loadline_core::{
+    advisor::{self as script, Pattern, Script, Transport},
     fleet::{HealthCheck, Probe},
     time::Duration,
 };
@@ -8,25 +9,18 @@ use loadline_core::{
 use super::set;
 use crate::{
     error::Problems,
-    file::Health,
-    place::{At, Span},
+    file::{Health, Step},
+    place::{At, Key, Span},
+    value::{
+        advisor::{Hex, Said},
+        text::Text,
+    },
 };
 
 /// The check a service asks for.
 pub(super) fn health(given: &At<Health>, problems: &mut Problems) -> HealthCheck {
-    let Health { http, tcp, host, .. } = &given.value;
-    if let Some(tcp) = tcp.at().filter(|_| http.given()) {
-        let message = "a check is either `http` or `tcp`".to_owned();
-        let help = "an `http` check opens a connection too: leave `tcp` out".to_owned();
-        problems.error(&tcp.span, message, "the second", help);
-    }
-    if !http.given() && !tcp.given() {
-        let message = "a check that asks nothing".to_owned();
-        let help = "add http = \"/health-check\" or tcp = true".to_owned();
-        problems.absent(&given.span, &given.span, message, help);
-    }
     let mut check = HealthCheck {
-        probe: Probe::Tcp,
+        probe: probe(given, problems),
         interval: INTERVAL,
         fast_interval: INTERVAL,
         timeout: TIMEOUT,
@@ -34,17 +28,99 @@ pub(super) fn health(given: &At<Health>, problems: &mut Problems) -> HealthCheck
         fall: FALL,
         lenient: false,
     };
-    if let Some(path) = http.get() {
-        let host = host.get().map(|host| host.0.0.clone());
-        check.probe = Probe::Http { path: path.0.0.clone(), host };
-    } else if tcp.given() {
-        refuse_http_only(&given.value, problems);
-    }
+    refuse_without_effect(&given.value, problems);
     times(&given.value, &mut check, problems);
     set(&given.value.rise, |whole| &whole.0, &mut check.rise);
     set(&given.value.fall, |whole| &whole.0, &mut check.fall);
     set(&given.value.lenient, |lenient| lenient, &mut check.lenient);
     check
+}
+
+fn probe(given: &At<Health>, problems: &mut Problems) -> Probe {
+    let Health { http, tcp, advisor, script, host, .. } = &given.value;
+    let asked = [
+        ("http", http.at().map(|at| &at.span)),
+        ("tcp", tcp.at().map(|at| &at.span)),
+        ("advisor", advisor.at().map(|at| &at.span)),
+        ("script", script.at().map(|at| &at.span)),
+    ];
+    let mut asked = asked.into_iter().filter_map(|(key, span)| Some((key, span?)));
+    if let (Some((first, _)), Some((second, span))) = (asked.next(), asked.next()) {
+        let message = format!("a check is either `{first}` or `{second}`");
+        let help = match second {
+            "tcp" => "an `http` check opens a connection too: leave `tcp` out".to_owned(),
+            second => format!("leave `{first}` or `{second}` out"),
+        };
+        problems.error(span, message, "the second", help);
+    }
+    if let Some(path) = http.get() {
+        let host = host.get().map(|host| host.0.0.clone());
+        return Probe::Http { path: path.0.0.clone(), host };
+    }
+    if let Some(advisor) = advisor.get() {
+        return advisor.0.0.probe();
+    }
+    if let Some(steps) = script.at() {
+        return scripted(&given.value, steps, problems);
+    }
+    if !tcp.given() {
+        let message = "a check that asks nothing".to_owned();
+        let help =
+            "add http = \"/health-check\", tcp = true, an `advisor` or a `script`".to_owned();
+        problems.absent(&given.span, &given.span, message, help);
+    }
+    Probe::Tcp
+}
+
+fn scripted(given: &Health, steps: &At<Vec<At<Step>>>, problems: &mut Problems) -> Probe {
+    if steps.value.is_empty() {
+        let help = "add a step: { expect = \"220\" }, or check with tcp = true".to_owned();
+        problems.error(&steps.span, "a script without a step".to_owned(), "nothing here", help);
+    }
+    let mut script = Script { transport: Transport::Tcp, steps: Vec::new() };
+    set(&given.transport, |word| &word.0.0, &mut script.transport);
+    script.steps = steps.value.iter().filter_map(|given| step(given, problems)).collect();
+    Probe::Script { name: format!("a script of {} steps", script.steps.len()), script }
+}
+
+/// A step that has just one key; the error is noted otherwise.
+fn step(given: &At<Step>, problems: &mut Problems) -> Option<script::Step> {
+    let text = |key: &Key<Text<Said>>| key.get().map(|text| Pattern::exact(text.0.0.as_bytes()));
+    let hex = |key: &Key<Text<Hex>>| key.get().map(|hex| hex.0.0.clone());
+    let Step { send, send_hex, expect, expect_hex, contains, contains_hex, reply } = &given.value;
+    let send = send.get().map(|text| text.0.0.as_bytes().to_vec());
+    let send_hex = send_hex.at().map(|hex| sent(hex, problems));
+    let mut steps = [
+        send.or(send_hex).map(script::Step::Send),
+        text(expect).map(script::Step::Expect),
+        hex(expect_hex).map(script::Step::Expect),
+        text(contains).map(script::Step::Contains),
+        hex(contains_hex).map(script::Step::Contains),
+        text(reply).map(script::Step::Reply),
+    ]
+    .into_iter()
+    .flatten();
+    let both_sent = given.value.send.given() && given.value.send_hex.given();
+    match (steps.next(), steps.next()) {
+        (Some(step), None) if !both_sent => Some(step),
+        (first, _) => {
+            let what = if first.is_some() { "more than one thing" } else { "nothing" };
+            let message = format!("a step that does {what}");
+            let help = "give each step one key: { send = \"QUIT\\r\\n\" }, { reply = \"2\" }";
+            problems.absent(&given.span, &given.span, message, help.to_owned());
+            None
+        }
+    }
+}
+
+/// The bytes of `send_hex`, none of which may be open.
+fn sent(hex: &At<Text<Hex>>, problems: &mut Problems) -> Vec<u8> {
+    let bytes = hex.value.0.0.bytes();
+    if bytes.is_none() {
+        let help = "`?` has a meaning only in what is expected".to_owned();
+        problems.error(&hex.span, "a byte to send is left open".to_owned(), "this", help);
+    }
+    bytes.unwrap_or_default()
 }
 
 fn times(given: &Health, check: &mut HealthCheck, problems: &mut Problems) {
@@ -60,15 +136,20 @@ fn times(given: &Health, check: &mut HealthCheck, problems: &mut Problems) {
     }
 }
 
-fn refuse_http_only(given: &Health, problems: &mut Problems) {
-    let mut refuse = |place: Option<&Span>, key: &str| {
+fn refuse_without_effect(given: &Health, problems: &mut Problems) {
+    let mut refuse = |place: Option<&Span>, key: &str, only: &str| {
         let Some(place) = place else { return };
-        let message = format!("`{key}` has no effect on a `tcp` check");
-        let help = format!("leave `{key}` out, or check with http = \"/health-check\"");
+        let message = format!("`{key}` has no effect without `{only}`");
+        let help = format!("leave `{key}` out, or check with `{only}`");
         problems.warning(place, message, "no effect", help);
     };
-    refuse(given.host.at().map(|at| &at.span), "host");
-    refuse(given.lenient.at().map(|at| &at.span), "lenient");
+    if !given.http.given() {
+        refuse(given.host.at().map(|at| &at.span), "host", "http");
+        refuse(given.lenient.at().map(|at| &at.span), "lenient", "http");
+    }
+    if !given.script.given() {
+        refuse(given.transport.at().map(|at| &at.span), "transport", "script");
+    }
 }
 
 /// Often enough that an outage is seen in `fall` seconds, seldom enough to cost nothing.

@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::fleet::{ClientTimeouts, HeadLimits, Http2Limits, Listener, Service};
+use loadline_core::fleet::{
+    ClientTimeouts, Datapath, Frontend, HeadLimits, Http2Limits, Listener, Service,
+};
 
-use super::{routes, set, stream, tls};
+use super::{frontend, routes, set, stream, tls};
 use crate::{
     error::Problems,
-    file::{self, File},
+    file::{self, File, Forward, Spoken},
     place::{At, Named, Span},
     suggest,
     value::{label::Name, text::Text},
@@ -36,12 +38,14 @@ impl Services<'_> {
     }
 }
 
-/// The listeners of the file. Warns about services that none of them names.
+/// The listeners of the file: those of the proxy, and those whose packets are forwarded. Warns
+/// about services that none of them names.
 pub(super) fn listeners(
     file: &At<File>,
     services: &[Service],
+    datapath: Option<&Datapath>,
     problems: &mut Problems,
-) -> Vec<Listener> {
+) -> (Vec<Listener>, Vec<Frontend>) {
     let given = file.value.listener.at();
     let place = file.value.listener.place_or(&(0..0));
     let none = given.is_none_or(|list| list.value.is_empty());
@@ -51,33 +55,50 @@ pub(super) fn listeners(
         problems.absent(&file.span, &place, message, help);
     }
     let known = Services { file, list: services };
-    let mut listeners: Vec<Listener> = Vec::new();
+    // Where the table is there and cannot be used, that has been told.
+    let assumed = file.value.l4.given().then(|| Datapath::on(String::new()));
+    let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
+    let (mut listeners, mut frontends) = (Vec::new(), Vec::new());
     for entry in given.into_iter().flat_map(|list| &list.value) {
-        let listener = listener(entry, &known, problems);
-        check_bind(entry, &listener, &listeners, problems);
+        let place = (bind(entry, problems), service_index(entry, &known, problems));
+        if let Some(Forward::By(method)) = entry.value.forward.get().map(|word| word.0.0) {
+            let new = frontend::frontend(entry, method, place, &context, problems);
+            frontend::check_taken(entry, &new, (&listeners, &frontends), problems);
+            frontends.push(new);
+            continue;
+        }
+        let listener = listener(entry, place, &known, problems);
+        check_bind(entry, &listener, (&listeners, &frontends), problems);
         listeners.push(listener);
     }
-    warn_unused(file, services, &listeners, problems);
-    listeners
+    warn_unused(file, services, (&listeners, &frontends), problems);
+    (listeners, frontends)
+}
+
+fn bind(entry: &At<file::Listener>, problems: &mut Problems) -> SocketAddr {
+    if !entry.value.bind.given() {
+        let help = "add where to listen: bind = \":8080\"".to_owned();
+        problems.absent(&entry.span, &entry.span, "a listener without `bind`".to_owned(), help);
+    }
+    entry.value.bind.get().map_or(NOWHERE, |bind| bind.0.0)
 }
 
 fn listener(
     entry: &At<file::Listener>,
+    (bind, service): (SocketAddr, usize),
     services: &Services<'_>,
     problems: &mut Problems,
 ) -> Listener {
     let given = &entry.value;
-    if !given.bind.given() {
-        let help = "add where to listen: bind = \":8080\"".to_owned();
-        problems.absent(&entry.span, &entry.span, "a listener without `bind`".to_owned(), help);
-    }
-    let bind = given.bind.get().map_or(NOWHERE, |bind| bind.0.0);
     let mut listener = Listener {
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
-        ..Listener::new(bind, service_index(entry, services, problems))
+        ..Listener::new(bind, service)
     };
-    set(&given.protocol, |word| &word.0.0, &mut listener.protocol);
+    if let Some(Spoken::Proxied(protocol)) = given.protocol.get().map(|word| word.0.0) {
+        listener.protocol = protocol;
+    }
+    frontend::refuse_udp(entry, problems);
     listener.tls = tls::listener(entry, listener.protocol, problems);
     listener.routes = routes::routes(entry, listener.protocol, services, problems);
     let find = |name: &At<Text<Name>>, problems: &mut Problems| {
@@ -142,12 +163,16 @@ fn http2(given: Option<&file::Http2Limits>) -> Http2Limits {
 fn check_bind(
     entry: &At<file::Listener>,
     listener: &Listener,
-    before: &[Listener],
+    (before, frontends): (&[Listener], &[Frontend]),
     problems: &mut Problems,
 ) {
     let Some(bind) = entry.value.bind.at() else { return };
+    let forwarded = |other: &Frontend| {
+        other.protocol == loadline_core::forwarding::Protocol::Tcp && other.address == listener.bind
+    };
     // Port 0 asks the kernel for a free port, each time another one.
-    let taken = before.iter().any(|other| other.bind == listener.bind);
+    let taken =
+        before.iter().any(|other| other.bind == listener.bind) || frontends.iter().any(forwarded);
     if taken && listener.bind.port() != 0 {
         let message = format!("`{}` is bound by a listener above", listener.bind);
         let help = "give each listener its own address or port".to_owned();
@@ -158,7 +183,7 @@ fn check_bind(
 fn warn_unused(
     file: &At<File>,
     services: &[Service],
-    listeners: &[Listener],
+    (listeners, frontends): (&[Listener], &[Frontend]),
     problems: &mut Problems,
 ) {
     let used = |index: usize| {
@@ -166,7 +191,7 @@ fn warn_unused(
             let named = || it.routes.services().chain(it.names.services());
             it.service == index || named().any(|it| it == index)
         };
-        listeners.iter().any(by)
+        listeners.iter().any(by) || frontends.iter().any(|it| it.service == index)
     };
     let names = file.value.service.get().into_iter().flat_map(Named::iter);
     for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used(*index)) {

@@ -7,21 +7,25 @@
 mod access_log;
 mod admin;
 mod discover;
+mod frontend;
 mod group;
 mod health;
 mod hsts;
+mod l4;
 mod listener;
+mod manager;
 mod mirror;
 mod process;
 mod region;
 mod routes;
 mod service;
+mod standby;
 mod sticky;
 mod stream;
 mod tls;
 mod tracing;
 
-use loadline_core::fleet::{Edge, Fleet};
+use loadline_core::fleet::{Edge, Fleet, Forwarding};
 
 use crate::{
     error::Problems,
@@ -39,8 +43,13 @@ use region::Regions;
 pub(crate) fn assemble(file: &At<File>, resolver: &dyn Resolve, problems: &mut Problems) -> Fleet {
     let regions = Regions::new(file, problems);
     let services = service::services(file, &regions, resolver, problems);
-    let listeners = listener::listeners(file, &services, problems);
-    Fleet { edge: edge(&file.value, &regions, problems), listeners, services }
+    let datapath = l4::datapath(&file.value.l4, problems);
+    let (listeners, frontends) = listener::listeners(file, &services, datapath.as_ref(), problems);
+    l4::warn_unused(&file.value.l4, &frontends, problems);
+    let l4 = file.value.l4.get();
+    let standby = l4.and_then(|l4| standby::standby(&l4.standby, &file.value.admin, problems));
+    let forwarding = Forwarding { datapath, frontends, standby };
+    Fleet { edge: edge(&file.value, &regions, problems), listeners, forwarding, services }
 }
 
 fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {

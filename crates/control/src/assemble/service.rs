@@ -5,7 +5,13 @@ use loadline_core::fleet::{
     WhenFull,
 };
 
-use super::{group, health::health, region::Regions, set, sticky::sticky};
+use super::{
+    group,
+    health::health,
+    region::Regions,
+    set,
+    sticky::{affinity, sticky},
+};
 use crate::{
     error::Problems,
     file::{self, File},
@@ -60,11 +66,15 @@ fn service(
     }
     set(&given.failover_threshold, |share| &share.0.0, &mut service.failover_threshold);
     set(&given.slow_start, |time| &time.0.0, &mut service.slow_start);
+    service.manager = super::manager::manager(&given.manager, service.policy, problems);
     service.health = given.health.at().map(|given| health(given, problems));
     service.ejection = ejection(given.ejection.get(), problems);
     service.drain_timeout = given.drain_timeout.get().map(|time| time.0.0);
     service.retry = retry(given.retry.get());
     service.timeouts = timeouts(given.timeouts.get());
+    set(&given.fin_timeout, |time| &time.0.0, &mut service.flow_times.fin);
+    set(&given.stale_timeout, |time| &time.0.0, &mut service.flow_times.stale);
+    service.affinity = affinity(&given.sticky, service.sticky.as_ref(), problems);
     service.tls = super::tls::service(&given.tls, problems);
     service.send_proxy = given.send_proxy.get().map(|word| word.0.0);
     set(&given.http_version, |word| &word.0.0, &mut service.http_version);

@@ -1,6 +1,10 @@
 //! Sticky sessions: by cookie or by hash, and what goes with which.
 
-use loadline_core::fleet::{Cookie, HashKey, PolicyKind, SameSite, Secret, Sticky};
+use loadline_core::{
+    fleet::{Cookie, HashKey, PolicyKind, SameSite, Secret, Sticky},
+    forwarding::Affinity,
+    time::Duration,
+};
 
 use super::set;
 use crate::{
@@ -38,6 +42,24 @@ pub(super) fn sticky(
     let header = || table.header.get().map(|name| HashKey::Header(name.0.0.clone()));
     let key = table.hash.get().map(|word| word.0.0.clone()).or_else(header);
     key.map(Sticky::Hash)
+}
+
+/// What stays with a server where packets are forwarded.
+pub(super) fn affinity(
+    given: &Key<file::Sticky>,
+    sticky: Option<&Sticky>,
+    problems: &mut Problems,
+) -> Affinity {
+    let time = given.get().and_then(|table| table.time.at());
+    if sticky == Some(&Sticky::Hash(HashKey::ClientAddress)) {
+        return Affinity::Client(time.map_or(Duration::ZERO, |time| time.value.0.0));
+    }
+    if let Some(time) = time {
+        let message = "this is for clients that stay by their address".to_owned();
+        let help = "leave it out, or write hash = \"client-address\"".to_owned();
+        problems.error(&time.span, message, "never used", help);
+    }
+    Affinity::Connection
 }
 
 fn cookie(name: &str, given: &At<file::Sticky>, problems: &mut Problems) -> Cookie {

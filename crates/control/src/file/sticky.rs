@@ -41,6 +41,9 @@ pub(crate) struct Sticky {
     pub(crate) same_site: Key<Text<Word<SameSite>>>,
     /// What is the same in all requests of a session.
     pub(crate) hash: Key<Text<Word<HashKey>>>,
+    /// How long after its last packet a client keeps its server while servers change, at least
+    /// `stale_timeout`. Only with `hash = "client-address"`, for listeners with `forward`.
+    pub(crate) time: Key<Time>,
     /// A header whose value is; the client's address where a request has none.
     pub(crate) header: Key<Text<HeaderName>>,
 }

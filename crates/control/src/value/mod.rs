@@ -4,9 +4,12 @@
 //! Schema, so that range, message and schema are stated in one place.
 
 pub(crate) mod address;
+pub(crate) mod advisor;
 pub(crate) mod collector;
 pub(crate) mod either;
+pub(crate) mod endpoint;
 pub(crate) mod label;
+pub(crate) mod link;
 pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod quantity;

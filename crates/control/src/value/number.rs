@@ -1,6 +1,6 @@
-//! Values written as bare numbers: counts, which have no unit, and the scaler.
+//! Values written as bare numbers: counts, which have no unit, the scaler and the smoothing.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use loadline_core::units::Ratio;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -71,23 +71,35 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Whole<MIN, MAX> {
     }
 }
 
-/// The part of a capacity in use: 0, or 0.1 to 1.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scaler(pub(crate) Ratio);
+/// A kind of number that need not be whole.
+pub(crate) trait Numeric: Sized {
+    /// What it may be: "a number from 1 to 100".
+    const WHAT: &'static str;
 
-impl<'de> Deserialize<'de> for Scaler {
+    /// The number, if it may be.
+    fn read(number: f64) -> Option<Self>;
+
+    /// The JSON Schema of it.
+    fn schema() -> Schema;
+}
+
+/// A value that stands in the file as a number, whole or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number<T>(pub(crate) T);
+
+impl<'de, T: Numeric> Deserialize<'de> for Number<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalerVisitor)
+        deserializer.deserialize_any(NumberVisitor(PhantomData))
     }
 }
 
-struct ScalerVisitor;
+struct NumberVisitor<T>(PhantomData<T>);
 
-impl Visitor<'_> for ScalerVisitor {
-    type Value = Scaler;
+impl<T: Numeric> Visitor<'_> for NumberVisitor<T> {
+    type Value = Number<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(SCALER)
+        f.write_str(T::WHAT)
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
@@ -95,30 +107,61 @@ impl Visitor<'_> for ScalerVisitor {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        if number == 0.0 || (0.1..=1.0).contains(&number) {
-            return Ok(Scaler(Ratio::ppm((number * 1e6).round() as u32)));
-        }
-        let help = format!("write {SCALER}");
-        Err(Complaint::new(format!("a scaler of {number} is out of range"), help).carried())
+        let wrong = || {
+            let message = format!("`{number}` is out of range");
+            Complaint::new(message, format!("write {}", T::WHAT)).carried()
+        };
+        T::read(number).map(Number).ok_or_else(wrong)
     }
 }
 
-impl JsonSchema for Scaler {
+impl<T: Numeric> JsonSchema for Number<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Scaler".into()
+        "Number".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+/// The part of a capacity in use: 0, or 0.1 to 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scaler(pub(crate) Ratio);
+
+impl Numeric for Scaler {
+    const WHAT: &'static str = "0 to drain, or a number from 0.1 to 1";
+
+    fn read(number: f64) -> Option<Self> {
+        let fits = number == 0.0 || (0.1..=1.0).contains(&number);
+        fits.then(|| Self(Ratio::ppm((number * 1e6).round() as u32)))
+    }
+
+    fn schema() -> Schema {
         json_schema!({
             "type": "number",
-            "title": SCALER,
+            "title": Self::WHAT,
             "anyOf": [{ "const": 0 }, { "minimum": 0.1, "maximum": 1 }],
         })
     }
 }
 
-const SCALER: &str = "0 to drain, or a number from 0.1 to 1";
+/// How slowly something follows: one part in so many of the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Smoothing(pub(crate) f64);
+
+impl Numeric for Smoothing {
+    const WHAT: &'static str = "a number from 1, which is at once, to 100";
+
+    fn read(number: f64) -> Option<Self> {
+        (1.0..=100.0).contains(&number).then_some(Self(number))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "number", "title": Self::WHAT, "minimum": 1, "maximum": 100 })
+    }
+}

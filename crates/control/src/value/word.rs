@@ -1,14 +1,17 @@
 //! Words: a value that is one of a few, each with its meaning.
 
-use loadline_core::fleet::{
-    Class, Family, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
-    ProxyVersion, SameSite, Then, TlsVersion, WhenFull,
+use loadline_core::{
+    fleet::{
+        Class, Family, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
+        ProxyVersion, SameSite, Then, TlsVersion, WhenFull, XdpMode,
+    },
+    forwarding::Method,
 };
 use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
 use crate::{
-    file::{Found, Scheme},
+    file::{Forward, Found, Scheme, Spoken},
     suggest::known,
 };
 
@@ -76,6 +79,9 @@ fn meaning(policy: PolicyKind) -> &'static str {
         }
         PolicyKind::Maglev => "Maglev hashing of what `hash` names.",
         PolicyKind::BoundedHash => "Consistent hashing with bounded load of what `hash` names.",
+        PolicyKind::Managed => {
+            "Smooth weighted round robin, by weights that `manager` makes of how the servers do."
+        }
     }
 }
 
@@ -127,19 +133,63 @@ impl Words for Then {
     }
 }
 
-impl Words for Protocol {
+impl Words for Spoken {
     const WHAT: &'static str = "a protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        vec![
-            ("http", Self::Http, "HTTP/1.0, HTTP/1.1 and HTTP/2 in clear."),
-            ("https", Self::Https, "The same over TLS; needs `tls`."),
-            ("tcp", Self::Tcp, "Anything over TCP: bytes both ways, one server a connection."),
-            ("tls", Self::Tls, "The same over TLS that ends here; needs `tls`."),
+        let proxied = [
+            (Protocol::Http, "HTTP/1.0, HTTP/1.1 and HTTP/2 in clear."),
+            (Protocol::Https, "The same over TLS; needs `tls`."),
+            (Protocol::Tcp, "Anything over TCP: bytes both ways, one server a connection."),
+            (Protocol::Tls, "The same over TLS that ends here; needs `tls`."),
             (
-                "tls-passthrough",
-                Self::TlsPassthrough,
+                Protocol::TlsPassthrough,
                 "TLS that the servers end; only the server name is read, for `names`.",
+            ),
+        ];
+        let proxied = proxied.map(|(word, meaning)| (word.name(), Self::Proxied(word), meaning));
+        let udp = ("udp", Self::Udp, "Datagrams, which are forwarded alone: needs `forward`.");
+        proxied.into_iter().chain([udp]).collect()
+    }
+}
+
+impl Words for Forward {
+    const WHAT: &'static str = "a way to the servers";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        let proxy = "Connections end here, and others begin to the servers.";
+        let mac = "Packets as they are, by the server's link address. Servers are on the same \
+                   network, have the service address on their loopback, and answer the client \
+                   themselves.";
+        let nat = "With addresses rewritten, from one of `l4.return_addresses`; answers come back \
+                   here. Servers need to know nothing of it.";
+        let ipip = "In a tunnel to servers on any network, which answer the client themselves.";
+        vec![
+            ("proxy", Self::Proxy, proxy),
+            ("mac", Self::By(Method::Mac), mac),
+            ("nat", Self::By(Method::Nat), nat),
+            ("ipip", Self::By(Method::Ipip), ipip),
+        ]
+    }
+}
+
+impl Words for XdpMode {
+    const WHAT: &'static str = "a way to attach";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("auto", Self::Auto, "The first of the others that works, in their order."),
+            (
+                "native",
+                Self::Native,
+                "In the driver, before the kernel makes anything of a packet.",
+            ),
+            ("generic", Self::Generic, "In the network stack: with any driver, slower."),
+            (
+                "tcx",
+                Self::Tcx,
+                "In traffic control, with packets as the kernel has them: large ones whole, and \
+                 those of virtual machines and containers without a checksum yet.",
             ),
         ]
     }

@@ -1,6 +1,7 @@
 //! The configuration as its writers meet it: examples, errors, schema and reference.
 
 mod examples;
+mod forwarding;
 mod hsts;
 mod malformed;
 mod mutations;
@@ -8,6 +9,7 @@ mod reference;
 mod rendering;
 mod routes;
 mod schema;
+mod standby;
 mod streams;
 
 use std::{fs, path::PathBuf};

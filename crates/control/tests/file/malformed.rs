@@ -181,6 +181,12 @@ fn a_service_key_out_of_range_is_told_the_range() {
         ("policy", "hash = { header = \"X User\" }\npolicy", (13, 19), &["not a header name"]),
         ("policy", "hash = {}\npolicy", (13, 8), &["without `header`"]),
         ("policy", "hash = \"cookie\"\npolicy", (13, 8), &["not a hash key", "`path`"]),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_a_check_or_a_manager_is_told() {
+    check(&[
         ("policy", "health = { rise = 2 }\npolicy", (13, 10), &["asks nothing", "tcp = true"]),
         ("policy", "health = { http = \"x\" }\npolicy", (13, 19), &["not a path", "slash"]),
         (
@@ -189,6 +195,46 @@ fn a_service_key_out_of_range_is_told_the_range() {
             (13, 30),
             &["either `http` or `tcp`"],
         ),
+        (
+            "policy",
+            "manager = { active = \"0%\", new = \"0%\" }\npolicy",
+            (13, 11),
+            &["nothing counts", "above 0%"],
+        ),
+        ("policy", "manager = { smoothing = 0.5 }\npolicy", (13, 25), &["out of range", "at once"]),
+        (
+            "policy",
+            "health = { http = \"/\", advisor = \"smtp\" }\npolicy",
+            (13, 34),
+            &["either `http` or `advisor`"],
+        ),
+        (
+            "policy",
+            "health = { advisor = \"pop\" }\npolicy",
+            (13, 22),
+            &["not an advisor", "`dns`"],
+        ),
+        ("policy", "health = { script = [] }\npolicy", (13, 21), &["without a step"]),
+        ("policy", "health = { script = [{}] }\npolicy", (13, 22), &["does nothing", "one key"]),
+        (
+            "policy",
+            "health = { script = [{ send = \"a\", send_hex = \"00\" }] }\npolicy",
+            (13, 22),
+            &["more than one thing"],
+        ),
+        (
+            "policy",
+            "health = { script = [{ send_hex = \"0?\" }] }\npolicy",
+            (13, 35),
+            &["left open", "expected"],
+        ),
+        (
+            "policy",
+            "health = { script = [{ expect_hex = \"0g\" }] }\npolicy",
+            (13, 37),
+            &["`g` is no hexadecimal digit"],
+        ),
+        ("policy", "health = { script = [{ reply = \"\" }] }\npolicy", (13, 32), &["no text"]),
         ("policy", "health = { tcp = false }\npolicy", (13, 18), &["`false` says nothing"]),
         (
             "policy",
@@ -246,6 +292,12 @@ fn what_is_wrong_with_sticky_sessions_is_told() {
             "sticky = { hash = \"path\", ttl = \"1h\" }\npolicy",
             (13, 33),
             &["for sessions by `cookie`", "leave it out"],
+        ),
+        (
+            "policy",
+            "sticky = { hash = \"path\", time = \"1h\" }\npolicy",
+            (13, 34),
+            &["clients that stay by their address", "hash = \"client-address\""],
         ),
         (
             "policy",

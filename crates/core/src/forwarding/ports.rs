@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use crate::time::{Duration, Instant};
 
 /// A port of a return address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     /// Which of the return addresses, from zero.
     pub address: u16,
@@ -62,12 +62,26 @@ pub struct Direction {
     pub has_rst: bool,
 }
 
+impl Default for Times {
+    /// Those of IBM's load balancer.
+    fn default() -> Self {
+        Self { fin: Duration::from_secs(30), stale: Duration::from_secs(300) }
+    }
+}
+
+impl Direction {
+    /// Whether a connection of these two is closed: FIN of both sides, or RST of one.
+    #[must_use]
+    pub const fn closed(forward: Self, back: Self) -> bool {
+        (forward.has_fin && back.has_fin) || forward.has_rst || back.has_rst
+    }
+}
+
 impl Times {
     /// When the connection is over if nothing more is heard of it.
     #[must_use]
     pub fn end(&self, forward: Direction, back: Direction) -> Instant {
-        let is_closed = (forward.has_fin && back.has_fin) || forward.has_rst || back.has_rst;
-        let kept = if is_closed { self.fin } else { self.stale };
+        let kept = if Direction::closed(forward, back) { self.fin } else { self.stale };
         forward.last.max(back.last) + kept
     }
 }

@@ -15,6 +15,8 @@
 //! | [`latency_weighted`] | all latencies | servers of lastingly unequal speed |
 //! | [`maglev`] | a key | caches in the servers |
 //! | [`bounded_hash`] | a key and loads | the same, with keys of unequal heat |
+//!
+//! `managed` is round robin by weights that the [`manager`](crate::manager) makes.
 
 use crate::{
     fleet::PolicyKind,
@@ -53,7 +55,9 @@ impl Chooser {
     /// Prepares a policy for these servers, of which there is at least one.
     pub(crate) fn build(kind: PolicyKind, servers: &[ServerPlan]) -> Self {
         match kind {
-            PolicyKind::RoundRobin => Self::RoundRobin(round_robin::RoundRobin::new(servers)),
+            PolicyKind::RoundRobin | PolicyKind::Managed => {
+                Self::RoundRobin(round_robin::RoundRobin::new(servers))
+            }
             PolicyKind::Random => Self::Random(random::Random::new(servers)),
             PolicyKind::LeastRequests => {
                 Self::LeastRequests(least_requests::LeastRequests::new(servers))

@@ -10,7 +10,7 @@ mod comparison;
 mod formula;
 mod latency;
 mod load;
-mod number;
+pub(crate) mod number;
 mod objective;
 mod probe;
 mod resources;

@@ -48,6 +48,19 @@ pub(crate) mod per_s {
     }
 }
 
+/// A number; null where it is infinite, which JSON cannot say.
+pub(crate) mod bound {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bound: &f64, to: S) -> Result<S::Ok, S::Error> {
+        bound.is_finite().then_some(*bound).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+    }
+}
+
 /// Counts by status. Keys of JSON are text, and a tagged record does not turn them back by itself.
 pub(crate) mod by_status {
     use alloc::{collections::BTreeMap, format, string::String};

@@ -17,6 +17,9 @@ impl State {
             let before = earlier.services.iter().find(|before| before.name == service.name);
             service.measure(before, seconds);
         }
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.measure(earlier.forwarding.as_ref(), seconds);
+        }
     }
 }
 
@@ -124,7 +127,7 @@ fn rates(now: &Counts, before: &Counts, seconds: f64) -> Rates {
     }
 }
 
-fn rate(now: u64, before: u64, seconds: f64) -> f64 {
+pub(super) fn rate(now: u64, before: u64, seconds: f64) -> f64 {
     let more = now.checked_sub(before).unwrap_or(now);
     if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
 }

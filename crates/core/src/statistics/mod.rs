@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::number;
 use distribution::{binomial_at_most, normal_quantile, student_quantile};
 
 /// Where a figure lies with the stated confidence.
@@ -28,7 +29,9 @@ use distribution::{binomial_at_most, normal_quantile, student_quantile};
 pub struct Interval {
     /// It is at least this.
     pub low: f64,
-    /// It is at most this.
+    /// It is at most this; null where nothing bounds it, as a quotient by what may be zero.
+    #[serde(with = "number::bound")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
 }
 
@@ -146,13 +149,15 @@ pub fn quantile_ranks(count: u64, share: f64, confidence: f64) -> (Option<u64>, 
     (low, (high <= count).then_some(high))
 }
 
-/// Where `b / a` lies; both positive, each with its own interval. MOVER on logarithms.
+/// Where `b / a` lies; both positive, each with its own interval. MOVER on logarithms. Without an
+/// upper bound where `a` may be zero.
 #[must_use]
 pub fn quotient(a: Estimate, b: Estimate) -> Interval {
     let log = |estimate: Estimate| {
         let ln = |value: f64| libm::log(value.max(f64::MIN_POSITIVE));
-        let interval =
-            Interval { low: ln(estimate.interval.low), high: ln(estimate.interval.high) };
+        let low = estimate.interval.low;
+        let low = if low > 0.0 { ln(low) } else { f64::NEG_INFINITY };
+        let interval = Interval { low, high: ln(estimate.interval.high) };
         Estimate { value: ln(estimate.value), interval }
     };
     let Interval { low, high } = difference(log(a), log(b));
@@ -213,6 +218,21 @@ mod tests {
         let interval = difference(estimate(48.0, 80.0), estimate(56.0, 70.0));
         assert!((interval.low - 0.0524).abs() < 5e-5, "{interval:?}");
         assert!((interval.high - 0.3339).abs() < 5e-5, "{interval:?}");
+    }
+
+    #[test]
+    fn a_quotient_by_what_may_be_zero_has_no_upper_bound_and_is_read_as_it_was_written() {
+        let estimate = |value, low, high| Estimate { value, interval: Interval { low, high } };
+        let few = estimate(3.0, -1.0, 7.0);
+        let many = estimate(400.0, 390.0, 410.0);
+        let interval = quotient(few, many);
+        assert!((57.0..57.2).contains(&interval.low), "{interval:?}");
+        assert_eq!(interval.high, f64::INFINITY);
+        let text = serde_json::to_string(&interval).unwrap();
+        assert!(text.ends_with("\"high\":null}"), "{text}");
+        assert_eq!(serde_json::from_str::<Interval>(&text).unwrap(), interval);
+        let inverse = quotient(many, few);
+        assert!(inverse.low == 0.0 && (inverse.high - 7.0 / 400.0).abs() < 0.001, "{inverse:?}");
     }
 
     #[test]

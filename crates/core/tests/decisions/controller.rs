@@ -11,7 +11,7 @@ use loadline_core::{
     units::{Rate, Ratio},
 };
 
-use crate::fleets::{after, check, drain, fleet, group, started};
+use crate::fleets::{self, after, check, drain, fleet, group, started};
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
@@ -48,7 +48,7 @@ fn share(plan: &Plan, now: Instant, count: usize) -> Vec<usize> {
 }
 
 fn checked(server: ServerId, passed: bool) -> Input {
-    Input::Checked { server, passed: passed.then(|| Duration::from_millis(1)) }
+    Input::Checked { server, passed: passed.then(|| fleets::passed(1)) }
 }
 
 fn in_flight(limit: u32) -> Capacity {
@@ -283,7 +283,7 @@ fn a_region_without_a_given_distance_is_ordered_by_what_checks_measure() {
     let outputs = drain(&mut controller);
     let mut plan = outputs.plan.unwrap();
     for (n, rtt) in [(0, 80), (1, 20)] {
-        let passed = Some(Duration::from_millis(rtt));
+        let passed = Some(fleets::passed(rtt));
         let result = Input::Checked { server: outputs.checks[n].0, passed };
         plan = after(&mut controller, plan, at(90), result);
     }

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input, Output},
-    fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service},
+    controller::{Controller, Input, Output, Passed},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, HealthCheck, Probe, Server, Service},
     plan::Plan,
     time::{Duration, Instant},
     units::Ratio,
@@ -13,19 +13,15 @@ use loadline_core::{
 /// A fleet of one service "web", seen from region "near".
 pub(crate) fn fleet(service: Service) -> Fleet {
     let edge = Edge { threads: 1, ..Edge::within("near") };
-    Fleet { edge, listeners: vec![], services: vec![service] }
+    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
 }
 
 /// A group of servers in the region of its name.
 pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) -> Group {
     let first_octet = name.as_bytes()[0];
     let server = |n| Server {
-        address: SocketAddr::from(([127, first_octet, 0, n], 80)),
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity: Capacity::default(),
         max_connections: u32::MAX,
+        ..Server::at(SocketAddr::from(([127, first_octet, 0, n], 80)))
     };
     Group {
         name: name.into(),
@@ -49,6 +45,12 @@ pub(crate) fn check() -> HealthCheck {
         fall: 2,
         lenient: false,
     }
+}
+
+/// A check that passed, all of it in its round trip.
+pub(crate) fn passed(millis: u64) -> Passed {
+    let time = Duration::from_millis(millis);
+    Passed { round_trip: time, whole: time }
 }
 
 /// What a controller put out since it was last asked.

@@ -5,6 +5,7 @@
 mod controller;
 mod departures;
 mod fleets;
+mod managed;
 mod model;
 mod overrides;
 mod state;

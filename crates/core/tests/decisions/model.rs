@@ -13,7 +13,7 @@ use loadline_core::{
 };
 use proptest::prelude::*;
 
-use crate::fleets::{check, drain, fleet, group};
+use crate::fleets::{self, check, drain, fleet, group};
 
 const RATE: u64 = 50;
 const BURST: u32 = 4;
@@ -91,7 +91,7 @@ impl World {
             Op::LeaveQueue => drop(self.places.pop()),
             Op::Check { server, passed } => self.hear(Input::Checked {
                 server: self.servers[server],
-                passed: passed.then(|| Duration::from_millis(1)),
+                passed: passed.then(|| fleets::passed(1)),
             }),
             Op::Reload { scaler } => self.hear(Input::Reload(config(self.policy, scaler))),
             Op::Pass(millis) => {

@@ -20,7 +20,7 @@ use std::{
 
 use aya::{Ebpf, programs::ProgramFd};
 use loadline_core::forwarding::{Entry, Member, RING_SIZE, Ring, table};
-use loadline_l4::{Datapath, Frontend, Method, Protocol, Server, Settings, Sizes};
+use loadline_l4::{Affinity, Datapath, Frontend, Method, Protocol, Server, Settings, Sizes};
 use objects::{FRAME, Wrapper, build, program};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -244,7 +244,12 @@ fn ours() -> Result<Datapath> {
     for (number, method) in [Method::Nat, Method::Mac, Method::Ipip].into_iter().enumerate() {
         let address = SocketAddr::new(SERVICE[number].into(), 80);
         let number = number as u32;
-        ours.add_service(number, method, &[Frontend { address, protocol: Protocol::Tcp }])?;
+        ours.add_service(
+            number,
+            method,
+            Affinity::Connection,
+            &[Frontend { address, protocol: Protocol::Tcp }],
+        )?;
         let servers = if method == Method::Nat { vec![1; RING_SIZE] } else { turns() };
         let ring: Vec<Entry> = servers.into_iter().map(Entry::settled).collect();
         ours.publish(number, &ring)?;

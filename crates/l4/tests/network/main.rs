@@ -4,8 +4,14 @@
 //! That takes the rights of root; without them the test says so and is over. Names of interfaces
 //! and addresses exist in the namespaces alone, which are gone with their holders.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+#![expect(clippy::print_stdout, reason = "says why nothing was tested, or what was measured")]
 
+mod balancer;
+mod bridge;
+mod crowd;
 mod host;
+mod keepalived;
+mod takeover;
 
 use std::{
     collections::BTreeSet,
@@ -15,13 +21,13 @@ use std::{
     time::Duration,
 };
 
-use host::{Host, link};
+use bridge::{alone, at, bridge, work_out_checksums};
+use host::Host;
 use loadline_core::forwarding::{Member, Ring, table};
 use loadline_l4::{
-    Attach, Attached, Datapath, Decapsulator, Frontend, Method, Protocol, Server, Settings, Sizes,
-    Verdict,
+    Affinity, Attach, Attached, Checks, Datapath, Decapsulator, Frontend, Method, Protocol, Server,
+    Settings, Sizes, Verdict,
 };
-use rustix::thread::{CapabilitySet, capabilities};
 
 const SERVERS: u16 = 3;
 const CONNECTIONS: u64 = 40;
@@ -36,82 +42,109 @@ const ANSWER: usize = 20_000;
 
 #[test]
 fn connections_reach_all_servers_by_each_method_and_answers_take_the_road_of_the_method() {
-    let rights = capabilities(None).unwrap().effective;
-    if !rights.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN) {
-        println!("skipped: namespaces and XDP take CAP_SYS_ADMIN and CAP_NET_ADMIN");
-        return;
-    }
-    let network = Host::new();
-    network.run("ip link add hub type bridge");
-    network.run("ip link set hub up");
-    let client = member(&network, "client", 3, 7);
-    let servers: Vec<Host> = (1..=SERVERS).map(|number| server(&network, number)).collect();
-    let balancer = member(&network, "balancer", 0, OWN);
-    for (host, v6) in [1, 2, 3, RETURN].into_iter().flat_map(|host| [(host, false), (host, true)]) {
-        balancer.run(&format!("ip address add {} dev eth0 nodad", alone(at(0, host, v6))));
-    }
-    let _tunnels: Vec<_> = servers.iter().map(|server| server.enter(open_tunnel)).collect();
-    let datapath = balancer.enter(forward);
+    let Some(network) = Network::new() else { return };
+    let datapath = network.balancer.enter(|| forward(OWN, 0, |_| 1));
+    network.meet_all(&datapath);
+}
 
-    for ((method, host), v6) in METHODS.into_iter().flat_map(|one| [(one, false), (one, true)]) {
-        let service = at(0, host, v6);
-        let before = returned(&datapath);
-        let ask_all = move || (0..CONNECTIONS).map(|_| ask(service)).collect::<BTreeSet<u8>>();
-        let met = client.enter(ask_all);
-        assert_eq!(met, BTreeSet::from([1, 2, 3]), "{method} at {service}: who answered");
-        let answers = returned(&datapath) - before;
-        let right = match method {
-            Method::Nat => answers >= CONNECTIONS * ANSWER as u64 / 1_460,
-            Method::Mac | Method::Ipip => answers == 0,
-        };
-        assert!(right, "{method} at {service}: {answers} packets of answers came back here");
+#[test]
+fn where_traffic_control_takes_no_links_it_is_given_filters_which_replace_those_left_behind() {
+    let Some(network) = Network::new() else { return };
+    // As many as the kernel takes; it refuses the next as kernels before 6.6 refuse the first.
+    let fill = || (0..LINKS).map(|_| Checks::attach("eth0").unwrap()).collect::<Vec<_>>();
+    let _links = network.balancer.enter(fill);
+    let filters = || {
+        let mut tc = network.balancer.command("tc");
+        let output = tc.args(["filter", "show", "dev", "eth0", "ingress"]).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        told.lines().filter(|line| line.contains("balancer_tc")).count()
+    };
+    assert_eq!(filters(), 0);
+    let attach = || {
+        let mut datapath = forwarding(OWN, 0, |_| 1);
+        assert_eq!(datapath.attach("eth0", Attach::Tcx).unwrap(), Attached::Tcx);
+        datapath
+    };
+    // As a process that is killed leaves it: nobody takes it away.
+    std::mem::forget(network.balancer.enter(attach));
+    assert_eq!(filters(), 1);
+    let datapath = network.balancer.enter(attach);
+    assert_eq!(filters(), 1);
+    network.meet_all(&datapath);
+    network.balancer.enter(|| drop(datapath));
+    assert_eq!(filters(), 0);
+}
+
+/// A client, the balancer and servers with their tunnels.
+struct Network {
+    client: Host,
+    balancer: Host,
+    _servers: Vec<Host>,
+    _tunnels: Vec<Decapsulator>,
+    _hub: Host,
+}
+
+impl Network {
+    /// None where it cannot be made.
+    fn new() -> Option<Self> {
+        let hub = bridge()?;
+        let client = member(&hub, "client", 3, 7);
+        let servers: Vec<Host> = (1..=SERVERS).map(|number| server(&hub, number)).collect();
+        let balancer = member(&hub, "balancer", 0, OWN);
+        for (host, v6) in
+            [1, 2, 3, RETURN].into_iter().flat_map(|host| [(host, false), (host, true)])
+        {
+            balancer.run(&format!("ip address add {} dev eth0 nodad", alone(at(0, host, v6))));
+        }
+        let tunnels = servers.iter().map(|server| server.enter(open_tunnel)).collect();
+        Some(Self { client, balancer, _servers: servers, _tunnels: tunnels, _hub: hub })
+    }
+
+    /// Has the client meet all servers by each method in each family.
+    fn meet_all(&self, datapath: &Datapath) {
+        for ((method, host), v6) in METHODS.into_iter().flat_map(|one| [(one, false), (one, true)])
+        {
+            let service = at(0, host, v6);
+            let before = returned(datapath);
+            let ask_all = move || (0..CONNECTIONS).map(|_| ask(service)).collect::<BTreeSet<u8>>();
+            let met = self.client.enter(ask_all);
+            assert_eq!(met, BTreeSet::from([1, 2, 3]), "{method} at {service}: who answered");
+            let answers = returned(datapath) - before;
+            let right = match method {
+                Method::Nat => answers >= CONNECTIONS * ANSWER as u64 / 1_460,
+                Method::Mac | Method::Ipip => answers == 0,
+            };
+            assert!(right, "{method} at {service}: {answers} packets of answers came back here");
+        }
     }
 }
 
-/// The address of a host, of the same parts in both families.
-fn at(net: u16, host: u16, v6: bool) -> IpAddr {
-    match v6 {
-        true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, net, host]),
-        false => IpAddr::from([10, 0, net as u8, host as u8]),
-    }
-}
-
-/// An address without a network around it.
-fn alone(address: IpAddr) -> String {
-    format!("{address}/{}", if address.is_ipv6() { 128 } else { 32 })
-}
+/// What TCX takes of programs at an interface, each way.
+const LINKS: usize = 64;
 
 /// A host on the bridge, whose packets leave with checksums of their own.
-fn member(network: &Host, name: &str, net: u16, number: u16) -> Host {
-    let host = Host::new();
-    link(network, &host, name);
-    host.run(&format!("ip link set eth0 address 02:00:00:00:00:{number:02x}"));
-    host.run("ethtool -K eth0 tx off");
-    host.run(&format!("ip address add {}/16 dev eth0", at(net, number, false)));
-    host.run(&format!("ip address add {}/64 dev eth0 nodad", at(net, number, true)));
-    host.run("ip link set lo up");
-    host.run("ip link set eth0 up");
+fn member(hub: &Host, name: &str, net: u16, number: u16) -> Host {
+    let host = bridge::member(hub, name, net, number);
+    work_out_checksums(&host);
     host
 }
 
-/// A server that answers with its number, to the addresses of `mac` and `ipip` as well.
+/// A server that answers with its number.
 fn server(network: &Host, number: u16) -> Host {
-    let host = member(network, &format!("server{number}"), 1, number);
-    for setting in ["all.arp_ignore=1", "all.arp_announce=2", "all.rp_filter=0", "eth0.rp_filter=0"]
-    {
-        host.run(&format!("sysctl -q net.ipv4.conf.{setting}"));
-    }
-    for v6 in [false, true] {
-        for (_, service) in &METHODS[1..] {
-            host.run(&format!("ip address add {} dev lo nodad", alone(at(0, *service, v6))));
-        }
-    }
+    let host = silent_server(network, number);
     let listener = host.enter(|| TcpListener::bind("[::]:80").unwrap());
     thread::spawn(move || {
         for stream in listener.incoming() {
             let _ = stream.unwrap().write_all(&[number as u8; ANSWER]);
         }
     });
+    host
+}
+
+/// A server that has the addresses of `mac` and `ipip` as well.
+fn silent_server(hub: &Host, number: u16) -> Host {
+    let host = bridge::silent_server(hub, number, &[METHODS[1].1, METHODS[2].1]);
+    work_out_checksums(&host);
     host
 }
 
@@ -124,32 +157,56 @@ fn open_tunnel() -> Decapsulator {
     tunnel
 }
 
-fn forward() -> Datapath {
-    let (IpAddr::V4(tunnel4), IpAddr::V6(tunnel6)) = (at(0, OWN, false), at(0, OWN, true)) else {
+/// A balancer at an address, to which servers have numbers after `first`, and these weights.
+fn forward(own: u16, first: u16, weight: impl Fn(u16) -> u32) -> Datapath {
+    let mut datapath = forwarding(own, first, weight);
+    assert_eq!(datapath.attach("eth0", Attach::Generic).unwrap(), Attached::Generic);
+    datapath
+}
+
+/// The same, not attached yet.
+fn forwarding(own: u16, first: u16, weight: impl Fn(u16) -> u32) -> Datapath {
+    let (IpAddr::V4(tunnel4), IpAddr::V6(tunnel6)) = (at(0, own, false), at(0, own, true)) else {
         panic!("families")
     };
     let returns = vec![at(0, RETURN, false), at(0, RETURN, true)];
     let settings = Settings { tunnel4, tunnel6, returns, ..Settings::default() };
-    let mut datapath = Datapath::load(Sizes::default(), settings).unwrap();
+    let sizes = Sizes { events: 1 << 20, ..Sizes::default() };
+    let mut datapath = Datapath::load(sizes, settings).unwrap();
     for v6 in [false, true] {
-        let numbers = (1..=SERVERS).map(|number| number + if v6 { SERVERS } else { 0 });
-        let mut members = Vec::new();
-        for (server, number) in (1..=SERVERS).zip(numbers) {
+        for server in 1..=SERVERS {
+            let number = number_of(server, first, v6);
             let (address, mac) = (at(1, server, v6), [2, 0, 0, 0, 0, server as u8]);
             datapath.set_server(number, &Server { address, port: 0, mac, is_up: true }).unwrap();
-            members.push(Member { address: SocketAddr::new(address, 80), weight: 1, number });
         }
-        let ring = Ring::new(&table(&members));
+        let ring = Ring::new(&members(first, v6, &weight));
         for (method, host) in METHODS {
-            let service = u32::from(host) * 2 + u32::from(v6);
+            let service = service_of(host, v6);
             let address = SocketAddr::new(at(0, host, v6), 80);
             let frontend = Frontend { address, protocol: Protocol::Tcp };
-            datapath.add_service(service, method, &[frontend]).unwrap();
+            datapath.add_service(service, method, Affinity::Connection, &[frontend]).unwrap();
             datapath.publish(service, ring.entries()).unwrap();
         }
     }
-    assert_eq!(datapath.attach("eth0", Attach::Generic).unwrap(), Attached::Generic);
     datapath
+}
+
+fn number_of(server: u16, first: u16, v6: bool) -> u16 {
+    first + server + if v6 { SERVERS } else { 0 }
+}
+
+fn service_of(host: u16, v6: bool) -> u32 {
+    u32::from(host) * 2 + u32::from(v6)
+}
+
+/// The table of new connections.
+fn members(first: u16, v6: bool, weight: impl Fn(u16) -> u32) -> Box<[u16]> {
+    let member = |server| Member {
+        address: SocketAddr::new(at(1, server, v6), 80),
+        weight: weight(server),
+        number: number_of(server, first, v6),
+    };
+    table(&(1..=SERVERS).map(member).collect::<Vec<_>>())
 }
 
 /// Packets of servers that the balancer has sent on to clients.

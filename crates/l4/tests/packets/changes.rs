@@ -11,11 +11,11 @@ use loadline_core::{
     forwarding::{RING_SIZE, Ring},
     time::Duration,
 };
-use loadline_l4::{Datapath, Method, Server, Sizes};
+use loadline_l4::{Action, Affinity, Datapath, Method, Server, Sizes};
 
 use crate::{
     frame::frame,
-    world::{SIZES, bare, maglev, named, serve},
+    world::{SIZES, bare, frontends, maglev, named, serve},
 };
 
 const SERVERS: u16 = 5;
@@ -28,6 +28,7 @@ const MANY: Sizes = Sizes { flows: 1 << 17, nat: 1 << 15, ..SIZES };
 struct Group {
     datapath: Datapath,
     ring: Ring,
+    method: Method,
     name: String,
     v6: bool,
 }
@@ -37,7 +38,8 @@ impl Group {
         let mut datapath = bare(MANY, 60_000, &["return4", "return6"])?;
         let name = named(&method.to_string(), v6);
         serve(&mut datapath, &name, 0, method);
-        let mut group = Self { datapath, ring: Ring::new(&maglev(&[1, 2, 3])), name, v6 };
+        let ring = Ring::new(&maglev(&[1, 2, 3]));
+        let mut group = Self { datapath, ring, method, name, v6 };
         (1..=SERVERS).for_each(|number| group.set(number, true));
         group.publish();
         Some(group)
@@ -50,6 +52,12 @@ impl Group {
         };
         let mac = [2, 0, 0, 0, 1, number as u8];
         self.datapath.set_server(number, &Server { address, port: 0, mac, is_up }).unwrap();
+    }
+
+    /// From now on clients stay, not just connections.
+    fn stick(&mut self) {
+        let (client, frontends) = (Affinity::Client(Duration::ZERO), frontends(&self.name));
+        self.datapath.add_service(0, self.method, client, &frontends).unwrap();
     }
 
     fn assign(&mut self, servers: &[u16]) {
@@ -67,10 +75,17 @@ impl Group {
         frame(&format!("eth C L {layer} {} tcp {client} 80 {flags}", self.name))
     }
 
+    /// The servers that a hundred hosts are sent to with this segment.
+    fn servers(&self, segment: &str) -> Vec<u16> {
+        let net = if self.v6 { "ip6 fd00::5:" } else { "ip4 10.0.5." };
+        let text = |host| format!("eth C L {net}{host} {} {segment}", self.name);
+        (100..200).map(|host| self.server_of(&frame(&text(host)))).collect()
+    }
+
     /// The server that a packet is sent to.
     fn server_of(&self, packet: &[u8]) -> u16 {
         let tried = self.datapath.try_packet(packet).unwrap();
-        assert_eq!(tried.action, 3, "{packet:02x?}");
+        assert_eq!(tried.action, Action::Send, "{packet:02x?}");
         u16::from(tried.frame[5])
     }
 
@@ -150,6 +165,52 @@ fn rings_come_to_rest_and_flows_stay() {
         assert!(begun.elapsed() < PATIENCE, "{} entries are recorded", recorded(&group));
     }
     assert_eq!(group.ring.entries(), Ring::new(&maglev(&[1, 2, 3, 4])).entries());
+}
+
+/// One that is known by its address alone stays while servers change, with what it has and with
+/// what it opens, at every port of the service.
+#[test]
+fn a_client_stays_on_its_server_whatever_it_opens() {
+    for mut group in groups() {
+        group.stick();
+        let before = group.servers("tcp 1000 80 S");
+        assert!([1, 2, 3].iter().all(|server| before.contains(server)), "{before:?}");
+        let stay = |group: &Group, segment| {
+            assert_eq!(group.servers(segment), before, "{} {segment}", group.name);
+        };
+        stay(&group, "tcp 2000 80 S");
+        stay(&group, "udp 2000 53");
+        group.assign(&[4, 5]);
+        stay(&group, "tcp 3000 80 S");
+        stay(&group, "udp 3000 53");
+        stay(&group, "tcp 1000 80 A");
+        group.assign(&[1, 4]);
+        stay(&group, "tcp 4000 80 S");
+    }
+}
+
+/// It stays for as long as it is heard of, or a connection of it by NAT is.
+#[test]
+fn a_client_that_is_silent_for_long_begins_anew() {
+    for method in [Method::Mac, Method::Nat] {
+        let Some(mut group) = Group::new(method, false) else { return };
+        group.stick();
+        let before = group.servers("tcp 1000 80 S");
+        group.assign(&[4, 5]);
+        let (stale, sends) = (Duration::from_secs(1), Duration::from_secs(3));
+        let begun = Instant::now();
+        while begun.elapsed() < sends.to_std() {
+            assert_eq!(group.servers("tcp 1000 80 A"), before);
+            group.datapath.settle(0, &mut group.ring, stale).unwrap();
+        }
+        assert_eq!(group.servers("tcp 2000 80 S"), before);
+        let begun = Instant::now();
+        while group.datapath.settle(0, &mut group.ring, stale).unwrap() {
+            assert!(begun.elapsed() < PATIENCE, "clients are still known");
+        }
+        let after = group.servers("tcp 3000 80 S");
+        assert!(after.iter().all(|server| [4, 5].contains(server)), "{after:?}");
+    }
 }
 
 /// Longer than any of this takes on a busy machine.

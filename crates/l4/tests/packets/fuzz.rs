@@ -10,13 +10,13 @@ use loadline_core::{
     forwarding::{Ring, ports::Times},
     time::Duration,
 };
-use loadline_l4::{Datapath, Method, Server, Tried, Verdict};
+use loadline_l4::{Action, Datapath, Hook, Method, Server, Tried, Verdict};
 
 use crate::{
     frame::{ip, mac},
     reference::Packet,
     vectors::frames,
-    world::{SIZES, bare, maglev, named, serve},
+    world::{SIZES, bare, is_possible, maglev, named, serve},
 };
 
 /// What `make test` has time for.
@@ -29,16 +29,29 @@ const AT_ONCE: Times = Times { fin: Duration::ZERO, stale: Duration::ZERO };
 
 #[test]
 fn no_frame_goes_astray() {
+    try_all(Hook::Xdp);
+}
+
+#[test]
+fn no_frame_goes_astray_in_traffic_control() {
+    try_all(Hook::TrafficControl);
+}
+
+fn try_all(hook: Hook) {
     let number = |name: &str| env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
     let count = number("LOADLINE_FUZZ").unwrap_or(FRAMES);
     let seed = number("LOADLINE_SEED").unwrap_or(1);
     let Some(mut balancer) = Balancer::new() else { return };
+    balancer.datapath.try_at(hook).unwrap();
     let (bases, mut draw) = (frames(), Draw(seed));
     let mut ends = [0; 4];
     for round in 0..count.div_ceil(ROUND) {
         let mut expected = balancer.counted();
         for _ in 0..ROUND {
             let given = mutated(&bases, &mut draw);
+            if !is_possible(hook, &given) {
+                continue;
+            }
             let tried = balancer.datapath.try_packet(&given).unwrap();
             let wrong = balancer.wrong(&given, &tried);
             assert_eq!(
@@ -98,11 +111,11 @@ impl Balancer {
         let mut counted = [0; 4];
         for (verdict, count) in self.datapath.verdicts().unwrap() {
             let action = match verdict {
-                Verdict::PassOther | Verdict::PassDecapsulated => 2,
-                verdict if verdict <= Verdict::SendIcmp => 3,
-                _ => 1,
+                Verdict::PassOther | Verdict::PassDecapsulated => Action::Pass,
+                verdict if verdict <= Verdict::SendIcmp => Action::Send,
+                _ => Action::Drop,
             };
-            counted[action] += count.packets;
+            counted[action as usize] += count.packets;
         }
         counted
     }
@@ -110,10 +123,10 @@ impl Balancer {
     /// What is wrong with how a frame ended, if anything.
     fn wrong(&self, given: &[u8], tried: &Tried) -> Option<&'static str> {
         match tried.action {
-            1 => None,
-            2 => (tried.frame != given).then_some("what is passed has been changed"),
-            3 => self.wrongly_sent(given, &tried.frame),
-            _ => Some("no such action"),
+            Action::Drop => None,
+            Action::Pass => (tried.frame != given).then_some("what is passed has been changed"),
+            Action::Send => self.wrongly_sent(given, &tried.frame),
+            Action::Unknown => Some("no such action"),
         }
     }
 

@@ -9,5 +9,7 @@ mod frame;
 mod fuzz;
 mod ports;
 mod reference;
+mod standby;
+mod told;
 mod vectors;
 mod world;

@@ -99,6 +99,20 @@ fn a_connection_of_which_nothing_is_heard_is_forgotten() {
 }
 
 #[test]
+fn what_processors_remember_of_a_connection_ends_with_it() {
+    let Some(mut datapath) = balancer(4, &["return4"]) else { return };
+    let (_, sent) = send(&datapath, 1_000, "S");
+    for _ in 0..20 {
+        let (verdict, again) = send(&datapath, 1_000, "A");
+        assert_eq!((verdict, &again[..36]), (Verdict::SendNat, &sent[..36]));
+        assert_eq!(answer(&datapath, &sent, "A"), Verdict::SendNatReturn);
+    }
+    assert_eq!(datapath.give_back(|_| SILENT).unwrap(), 1);
+    assert_eq!(send(&datapath, 1_000, "A").0, Verdict::DropNatUnknown);
+    assert_eq!(answer(&datapath, &sent, "A"), Verdict::PassOther);
+}
+
+#[test]
 fn ports_of_connections_that_found_the_tables_full_are_found_again() {
     let Some(mut datapath) = balancer(1_000, &["return4"]) else { return };
     let sent = |datapath: &Datapath, clients: Range<u32>| {

@@ -5,15 +5,22 @@ use std::net::{IpAddr, SocketAddr};
 
 use loadline_core::forwarding::{Entry, Member, RING_SIZE, table};
 use loadline_l4::{
-    Datapath, Decapsulator, Frontend, LoadError, Method, Protocol, Server, Settings, Sizes, Tried,
-    Verdict,
+    Affinity, Datapath, Decapsulator, Frontend, Hook, LoadError, Method, Protocol, Server,
+    Settings, Sizes, Tried, Verdict,
 };
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::frame::{ip, mac};
 
-pub(crate) const SIZES: Sizes =
-    Sizes { services: 10, frontends: 64, servers: 32, nat_servers: 8, flows: 4_096, nat: 1_024 };
+pub(crate) const SIZES: Sizes = Sizes {
+    services: 10,
+    frontends: 64,
+    servers: 32,
+    nat_servers: 8,
+    flows: 4_096,
+    nat: 1_024,
+    events: 0,
+};
 
 /// Numbers of the services, and of the server of each: IPv4, then IPv6.
 pub(crate) const SERVICES: [(&str, Method, u32, u16); 5] = [
@@ -53,8 +60,9 @@ pub(crate) fn bare(sizes: Sizes, ports: u16, returns: &[&str]) -> Option<Datapat
 }
 
 /// The world of the vectors.
-pub(crate) fn world() -> Option<Datapath> {
+pub(crate) fn world(hook: Hook) -> Option<Datapath> {
     let mut datapath = bare(SIZES, 4, &["return4", "return6"])?;
+    datapath.try_at(hook).unwrap();
     for (name, method, service, server) in SERVICES {
         for v6 in [false, true] {
             let (service, server) = (service + u32::from(v6), server + u16::from(v6));
@@ -85,9 +93,12 @@ pub(crate) fn named(name: &str, v6: bool) -> String {
 
 /// A service at TCP port 80 and UDP port 53 of an address.
 pub(crate) fn serve(datapath: &mut Datapath, at: &str, service: u32, method: Method) {
-    let frontends = [(80, Protocol::Tcp), (53, Protocol::Udp)]
-        .map(|(port, protocol)| Frontend { address: SocketAddr::new(ip(at), port), protocol });
-    datapath.add_service(service, method, &frontends).unwrap();
+    datapath.add_service(service, method, Affinity::Connection, &frontends(at)).unwrap();
+}
+
+pub(crate) fn frontends(at: &str) -> [Frontend; 2] {
+    [(80, Protocol::Tcp), (53, Protocol::Udp)]
+        .map(|(port, protocol)| Frontend { address: SocketAddr::new(ip(at), port), protocol })
 }
 
 pub(crate) fn decapsulator() -> Option<Decapsulator> {
@@ -105,6 +116,17 @@ pub(crate) fn maglev(servers: &[u16]) -> Box<[u16]> {
         number: *number,
     };
     table(&servers.iter().map(member).collect::<Vec<_>>())
+}
+
+/// Whether the kernel tries such a frame: in traffic control it makes no packet of one whose IP
+/// header is not whole.
+pub(crate) fn is_possible(hook: Hook, frame: &[u8]) -> bool {
+    let header = match frame[12..14] {
+        [0x08, 0x00] => 20,
+        [0x86, 0xdd] => 40,
+        _ => 1,
+    };
+    hook == Hook::Xdp || frame.len() >= 14 + header
 }
 
 /// Tries a frame, with the verdict that was counted for it, of which there must be one.

@@ -48,6 +48,15 @@ pub enum LabError {
     /// The system gives no namespaces.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Hosts are to be on an Ethernet, which this user may not make.
+    #[error(
+        "hosts on an Ethernet take rights that this user lacks: {missing} (and CAP_BPF and \
+         CAP_PERFMON where loadline forwards packets on it); run as root of the machine"
+    )]
+    Rights {
+        /// Which of them.
+        missing: String,
+    },
     /// The program that becomes a host does not start.
     #[error("cannot start {} as host `{host}`: {source}", program.display())]
     Program {

@@ -12,14 +12,18 @@ use loadline_core::{
     time::{Duration, Instant},
     units::{Bytes, Count},
 };
+use rustix::io::Errno;
 use socket2::Socket;
 
 use super::{
     Child, Finished, HostError, LabError, Program, Tcp,
     child::Words,
-    message::{Channel, Failure, RawUsage, Reply, Request, RouteTo},
+    message::{Channel, Failure, RawTraffic, RawUsage, Reply, Request, RouteTo},
 };
-use crate::{clock, topology::HostSpec};
+use crate::{
+    clock,
+    topology::{HostSpec, InterfaceAddress},
+};
 
 /// A host that runs: the place to start programs in.
 ///
@@ -41,11 +45,20 @@ pub struct Usage {
     /// Processor time of all its programs, those that have ended included; to the kernel's tick of
     /// 10 ms.
     pub cpu: Duration,
-    /// What its interface received, IP headers included.
+    /// Between it and the router, IP headers included.
+    pub wide: Traffic,
+    /// On its Ethernet, headers of Ethernet included; nothing where it is on none.
+    pub ethernet: Traffic,
+}
+
+/// What an interface has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// What it received.
     pub received: Bytes,
     /// Packets received; TCP that came uncut counts as one.
     pub packets_received: Count,
-    /// What its interface sent, IP headers included.
+    /// What it sent.
     pub sent: Bytes,
     /// Packets sent; TCP that left uncut counts as one.
     pub packets_sent: Count,
@@ -80,6 +93,12 @@ impl Host {
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         &self.spec.addresses
+    }
+
+    /// Its address on an Ethernet, if it is on one.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<InterfaceAddress> {
+        self.spec.ethernet
     }
 
     /// The number of its first process, as this process sees it; its namespaces are under
@@ -177,8 +196,16 @@ impl Host {
     /// [`HostError::Failed`], also where the other side does not answer within `limit`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> Result<TcpStream, HostError> {
         let socket = self.socket(to.ip(), false)?;
-        let failed = |source| self.line.failed(format!("connect to {to}"), source);
-        socket.connect_timeout(&to.into(), limit.to_std()).map_err(failed)?;
+        // As long as a write may take, a call that waits may; and it alone always tells why.
+        let connected = socket
+            .set_write_timeout(Some(limit.to_std()))
+            .and_then(|()| socket.connect(&to.into()))
+            .and_then(|()| socket.set_write_timeout(None));
+        connected.map_err(|source| {
+            let late = source.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error());
+            let source = if late { io::ErrorKind::TimedOut.into() } else { source };
+            self.line.failed(format!("connect to {to}"), source)
+        })?;
         Ok(socket.into())
     }
 
@@ -224,6 +251,15 @@ impl Usage {
         Self {
             at,
             cpu: Duration::from_nanos(raw.cpu_nanos),
+            wide: Traffic::from_raw(raw.wide),
+            ethernet: Traffic::from_raw(raw.ethernet),
+        }
+    }
+}
+
+impl Traffic {
+    fn from_raw(raw: RawTraffic) -> Self {
+        Self {
             received: Bytes::new(raw.received_bytes),
             packets_received: Count::new(raw.received_packets),
             sent: Bytes::new(raw.sent_bytes),

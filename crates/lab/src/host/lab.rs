@@ -16,6 +16,7 @@ use super::{
     machine::no_such_host,
     message::{Boot, Booted, Channel, Enclose, Enclosed, Failure, RouteTo},
     refusal::Switches,
+    switch::{self, Switch},
 };
 use crate::{
     clock,
@@ -30,6 +31,7 @@ pub struct Lab {
     router: RouterHandle,
     rootless: bool,
     notes: Vec<String>,
+    _switches: Vec<Switch>,
     outers: Outers,
 }
 
@@ -52,12 +54,15 @@ impl Lab {
     pub fn start(topology: &Topology, options: &Options) -> Result<Self, LabError> {
         topology.check()?;
         options.check(topology)?;
+        Self::check_rights(topology)?;
         let mut outers = Outers::default();
         let mut notes = Vec::new();
         let begun = enclose(topology, options, &mut outers, &mut notes)?;
         let rootless = begun.iter().any(|(_, rootless)| *rootless);
         let begun: Vec<Begun> = begun.into_iter().map(|(begun, _)| begun).collect();
         let ports = boot(topology, options, &begun, &mut notes)?;
+        let inits: Vec<u32> = begun.iter().map(|begun| begun.init).collect();
+        let switches = switch::connect(topology, &inits)?;
         let hosts = topology.hosts.iter().zip(begun);
         let hosts = hosts.map(|(spec, begun)| Host::new(spec.clone(), begun.init, begun.channel));
         let hosts: Vec<Host> = hosts.collect();
@@ -65,7 +70,15 @@ impl Lab {
         notes.extend(calibrate(&mut router, topology, &hosts).err());
         notes.sort();
         notes.dedup();
-        Ok(Self { hosts, router, rootless, notes, outers })
+        Ok(Self { hosts, router, rootless, notes, _switches: switches, outers })
+    }
+
+    /// Whether this process may have a lab of this topology: an Ethernet takes the rights of root.
+    ///
+    /// # Errors
+    /// [`LabError::Rights`].
+    pub fn check_rights(topology: &Topology) -> Result<(), LabError> {
+        switch::check_rights(topology)
     }
 
     /// The hosts, in the order of the topology.

@@ -123,6 +123,15 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RawUsage {
     pub(super) cpu_nanos: u64,
+    /// Towards the router.
+    pub(super) wide: RawTraffic,
+    /// On an Ethernet; nothing where it is on none.
+    pub(super) ethernet: RawTraffic,
+}
+
+/// What an interface has carried since the host began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RawTraffic {
     pub(super) received_bytes: u64,
     pub(super) received_packets: u64,
     pub(super) sent_bytes: u64,

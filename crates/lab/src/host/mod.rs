@@ -6,7 +6,8 @@
 //!        |                    makes user and PID makes net, mount and UTS
 //!        |                    namespaces, caps   namespaces, addresses, routes;
 //!        |                    processors         starts programs when asked
-//!        '-- router <--------- descriptor of the host's interface
+//!        |-- router <--------- descriptor of the host's interface
+//!        '-- switches <------- `eth0` of hosts on an Ethernet
 //! ```
 //!
 //! Nothing has a name outside, so nothing can be left behind: namespaces are held by the processes
@@ -27,14 +28,16 @@ mod inside;
 mod lab;
 mod machine;
 mod message;
+mod netlink;
 mod program;
 mod refusal;
 mod running;
+mod switch;
 
 pub use child::{Child, Exit, Finished};
 pub use entered::Entered;
 pub use error::{HostError, LabError};
-pub use handle::{Host, Usage};
+pub use handle::{Host, Traffic, Usage};
 pub use inside::serve;
 pub use lab::Lab;
 pub use machine::{Machine, Options, PortChoice, Processors, Tcp};

@@ -101,6 +101,8 @@ pub(crate) struct HostEntry {
     pub(crate) address: Option<Text>,
     /// Further addresses, also ones that other hosts have: the nearest answers.
     pub(crate) also: Vec<Text>,
+    /// Its address on an Ethernet with the length of the prefix; hosts of one network share one.
+    pub(crate) ethernet: Option<Text>,
     /// Whether it sends what comes for the addresses in `also` on to the nearest other host that
     /// has them, unchanged, as a router does.
     pub(crate) forwards: bool,

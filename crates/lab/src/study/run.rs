@@ -14,16 +14,18 @@ mod delay;
 mod environment;
 mod folder;
 mod hold;
+mod meter;
 mod phase;
 mod programs;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    slice::from_ref,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use loadline_core::record::{StudyPhase, StudyRow};
+use loadline_core::record::{StudyDelay, StudyPhase, StudyRow};
 
 pub use environment::{find_program, tool_version};
 use folder::RowFolder;
@@ -50,6 +52,8 @@ pub struct Setup {
     pub rows: Vec<String>,
     /// What everything random is drawn from.
     pub seed: u64,
+    /// How many times a row is run again at most of which runs were invalid.
+    pub again: u32,
 }
 
 /// What happens while a study runs.
@@ -59,6 +63,18 @@ pub enum Event {
     Row {
         /// As it is called.
         title: String,
+    },
+    /// A row begins once more, since the machine stood in the way of some of its runs.
+    Again {
+        /// As it is called.
+        title: String,
+        /// How many steps are added by it.
+        steps: usize,
+    },
+    /// The lab does without something; told once.
+    Without {
+        /// Without what, what it does instead, and why.
+        note: String,
     },
     /// A row is left out.
     Skipped {
@@ -135,8 +151,11 @@ pub fn steps(study: &Study, rows: &[String]) -> usize {
 /// Runs the rows of a study, one after another. Ends early, leaving no process, when `stop` is
 /// set.
 ///
+/// A row whose hosts are on an Ethernet is left out where this user may not make one.
+///
 /// # Errors
-/// [`RunError`] where there is no lab or a row that is no peer cannot be run.
+/// [`RunError`] where there is no lab, a row that is no peer cannot be run, or there is none but
+/// those that take rights which this user lacks.
 pub fn run(
     study: &Study,
     setup: &Setup,
@@ -151,19 +170,24 @@ pub fn run(
         environment: environment::environment(study),
         ..Conditions::default()
     };
-    let mut phases = Vec::new();
+    let (mut phases, mut told) = (Vec::new(), BTreeSet::new());
+    let mut forbidden = None;
     for row in study.rows() {
         let mut row = row.clone();
-        let reason = left_out(study, setup, &row);
+        let mut reason = left_out(study, setup, &row);
+        if let (None, Err(error)) = (&reason, may_run(study, &row)) {
+            reason = Some(error.to_string());
+            forbidden = Some(error);
+        }
         if let Some(reason) = reason {
             tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
             row.skipped = Some(reason);
             conditions.rows.push(row);
             continue;
         }
-        tell(Event::Row { title: row.title.clone() });
-        let mut begun = RowRun { study, setup, stop, tell, conditions: &mut conditions };
-        match begun.run(&row.name) {
+        let (conditions, told) = (&mut conditions, &mut told);
+        let mut begun = RowRun { study, setup, stop, tell, conditions, told };
+        match begun.run_until_valid(&row) {
             Ok(own) => phases.extend(own),
             Err(error @ (RunError::Interrupted | RunError::Lab(LabError::Refused(_)))) => {
                 return Err(error);
@@ -178,7 +202,15 @@ pub fn run(
         conditions.rows.push(row);
     }
     conditions.elapsed_s = clock::now().since(started).as_secs_f64();
-    Ok((conditions, phases))
+    match forbidden {
+        Some(error) if conditions.rows.iter().all(|row| row.skipped.is_some()) => Err(error.into()),
+        _ => Ok((conditions, phases)),
+    }
+}
+
+/// Whether this user has the rights that the lab of a row takes.
+fn may_run(study: &Study, row: &StudyRow) -> Result<(), LabError> {
+    Lab::check_rights(&study.plan(&row.name, &Places::default()).topology)
 }
 
 /// Why a row is not run; none where it is.
@@ -190,7 +222,7 @@ fn left_out(study: &Study, setup: &Setup, row: &StudyRow) -> Option<String> {
         });
     }
     let peer = row.peer.as_ref()?;
-    missing(study, std::slice::from_ref(peer))
+    missing(study, from_ref(peer))
 }
 
 /// What is said of the first of these tools that is not installed.
@@ -209,21 +241,59 @@ struct RowRun<'r> {
     stop: &'r AtomicBool,
     tell: &'r mut dyn FnMut(Event),
     conditions: &'r mut Conditions,
+    /// What the labs of rows before it did without.
+    told: &'r mut BTreeSet<String>,
 }
 
 impl RowRun<'_> {
+    /// All runs of a row: again while some are invalid, as often as the setup allows. Those that
+    /// are valid count, whichever time they were made.
+    fn run_until_valid(&mut self, row: &StudyRow) -> Result<Vec<StudyPhase>, RunError> {
+        let mut phases = Vec::new();
+        for time in 0..=self.setup.again {
+            let title = row.title.clone();
+            (self.tell)(match time {
+                0 => Event::Row { title },
+                _ => Event::Again { title, steps: steps(self.study, from_ref(&row.name)) },
+            });
+            let own = self.run(&row.name)?;
+            let is_valid = own.iter().all(|phase| phase.faults.is_empty());
+            phases.extend(own);
+            if is_valid {
+                break;
+            }
+        }
+        Ok(phases)
+    }
+
     fn run(&mut self, row: &str) -> Result<Vec<StudyPhase>, RunError> {
         let (plan, folder) = prepare(self.study, self.setup, row)?;
-        let lab = start(self.setup, &plan)?;
+        let (lab, delays) = self.start_true(&plan)?;
+        let fault = delay::fault(&delays, &plan.tolerance);
+        self.conditions.delays.extend(delays);
         // Somebody may want to look; where the name is taken this lab goes on without one.
         let _announced = lab.announce(self.study.short_name(), self.study.title());
         self.note(&lab);
-        self.conditions.delays.extend(delay::measure(&lab, &plan)?);
+        self.tell_what_is_missing(&lab);
         let mut site = Site { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
         site.start_all()?;
-        let phases = self.phases(&plan, &mut site)?;
+        let mut phases = self.phases(&plan, &mut site)?;
         site.end()?;
+        phases.iter_mut().for_each(|phase| phase.faults.extend(fault.clone()));
         Ok(phases)
+    }
+
+    /// A lab whose delays are as they should be; the last of a few where none is.
+    fn start_true(&self, plan: &Plan) -> Result<(Lab, Vec<StudyDelay>), RunError> {
+        let mut tries = 1;
+        loop {
+            let lab = start(self.setup, plan)?;
+            let delays = delay::measure(&lab, plan)?;
+            if tries == LABS_MAX || delay::fault(&delays, &plan.tolerance).is_none() {
+                return Ok((lab, delays));
+            }
+            tries += 1;
+        }
     }
 
     fn phases(&mut self, plan: &Plan, site: &mut Site<'_>) -> Result<Vec<StudyPhase>, RunError> {
@@ -255,6 +325,14 @@ impl RowRun<'_> {
         }
     }
 
+    fn tell_what_is_missing(&mut self, lab: &Lab) {
+        for note in lab.notes() {
+            if self.told.insert(note.clone()) {
+                (self.tell)(Event::Without { note: note.clone() });
+            }
+        }
+    }
+
     /// What is worth knowing of the lab itself.
     fn note(&mut self, lab: &Lab) {
         let environment = &mut self.conditions.environment;
@@ -267,6 +345,9 @@ impl RowRun<'_> {
         }
     }
 }
+
+/// So many labs are made for a row while a busy machine spoils their calibration.
+const LABS_MAX: u32 = 3;
 
 /// The plan of a row, its folder and its files.
 fn prepare(study: &Study, setup: &Setup, row: &str) -> Result<(Plan, RowFolder), RunError> {

@@ -26,6 +26,8 @@ pub struct Tolerance {
 pub struct Health {
     /// The share of all processors' time that the machine's host took.
     pub steal: Ratio,
+    /// What all processors together worked, whoever they worked for.
+    pub busy: Duration,
     /// How late packets were written.
     pub lateness: Lateness,
     /// The longest the router was away from its ports.
@@ -43,6 +45,7 @@ pub struct Watch {
 struct Ticks {
     all: u64,
     steal: u64,
+    idle: u64,
 }
 
 impl Default for Tolerance {
@@ -72,9 +75,10 @@ impl Watch {
     /// [`RouterGone`].
     pub fn end(&self, router: &RouterHandle) -> Result<(Health, Counters), RouterGone> {
         let counters = router.counters()?;
-        let steal = Ticks::now().steal_since(self.before);
+        let now = Ticks::now();
+        let (steal, busy) = (now.steal_since(self.before), now.busy_since(self.before));
         let (lateness, longest_turn) = (counters.lateness, counters.longest_turn);
-        Ok((Health { steal, lateness, longest_turn }, counters))
+        Ok((Health { steal, busy, lateness, longest_turn }, counters))
     }
 }
 
@@ -115,7 +119,15 @@ impl Ticks {
         let line = text.lines().next().unwrap_or_default();
         let fields = line.split_ascii_whitespace().skip(1).take(8);
         let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        Self { all: ticks.iter().sum(), steal: ticks.get(7).copied().unwrap_or_default() }
+        let field = |place: usize| ticks.get(place).copied().unwrap_or_default();
+        Self { all: ticks.iter().sum(), steal: field(7), idle: field(3) + field(4) }
+    }
+
+    /// What was neither idle nor taken.
+    fn busy_since(self, before: Self) -> Duration {
+        let busy = |ticks: Self| ticks.all - ticks.idle - ticks.steal;
+        let ticks = busy(self).saturating_sub(busy(before));
+        Duration::from_nanos(ticks * NANOS_PER_SEC / rustix::param::clock_ticks_per_second())
     }
 
     fn steal_since(self, before: Self) -> Ratio {
@@ -125,6 +137,8 @@ impl Ticks {
     }
 }
 
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,10 +146,14 @@ mod tests {
     #[test]
     fn steal_is_the_eighth_figure_as_a_share_of_the_first_eight() {
         let before = Ticks::read("cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 2 3\n");
-        assert_eq!(before, Ticks { all: 1_000, steal: 35 });
+        assert_eq!(before, Ticks { all: 1_000, steal: 35, idle: 810 });
         let after = Ticks::read("cpu  150 0 50 830 10 0 5 55 9 0\n");
         assert_eq!(after.steal_since(before), Ratio::percent(20));
         assert_eq!(before.steal_since(after), Ratio::ZERO);
+        let tick =
+            Duration::from_secs(1).scale(1.0 / rustix::param::clock_ticks_per_second() as f64);
+        assert_eq!(after.busy_since(before), tick * 50);
+        assert_eq!(before.busy_since(after), Duration::ZERO);
         assert_eq!(Ticks::read(""), Ticks::default());
     }
 

@@ -1,5 +1,5 @@
-//! The calls to the kernel for which no library has a safe function: two kinds of port and the
-//! scheduling of a thread.
+//! The calls to the kernel for which no library has a safe function: two kinds of port, the
+//! checksums of an interface and the scheduling of a thread.
 #![expect(unsafe_code, reason = "no safe wrapper offers these calls")]
 
 use std::{
@@ -77,6 +77,28 @@ pub(super) fn packet_socket(interface: u32) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
+/// Has an interface of the thread's network namespace send packets with their checksums worked out,
+/// as they are on a wire, and so uncut TCP no more.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn send_with_checksums(name: &str) -> io::Result<()> {
+    #[repr(C)]
+    struct Feature {
+        command: u32,
+        on: u32,
+    }
+    let mut feature = Feature { command: SET_SENDING_CHECKSUMS, on: 0 };
+    // SAFETY: all zeros are a valid `ifreq`, a C structure of integers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let letters = request.ifr_name.iter_mut().zip(name.bytes());
+    letters.for_each(|(to, letter)| *to = letter as libc::c_char);
+    request.ifr_ifru.ifru_data = (&raw mut feature).cast();
+    let any = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    // SAFETY: the kernel reads an `ifreq` and the `Feature` it points to, which outlive the call.
+    check(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
+}
+
 /// Has the calling thread run as soon as it has something to do, as far as the kernel grants it.
 pub(super) fn run_promptly() -> Scheduling {
     let priority = libc::sched_param { sched_priority: PRIORITY };
@@ -111,6 +133,9 @@ fn set(
 fn check(result: libc::c_int) -> io::Result<()> {
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+/// The kernel's `ETHTOOL_STXCSUM`.
+const SET_SENDING_CHECKSUMS: u32 = 0x17;
 
 /// Above ordinary threads; below what the kernel itself runs at real-time priority (50).
 const PRIORITY: libc::c_int = 10;

@@ -36,6 +36,7 @@ pub use calibrate::{CalibrationError, calibration_hosts};
 pub use counters::{Counters, Lateness, LinkCounters};
 pub use health::{Health, Tolerance, Watch};
 pub use kernel::Scheduling;
+pub(crate) use kernel::send_with_checksums;
 pub use port::{MacAddress, Port, PortError};
 pub use probe::{DelayError, ProbePlan, Probed, Times, probe};
 pub use router::{ChangeError, Router, RouterGone, RouterHandle, StartError};

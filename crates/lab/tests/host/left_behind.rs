@@ -9,7 +9,7 @@ use std::{
 use loadline_core::{time::Duration, units::Ratio};
 use loadline_lab::host::{Host, Lab, Machine, Processors, Program};
 
-use crate::support::{PATIENT, eventually, is_alive, options, row, start, veth};
+use crate::support::{PATIENT, eventually, is_alive, is_root, options, row, start, veth};
 
 #[test]
 fn nothing_is_left_after_a_lab_is_dropped() {
@@ -102,14 +102,20 @@ fn hold(way: &str) -> std::process::Child {
         .unwrap()
 }
 
-/// A lab with programs on it, one of which has left its process group, and a share if one can be
-/// had.
+/// A lab with programs on it, one of which has left its process group, and a share and an Ethernet
+/// if they can be had.
 fn held() -> Lab {
     let mut options = veth();
     let share = Processors { share: Some(Ratio::percent(50)), ..Processors::default() };
     let machine = Machine { processors: share, ..Machine::default() };
     options.machines.insert("h0".to_owned(), machine);
-    let lab = start(&row(2, Duration::from_millis(1)), &options);
+    let mut topology = row(2, Duration::from_millis(1));
+    if is_root() {
+        for (host, address) in topology.hosts.iter_mut().zip(["10.1.0.1/24", "10.1.0.2/24"]) {
+            host.ethernet = Some(address.parse().unwrap());
+        }
+    }
+    let lab = start(&topology, &options);
     for script in ["sleep 600 & sleep 600", "setsid sleep 600 & exec sleep 600"] {
         lab.hosts()[1].spawn(Program::new("sh").args(["-c", script])).unwrap();
     }

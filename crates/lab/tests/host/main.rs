@@ -5,6 +5,7 @@
 //! as a user without rights.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+mod ethernet;
 mod left_behind;
 mod machines;
 mod network;

@@ -174,8 +174,8 @@ fn what_a_host_has_used_is_counted() {
     let after = host.usage().unwrap();
     assert!(after.cpu >= before.cpu + Duration::from_millis(20), "{before:?} {after:?}");
     // 4 bytes behind 28 of headers, each way.
-    assert!(after.sent.get() >= before.sent.get() + 32, "{before:?} {after:?}");
-    assert!(after.received.get() >= before.received.get() + 32, "{before:?} {after:?}");
+    assert!(after.wide.sent.get() >= before.wide.sent.get() + 32, "{before:?} {after:?}");
+    assert!(after.wide.received.get() >= before.wide.received.get() + 32, "{before:?} {after:?}");
     let idle = lab.hosts()[1].usage().unwrap();
     assert!(idle.cpu < Duration::from_millis(20), "{idle:?}");
 }

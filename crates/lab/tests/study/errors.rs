@@ -52,6 +52,29 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
 }
 
 #[test]
+fn hosts_that_cannot_be_on_an_ethernet_so_are_told_where_they_say_it() {
+    let slips = [
+        ("10.1.0.1", "10.1.0.2/24", 1, "`10.1.0.1` is no address on an Ethernet"),
+        ("10.1.0.1/24", "10.2.0.2/24", 2, "is alone on the Ethernet 10.1.0.0/24"),
+        ("10.1.0.1/24", "10.1.0.1/24", 2, "hosts `client` and `server` have the address 10.1.0.1"),
+        ("10.1.0.1/24", "10.1.0.2/16", 2, "write one prefix for hosts of one Ethernet"),
+        ("10.0.0.8/24", "10.0.0.9/24", 2, "holds 10.0.0.1, which host `client` has towards"),
+    ];
+    for (client, server, errors, part) in slips {
+        let with = |name: &str, address: &str| format!("[host.{name}]\nethernet = \"{address}\"");
+        let text = SMALLEST
+            .replace("[host.client]", &with("client", client))
+            .replace("[host.server]", &with("server", server));
+        let wrong = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+        let said = told(&wrong);
+        assert!(said.contains(part) && said.contains("docs/lab.md"), "{said}");
+        let line = text[..text.find("ethernet =").unwrap()].matches('\n').count() + 1;
+        assert!(said.starts_with(&format!("{line}: ")), "{said}");
+        assert!(wrong.errors().len() >= errors, "{said}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_told_where_it_should_stand() {
     let cases = [
         ("name = \"web\"\n", "`name` is missing here"),

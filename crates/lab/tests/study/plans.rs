@@ -71,6 +71,18 @@ fn rows_have_programs_values_and_hosts_of_their_own() {
 }
 
 #[test]
+fn hosts_on_an_ethernet_know_each_other_by_their_addresses_there() {
+    let text = SMALLEST
+        .replace("[host.client]", "[host.client]\nethernet = \"10.1.0.1/24\"")
+        .replace("[host.server]", "[host.server]\nethernet = \"10.1.0.2/24\"")
+        .replace("http://{server.address}/", "http://{server.ethernet}/");
+    let plan = study(&text).plan("loadline", &Places::default());
+    assert_eq!(plan.steps[0].command.as_ref().unwrap().arguments[2], "http://10.1.0.2/");
+    let (network, hosts) = &plan.topology.ethernets()[0];
+    assert_eq!((network.to_string().as_str(), hosts.as_slice()), ("10.1.0.0/24", &[0, 1][..]));
+}
+
+#[test]
 fn the_last_link_that_fits_is_the_one() {
     let text = SMALLEST
         .replace("[host.client]", "[host.client]\nregion = \"eu\"\n[host.other]\nregion = \"eu\"")

@@ -84,16 +84,18 @@ fn a_thousandth_is_lost_and_every_packet_is_accounted_for() {
     let (sender, receiver) = (udp(&lab, 0, v4(0)), udp(&lab, 1, v4(1)));
     let to = receiver.local_addr().unwrap();
     let watch = Watch::begin(lab.router()).unwrap();
-    let count = 40_000;
-    for _ in 0..count {
-        sender.send_to(b"a packet", to).unwrap();
-    }
     let offered = || {
         let (_, counters) = watch.end(lab.router()).unwrap();
         let link = counted(&counters, 0, 1);
         (link.packets + link.lost, link.lost)
     };
-    eventually(|| offered().0 >= count * 9 / 10);
+    // Not at once: a router without a processor for a while would leave most to the kernel to drop.
+    eventually(|| {
+        for _ in 0..400 {
+            sender.send_to(b"a packet", to).unwrap();
+        }
+        offered().0 >= 40_000
+    });
     let (offered, lost) = offered();
     let mean = offered as f64 / 1_000.0;
     // Draws are the seed's, so that this is no matter of luck.

@@ -14,7 +14,7 @@ use loadline_core::{
 use loadline_lab::{
     host::{Lab, Options, PortChoice},
     topology::{HostSpec, Limit, LinkSpec, Topology},
-    wan::{Counters, LinkCounters},
+    wan::{Counters, Health, LinkCounters, ProbePlan, Probed, Watch, probe},
 };
 
 /// Long enough for a machine that is busy with other things.
@@ -70,6 +70,20 @@ fn start_on(topology: &Topology, port: PortChoice) -> Lab {
 /// A UDP socket on a host, at a port that the host chooses.
 pub(crate) fn udp(lab: &Lab, host: usize, address: IpAddr) -> UdpSocket {
     lab.hosts()[host].udp(SocketAddr::new(address, 0)).unwrap()
+}
+
+/// A probe between two hosts, and how the router did meanwhile.
+pub(crate) fn probed(
+    lab: &Lab,
+    first: usize,
+    second: usize,
+    round_trip: Duration,
+) -> (Probed, Health) {
+    let sockets = [udp(lab, first, v4(first)), udp(lab, second, v4(second))];
+    let watch = Watch::begin(lab.router()).unwrap();
+    let probed = probe(&sockets[0], &sockets[1], ProbePlan::new(round_trip)).unwrap();
+    let (health, _) = watch.end(lab.router()).unwrap();
+    (probed, health)
 }
 
 /// What was counted from one host to another.

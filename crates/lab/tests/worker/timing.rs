@@ -32,14 +32,19 @@ async fn burst(worker: &Running, n: usize) -> Duration {
     Duration::from_std(begin.elapsed())
 }
 
+/// The least of three, since what a machine is busy with only adds.
+async fn shortest(worker: &Running, n: usize) -> Duration {
+    let first = burst(worker, n).await;
+    first.min(burst(worker, n).await).min(burst(worker, n).await)
+}
+
 #[tokio::test]
 async fn a_burst_takes_as_long_as_the_cores_need_for_it() {
     let worker = Running::start(two_cores());
-    let took = burst(&worker, 40).await;
-    assert!(took >= SERVICE * 20, "40 requests on 2 cores took {took}");
-    assert!(took < SERVICE * 25, "40 requests on 2 cores took {took}");
+    let least = shortest(&worker, 40).await;
+    assert!(least >= SERVICE * 20 && least < SERVICE * 25, "40 requests on 2 cores took {least}");
     let stats = worker.stats().await;
-    assert_eq!((stats.answered, stats.most_queued), (40, 38));
+    assert_eq!((stats.answered, stats.most_queued), (120, 38));
     worker.stop().await;
 }
 
@@ -47,9 +52,8 @@ async fn a_burst_takes_as_long_as_the_cores_need_for_it() {
 async fn distance_makes_an_answer_late_and_no_core_busy() {
     let delay = Duration::from_millis(30);
     let worker = Running::start(Config { delay, ..two_cores() });
-    let took = burst(&worker, 20).await;
-    assert!(took >= SERVICE * 10 + delay, "{took}");
-    assert!(took < SERVICE * 15 + delay, "{took}");
+    let least = shortest(&worker, 20).await;
+    assert!(least >= SERVICE * 10 + delay && least < SERVICE * 15 + delay, "{least}");
 }
 
 #[tokio::test]

@@ -5,19 +5,32 @@
 //! alone. The raw socket is for root (`CAP_NET_RAW`); it sees every ICMP packet that comes from
 //! the address, those meant for others and, on the loopback, its own requests too.
 //!
+//! The kernel notes when an answer came (`SO_TIMESTAMPNS`), as ping has it: the wake-up of this
+//! process is no part of the round trip.
+//!
 //! Both are wrapped as a UDP socket of the runtime, which to the system is a descriptor that
 //! sends and receives packets, as these are.
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
     net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
 };
 
-use loadline_core::time::Instant;
+use loadline_core::{
+    echo::{Reply, Sender},
+    time::{Duration, Instant},
+};
+use nix::{
+    cmsg_space,
+    sys::{
+        socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns},
+        time::TimeSpec,
+    },
+};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::UdpSocket;
+use tokio::{io::Interest, net::UdpSocket};
 
-use super::message::{Reply, Sender};
 use crate::clock;
 
 /// Sends requests to one address and receives its answers.
@@ -73,17 +86,34 @@ impl Echo {
         self.socket.send(&self.sender.request(number)).await.map(drop)
     }
 
-    /// Waits for the next answer to a request of this socket, and says when it was read.
+    /// Waits for the next answer to a request of this socket, and says when it came.
     pub(super) async fn receive(&mut self) -> io::Result<(Reply, Instant)> {
         let with_header = self.kind == Kind::Raw && !self.v6;
         loop {
-            let length = self.socket.recv(&mut self.buffer).await?;
-            let at = clock::now();
+            let (socket, buffer) = (&self.socket, &mut self.buffer);
+            let read = socket.async_io(Interest::READABLE, || read(socket, buffer));
+            let (length, at) = read.await?;
             if let Some(reply) = self.sender.reply(&self.buffer[..length], with_header) {
                 return Ok((reply, at));
             }
         }
     }
+}
+
+/// Reads a packet, and when it came.
+fn read(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, Instant)> {
+    let (mut slices, mut space) = ([IoSliceMut::new(buffer)], cmsg_space!(TimeSpec));
+    let message =
+        recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), MsgFlags::empty())?;
+    let (now, wall) = (clock::now(), clock::since_1970());
+    let noted = message.cmsgs()?.find_map(|told| match told {
+        ControlMessageOwned::ScmTimestampns(noted) => Some(Duration::from_std(noted.into())),
+        _ => None,
+    });
+    // A clock that was set meanwhile says nothing.
+    let age = noted.map(|noted| wall.saturating_sub(noted)).filter(|age| *age < OLDEST);
+    let came = now.as_nanos().saturating_sub(age.unwrap_or_default().as_nanos());
+    Ok((message.bytes, Instant::from_nanos(came)))
 }
 
 fn create(peer: IpAddr, kind: Type) -> io::Result<Socket> {
@@ -93,8 +123,12 @@ fn create(peer: IpAddr, kind: Type) -> io::Result<Socket> {
     };
     let socket = Socket::new(domain, kind, Some(protocol))?;
     socket.set_nonblocking(true)?;
+    setsockopt(&socket, ReceiveTimestampns, &true)?;
     Ok(socket)
 }
+
+/// The longest that this process may take to read an answer.
+const OLDEST: Duration = Duration::from_secs(10);
 
 /// Longer than a message of ours with the longest header; what is longer is not ours.
 const BUFFER_BYTES: usize = 512;

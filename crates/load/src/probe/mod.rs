@@ -20,7 +20,6 @@ use loadline_core::record::ProbeOutcome;
 use crate::{LoadError, Outcome, PlanError};
 
 mod echo;
-mod message;
 mod ping;
 mod series;
 mod track;

@@ -2,8 +2,8 @@
 //!
 //! Each host is pinged at planned instants, whether the answer to the last has come or not, as
 //! ping does; the hosts are spread evenly over the interval, so that one does not wait for the
-//! answer to another being read. Times are taken in user space, next to the system calls: the
-//! wake-up of this process is part of them, some ten microseconds on an idle machine.
+//! answer to another being read. An echo has come when the kernel says so; a TCP connection is open
+//! when this process hears of it, some ten microseconds later on an idle machine.
 
 use std::{
     future::Future,

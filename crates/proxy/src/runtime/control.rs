@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    runtime::probe::{Way, probe},
+    runtime::probe::{Detour, Lane, Way, probe},
     shared::Shared,
 };
 
@@ -33,19 +33,22 @@ pub(super) struct Control {
     shared: Arc<Shared>,
     inputs: UnboundedReceiver<Input>,
     results: UnboundedSender<Input>,
+    detour: Option<Arc<dyn Detour>>,
     checks: JoinSet<()>,
 }
 
 impl Control {
     /// Starts with a controller whose first plan has been taken. `results` leads back to `inputs`
-    /// and carries the results of checks.
+    /// and carries the results of checks, which go by the roads of forwarded packets where a
+    /// `detour` sends them.
     pub(super) fn new(
         controller: Controller,
         shared: Arc<Shared>,
         inputs: UnboundedReceiver<Input>,
         results: UnboundedSender<Input>,
+        detour: Option<Arc<dyn Detour>>,
     ) -> Self {
-        Self { controller, shared, inputs, results, checks: JoinSet::new() }
+        Self { controller, shared, inputs, results, detour, checks: JoinSet::new() }
     }
 
     /// Starts the thread that runs it.
@@ -82,17 +85,27 @@ impl Control {
             match output {
                 Output::Publish(plan) => self.shared.publish(plan),
                 Output::Check { server, service, address, check } => {
-                    let tls = self.shared.keys().service(&service);
-                    let plan = self.shared.plan();
-                    let settings = plan.fleet.services.iter().find(|it| it.name == service);
-                    let send_proxy = settings.and_then(|it| it.send_proxy);
-                    let version = settings.map_or(HttpVersion::Http11, |it| it.http_version);
-                    let way = Way { tls, send_proxy, version };
+                    let way = self.way(&service, address.ip());
                     let results = self.results.clone();
                     self.checks.spawn(run_check(server, (address, way), check, results));
                 }
                 Output::Notice(notice) => log(&notice),
             }
+        }
+    }
+
+    /// How a check reaches a server of a service.
+    fn way(&self, service: &str, server: IpAddr) -> Way {
+        let fleet = &self.shared.plan().fleet;
+        let index = fleet.services.iter().position(|it| it.name == service);
+        let settings = index.and_then(|index| fleet.services.get(index));
+        let road = index.and_then(|index| fleet.forwarding.road(index, server));
+        let lane = |(road, detour)| Lane { road, detour };
+        Way {
+            tls: self.shared.keys().service(service),
+            send_proxy: settings.and_then(|it| it.send_proxy),
+            version: settings.map_or(HttpVersion::Http11, |it| it.http_version),
+            lane: road.zip(self.detour.clone()).map(lane),
         }
     }
 }

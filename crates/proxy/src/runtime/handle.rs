@@ -6,6 +6,7 @@ use loadline_core::{
     controller::Input,
     ending::Ending,
     fleet::Fleet,
+    plan::Plan,
     rules::CopyResult,
     state::{self, Counts, State},
 };
@@ -53,6 +54,12 @@ impl Handle {
             server.connections = self.shared.connections(id);
         }
         state
+    }
+
+    /// The plan in force.
+    #[must_use]
+    pub fn plan(&self) -> Arc<Plan> {
+        self.shared.plan()
     }
 
     /// Puts a new configuration in force as a whole. Requests under way go on; nothing that is

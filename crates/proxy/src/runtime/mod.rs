@@ -9,6 +9,7 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     controller::{Controller, Input, Output},
     fleet::Fleet,
+    plan::Plan,
     time::{Duration, Instant},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -27,6 +28,7 @@ use control::{Control, ControlThread};
 
 pub use crate::doors::Passed;
 pub use handle::Handle;
+pub use probe::Detour;
 
 /// A running proxy. Dropping it without [`Runtime::stop`] ends health checks and changes, and
 /// leaves its workers running until the process ends.
@@ -43,6 +45,7 @@ pub struct Bound {
     shared: Arc<Shared>,
     inputs: UnboundedSender<Input>,
     received: UnboundedReceiver<Input>,
+    detour: Option<Arc<dyn Detour>>,
 }
 
 /// Why a configuration was not put in force. Nothing has changed then.
@@ -77,7 +80,19 @@ impl Bound {
         doors.commit(change, Instant::NEVER);
         doors.limit(plan.fleet.edge.max_connections);
         let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
-        Ok(Self { controller, shared, inputs, received })
+        Ok(Self { controller, shared, inputs, received, detour: None })
+    }
+
+    /// The plan that it begins with.
+    #[must_use]
+    pub fn plan(&self) -> Arc<Plan> {
+        self.shared.plan()
+    }
+
+    /// Lets health checks go by the roads of forwarded packets.
+    #[must_use]
+    pub fn with_detour(self, detour: Arc<dyn Detour>) -> Self {
+        Self { detour: Some(detour), ..self }
     }
 
     /// Starts to serve.
@@ -85,9 +100,9 @@ impl Bound {
     /// # Errors
     /// [`StartError`] where a thread cannot be started; nothing is left running then.
     pub fn start(self) -> Result<Runtime, StartError> {
-        let Self { controller, shared, inputs, received } = self;
+        let Self { controller, shared, inputs, received, detour } = self;
         let engine = Engine::start(shared.clone())?;
-        let control = Control::new(controller, shared.clone(), received, inputs.clone());
+        let control = Control::new(controller, shared.clone(), received, inputs.clone(), detour);
         let control = control.spawn().map_err(StartError::Thread)?;
         Ok(Runtime { shared, engine, inputs, control })
     }

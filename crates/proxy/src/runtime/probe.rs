@@ -1,12 +1,19 @@
-//! One active health check: a TCP connect, or a GET over it, with TLS and in the version of HTTP
-//! that the service has.
+//! One active health check: a TCP connect, or over it TLS, a GET in the version of HTTP that the
+//! service has, or a script; a script in datagrams; a ping.
 //!
-//! A check uses a connection of its own and measures the round trip by its connect.
+//! A check uses a connection of its own and measures the round trip by its connect; one without a
+//! connection measures it by the whole.
+
+mod ping;
+mod road;
+mod script;
 
 use std::{net::SocketAddr, time::Instant};
 
 use http::Uri;
 use loadline_core::{
+    advisor::Transport,
+    controller::Passed,
     fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion},
     time::Duration,
 };
@@ -15,12 +22,18 @@ use loadline_http1::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{proxy_protocol, tls::Dialing};
+pub use self::road::Detour;
+pub(super) use self::road::Lane;
+use self::script::ScriptError;
+use crate::{
+    proxy_protocol,
+    random::Random,
+    tls::{Dialing, TlsError},
+};
 
 /// How connections to the server are made.
 #[derive(Clone, Debug)]
@@ -30,6 +43,8 @@ pub(super) struct Way {
     /// The PROXY header they begin with.
     pub(super) send_proxy: Option<ProxyVersion>,
     pub(super) version: HttpVersion,
+    /// Straight to the server where absent.
+    pub(super) lane: Option<Lane>,
 }
 
 /// Why a check failed.
@@ -56,12 +71,18 @@ pub(super) enum ProbeError {
     /// Closed before the head of the answer was whole.
     #[error("closed before the answer was whole")]
     Closed,
+    /// Not what the script of the check expects.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// TLS cannot be spoken at all.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// An answer, but not 2xx or 3xx.
     #[error("answered {0}")]
     Status(u16),
 }
 
-/// Checks a server; gives the round-trip time of the connect.
+/// Checks a server; says how long it took.
 ///
 /// # Errors
 /// [`ProbeError`] where the server does not pass.
@@ -69,18 +90,38 @@ pub(super) async fn probe(
     address: SocketAddr,
     way: &Way,
     check: &HealthCheck,
-) -> Result<Duration, ProbeError> {
+) -> Result<Passed, ProbeError> {
+    let started = Instant::now();
     let attempt = timeout(check.timeout.to_std(), attempt(address, way, check));
-    attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))
+    let round_trip = attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))?;
+    Ok(Passed { round_trip, whole: Duration::from_std(started.elapsed()) })
 }
 
+/// One check; gives the round trip.
 async fn attempt(
     address: SocketAddr,
     way: &Way,
     check: &HealthCheck,
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
-    let mut stream = TcpStream::connect(address).await?;
+    match &check.probe {
+        Probe::Ping => ping::ping(address.ip(), Random::new().draw()).await?,
+        Probe::Script { script, .. } if script.transport == Transport::Udp => {
+            let socket = road::associate(address, way.lane.as_ref(), check).await?;
+            script::exchange(socket, script).await?;
+        }
+        _ => return over_connection(address, way, check).await,
+    }
+    Ok(Duration::from_std(started.elapsed()))
+}
+
+async fn over_connection(
+    address: SocketAddr,
+    way: &Way,
+    check: &HealthCheck,
+) -> Result<Duration, ProbeError> {
+    let started = Instant::now();
+    let mut stream = road::connect(address, way.lane.as_ref(), check).await?;
     let round_trip = Duration::from_std(started.elapsed());
     if let Some(version) = way.send_proxy {
         let mut header = Vec::new();
@@ -88,7 +129,11 @@ async fn attempt(
         proxy_protocol::write(&mut header, version, None);
         stream.write_all(&header).await?;
     }
-    match &way.tls {
+    let tls = match &way.tls {
+        None if check.probe == Probe::Tls => Some(Dialing::unverified()?),
+        tls => tls.clone(),
+    };
+    match tls {
         None => ask(stream, (address, way.version), check).await?,
         Some(tls) => {
             let (config, name) = tls.to(address.ip());
@@ -104,7 +149,11 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
     (address, version): (SocketAddr, HttpVersion),
     check: &HealthCheck,
 ) -> Result<(), ProbeError> {
-    let Probe::Http { path, host } = &check.probe else { return Ok(()) };
+    let (path, host) = match &check.probe {
+        Probe::Http { path, host } => (path, host),
+        Probe::Script { script, .. } => return Ok(script::converse(stream, script).await?),
+        Probe::Tcp | Probe::Tls | Probe::Ping => return Ok(()),
+    };
     let own = address.to_string();
     let host = host.as_deref().unwrap_or(&own);
     let status = if version == HttpVersion::Http2 {
@@ -175,7 +224,8 @@ const ANSWER_MAX: usize = 16 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpListener;
+    use loadline_core::advisor::{Pattern, Script, Step};
+    use tokio::net::{TcpListener, UdpSocket};
 
     fn check(probe: Probe, lenient: bool) -> HealthCheck {
         HealthCheck {
@@ -194,7 +244,8 @@ mod tests {
     }
 
     /// In clear, by HTTP/1.
-    const PLAIN: Way = Way { tls: None, send_proxy: None, version: HttpVersion::Http11 };
+    const PLAIN: Way =
+        Way { tls: None, send_proxy: None, version: HttpVersion::Http11, lane: None };
 
     /// A server that reads a request, answers these bytes and closes.
     async fn answering(answer: &'static [u8]) -> SocketAddr {
@@ -262,6 +313,59 @@ mod tests {
         let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
         let failed = probe(address, &way, &check(http(), false)).await.unwrap_err();
         assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
+    }
+
+    fn script(name: &str, script: Script) -> Probe {
+        Probe::Script { name: name.to_owned(), script }
+    }
+
+    #[tokio::test]
+    async fn a_script_over_a_connection_tells_at_which_step_it_broke() {
+        let redis = Script {
+            transport: Transport::Tcp,
+            steps: vec![
+                Step::Send(b"PING\r\n".to_vec()),
+                Step::Expect(Pattern::exact(b"+PONG\r\n")),
+            ],
+        };
+        let check = check(script("redis", redis), false);
+        let address = answering(b"+PONG\r\n").await;
+        assert!(probe(address, &PLAIN, &check).await.is_ok());
+        let address = answering(b"-LOADING\r\n").await;
+        let failed = probe(address, &PLAIN, &check).await.unwrap_err();
+        let told = "step 2: expected \"+PONG\\r\\n\", heard \"-LOADING\\r\\n\"";
+        assert_eq!(failed.to_string(), told);
+        let address = answering(b"+PO").await;
+        let failed = probe(address, &PLAIN, &check).await.unwrap_err();
+        assert!(failed.to_string().starts_with("closed at step 2"), "{failed}");
+    }
+
+    #[tokio::test]
+    async fn a_name_server_is_asked_in_a_datagram() {
+        let server = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = server.local_addr().unwrap();
+        let check = check(script("DNS", Script::dns()), false);
+        let answering = tokio::spawn(async move {
+            for code in [0, 2] {
+                let mut packet = [0; 64];
+                let (length, from) = server.recv_from(&mut packet).await.unwrap();
+                (packet[2], packet[3]) = (0x80, code);
+                server.send_to(&packet[..length], from).await.unwrap();
+            }
+        });
+        assert!(probe(address, &PLAIN, &check).await.is_ok());
+        let failed = probe(address, &PLAIN, &check).await.unwrap_err();
+        assert!(matches!(failed, ProbeError::Script(ScriptError::Mismatch(_))), "{failed}");
+        answering.await.unwrap();
+        let refused = probe(address, &PLAIN, &check).await;
+        assert!(matches!(refused, Err(ProbeError::Script(ScriptError::Connection(_)))));
+    }
+
+    #[tokio::test]
+    async fn tls_is_more_than_a_connection() {
+        let address = answering(b"220 in clear\r\n").await;
+        let failed = probe(address, &PLAIN, &check(Probe::Tls, false)).await.unwrap_err();
+        assert!(matches!(failed, ProbeError::Connection(_)), "{failed}");
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::fleet::{Fleet, HttpVersion, Listener, Service};
+use loadline_core::fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms};
 use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
 
 use super::config::{TlsError, for_clients, for_servers};
@@ -100,6 +100,18 @@ impl Dialing {
             HttpVersion::Http2 => "h2",
         };
         Ok(Some(Self { config: for_servers(tls, &[protocol])?, name }))
+    }
+
+    /// Without any that is verified.
+    pub(crate) fn unverified() -> Result<Self, TlsError> {
+        let tls = ServerTls {
+            authorities: None,
+            verify: false,
+            name: None,
+            certificate: None,
+            terms: TlsTerms::default(),
+        };
+        Ok(Self { config: for_servers(&tls, &[])?, name: None })
     }
 
     /// The configuration, and the name that the server at `address` has to prove.

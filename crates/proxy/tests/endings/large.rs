@@ -3,7 +3,9 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    sync::mpsc,
     thread,
+    time::Duration,
 };
 
 use loadline_core::ending::Ending;
@@ -64,4 +66,30 @@ fn a_large_answer_that_breaks_off_is_cut_after_what_came() {
     client.read_to_end(&mut bytes).unwrap();
     assert!(bytes == pattern()[..1_000_000]);
     proxy.expect(Ending::ServerCut, 1);
+}
+
+/// A client that takes nothing has the kernel of the proxy hold little for it: a thousand of them
+/// would else hold all the memory that the machine gives to TCP.
+#[test]
+fn a_server_cannot_send_what_the_client_does_not_take() {
+    let (stopped, stops) = mpsc::channel();
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream);
+        // What this side holds is not the proxy's.
+        socket2::SockRef::from(&stream).set_send_buffer_size(32 << 10).unwrap();
+        stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let size = 64 << 20;
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n").unwrap();
+        let mut sent = 0;
+        while let Ok(count @ 1..) = stream.write(&[b'x'; 16 << 10]) {
+            sent += count;
+        }
+        stopped.send(sent).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let sent = stops.recv().unwrap();
+    // Up to 2.1 MB on a busy machine; 4.6 MB and more where its kernel may hold what it likes.
+    assert!(sent < 3_500_000, "the proxy and the client took {sent} bytes");
 }

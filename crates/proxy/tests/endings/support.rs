@@ -13,7 +13,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
     time::Duration,
     units::Ratio,
 };
@@ -94,21 +94,15 @@ pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
         rtt: Some(Duration::ZERO),
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
-        servers: servers.iter().copied().map(server).collect(),
+        servers: servers.iter().copied().map(Server::at).collect(),
         discovery: None,
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet { edge, listeners: vec![listener], services: vec![service] }
-}
-
-fn server(address: SocketAddr) -> Server {
-    Server {
-        address,
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity: Capacity::default(),
-        max_connections: 1_000,
+    Fleet {
+        edge,
+        forwarding: Forwarding::default(),
+        listeners: vec![listener],
+        services: vec![service],
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::mpsc::{Receiver, channel},
 };
 
-use loadline_core::{ending::Ending, fleet::Fleet};
+use loadline_core::{ending::Ending, fleet::Fleet, time::Duration};
 
 use crate::support::{OK, PATIENCE, Proxy, SHORT, Scripted, fleet, head, wait_until};
 
@@ -63,6 +63,37 @@ fn they_leave_room_for_requests() {
         assert!(proxy.get().starts_with("HTTP/1.1 200 "));
         assert_eq!(carried.recv_timeout(PATIENCE).unwrap(), 0);
     }
+}
+
+/// A proxy of two workers, and how many connections forty requests of as many clients took it to a
+/// server at this distance.
+fn connections_of_forty_clients(rtt: Duration, prewarm: u32) -> usize {
+    let (server, _carried) = telling();
+    let mut fleet = warm(&server, prewarm);
+    fleet.edge.threads = 2;
+    fleet.services[0].groups[0].rtt = Some(rtt);
+    let proxy = Proxy::of(fleet);
+    let ready = 2 * prewarm as usize;
+    wait_until(|| server.connections() == ready, "those of both workers are ready");
+    for _ in 0..40 {
+        assert!(proxy.get().starts_with("HTTP/1.1 200 "));
+    }
+    proxy.expect(Ending::Complete, 40);
+    server.connections() - ready
+}
+
+#[test]
+fn a_kept_connection_to_a_far_server_is_for_every_worker() {
+    assert_eq!(connections_of_forty_clients(Duration::from_millis(100), 0), 1);
+    // Either worker has clients: that all forty come to one is one case of half a billion.
+    assert_eq!(connections_of_forty_clients(Duration::ZERO, 0), 2);
+}
+
+#[test]
+fn each_worker_has_as_many_ready_as_it_is_to_have_though_others_take_what_was_used() {
+    // One for that which a worker had ready, used, and saw the other take.
+    let more = connections_of_forty_clients(Duration::from_millis(100), 2);
+    assert!(more <= 2, "{more}");
 }
 
 #[test]

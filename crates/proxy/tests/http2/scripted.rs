@@ -24,13 +24,14 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-use crate::support::{Proxy, fleet};
+use crate::support::{Proxy, fleet, wait_until};
 
 /// A server, and what it saw. It ends with the test process.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
     leave: Arc<Notify>,
 }
 
@@ -59,8 +60,9 @@ impl Scripted {
         R: Future<Output = ()> + 'static,
     {
         let (found, address) = mpsc::channel();
-        let (connections, leave) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-        let (count, leaves) = (connections.clone(), leave.clone());
+        let [connections, ended] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let leave = Arc::new(Notify::new());
+        let (count, ends, leaves) = (connections.clone(), ended.clone(), leave.clone());
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             LocalSet::new().block_on(&runtime.unwrap(), async move {
@@ -71,11 +73,15 @@ impl Scripted {
                     let number = count.fetch_add(1, Relaxed);
                     let serving =
                         serve((stream, builder.clone()), number, leaves.clone(), script.clone());
-                    spawn_local(serving);
+                    let ends = ends.clone();
+                    spawn_local(async move {
+                        serving.await;
+                        ends.fetch_add(1, Relaxed);
+                    });
                 }
             });
         });
-        Self { address: address.recv().unwrap(), connections, leave }
+        Self { address: address.recv().unwrap(), connections, ended, leave }
     }
 
     /// Answers everything with `ok`.
@@ -99,9 +105,10 @@ impl Scripted {
         self.connections.load(Relaxed)
     }
 
-    /// Sends GOAWAY on every connection that is open.
+    /// Sends GOAWAY on every connection that is open, and waits until they have ended.
     pub(crate) fn leave(&self) {
         self.leave.notify_waiters();
+        wait_until(|| self.ended.load(Relaxed) == self.connections(), "connections end");
     }
 }
 

@@ -15,7 +15,7 @@ use h2::{
 use http::{HeaderMap, Request, Response};
 use loadline_core::{
     ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
     time::Duration,
     units::Ratio,
 };
@@ -88,26 +88,22 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
         max_connections: 1_000,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    let capacity = Capacity::default();
-    let server = Server {
-        address: server,
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity,
-        max_connections: 1_000,
-    };
     let group = Group {
         name: "here".into(),
         region: "here".into(),
         rtt: Some(Duration::ZERO),
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
-        servers: vec![server],
+        servers: vec![Server::at(server)],
         discovery: None,
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet { edge, listeners: vec![listener], services: vec![service] }
+    Fleet {
+        edge,
+        forwarding: Forwarding::default(),
+        listeners: vec![listener],
+        services: vec![service],
+    }
 }
 
 /// A running proxy.

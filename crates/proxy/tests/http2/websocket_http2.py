@@ -31,6 +31,8 @@ async def echo(scope, receive, send):
 if __name__ == "__main__":
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    # Who reads the port may connect at once.
+    listener.listen()
     print(listener.getsockname()[1], flush=True)
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use loadline_core::time::Duration;
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
-use crate::support::{Client, anywhere, fleet, listener, server, tcp, wait_until_refused};
+use crate::support::{
+    Client, anywhere, asked_anew, fleet, listener, server, tcp, wait_until_refused,
+};
 
 /// An address that was free a moment ago.
 fn free() -> SocketAddr {
@@ -136,7 +138,7 @@ fn an_address_may_grow_into_all_addresses_of_its_port() {
     let wide = SocketAddr::from(([0, 0, 0, 0], narrow.port()));
     proxy.reload(fleet(&[listener(wide, 1)], &servers)).unwrap();
     // The narrow one closes; whoever comes at that very moment comes to nobody.
-    let grown = (0..2_000).any(|_| Client::to(narrow).try_ask().as_deref() == Some("two"));
+    let grown = (0..2_000).any(|_| asked_anew(narrow).as_deref() == Some("two"));
     assert!(grown);
     proxy.stop(Duration::ZERO);
 }

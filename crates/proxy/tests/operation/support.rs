@@ -8,13 +8,15 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Protocol, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Protocol, Server, Service},
     time::Duration,
     units::Ratio,
 };
 
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// Any port of the loopback.
 pub(crate) fn anywhere() -> SocketAddr {
@@ -64,6 +66,15 @@ fn serve(name: &str, stream: TcpStream) {
     }
 }
 
+/// Who answers a client that comes now; nobody where a listener closes as it comes.
+pub(crate) fn asked_anew(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(REQUEST.as_bytes()).ok()?;
+    let mut client = Client(BufReader::new(stream));
+    client.0.fill_buf().is_ok_and(|bytes| !bytes.is_empty()).then(|| client.answer().1)
+}
+
 /// A client connection.
 pub(crate) struct Client(BufReader<TcpStream>);
 
@@ -93,15 +104,8 @@ impl Client {
 
     /// Who answers a request on this connection.
     pub(crate) fn ask(&mut self) -> String {
-        self.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        self.send(REQUEST);
         self.answer().1
-    }
-
-    /// The same, or nothing where the connection is closed before the answer.
-    pub(crate) fn try_ask(&mut self) -> Option<String> {
-        self.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        let more = self.0.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
-        more.then(|| self.answer().1)
     }
 
     /// Turns the connection into an echo.
@@ -142,27 +146,23 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
     let drain_timeout = Duration::from_secs(20);
     let edge = Edge { threads: 2, drain_timeout, ..Edge::within("here") };
     let services = servers.iter().enumerate().map(|(index, address)| {
-        let capacity = Capacity::default();
-        let server = Server {
-            address: *address,
-            weight: 1,
-            priority: 0,
-            drain_timeout: None,
-            capacity,
-            max_connections: 1_000,
-        };
         let group = Group {
             name: "here".into(),
             region: "here".into(),
             rtt: Some(Duration::ZERO),
-            capacity,
+            capacity: Capacity::default(),
             scaler: Ratio::ONE,
-            servers: vec![server],
+            servers: vec![Server::at(*address)],
             discovery: None,
         };
         Service { groups: vec![group], ..Service::named(&format!("service-{index}")) }
     });
-    Fleet { edge, listeners: listeners.to_vec(), services: services.collect() }
+    Fleet {
+        edge,
+        forwarding: Forwarding::default(),
+        listeners: listeners.to_vec(),
+        services: services.collect(),
+    }
 }
 
 /// Waits until nobody listens at this address.

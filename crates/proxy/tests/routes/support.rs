@@ -13,7 +13,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
     rules::{Action, Answer, Conditions, CopyResult, HeaderEdits, Path, Routes, Rule},
     time::Duration,
     units::Ratio,
@@ -83,7 +83,12 @@ impl Proxy {
         let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) };
-        let mut fleet = Fleet { edge, listeners: vec![listener], services: services.into() };
+        let mut fleet = Fleet {
+            edge,
+            forwarding: Forwarding::default(),
+            listeners: vec![listener],
+            services: services.into(),
+        };
         change(&mut fleet);
         let runtime = Runtime::start(fleet).expect("a proxy");
         let address = runtime.local_addrs()[0];
@@ -160,21 +165,13 @@ pub(crate) fn until_closed(stream: &mut TcpStream) -> String {
 }
 
 fn service(name: &str, address: SocketAddr) -> Service {
-    let server = Server {
-        address,
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity: Capacity::default(),
-        max_connections: 1_000,
-    };
     let group = Group {
         name: "here".into(),
         region: "here".into(),
         rtt: Some(Duration::ZERO),
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
-        servers: vec![server],
+        servers: vec![Server::at(address)],
         discovery: None,
     };
     Service { groups: vec![group], ..Service::named(name) }

@@ -14,7 +14,7 @@ use std::{
 
 use loadline_core::{
     ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Protocol, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Protocol, Server, Service},
     time::Duration,
     units::Ratio,
 };
@@ -76,21 +76,13 @@ pub(crate) fn service(name: &str, servers: &[SocketAddr]) -> Service {
 
 /// A group of these servers.
 pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
-    let of = |address| Server {
-        address,
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity: Capacity::default(),
-        max_connections: 1_000,
-    };
     Group {
         name: name.into(),
         region: "here".into(),
         rtt: Some(Duration::ZERO),
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
-        servers: servers.iter().copied().map(of).collect(),
+        servers: servers.iter().copied().map(Server::at).collect(),
         discovery: None,
     }
 }
@@ -100,7 +92,12 @@ pub(crate) fn fleet(protocol: Protocol, services: Vec<Service>) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
     let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Fleet { edge, listeners: vec![Listener { protocol, ..Listener::new(bind, 0) }], services }
+    Fleet {
+        edge,
+        forwarding: Forwarding::default(),
+        listeners: vec![Listener { protocol, ..Listener::new(bind, 0) }],
+        services,
+    }
 }
 
 /// A running proxy.

@@ -1,6 +1,7 @@
 //! TLS towards servers.
 
 use std::{
+    io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, mpsc::channel},
     thread,
@@ -54,6 +55,25 @@ fn a_server_is_verified_by_name_and_connections_to_it_are_kept() {
         let answer = ask(&mut client, &body).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{}", &answer[..60]);
         assert!(answer.as_bytes().ends_with(&body));
+    }
+}
+
+#[test]
+fn both_workers_use_the_only_connection_that_a_far_server_takes() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.edge.threads = 2;
+    fleet.services[0].tls = Some(tls);
+    fleet.services[0].groups[0].rtt = Some(Duration::from_millis(100));
+    fleet.services[0].groups[0].servers[0].max_connections = 1;
+    let (_proxy, address) = start(fleet);
+    for _ in 0..40 {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        // It is kept before the client's connection is closed.
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     }
 }
 

@@ -9,8 +9,8 @@ use std::{
 
 use loadline_core::{
     fleet::{
-        Capacity, Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server,
-        Service, TlsTerms,
+        Capacity, Certificate, Edge, Fleet, Forwarding, Group, Listener, ListenerTls, Protocol,
+        Server, Service, TlsTerms,
     },
     time::Duration,
     units::Ratio,
@@ -31,26 +31,22 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
         tls,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    let capacity = Capacity::default();
-    let server = Server {
-        address: server,
-        weight: 1,
-        priority: 0,
-        drain_timeout: None,
-        capacity,
-        max_connections: 1_000,
-    };
     let group = Group {
         name: "here".into(),
         region: "here".into(),
         rtt: Some(Duration::ZERO),
         capacity: Capacity::default(),
         scaler: Ratio::ONE,
-        servers: vec![server],
+        servers: vec![Server::at(server)],
         discovery: None,
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet { edge, listeners: vec![listener], services: vec![service] }
+    Fleet {
+        edge,
+        forwarding: Forwarding::default(),
+        listeners: vec![listener],
+        services: vec![service],
+    }
 }
 
 /// A listener's TLS with these certificates.

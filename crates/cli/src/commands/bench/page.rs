@@ -7,10 +7,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use loadline_core::{
     record::{Arrivals, Latency, LoadModel, LoadRecord},
-    units::{Bytes, Rate, Ratio},
+    units::{Rate, Ratio},
 };
 use loadline_load::bars;
 use loadline_report::{millis, percent};
+
+use crate::commands::size;
 
 /// The page, with its line ends. The rows in time and the bars of the response times stand in it
 /// where they have room.
@@ -167,15 +169,6 @@ fn rates(page: &mut String, record: &LoadRecord) {
 fn per_second(rate: Rate) -> String {
     let (short, exact) = (format!("{:.1}/s", rate.as_per_sec_f64()), rate.to_string());
     if exact.len() < short.len() { exact } else { short }
-}
-
-/// A size with three digits that matter.
-fn size(bytes: f64) -> String {
-    let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{:.1} {name}", bytes / unit),
-        None => format!("{}", Bytes::new(bytes as u64)),
-    }
 }
 
 /// The histogram of response times.

@@ -19,7 +19,8 @@ pub(super) fn text(record: &StudyRecord) -> String {
         text += &line(figure).map(|line| line + "\n").unwrap_or_default();
     }
     for row in lab.flat_map(|lab| &lab.rows) {
-        if let Some(reason) = row.skipped.as_ref().filter(|_| row.peer.is_some()) {
+        let told = |reason: &&String| row.peer.is_some() || *reason != "not asked for";
+        if let Some(reason) = row.skipped.as_ref().filter(told) {
             text += &format!("SKIPPED {} ({reason})\n", row.title);
         }
     }

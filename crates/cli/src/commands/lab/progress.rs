@@ -31,6 +31,13 @@ impl Progress {
     pub(super) fn tell(&self, event: &Event) {
         match event {
             Event::Row { title } => self.line(&format!("row {title}")),
+            Event::Again { title, steps } => {
+                if let Some(bar) = &self.bar {
+                    bar.inc_length(*steps as u64);
+                }
+                self.line(&format!("row {title}, again: some of its runs were invalid"));
+            }
+            Event::Without { note } => self.line(&format!("note: {note}")),
             Event::Skipped { title, reason } => self.line(&format!("skipped {title}: {reason}")),
             Event::Step { title } => match &self.bar {
                 Some(bar) => bar.set_message(title.clone()),

@@ -3,10 +3,11 @@
 //! The row `questions` of the study `policies` makes the measurements; each answer here names the
 //! figures of it that it rests on, beside what the report answered.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, path::PathBuf, process::ExitCode};
 
+use anyhow::Context as _;
 use loadline_core::record::{Reading, StudyFigure, StudyRecord};
-use loadline_lab::study::{Mode, Study};
+use loadline_lab::study::{Mode, Setup, Study};
 use loadline_report::digits;
 
 use super::{
@@ -53,7 +54,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(errors) => return Ok(print_errors(errors)),
     };
     let out = args.out.clone().unwrap_or_else(|| own_folder(&study));
-    let record = measure(&study, vec![ROW.to_owned()], args.seed, &out, args.quiet)?;
+    let program = env::current_exe().context("cannot find the binary that runs")?;
+    let rows = vec![ROW.to_owned()];
+    let setup = Setup { program, folder: out.clone(), rows, seed: args.seed, again: 1 };
+    let record = measure(&study, &setup, args.quiet)?;
     let code = present::exit_code(&record);
     let text = answers(&record);
     let json = folder::write(&out, &text, record)?;

@@ -9,11 +9,15 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_core::record::StudyRecord;
-use loadline_lab::study::{self, Mode, Setup, Study};
+use loadline_lab::{
+    host::LabError,
+    study::{self, Mode, RunError, Setup, Study},
+};
 
 use super::{
     find, folder, present, print, print_errors, progress::Progress, until_signalled, usage,
 };
+use crate::commands::report_error;
 
 /// Run a study and judge it
 ///
@@ -37,6 +41,9 @@ pub(crate) struct Args {
     /// What everything random is drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run a row again, at most so often, if the machine stood in the way of any of its runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    again: u32,
     /// The folder for everything [lab-runs/STUDY-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -62,7 +69,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(message) => return Ok(usage(&message)),
     };
     let folder = args.out.clone().unwrap_or_else(|| own_folder(&study));
-    let record = measure(&study, rows, args.seed, &folder, args.quiet)?;
+    let program = env::current_exe().context("cannot find the binary that runs")?;
+    let (seed, again) = (args.seed, args.again);
+    let setup = Setup { program, folder: folder.clone(), rows, seed, again };
+    let record = match measure(&study, &setup, args.quiet) {
+        Err(error) if lacks_rights(&error) => {
+            report_error(&error);
+            return Ok(ExitCode::from(EXIT_RIGHTS));
+        }
+        measured => measured?,
+    };
     let code = present::exit_code(&record);
     let text = present::text(&record);
     if let Some(file) = &args.markdown {
@@ -77,22 +93,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Runs these rows of a study and judges them.
-pub(super) fn measure(
-    study: &Study,
-    rows: Vec<String>,
-    seed: u64,
-    folder: &Path,
-    quiet: bool,
-) -> anyhow::Result<StudyRecord> {
-    let program = env::current_exe().context("cannot find the binary that runs")?;
-    let setup = Setup { program, folder: folder.to_owned(), rows, seed };
+/// Runs a study as it is set up and judges it.
+pub(super) fn measure(study: &Study, setup: &Setup, quiet: bool) -> anyhow::Result<StudyRecord> {
     let progress = Progress::start(study::steps(study, &setup.rows), quiet);
     let measured =
-        until_signalled(|stop| study::run(study, &setup, stop, &mut |event| progress.tell(&event)));
+        until_signalled(|stop| study::run(study, setup, stop, &mut |event| progress.tell(&event)));
     progress.finish();
     let (conditions, phases) = measured?.context("the study was not run to its end")?;
     Ok(study::judge(study, conditions, phases))
+}
+
+/// Whether it failed for want of rights, so that nothing can be said of the study.
+fn lacks_rights(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<RunError>();
+    matches!(cause, Some(RunError::Lab(LabError::Rights { .. })))
 }
 
 /// The rows to run: those without a peer, and those of the peers that were asked for.
@@ -128,6 +142,9 @@ pub(super) fn own_folder(study: &Study) -> PathBuf {
     Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
 }
 
+/// As test harnesses understand it: skipped.
+const EXIT_RIGHTS: u8 = 77;
+
 const AFTER_HELP: &str = "\
 Examples:
   loadline lab run capacity
@@ -141,5 +158,5 @@ INVALID where all its runs were (the generator, the machine's host or the router
 SKIPPED for the row of a peer that is not installed. Peers are shown and never judged.
 
 Exit codes: 0 no verdict is FAIL, 1 wrong usage or study, 2 failed while running (no namespaces,
-a program that does not start), 3 a verdict is FAIL, 98 none is, but some figure has only invalid
-runs.";
+a program that does not start), 3 a verdict is FAIL, 77 its hosts are on an Ethernet, which takes
+rights that this user lacks, 98 no verdict is FAIL, but some figure has only invalid runs.";

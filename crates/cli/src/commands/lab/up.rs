@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         folder: args.out.clone().unwrap_or_else(|| temporary.path().to_owned()),
         rows: vec![row.clone()],
         seed: args.seed,
+        again: 0,
     };
     let held = until_signalled(|stop| {
         // What is told is of use only where somebody reads it.
@@ -67,6 +68,9 @@ fn told(study: &Study, held: &Held) -> String {
         let (addresses, programs) = (addresses.join(" "), programs.join(", "));
         text += format!("  {host:<16} {addresses:<24} {programs}").trim_end();
         text.push('\n');
+    }
+    for note in &held.notes {
+        text += &format!("  note: {note}\n");
     }
     text + "Ctrl-C or `loadline lab down` ends it, `loadline lab shell HOST` is a shell on a host\n"
 }

@@ -1,8 +1,10 @@
 //! Says at the start what clients can make the process hold, and whether it has descriptors for it.
 
-use loadline_core::{fleet::Fleet, units::Bytes};
+use loadline_core::fleet::Fleet;
 use loadline_proxy::bounds::Bounds;
 use rustix::process::{Resource, getrlimit};
+
+use crate::commands::size;
 
 /// Says it on the standard error.
 pub(super) fn tell(fleet: &Fleet) {
@@ -20,22 +22,17 @@ pub(super) fn tell(fleet: &Fleet) {
 
 fn limits(bounds: &Bounds) -> String {
     let Bounds { connections, idle, full, .. } = bounds;
-    let (idle, full) = (size(*idle), size(*full));
+    let [idle, full] = [idle, full].map(|bytes| size(bytes.get() as f64));
     format!(
         "at most {connections} client connections: {idle} of memory while all of them wait, \
          {full} if each has as much under way as it may"
     )
 }
 
-fn size(bytes: Bytes) -> String {
-    let bytes = bytes.get() as f64;
-    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
-    format!("{:.1} {name}", bytes / unit)
-}
-
 #[cfg(test)]
 mod tests {
+    use loadline_core::units::Bytes;
+
     use super::*;
 
     #[test]
@@ -47,6 +44,5 @@ mod tests {
             "at most 10000 client connections: 10.0 MB of memory while all of them wait, 3.5 GB \
              if each has as much under way as it may"
         );
-        assert_eq!(size(Bytes::new(1_400)), "1.4 kB");
     }
 }

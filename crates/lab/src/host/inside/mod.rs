@@ -7,7 +7,6 @@
 mod files;
 mod group;
 mod init;
-mod netlink;
 mod network;
 mod outer;
 mod reaper;

@@ -10,11 +10,14 @@ use std::{
 use netlink_packet_route::{link::LinkAttribute, route::RouteMetric};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::{
-    super::message::{Boot, Failure, RouteTo},
+use super::super::{
+    message::{Boot, Failure, RouteTo},
     netlink::Netlink,
 };
-use crate::wan::{MacAddress, Port, PortError};
+use crate::{
+    topology::InterfaceAddress,
+    wan::{MacAddress, Port, PortError},
+};
 
 /// What a port is made of.
 pub(super) type Parts = (OwnedFd, Option<MacAddress>);
@@ -34,7 +37,7 @@ pub(super) fn set_up(boot: &Boot, notes: &mut Vec<String>) -> Result<Parts, Fail
     netlink.bring_up(index, &settings).map_err(Failure::of("bring its interface up"))?;
     for &address in &boot.addresses {
         let what = format!("take the address {address}");
-        netlink.add_address(index, address).map_err(Failure::of(what))?;
+        netlink.add_address(index, InterfaceAddress::alone(address)).map_err(Failure::of(what))?;
     }
     for route in &boot.routes {
         set_route(&mut netlink, index, &boot.addresses, route)?;

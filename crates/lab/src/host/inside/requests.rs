@@ -12,8 +12,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use socket2::{Domain, Socket, Type};
 
 use super::{
-    super::message::{Boot, Failure, Reply, Request, RouteTo},
-    netlink::Netlink,
+    super::{
+        message::{Boot, Failure, Reply, Request, RouteTo},
+        netlink::Netlink,
+    },
     network::{INTERFACE, set_route},
     reaper::Reaper,
     usage,

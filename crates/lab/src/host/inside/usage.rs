@@ -6,11 +6,20 @@
 
 use std::{fs, io};
 
-use super::{super::message::RawUsage, network::INTERFACE};
+use super::{
+    super::{
+        message::{RawTraffic, RawUsage},
+        switch,
+    },
+    network::INTERFACE,
+};
 
 /// All counts at this moment.
 pub(super) fn read() -> io::Result<RawUsage> {
-    let mut usage = interface(&fs::read_to_string("/proc/self/net/dev")?).unwrap_or_default();
+    let table = fs::read_to_string("/proc/self/net/dev")?;
+    let carried = |name| interface(&table, name).unwrap_or_default();
+    let (wide, ethernet) = (carried(INTERFACE), carried(switch::INTERFACE));
+    let mut usage = RawUsage { cpu_nanos: 0, wide, ethernet };
     let own = fs::read_link("/proc/self")?;
     // Where /proc is not the host's own, whose processes these are cannot be told.
     if own.as_os_str() != "1" {
@@ -42,10 +51,9 @@ fn times(stat: &str) -> [u64; 4] {
     std::array::from_fn(|_| words.next().and_then(|word| word.parse().ok()).unwrap_or(0))
 }
 
-fn interface(table: &str) -> Option<RawUsage> {
-    let counts = table
-        .lines()
-        .find_map(|line| line.trim_start().strip_prefix(INTERFACE)?.strip_prefix(':'))?;
+fn interface(table: &str, name: &str) -> Option<RawTraffic> {
+    let counts =
+        table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let counts: Vec<u64> =
         counts.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [received_bytes, received_packets, _, _, _, _, _, _, sent_bytes, sent_packets, ..] =
@@ -53,7 +61,7 @@ fn interface(table: &str) -> Option<RawUsage> {
     else {
         return None;
     };
-    Some(RawUsage { cpu_nanos: 0, received_bytes, received_packets, sent_bytes, sent_packets })
+    Some(RawTraffic { received_bytes, received_packets, sent_bytes, sent_packets })
 }
 
 /// Words of `/proc/PID/stat` between the name and the times: state to cmajflt.
@@ -79,7 +87,8 @@ Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
     lo:     100       2    0    0    0     0          0         0      100       2    0    0
   wan0:    3000       4    0    0    0     0          0         0     5000       6    0    0";
-        let usage = interface(table).unwrap();
+        assert_eq!(interface(table, "eth0"), None);
+        let usage = interface(table, "wan0").unwrap();
         assert_eq!((usage.received_bytes, usage.received_packets), (3000, 4));
         assert_eq!((usage.sent_bytes, usage.sent_packets), (5000, 6));
     }

@@ -17,7 +17,7 @@ use crate::{
         file::{HostEntry, LinkEntry},
         place::{Text, Word},
     },
-    topology::{HostSpec, Limit, LinkSpec, Topology},
+    topology::{EthernetError, HostSpec, InterfaceAddress, Limit, LinkSpec, Topology},
 };
 
 /// What a link's keys say, in either direction.
@@ -44,10 +44,14 @@ pub(super) fn network(scope: &mut Scope<'_>) -> (Topology, BTreeMap<String, Mach
         if let Some(address) = spec.addresses.first() {
             scope.values.insert(format!("{}.address", spec.name), address.to_string());
         }
+        if let Some(ethernet) = spec.ethernet {
+            scope.values.insert(format!("{}.ethernet", spec.name), ethernet.address.to_string());
+        }
         let machine = machine(scope, host.get_ref(), &spec);
         machines.insert(spec.name.clone(), machine);
         topology.hosts.push(spec);
     }
+    check_ethernets(scope, &topology);
     topology.links = links(scope, &topology);
     if let Err(error) = topology.check()
         && scope.problems.is_empty()
@@ -104,8 +108,29 @@ fn host_spec(scope: &mut Scope<'_>, number: usize, name: &Text, host: &HostEntry
             .map(|rate| Limit { rate, queue: queue_of(rate) })
     };
     let (up, down) = (limit(&host.up), limit(&host.down));
-    HostSpec { name: name.get_ref().clone(), addresses, up, down }
+    let ethernet = host.ethernet.as_ref().and_then(|text| ethernet(scope, text));
+    HostSpec { name: name.get_ref().clone(), addresses, ethernet, up, down }
 }
+
+fn ethernet(scope: &mut Scope<'_>, text: &Text) -> Option<InterfaceAddress> {
+    let parsed = scope.fill(text).parse();
+    parsed.map_err(|error: EthernetError| scope.wrong(text, error, ETHERNET)).ok()
+}
+
+/// Hosts on Ethernets beside each other, each noted where it says its address.
+fn check_ethernets(scope: &mut Scope<'_>, topology: &Topology) {
+    let entries = scope.file.host.0.iter();
+    let texts = entries.filter_map(|(name, host)| {
+        Some((topology.host(name.get_ref())?, host.get_ref().ethernet.as_ref()?))
+    });
+    for (place, text) in texts {
+        if let Err(error) = topology.check_ethernet(place) {
+            scope.wrong(text, error, ETHERNET);
+        }
+    }
+}
+
+const ETHERNET: &str = "see `ethernet` of `[host.NAME]` in docs/lab.md";
 
 /// A link for every ordered pair: the last entry that fits both, or none in between within a
 /// region.

@@ -8,7 +8,7 @@ use super::RunError;
 use crate::{
     host::{HostError, Lab},
     study::plan::Plan,
-    wan::{ProbePlan, probe},
+    wan::{ProbePlan, Tolerance, probe},
 };
 
 /// Round trips between hosts, one pair for each distance of the plan.
@@ -22,6 +22,28 @@ pub(super) fn measure(lab: &Lab, plan: &Plan) -> Result<Vec<StudyDelay>, RunErro
         }
     }
     Ok(delays)
+}
+
+/// What makes every run of a row invalid: a delay of its lab that is not as it should be. As much
+/// is tolerated as of the router's lateness, which a round trip meets twice. Where no delay is
+/// asked for, what the machine takes is no error.
+pub(super) fn fault(delays: &[StudyDelay], tolerance: &Tolerance) -> Option<String> {
+    let late = tolerance.late_p90.as_millis_f64();
+    let told = |delay: &StudyDelay| {
+        let StudyDelay { between: [one, other], asked_ms, p50_ms, p90_ms, .. } = delay;
+        let median = (p50_ms - asked_ms).abs();
+        let (what, off, most) = match median > late * MEDIAN_PART {
+            true => ("the median", median, late * MEDIAN_PART),
+            false => ("nine of ten", p90_ms - asked_ms, 2.0 * late),
+        };
+        (off > most).then(|| {
+            format!(
+                "round trips between {one} and {other} were off by {off:.3} ms ({what}), over \
+                 {most:.3} ms"
+            )
+        })
+    };
+    delays.iter().filter(|delay| delay.asked_ms > 0.0).find_map(told)
 }
 
 fn between(
@@ -54,4 +76,30 @@ fn between(
         p90_ms: p90.as_millis_f64(),
         count: times.count() as u64,
     }))
+}
+
+/// With the usual tolerance 0.1 ms of the median, and 0.3 ms of nine of ten.
+const MEDIAN_PART: f64 = 2.0 / 3.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delay(p50_ms: f64, p90_ms: f64) -> StudyDelay {
+        let between = ["user".to_owned(), "edge".to_owned()];
+        StudyDelay { between, asked_ms: 1.2, p50_ms, p90_ms, ..StudyDelay::default() }
+    }
+
+    #[test]
+    fn a_lab_whose_delays_are_off_says_which_and_by_how_much() {
+        let fault = |p50, p90| fault(&[delay(1.2, 1.3), delay(p50, p90)], &Tolerance::default());
+        assert_eq!(fault(1.25, 1.45), None);
+        let none_asked = StudyDelay { asked_ms: 0.0, ..delay(0.14, 0.4) };
+        assert_eq!(super::fault(&[none_asked], &Tolerance::default()), None);
+        let short = "round trips between user and edge were off by 0.513 ms (the median), over \
+                     0.100 ms";
+        assert_eq!(fault(0.687, 2.9).as_deref(), Some(short));
+        let late = fault(1.22, 1.6).unwrap();
+        assert!(late.contains("0.400 ms (nine of ten), over 0.300 ms"), "{late}");
+    }
 }

@@ -17,6 +17,8 @@ pub struct Held {
     pub hosts: Vec<(String, Vec<IpAddr>)>,
     /// Programs with their hosts.
     pub programs: Vec<(String, String)>,
+    /// What the lab does without, and what it does instead.
+    pub notes: Vec<String>,
 }
 
 /// Starts the hosts and programs of a row, tells of them, and holds them until `stop` is set.
@@ -50,6 +52,7 @@ pub fn hold(
             .filter(|program| site.running.contains_key(&program.name))
             .map(|program| (program.name.clone(), program.command.host.clone()))
             .collect(),
+        notes: site.lab.notes().to_vec(),
     });
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_AGAIN);

@@ -17,7 +17,8 @@ use serde_json::Value;
 use super::{
     RunError,
     folder::unix_ms,
-    programs::{GRACE, Site, failed},
+    meter::Meter,
+    programs::{GRACE, Site},
 };
 use crate::{
     clock,
@@ -26,7 +27,7 @@ use crate::{
         plan::{Plan, Step},
         take::measure,
     },
-    wan::{Counters, Health, LinkCounters, Watch},
+    wan::Health,
 };
 
 /// A phase that could not be run.
@@ -44,19 +45,18 @@ pub(super) fn run(
     step.before.iter().try_for_each(|verb| site.act(verb))?;
     let mut phase = named(site.plan, step);
     let file = file_name(step, number);
-    let gone = |error| failed("read the router's counters", &error);
-    let watch = Watch::begin(site.lab.router()).map_err(gone)?;
+    let meter = Meter::begin(&site.lab)?;
     let started = clock::now();
     phase.started_unix_ms = unix_ms();
     let ended = commands(site, step, &file, stop)?;
     phase.elapsed_s = clock::now().since(started).as_secs_f64();
-    let (health, counters) = watch.end(site.lab.router()).map_err(gone)?;
-    phase.steal_share = health.steal.as_f64();
-    let late = health.lateness;
+    let metered = meter.end(&site.lab)?;
+    phase.steal_share = metered.health.steal.as_f64();
+    let late = metered.health.lateness;
     phase.lateness_p99_ms = (late.count > 0).then(|| late.p99.as_millis_f64());
     if step.command.is_some() {
         read(site, step, &file, ended, &mut phase);
-        count(&counters, &mut phase);
+        phase.readings.extend(metered.readings(phase.elapsed_s));
     }
     for (name, _) in &step.beside {
         let output = site.folder.read("phases", &format!("{file}-{name}.out"));
@@ -64,7 +64,7 @@ pub(super) fn run(
             phase.beside.insert(name.clone(), document.record);
         }
     }
-    phase.faults = faults(site.plan, &phase, &health);
+    phase.faults = faults(site.plan, &phase, &metered.health);
     step.after.iter().try_for_each(|verb| site.act(verb))?;
     Ok(phase)
 }
@@ -157,20 +157,6 @@ fn read(site: &Site<'_>, step: &Step, file: &str, exit: Option<Exit>, phase: &mu
         Some(exit) if nothing && !exit.success() => Some(format!("it ended {exit}: {}", last())),
         Some(_) => None,
     };
-}
-
-/// What the router did meanwhile: processor time as a number of cores, and what all links carried
-/// and lost.
-fn count(counters: &Counters, phase: &mut StudyPhase) {
-    let sum = |of: fn(&LinkCounters) -> u64| counters.links.iter().map(of).sum::<u64>() as f64;
-    let told = [
-        ("cores", counters.processor_time.as_secs_f64() / phase.elapsed_s),
-        ("packets", sum(|link| link.packets)),
-        ("lost", sum(|link| link.lost)),
-        ("bytes", sum(|link| link.bytes)),
-    ];
-    let told = told.map(|(name, number)| (format!("router.{name}"), Reading::Number(number)));
-    phase.readings.extend(told);
 }
 
 /// The scalars of a value by their paths.

@@ -21,6 +21,8 @@ use netlink_packet_route::{
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+use crate::topology::InterfaceAddress;
+
 /// A conversation with the kernel.
 pub(super) struct Netlink {
     socket: Socket,
@@ -79,7 +81,8 @@ impl Netlink {
         self.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Brings an interface up; without address resolution where it is not the loopback.
+    /// Brings an interface up; without address resolution where it has settings, as towards the
+    /// router.
     pub(super) fn bring_up(&mut self, index: u32, settings: &[LinkAttribute]) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -93,14 +96,37 @@ impl Netlink {
         self.tell(RouteNetlinkMessage::SetLink(message), 0)
     }
 
-    /// Gives an interface an address of its own, without a network around it.
-    pub(super) fn add_address(&mut self, index: u32, address: IpAddr) -> io::Result<()> {
+    /// Makes a switch: a bridge that learns which address is behind which of its ports.
+    pub(super) fn add_bridge(&mut self, name: &str) -> io::Result<u32> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        let kind = LinkInfo::Kind(InfoKind::Bridge);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
+        self.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)?;
+        Ok(self.link(name)?.index)
+    }
+
+    /// Makes an interface a port of a bridge, and brings it up.
+    pub(super) fn add_port(&mut self, index: u32, bridge: u32) -> io::Result<()> {
+        self.bring_up(index, &[])?;
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::Controller(bridge));
+        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives an interface an address, and a route to the network around it.
+    pub(super) fn add_address(
+        &mut self,
+        index: u32,
+        InterfaceAddress { address, prefix }: InterfaceAddress,
+    ) -> io::Result<()> {
         let mut message = AddressMessage::default();
         message.header.index = index;
         message.header.family = family(address);
-        message.header.prefix_len = bits(address);
+        message.header.prefix_len = prefix;
         if address.is_ipv6() {
-            // Nobody else is on the link who could have it.
+            // Nobody else in the lab has it.
             message.header.flags = AddressHeaderFlags::Nodad;
         }
         message.attributes.push(AddressAttribute::Local(address));

@@ -7,11 +7,11 @@
 //! the type and the checksum. Identifier and sequence have 16 bits each and are chosen by others
 //! too, so the random token says that the message is ours, and the number says which.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// What distinguishes the echo messages of one sender from those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sender {
+pub struct Sender {
     /// Whether it speaks ICMP for IPv6.
     v6: bool,
     /// The identifier it writes; none where the kernel writes its own and hands over only the
@@ -23,24 +23,28 @@ pub(super) struct Sender {
 
 /// An answer to one of our messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
+pub struct Reply {
     /// The number of the request.
-    pub(super) number: u64,
+    pub number: u64,
     /// The length of the ICMP message.
-    pub(super) bytes: usize,
+    pub bytes: usize,
     /// How many routers more the answer could have passed; known where the kernel hands over the
     /// IP header.
-    pub(super) ttl: Option<u8>,
+    pub ttl: Option<u8>,
 }
 
 impl Sender {
-    pub(super) const fn new(peer: IpAddr, identifier: Option<u16>, token: u64) -> Self {
+    /// Who sends to `peer`, with an identifier where the kernel does not write its own, and a
+    /// random token.
+    #[must_use]
+    pub const fn new(peer: IpAddr, identifier: Option<u16>, token: u64) -> Self {
         Self { v6: peer.is_ipv6(), identifier, token }
     }
 
     /// The request with this number. The checksum is written for IPv4 alone: that of IPv6 covers
     /// the IP addresses too, and the kernel writes it.
-    pub(super) fn request(&self, number: u64) -> [u8; MESSAGE_BYTES] {
+    #[must_use]
+    pub fn request(&self, number: u64) -> [u8; MESSAGE_BYTES] {
         let mut message = [0; MESSAGE_BYTES];
         message[0] = if self.v6 { 128 } else { 8 };
         message[4..6].copy_from_slice(&self.identifier.unwrap_or_default().to_be_bytes());
@@ -59,7 +63,8 @@ impl Sender {
 
     /// The answer that `packet` is, if it is one to a message of ours. `with_header` says that an
     /// IPv4 header stands before the message.
-    pub(super) fn reply(&self, packet: &[u8], with_header: bool) -> Option<Reply> {
+    #[must_use]
+    pub fn reply(&self, packet: &[u8], with_header: bool) -> Option<Reply> {
         let (ttl, message) = if with_header { split_header(packet)? } else { (None, packet) };
         let answer = [if self.v6 { 129 } else { 0 }, 0];
         let number = u64::from_be_bytes(message.get(16..24)?.try_into().ok()?);
@@ -93,16 +98,17 @@ fn checksum(message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// As ping sends: 8 of header and 56 of data.
-pub(super) const MESSAGE_BYTES: usize = 64;
+/// The length of a message, as ping sends: 8 of header and 56 of data.
+pub const MESSAGE_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::{vec, vec::Vec};
     use proptest::prelude::*;
 
-    const V4: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    const V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+    const V4: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+    const V6: IpAddr = IpAddr::V6(core::net::Ipv6Addr::LOCALHOST);
 
     /// What a host answers to a message.
     fn answered(mut message: [u8; MESSAGE_BYTES]) -> [u8; MESSAGE_BYTES] {

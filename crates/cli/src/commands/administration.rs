@@ -1,4 +1,4 @@
-//! Where the state comes from: the administration of a running edge, over TCP or a Unix socket.
+//! The administration of a running edge, asked over TCP or a Unix socket.
 
 use std::{
     io::{Read, Write},
@@ -12,17 +12,18 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use loadline_core::state::State;
 use loadline_http1::{BodyReader, HeadLimits, Method, ResponseHead, Status};
+use serde::de::DeserializeOwned;
 
 /// Where an administration listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Administration {
     /// `host:port`.
     Address(String),
     /// The path of a Unix socket.
     Socket(PathBuf),
 }
 
-impl FromStr for Source {
+impl FromStr for Administration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -39,28 +40,38 @@ impl FromStr for Source {
     }
 }
 
-impl Source {
+impl Administration {
     /// What the edge does now.
-    pub(super) fn state(&self) -> anyhow::Result<State> {
+    pub(crate) fn state(&self) -> anyhow::Result<State> {
+        self.get("/api/state")
+    }
+
+    /// What is at a path of the API.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         match self {
-            Self::Address(address) => self.ask(&mut connect(address)?, address),
-            Self::Socket(path) => {
-                let stream = UnixStream::connect(path);
-                let mut stream = stream.with_context(|| unreached(&path.display().to_string()))?;
+            Self::Address(address) => ask(&mut connect(address)?, address, path),
+            Self::Socket(socket) => {
+                let stream = UnixStream::connect(socket);
+                let mut stream =
+                    stream.with_context(|| unreached(&socket.display().to_string()))?;
                 stream.set_read_timeout(Some(LIMIT))?;
-                self.ask(&mut stream, "localhost")
+                ask(&mut stream, "localhost", path)
             }
         }
     }
+}
 
-    fn ask(&self, stream: &mut (impl Read + Write), host: &str) -> anyhow::Result<State> {
-        let lines = ["GET /api/state HTTP/1.1", &format!("Host: {host}"), "Connection: close"];
-        let request = lines.join("\r\n") + "\r\n\r\n";
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut answer).context("the answer broke off")?;
-        read(&answer)
-    }
+fn ask<T: DeserializeOwned>(
+    stream: &mut (impl Read + Write),
+    host: &str,
+    path: &str,
+) -> anyhow::Result<T> {
+    let lines = [format!("GET {path} HTTP/1.1"), format!("Host: {host}"), CLOSE.to_owned()];
+    let request = lines.join("\r\n") + "\r\n\r\n";
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer).context("the answer broke off")?;
+    read(&answer)
 }
 
 fn connect(address: &str) -> anyhow::Result<TcpStream> {
@@ -85,8 +96,8 @@ fn unreached(place: &str) -> String {
     format!("no administration at {place}: is there an [admin] table in the file it runs with?")
 }
 
-/// The state in an answer.
-fn read(answer: &[u8]) -> anyhow::Result<State> {
+/// What an answer holds.
+fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     let mut head = ResponseHead::new(HeadLimits { bytes: 16 << 10, fields: 100 });
     let Status::Complete(length) = head.parse(answer, Method::Get)? else {
         bail!("the answer broke off");
@@ -98,6 +109,9 @@ fn read(answer: &[u8]) -> anyhow::Result<State> {
     ensure!(head.status() == 200, "it answered {}: {}", head.status(), told.trim());
     serde_json::from_slice(&body).context("this is no administration of loadline")
 }
+
+/// The answer is all that comes.
+const CLOSE: &str = "Connection: close";
 
 /// How long an edge may take to answer.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -111,23 +125,23 @@ mod tests {
 
     #[test]
     fn places_are_written_in_many_ways() {
-        let address = |text: &str| Ok(Source::Address(text.to_owned()));
+        let address = |text: &str| Ok(Administration::Address(text.to_owned()));
         assert_eq!("10.0.0.1:91".parse(), address("10.0.0.1:91"));
         assert_eq!("http://edge:9090/".parse(), address("edge:9090"));
         assert_eq!("edge".parse(), address("edge:9090"));
         assert_eq!(":91".parse(), address("127.0.0.1:91"));
-        assert_eq!("/run/it.sock".parse(), Ok(Source::Socket("/run/it.sock".into())));
-        assert!("edge:http".parse::<Source>().unwrap_err().contains("127.0.0.1:9090"));
+        assert_eq!("/run/it.sock".parse(), Ok(Administration::Socket("/run/it.sock".into())));
+        assert!("edge:http".parse::<Administration>().unwrap_err().contains("127.0.0.1:9090"));
     }
 
     #[test]
     fn an_answer_is_read_whole_or_refused() {
         let body = serde_json::to_string(&State::default()).unwrap();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert_eq!(read(answer.as_bytes()).unwrap(), State::default());
+        assert_eq!(read::<State>(answer.as_bytes()).unwrap(), State::default());
         let refused = b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 4\r\n\r\nname";
-        assert!(read(refused).unwrap_err().to_string().contains("421: name"));
-        assert!(read(&answer.as_bytes()[..answer.len() - 9]).is_err());
-        assert!(read(b"HTTP/1.1 200 OK\r\n").is_err());
+        assert!(read::<State>(refused).unwrap_err().to_string().contains("421: name"));
+        assert!(read::<State>(&answer.as_bytes()[..answer.len() - 9]).is_err());
+        assert!(read::<State>(b"HTTP/1.1 200 OK\r\n").is_err());
     }
 }

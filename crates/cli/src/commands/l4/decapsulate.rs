@@ -1,0 +1,57 @@
+//! `loadline l4 decapsulate`: packets of `ipip` leave their tunnel on a server without one.
+
+use std::{net::IpAddr, process::ExitCode};
+
+use loadline_l4::Decapsulator;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::{series, xdp_mode::XdpMode};
+
+/// Take packets of `ipip` out of their tunnel, on a server whose kernel has none
+///
+/// For a server without the modules ipip and ip6_tunnel: packets in a tunnel to one of these
+/// addresses are the kernel's as the client sent them. It goes on until it is interrupted or
+/// terminated, and takes CAP_BPF and CAP_NET_ADMIN, or root.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The interface on which they come in
+    interface: String,
+
+    /// The service addresses, which this server has on a loopback; at most 64
+    #[arg(required = true, value_name = "ADDRESS")]
+    addresses: Vec<IpAddr>,
+
+    /// How the program is attached to the interface
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = XdpMode::Auto)]
+    xdp_mode: XdpMode,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut decapsulator = Decapsulator::load()?;
+    for address in &args.addresses {
+        decapsulator.serve(*address)?;
+    }
+    let attached = decapsulator.attach(&args.interface, args.xdp_mode.into())?.name();
+    series::print(&format!("decapsulating on {}, {attached}\n", args.interface))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(until_told())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn until_told() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+const AFTER_HELP: &str = "\
+Example, on a server of a service at 10.0.0.100:
+  ip address add 10.0.0.100/32 dev lo
+  loadline l4 decapsulate eth0 10.0.0.100
+
+Exit codes: 0 ended as told, 1 wrong usage, 2 the kernel refuses, or there is no such interface.";

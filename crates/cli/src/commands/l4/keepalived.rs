@@ -1,0 +1,128 @@
+//! `loadline l4 keepalived`: the configuration of keepalived that belongs to a file.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use loadline_control::Loaded;
+use loadline_l4::standby::VirtualRouter;
+
+use crate::commands::{EXIT_USAGE, check, series};
+
+/// Print the configuration of keepalived for two balancers or more
+///
+/// Each balancer has its own, made of its own file. VRRP alone decides who is active; loadline
+/// looks whether it has the addresses.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The configuration of loadline
+    file: PathBuf,
+
+    /// The program that keepalived asks whether loadline lives; this one where absent
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let loaded = match loadline_control::load(&args.file) {
+        Ok(loaded) => loaded,
+        Err(errors) => {
+            check::print_errors(errors);
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    let program = args.program.clone().map_or_else(std::env::current_exe, Ok)?;
+    let router = router(&loaded, &program.display().to_string())?;
+    series::print(&router.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn router(loaded: &Loaded, program: &str) -> anyhow::Result<VirtualRouter> {
+    let forwarding = &loaded.fleet.forwarding;
+    let standby = forwarding.datapath.as_ref().zip(forwarding.standby.as_ref());
+    let (datapath, standby) =
+        standby.context("there is no [l4.standby] in this file, so there is nothing to move")?;
+    let admin = loaded.admin.as_ref();
+    let admin = admin.context("there is no [admin] in this file for keepalived to ask")?;
+    let addresses = forwarding.moving_addresses();
+    let accepts =
+        loaded.fleet.listeners.iter().any(|listener| addresses.contains(&listener.bind.ip()));
+    Ok(VirtualRouter {
+        interface: datapath.interface.clone(),
+        number: standby.router_id,
+        priority: standby.priority,
+        interval: standby.interval,
+        addresses,
+        accepts,
+        check: format!("{program} l4 status {}", admin.bind),
+    })
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline l4 keepalived /etc/loadline/loadline.toml >/etc/keepalived/keepalived.conf
+  keepalived --config-test
+
+Exit codes: 0 done, 1 wrong usage or configuration, 2 the file has no [l4.standby] or no [admin].";
+
+#[cfg(test)]
+mod tests {
+    use loadline_control::LocalOnly;
+
+    use super::*;
+
+    const FILE: &str = "\
+[admin]
+bind = \"127.0.0.1:9090\"
+[l4]
+interface = \"eth7\"
+return_addresses = [\"10.0.0.9\"]
+[l4.standby]
+bind = \"10.0.0.2:4343\"
+peers = [\"10.0.0.3:4343\"]
+key_file = \"/etc/loadline/standby.key\"
+priority = 150
+interval = \"500ms\"
+[[listener]]
+bind = \"10.0.0.100:80\"
+protocol = \"tcp\"
+forward = \"nat\"
+service = \"web\"
+[service.web]
+[[service.web.group]]
+servers = [\"10.0.0.11:80\"]
+";
+
+    fn made(file: &str) -> anyhow::Result<VirtualRouter> {
+        let loaded = loadline_control::parse_with("a.toml", file, &LocalOnly).unwrap();
+        router(&loaded, "/usr/bin/loadline")
+    }
+
+    #[test]
+    fn the_addresses_of_services_and_of_nat_move_together() {
+        let router = made(FILE).unwrap();
+        let addresses: Vec<String> = router.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["10.0.0.100", "10.0.0.9"]);
+        assert_eq!((&*router.interface, router.number, router.priority), ("eth7", 51, 150));
+        assert_eq!(router.check, "/usr/bin/loadline l4 status 127.0.0.1:9090");
+        assert!(!router.accepts);
+    }
+
+    #[test]
+    fn the_kernel_answers_where_the_proxy_has_an_address_that_moves() {
+        let proxied = "[[listener]]\nbind = \"10.0.0.100:443\"\nservice = \"web\"\n";
+        assert!(
+            made(&FILE.replace("[service.web]\n", &format!("{proxied}[service.web]\n")))
+                .unwrap()
+                .accepts
+        );
+    }
+
+    #[test]
+    fn a_file_without_a_standby_has_nothing_to_move() {
+        let (before, rest) = FILE.split_once("[l4.standby]").unwrap();
+        let (_, after) = rest.split_once("[[listener]]").unwrap();
+        let error = made(&format!("{before}[[listener]]{after}")).unwrap_err().to_string();
+        assert!(error.contains("[l4.standby]"), "{error}");
+    }
+}

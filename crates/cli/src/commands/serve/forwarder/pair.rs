@@ -1,0 +1,73 @@
+//! One balancer of several: the tables of the active, or those that follow it.
+
+use loadline_core::{
+    fleet,
+    forwarding::{Ring, numbers::Name},
+    state::Role,
+    time,
+};
+use loadline_l4::{
+    Datapath,
+    standby::{Settings, Standby},
+};
+
+use super::tables::{Placed, Tables};
+
+/// What the file says of the other balancers; none where it says nothing.
+pub(super) fn standby(of: &fleet::Forwarding) -> anyhow::Result<Option<Standby>> {
+    let Some(standby) = &of.standby else { return Ok(None) };
+    let settings = Settings {
+        bind: standby.bind,
+        peers: standby.peers.clone(),
+        key_file: standby.key_file.clone().into(),
+        router: standby.router_id,
+        addresses: of.addresses().into_iter().collect(),
+    };
+    Ok(Some(Standby::new(&settings)?))
+}
+
+impl Tables {
+    /// Whether rings are ours to change, and flows to forget.
+    pub(super) fn is_free(&self) -> bool {
+        self.standby.as_ref().is_none_or(Standby::is_free)
+    }
+
+    /// Hears and tells the other balancers what there is.
+    pub(super) fn turn(&mut self) {
+        let Some(standby) = &mut self.standby else { return };
+        let (numbers, mut given) = (&mut self.numbers, Vec::new());
+        let mut number = |address, port| {
+            let number = numbers.of(Name { address, port });
+            given.extend(number);
+            number
+        };
+        let before = standby.role();
+        let turned = standby.turn(&mut self.datapath, &mut number);
+        if before == Role::Active && standby.role() == Role::Standby {
+            tracing::info!("the service addresses have gone: this balancer stands by");
+        }
+        let now = Datapath::now();
+        for number in given {
+            // It leaves as soon as nobody is on it any more, unless the file has it by then.
+            let Ok(server) = self.datapath.server(number) else { continue };
+            let placed = Placed::adopted(&server, now);
+            self.servers.entry(number).or_insert(placed);
+        }
+        match turned {
+            Ok(false) => {}
+            Ok(true) => self.resume(now),
+            Err(error) => tracing::error!("the tables of the other balancer: {error}"),
+        }
+    }
+
+    /// Goes on with the rings as the other balancer left them.
+    fn resume(&mut self, now: time::Instant) {
+        tracing::info!("the service addresses are here: this balancer is active");
+        for served in self.services.values_mut() {
+            if let Ok(entries) = self.datapath.ring(served.number) {
+                served.resume(Ring::resume(now, &entries), now);
+            }
+        }
+        self.refresh();
+    }
+}

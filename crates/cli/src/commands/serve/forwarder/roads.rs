@@ -1,0 +1,64 @@
+//! What a plan asks of the tables. A service has a ring of its own for each method and each family
+//! by which it is reached: packets keep their family, and NAT servers have numbers of their own.
+
+use std::collections::BTreeMap;
+
+use loadline_core::{
+    forwarding::{Affinity, Method, Target, numbers::Name, ports::Times, targets},
+    plan::Plan,
+};
+use loadline_l4::Frontend;
+
+/// A service by one method, for one family.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Road {
+    /// The name of the service.
+    pub(super) service: String,
+    /// By what its packets are forwarded.
+    pub(super) method: Method,
+    /// Whether they are of IPv6.
+    pub(super) v6: bool,
+}
+
+/// What is wanted of a road.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) frontends: Vec<Frontend>,
+    pub(super) targets: Vec<Target>,
+    pub(super) times: Times,
+    pub(super) affinity: Affinity,
+}
+
+impl Road {
+    /// What a server is known by on this road.
+    pub(super) fn name(&self, target: &Target) -> Name {
+        let port = if self.method == Method::Nat { target.address.port() } else { 0 };
+        Name { address: target.address.ip(), port }
+    }
+
+    /// Whether packets of this road can go to such a server. A link address serves both families.
+    fn leads_to(&self, target: &Target) -> bool {
+        self.method == Method::Mac || target.address.is_ipv6() == self.v6
+    }
+}
+
+/// All roads of a plan.
+pub(super) fn roads(plan: &Plan) -> BTreeMap<Road, Wanted> {
+    let mut roads: BTreeMap<Road, Wanted> = BTreeMap::new();
+    for frontend in &plan.fleet.forwarding.frontends {
+        let Some(service) = plan.fleet.services.get(frontend.service) else { continue };
+        let (method, v6) = (frontend.method, frontend.address.is_ipv6());
+        let road = Road { service: service.name.clone(), method, v6 };
+        let given = Frontend { address: frontend.address, protocol: frontend.protocol };
+        if let Some(known) = roads.get_mut(&road) {
+            known.frontends.push(given);
+            continue;
+        }
+        let mut targets = targets(plan, frontend.service);
+        targets.retain(|target| road.leads_to(target));
+        let (times, affinity) = (service.flow_times, service.affinity);
+        let wanted = Wanted { frontends: vec![given], targets, times, affinity };
+        roads.insert(road, wanted);
+    }
+    roads
+}

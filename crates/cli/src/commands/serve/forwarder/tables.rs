@@ -1,0 +1,385 @@
+//! The tables of the program as the plan wants them: services, rings and servers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use loadline_core::{
+    fleet,
+    forwarding::{
+        Affinity, Entry, Member, Method, Ring, Target,
+        episode::Episode,
+        load::Load,
+        numbers::{Name, Numbers},
+        ports::Times,
+        table,
+    },
+    plan::Plan,
+    time,
+};
+use loadline_l4::{
+    Attach, Attached, Datapath, Frontend, Neighbours, Server, Settings, Sizes, TableError,
+    own_address, standby::Standby,
+};
+
+use super::roads::{Road, Wanted, roads};
+use crate::commands::xdp_mode::XdpMode;
+
+/// The program with its tables, and what is behind their numbers.
+pub(super) struct Tables {
+    pub(super) datapath: Datapath,
+    pub(super) interface: String,
+    pub(super) attached: Attached,
+    pub(super) neighbours: Neighbours,
+    pub(super) numbers: Numbers,
+    pub(super) services: BTreeMap<Road, Served>,
+    pub(super) servers: BTreeMap<u16, Placed>,
+    /// What the last plan wants.
+    pub(super) wanted: BTreeMap<Road, Wanted>,
+    generation: u64,
+    /// What there is no number for, and that has been told.
+    unplaced: BTreeSet<Name>,
+    pub(super) exhaustion: Episode,
+    /// Connections that were counted of servers that have left since.
+    pub(super) opened_before: u64,
+    pub(super) due: super::upkeep::Due,
+    /// What servers of managed services have, by service and address.
+    pub(super) loads: BTreeMap<(String, SocketAddr), Load>,
+    /// Other balancers.
+    pub(super) standby: Option<Standby>,
+}
+
+/// A road in the tables.
+pub(super) struct Served {
+    pub(super) number: u32,
+    pub(super) frontends: Vec<Frontend>,
+    pub(super) times: Times,
+    affinity: Affinity,
+    pub(super) ring: Ring,
+    /// What the ring was made of.
+    members: Vec<Member>,
+    /// When the ring is to be looked at again.
+    pub(super) settles_at: time::Instant,
+}
+
+/// A server in the tables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Placed {
+    pub(super) link: Option<[u8; 6]>,
+    /// Whether the file says the link address.
+    pub(super) is_fixed: bool,
+    pub(super) is_up: bool,
+    /// Since when no service has it any more.
+    pub(super) leaving: Option<time::Instant>,
+    /// How long connections may stay then.
+    pub(super) drain: Option<time::Duration>,
+    /// How often its link address has been missed in a row.
+    pub(super) missed: u32,
+    /// What the program was told last.
+    written: Option<Server>,
+}
+
+impl Tables {
+    /// Loads the program, fills its tables and attaches it; as the file says where `how` says
+    /// nothing.
+    pub(super) fn load(
+        settings: &fleet::Datapath,
+        how: Option<XdpMode>,
+        plan: &Plan,
+        standby: Option<Standby>,
+    ) -> anyhow::Result<Self> {
+        let wanted = roads(plan);
+        let events = if standby.is_some() { EVENTS } else { 0 };
+        let sizes = Sizes { events, ..sizes(settings) };
+        let datapath = Datapath::load(sizes, self::settings(settings, &wanted))?;
+        let mut tables = Self {
+            datapath,
+            interface: settings.interface.clone(),
+            attached: Attached::Generic,
+            neighbours: Neighbours::open()?,
+            numbers: Numbers::new(settings.servers, settings.nat_servers),
+            services: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            generation: 0,
+            unplaced: BTreeSet::new(),
+            exhaustion: Episode::default(),
+            opened_before: 0,
+            due: super::upkeep::Due::default(),
+            loads: BTreeMap::new(),
+            standby,
+        };
+        tables.place(time::Instant::ZERO, &wanted);
+        tables.await_links();
+        tables.follow(plan);
+        let of_file = match settings.mode {
+            fleet::XdpMode::Auto => Attach::Auto,
+            fleet::XdpMode::Native => Attach::Native,
+            fleet::XdpMode::Generic => Attach::Generic,
+            fleet::XdpMode::Tcx => Attach::Tcx,
+        };
+        let how = how.map_or(of_file, Attach::from);
+        tables.attached = tables.datapath.attach(&settings.interface, how)?;
+        Ok(tables)
+    }
+
+    /// How it is attached.
+    pub(super) const fn mode(&self) -> &'static str {
+        self.attached.name()
+    }
+
+    /// Brings the tables to where a plan wants them.
+    pub(super) fn follow(&mut self, plan: &Plan) {
+        if plan.generation == self.generation {
+            return;
+        }
+        self.generation = plan.generation;
+        self.wanted = roads(plan);
+        if let Some(standby) = &mut self.standby {
+            standby.watch(plan.fleet.forwarding.addresses().into_iter().collect());
+        }
+        self.refresh();
+    }
+
+    /// Writes what differs from what is wanted.
+    pub(super) fn refresh(&mut self) {
+        let (now, wanted) = (Datapath::now(), self.wanted.clone());
+        self.place(now, &wanted);
+        self.write_servers();
+        for (road, wanted) in &wanted {
+            if let Err(error) = self.serve(now, road, wanted) {
+                tracing::error!(service = %road.service, method = %road.method,
+                    "packets are forwarded as before: {error}");
+            }
+        }
+        let gone: Vec<Road> =
+            self.services.keys().filter(|road| !wanted.contains_key(road)).cloned().collect();
+        for road in gone {
+            let Some(served) = self.services.remove(&road) else { continue };
+            if let Err(error) = self.datapath.remove_service(served.number) {
+                tracing::error!(service = %road.service, "not taken out: {error}");
+            }
+        }
+    }
+
+    /// Whether a ring may lead to a server.
+    pub(super) fn in_rings(&self, number: u16) -> bool {
+        let leads = |entry: &Entry| entry.current() == number || entry.base() == number;
+        self.services.values().any(|served| served.ring.entries().iter().any(leads))
+    }
+
+    /// Gives every server that is wanted a number, and lets the others leave.
+    fn place(&mut self, now: time::Instant, wanted: &BTreeMap<Road, Wanted>) {
+        let mut here: BTreeMap<u16, (Target, bool)> = BTreeMap::new();
+        for (road, wanted) in wanted {
+            for target in &wanted.targets {
+                let name = road.name(target);
+                let Some(number) = self.numbers.of(name) else {
+                    self.tell_unplaced(name);
+                    continue;
+                };
+                let (known, is_up) = here.entry(number).or_insert((*target, false));
+                *is_up |= target.is_up;
+                known.link = known.link.or(target.link);
+            }
+        }
+        for (number, (target, is_up)) in &here {
+            let placed = self.servers.entry(*number).or_default();
+            if target.link.is_some() || placed.is_fixed {
+                placed.link = target.link;
+            }
+            placed.is_fixed = target.link.is_some();
+            placed.is_up = *is_up;
+            placed.drain = target.drain;
+            placed.leaving = None;
+        }
+        for (number, placed) in &mut self.servers {
+            if !here.contains_key(number) {
+                placed.leaving.get_or_insert(now);
+            }
+        }
+    }
+
+    fn tell_unplaced(&mut self, name: Name) {
+        if self.unplaced.insert(name) {
+            let key = if name.is_of_nat() { "max_nat_servers" } else { "max_servers" };
+            tracing::error!(server = %name.address, "is given no packets: the tables have no room \
+                for it; raise l4.{key} and start again");
+        }
+    }
+
+    /// Gives the kernel a moment to find out where servers are that the file says no link address
+    /// of.
+    fn await_links(&mut self) {
+        let deadline = Instant::now() + FIRST_LINKS;
+        while !self.find_links(false).whole && Instant::now() < deadline {
+            sleep(LINK_POLL);
+        }
+    }
+
+    /// Tells the program of servers that are new or have changed.
+    pub(super) fn write_servers(&mut self) {
+        for (number, placed) in &mut self.servers {
+            let Some(name) = self.numbers.name(*number) else { continue };
+            let server = Server {
+                address: name.address,
+                port: name.port,
+                mac: placed.link.unwrap_or_default(),
+                is_up: placed.is_up && placed.link.is_some(),
+            };
+            if placed.written == Some(server) {
+                continue;
+            }
+            match self.datapath.set_server(*number, &server) {
+                Ok(()) => placed.written = Some(server),
+                Err(error) => tracing::error!(server = %name.address, "stays as it was: {error}"),
+            }
+        }
+    }
+
+    fn serve(
+        &mut self,
+        now: time::Instant,
+        road: &Road,
+        wanted: &Wanted,
+    ) -> Result<(), TableError> {
+        let members = self.members(road, wanted);
+        let is_free = self.is_free();
+        if let Some(served) = self.services.get_mut(road) {
+            served.times = wanted.times;
+            let is_other = served.affinity.is_of_client() != wanted.affinity.is_of_client();
+            if is_other || served.frontends != wanted.frontends {
+                let (affinity, frontends) = (wanted.affinity, &wanted.frontends);
+                self.datapath.add_service(served.number, road.method, affinity, frontends)?;
+                served.frontends.clone_from(frontends);
+            }
+            if is_other {
+                tracing::warn!(service = %road.service, "another `sticky`: connections by `mac` \
+                    and `ipip` may have moved");
+            }
+            served.affinity = wanted.affinity;
+            if is_free && served.members != members {
+                served.assign(now, members);
+                self.datapath.publish(served.number, served.ring.entries())?;
+            }
+            return Ok(());
+        }
+        let is_free = |number: &u32| self.services.values().all(|it| it.number != *number);
+        let number = (0..u32::MAX).find(is_free).unwrap_or(u32::MAX);
+        let served = Served {
+            number,
+            frontends: wanted.frontends.clone(),
+            times: wanted.times,
+            affinity: wanted.affinity,
+            ring: Ring::new(&table(&members)),
+            members,
+            settles_at: now,
+        };
+        self.datapath.add_service(number, road.method, wanted.affinity, &wanted.frontends)?;
+        self.datapath.publish(number, served.ring.entries())?;
+        self.services.insert(road.clone(), served);
+        Ok(())
+    }
+
+    /// Those that new connections go to.
+    fn members(&mut self, road: &Road, wanted: &Wanted) -> Vec<Member> {
+        let mut members = Vec::new();
+        for target in wanted.targets.iter().filter(|target| target.weight > 0) {
+            let Some(number) = self.numbers.of(road.name(target)) else { continue };
+            if self.servers.get(&number).is_some_and(|placed| placed.link.is_some()) {
+                members.push(Member { address: target.address, weight: target.weight, number });
+            }
+        }
+        members
+    }
+}
+
+impl Placed {
+    /// A server that only another balancer's file has.
+    pub(super) fn adopted(server: &Server, now: time::Instant) -> Self {
+        Self {
+            link: Some(server.mac),
+            is_fixed: true,
+            is_up: server.is_up,
+            leaving: Some(now),
+            written: Some(*server),
+            ..Self::default()
+        }
+    }
+}
+
+impl Served {
+    /// How long after its last packet a flow is still where it was.
+    pub(super) fn lasts(&self) -> time::Duration {
+        self.affinity.lasts(self.times.stale)
+    }
+
+    /// Goes on with a ring that was another balancer's; its members are to be assigned anew.
+    pub(super) fn resume(&mut self, ring: Ring, now: time::Instant) {
+        self.ring = ring;
+        self.members.clear();
+        self.settles_at = now;
+    }
+
+    fn assign(&mut self, now: time::Instant, members: Vec<Member>) {
+        let table = table(&members);
+        // Where nobody was, no flow can be.
+        if self.ring.entries().iter().all(|entry| *entry == Entry::settled(0)) {
+            self.ring = Ring::new(&table);
+        } else {
+            self.ring.assign(now, &table);
+            self.settles_at = now;
+        }
+        self.members = members;
+    }
+}
+
+fn sizes(of: &fleet::Datapath) -> Sizes {
+    Sizes {
+        services: of.services,
+        servers: of.servers,
+        nat_servers: of.nat_servers,
+        flows: of.flows,
+        nat: of.nat_connections,
+        ..Sizes::default()
+    }
+}
+
+/// What the file does not say of tunnels is what the kernel would do towards the first server.
+fn settings(of: &fleet::Datapath, wanted: &BTreeMap<Road, Wanted>) -> Settings {
+    let said = |v6: bool| of.tunnel_addresses.iter().copied().find(|it| it.is_ipv6() == v6);
+    let chosen = |v6: bool| {
+        let tunnels =
+            wanted.iter().filter(|(road, _)| road.method == Method::Ipip && road.v6 == v6);
+        let mut servers = tunnels.flat_map(|(_, wanted)| &wanted.targets);
+        servers.find_map(|server| own_address(server.address.ip()))
+    };
+    let v4 = match said(false).or_else(|| chosen(false)) {
+        Some(IpAddr::V4(v4)) => v4,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
+    let v6 = match said(true).or_else(|| chosen(true)) {
+        Some(IpAddr::V6(v6)) => v6,
+        _ => Ipv6Addr::UNSPECIFIED,
+    };
+    Settings {
+        tunnel4: v4,
+        tunnel6: v6,
+        mtu: of.mtu,
+        returns: of.return_addresses.clone(),
+        first_port: of.first_port,
+        ports: of.ports,
+    }
+}
+
+/// Bytes for what a standby is told: of 12,000 connections, seconds of a busy balancer.
+const EVENTS: u32 = 1 << 20;
+
+/// An answer on the same network takes a millisecond; who does not answer now is asked again.
+const FIRST_LINKS: Duration = Duration::from_secs(1);
+
+/// Time from one look at the neighbours to the next, at the start.
+const LINK_POLL: Duration = Duration::from_millis(10);

@@ -1,0 +1,110 @@
+//! What the tables hold, as operators see it.
+
+use loadline_core::{
+    forwarding::{Method, numbers::Name},
+    state::{Flow, ForwardedServer, Forwarding, Frontend, Traffic},
+};
+use loadline_l4::{Held, TableError};
+
+use super::{
+    roads::Road,
+    tables::{Placed, Tables},
+};
+
+impl Tables {
+    /// What has been counted.
+    pub(super) fn tell(&self) -> anyhow::Result<Forwarding> {
+        let verdicts = self.datapath.verdicts()?.into_iter().map(|(verdict, count)| {
+            let traffic = Traffic { packets: count.packets, bytes: count.bytes };
+            (verdict.name().to_owned(), traffic)
+        });
+        let servers = self.servers.iter().filter_map(|(number, placed)| {
+            let name = self.numbers.name(*number)?;
+            Some(self.server(*number, name, placed))
+        });
+        let servers = servers.collect::<Result<Vec<_>, TableError>>()?;
+        Ok(Forwarding {
+            interface: self.interface.clone(),
+            mode: self.mode().to_owned(),
+            verdicts: verdicts.collect(),
+            opened: servers.iter().map(|server| server.opened).sum::<u64>() + self.opened_before,
+            frontends: self.frontends(),
+            servers,
+            ..Forwarding::default()
+        })
+    }
+
+    /// Every flow that is written down.
+    pub(super) fn flows(&self) -> anyhow::Result<Vec<Flow>> {
+        Ok(self.datapath.held()?.iter().map(|held| self.flow(held)).collect())
+    }
+
+    fn server(
+        &self,
+        number: u16,
+        name: Name,
+        placed: &Placed,
+    ) -> Result<ForwardedServer, TableError> {
+        let count = self.datapath.server_count(number)?;
+        let condition = match (placed.leaving, placed.is_up) {
+            (Some(_), _) => "leaving",
+            (None, true) => "up",
+            (None, false) => "down",
+        };
+        Ok(ForwardedServer {
+            address: place(name),
+            number,
+            link: placed.link.map(link),
+            condition: condition.to_owned(),
+            packets: count.packets,
+            bytes: count.bytes,
+            opened: count.opened,
+            closed: count.closed,
+            free_ports: name.is_of_nat().then(|| self.datapath.free_ports(number) as u64),
+        })
+    }
+
+    fn frontends(&self) -> Vec<Frontend> {
+        let each = self.services.iter().flat_map(|(road, served)| {
+            served.frontends.iter().map(|frontend| Frontend {
+                address: frontend.address.to_string(),
+                protocol: frontend.protocol.to_string(),
+                method: road.method.to_string(),
+                service: road.service.clone(),
+            })
+        });
+        each.collect()
+    }
+
+    fn flow(&self, held: &Held) -> Flow {
+        let known = self.services.iter().find(|(_, it)| it.number == u32::from(held.service));
+        let service = known.map_or(String::new(), |(road, _)| road.service.clone());
+        let method = match held.lent {
+            Some(_) => Method::Nat.to_string(),
+            None => known.map_or(String::new(), |(Road { method, .. }, _)| method.to_string()),
+        };
+        Flow {
+            client: held.path.client.to_string(),
+            frontend: held.path.frontend.address.to_string(),
+            protocol: held.path.frontend.protocol.to_string(),
+            service,
+            method,
+            server: self.numbers.name(held.server).map_or(String::new(), place),
+            lent: held.lent.map(|lent| lent.address.to_string()),
+            closed: held.lent.is_some_and(|lent| lent.is_closed),
+            idle_s: held.idle.as_secs_f64(),
+        }
+    }
+}
+
+/// With its port where packets are given one.
+fn place(name: Name) -> String {
+    match name.port {
+        0 => name.address.to_string(),
+        port => std::net::SocketAddr::new(name.address, port).to_string(),
+    }
+}
+
+fn link(bytes: [u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}

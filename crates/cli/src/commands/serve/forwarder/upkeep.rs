@@ -1,0 +1,196 @@
+//! What is to be done to the tables from time to time.
+
+use std::time::Instant;
+
+use loadline_core::{
+    forwarding::{episode::Told, ports::Times},
+    plan::Plan,
+    time::{self, Duration},
+};
+use loadline_l4::{Datapath, TableError, Verdict};
+
+use super::tables::Tables;
+
+/// When what is due again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Due {
+    /// Link addresses that are known already.
+    all_links: time::Instant,
+    /// Telling of those that are missing.
+    missing: time::Instant,
+    /// Ports of connections that are over.
+    ports: time::Instant,
+    /// Servers that are about to leave.
+    leavers: time::Instant,
+    /// What servers have, for those whose weights follow it.
+    loads: time::Instant,
+}
+
+/// What a look at link addresses found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    /// Some are others than before; the tables have to be told.
+    changed: bool,
+    /// None is missing.
+    pub(super) whole: bool,
+}
+
+impl Tables {
+    /// Does what is due.
+    pub(super) fn tick(&mut self, plan: &Plan) {
+        let now = Datapath::now();
+        let is_turn_of_all = now >= self.due.all_links;
+        if is_turn_of_all {
+            self.due.all_links = now + LINKS_INTERVAL;
+        }
+        if self.find_links(is_turn_of_all).changed {
+            self.refresh();
+        }
+        if now >= self.due.missing {
+            self.due.missing = now + SECOND;
+            self.tell_missing_links();
+        }
+        told("counts", self.watch_exhaustion(now));
+        if now >= self.due.loads {
+            self.due.loads = now + SECOND;
+            told("connections", self.tell_loads(now, plan));
+        }
+        // What another balancer told of has not been heard of here, and is not ours to judge.
+        if !self.is_free() {
+            return;
+        }
+        if now >= self.due.ports {
+            self.due.ports = now + spaced(|| told("ports", self.give_back()));
+        }
+        told("rings", self.settle(now));
+        if now >= self.due.leavers {
+            self.due.leavers = now + spaced(|| told("servers", self.let_go(now)));
+        }
+    }
+
+    /// Asks the kernel for link addresses that are not known, or for all that the file does not
+    /// say.
+    pub(super) fn find_links(&mut self, all: bool) -> Links {
+        let mut links = Links { changed: false, whole: true };
+        for (number, placed) in &mut self.servers {
+            let Some(name) = self.numbers.name(*number) else { continue };
+            if placed.is_fixed || placed.leaving.is_some() || placed.link.is_some() && !all {
+                continue;
+            }
+            let found = self.neighbours.find(name.address).unwrap_or_else(|error| {
+                tracing::warn!(server = %name.address, %error, "the kernel tells no link address");
+                None
+            });
+            if found.is_some() && found != placed.link {
+                placed.link = found;
+                links.changed = true;
+            }
+            links.whole &= placed.link.is_some();
+        }
+        links
+    }
+
+    /// Says once of each server that nothing can be sent to it; not at first sight.
+    fn tell_missing_links(&mut self) {
+        for (number, placed) in &mut self.servers {
+            if placed.link.is_some() || placed.leaving.is_some() {
+                placed.missed = 0;
+                continue;
+            }
+            placed.missed = placed.missed.saturating_add(1);
+            if placed.missed != 2 {
+                continue;
+            }
+            if let Some(name) = self.numbers.name(*number) {
+                tracing::warn!(server = %name.address, "is given no packets: nobody knows its link \
+                    address");
+            }
+        }
+    }
+
+    fn give_back(&mut self) -> Result<(), TableError> {
+        let times: Vec<(u32, Times)> =
+            self.services.values().map(|served| (served.number, served.times)).collect();
+        let of = |number: u32| {
+            let known = times.iter().find(|(service, _)| *service == number);
+            known.map_or_else(Times::default, |(_, times)| *times)
+        };
+        self.datapath.give_back(of).map(drop)
+    }
+
+    /// Lets rings settle that have changed.
+    fn settle(&mut self, now: time::Instant) -> Result<(), TableError> {
+        for served in self.services.values_mut().filter(|served| now >= served.settles_at) {
+            let stale = served.lasts();
+            let more = self.datapath.settle(served.number, &mut served.ring, stale)?;
+            served.settles_at = if more { now + (stale / 10).max(SECOND) } else { NEVER };
+        }
+        Ok(())
+    }
+
+    /// Cuts what is left at servers that left long enough ago, and takes out those with nothing
+    /// left.
+    fn let_go(&mut self, now: time::Instant) -> Result<(), TableError> {
+        let leaving = |since: Option<time::Instant>| since.map(|since| now.since(since));
+        let mut gone = Vec::new();
+        for (number, placed) in &mut self.servers {
+            let Some(time) = leaving(placed.leaving) else { continue };
+            placed.is_up &= placed.drain.is_none_or(|drain| time < drain);
+            gone.push(*number);
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        self.write_servers();
+        for number in gone {
+            let opened = self.datapath.server_count(number)?.opened;
+            if self.in_rings(number) || !self.datapath.remove_server(number)? {
+                continue;
+            }
+            self.opened_before += opened;
+            self.servers.remove(&number);
+            if let Some(name) = self.numbers.name(number) {
+                tracing::info!(server = %name.address, "has left: no connection is on it any more");
+            }
+            self.numbers.give_back(number);
+        }
+        Ok(())
+    }
+
+    fn watch_exhaustion(&mut self, now: time::Instant) -> Result<(), TableError> {
+        let verdicts = self.datapath.verdicts()?;
+        let refused = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::DropNatPorts);
+        let refused = refused.map_or(0, |(_, count)| count.packets);
+        match self.exhaustion.look(now, refused) {
+            None => {}
+            Some(Told::Began) => tracing::warn!(
+                "NAT ports are exhausted: new connections are refused; add l4.return_addresses or \
+                 shorten fin_timeout"
+            ),
+            Some(Told::Over(packets)) => {
+                tracing::info!(packets, "NAT ports suffice again");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long to wait after work, so that it takes a tenth of the time at most.
+fn spaced(work: impl FnOnce()) -> Duration {
+    let started = Instant::now();
+    work();
+    Duration::from_std(started.elapsed() * 10).max(SECOND)
+}
+
+fn told(what: &str, outcome: Result<(), TableError>) {
+    if let Err(error) = outcome {
+        tracing::error!("{what} of packet forwarding: {error}");
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A network card is seldom replaced.
+const LINKS_INTERVAL: Duration = Duration::from_secs(10);
+
+const NEVER: time::Instant = time::Instant::NEVER;

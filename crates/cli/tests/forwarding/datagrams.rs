@@ -1,0 +1,92 @@
+//! Datagrams that a client hands to its kernel as one (UDP GSO) are forwarded as one, and arrive as
+//! many.
+
+use std::{
+    net::{IpAddr, SocketAddr, UdpSocket},
+    thread,
+    time::Duration,
+};
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::{
+    METHODS,
+    bridge::at,
+    edge::Edge,
+    host::Host,
+    network::{IPIP, MAC, Network, listed, listener},
+};
+
+/// Bytes of a datagram, and how many are handed over as one.
+const SEGMENT: usize = 1_000;
+const COUNT: usize = 10;
+
+/// Longer than an answer takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A service for each method and family, without XDP.
+fn file() -> String {
+    let mut text = "[l4]\ninterface = \"eth0\"\nxdp_mode = \"tcx\"\n\
+                    return_addresses = [\"10.0.0.9\", \"fd00::9\"]\n"
+        .to_owned();
+    for v6 in [false, true] {
+        let name = if v6 { "six" } else { "four" };
+        for (method, part) in METHODS {
+            text += &listener(SocketAddr::new(at(0, part, v6), 80), "udp", method, name);
+        }
+        let servers = listed(&[1, 2], v6);
+        text += &format!("[service.{name}]\n[[service.{name}.group]]\nservers = [{servers}]\n");
+    }
+    text
+}
+
+/// Sends every datagram back from the address that it came to.
+fn echo(host: &Host, address: IpAddr) {
+    let socket = host.enter(move || UdpSocket::bind((address, 80)).unwrap());
+    thread::spawn(move || {
+        let mut datagram = [0; 2 * SEGMENT];
+        while let Ok((length, client)) = socket.recv_from(&mut datagram) {
+            let _ = socket.send_to(&datagram[..length], client);
+        }
+    });
+}
+
+/// The bytes of all datagrams that come back from a service.
+fn ask(service: SocketAddr) -> Vec<usize> {
+    let any = if service.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.connect(service).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    setsockopt(&socket, sockopt::UdpGsoSegment, &(SEGMENT as i32)).unwrap();
+    let all: Vec<u8> = (0..COUNT).flat_map(|number| [number as u8; SEGMENT]).collect();
+    assert_eq!(socket.send(&all).unwrap(), all.len());
+    let mut datagram = [0; 2 * SEGMENT];
+    let answer = |number: usize| {
+        let length = socket.recv(&mut datagram).unwrap();
+        assert!(datagram[..length].iter().all(|byte| *byte == number as u8));
+        length
+    };
+    (0..COUNT).map(answer).collect()
+}
+
+#[test]
+fn traffic_control_takes_datagrams_that_leave_as_one() {
+    let Some(network) = Network::with_offload(2) else { return };
+    for (server, number) in network.servers.iter().zip(1..) {
+        for v6 in [false, true] {
+            echo(server, at(1, number, v6));
+            [MAC, IPIP].into_iter().for_each(|part| echo(server, at(0, part, v6)));
+        }
+    }
+    let edge = Edge::start(&network, &file());
+    for ((method, part), v6) in METHODS.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        let service = SocketAddr::new(at(0, part, v6), 80);
+        let before = edge.packets(&format!("send-{method}"));
+        let answers = network.client.enter(move || ask(service));
+        assert_eq!(answers, [SEGMENT; COUNT], "{method} at {service}");
+        let sent = edge.packets(&format!("send-{method}")) - before;
+        assert_eq!(sent, 1, "{method} at {service}");
+    }
+    assert_eq!(edge.packets("send-nat-return"), 2 * COUNT as u64);
+    edge.end();
+}

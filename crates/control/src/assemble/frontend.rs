@@ -1,0 +1,205 @@
+//! Listeners whose packets are forwarded: what must be there, and what makes no sense there.
+
+use std::net::SocketAddr;
+
+use loadline_core::{
+    fleet::{Datapath, Frontend, Listener, Service},
+    forwarding::{Method, Protocol},
+};
+
+use crate::{
+    error::Problems,
+    file::{self, Spoken},
+    place::{At, Span},
+};
+
+/// What a frontend is read in.
+pub(super) struct Context<'a> {
+    /// The services.
+    pub(super) services: &'a [Service],
+    /// What forwards; none where the file says nothing of it.
+    pub(super) datapath: Option<&'a Datapath>,
+}
+
+/// A listener at `bind` for the service at the index `service`, whose packets `method` forwards.
+pub(super) fn frontend(
+    entry: &At<file::Listener>,
+    method: Method,
+    (bind, service): (SocketAddr, usize),
+    context: &Context<'_>,
+    problems: &mut Problems,
+) -> Frontend {
+    let frontend = Frontend { address: bind, protocol: protocol(entry, problems), method, service };
+    refuse_reading(entry, method, problems);
+    check_address(entry, &frontend, problems);
+    check_datapath(entry, &frontend, context.datapath, problems);
+    if let Some(service) = context.services.get(service) {
+        check_servers(entry, &frontend, service, problems);
+        check_service(entry, &frontend, service, problems);
+    }
+    frontend
+}
+
+/// Refuses `udp` at a listener of the proxy.
+pub(super) fn refuse_udp(entry: &At<file::Listener>, problems: &mut Problems) {
+    let Some(at) = entry.value.protocol.at().filter(|at| at.value.0.0 == Spoken::Udp) else {
+        return;
+    };
+    let message = "`udp` without `forward`: the proxy takes connections".to_owned();
+    let help = "say how its packets go on: forward = \"mac\", \"nat\" or \"ipip\"".to_owned();
+    problems.error(&at.span, message, "never proxied", help);
+}
+
+/// Refuses an address that is taken already, by packets or by the proxy.
+pub(super) fn check_taken(
+    entry: &At<file::Listener>,
+    frontend: &Frontend,
+    (listeners, frontends): (&[Listener], &[Frontend]),
+    problems: &mut Problems,
+) {
+    let Some(bind) = entry.value.bind.at() else { return };
+    let same =
+        |other: &Frontend| (other.address, other.protocol) == (frontend.address, frontend.protocol);
+    let proxied = listeners.iter().any(|other| other.bind == frontend.address);
+    if frontends.iter().any(same) || proxied && frontend.protocol == Protocol::Tcp {
+        let message = format!("`{}` is taken by a listener above", frontend.address);
+        let help = "give each listener its own address or port".to_owned();
+        problems.error(&bind.span, message, "the same address", help);
+    }
+}
+
+fn protocol(entry: &At<file::Listener>, problems: &mut Problems) -> Protocol {
+    let Some(given) = entry.value.protocol.at() else { return Protocol::Tcp };
+    match given.value.0.0 {
+        Spoken::Udp => Protocol::Udp,
+        Spoken::Proxied(loadline_core::fleet::Protocol::Tcp) => Protocol::Tcp,
+        Spoken::Proxied(other) => {
+            let message = format!("`{}` is read by the proxy alone", other.name());
+            let help = "packets are forwarded unread: say protocol = \"tcp\" or \"udp\", or \
+                        forward = \"proxy\"";
+            problems.error(&given.span, message, "never read", help.to_owned());
+            Protocol::Tcp
+        }
+    }
+}
+
+/// Whatever looks into a connection needs somebody who takes it.
+fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Problems) {
+    let given = &entry.value;
+    let rules: [(&str, Option<&Span>); 3] = [
+        ("routes", given.routes.at().map(|at| &at.span)),
+        ("names", given.names.at().map(|at| &at.span)),
+        ("tls", given.tls.at().map(|at| &at.span)),
+    ];
+    for (key, span) in rules.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        let message = format!("`{key}` with forward = \"{method}\"");
+        let help = "a rule on the first bytes needs the proxy, which takes the connection and \
+                    reads them: leave it out, or say forward = \"proxy\"";
+        problems.error(span, message, "packets are forwarded unread", help.to_owned());
+    }
+    let others: [(&str, Option<&Span>); 7] = [
+        ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
+        ("max_connections", given.max_connections.at().map(|at| &at.span)),
+        ("timeouts", given.timeouts.at().map(|at| &at.span)),
+        ("limits", given.limits.at().map(|at| &at.span)),
+        ("http_version", given.http_version.at().map(|at| &at.span)),
+        ("http2", given.http2.at().map(|at| &at.span)),
+        ("forwarded", given.forwarded.at().map(|at| &at.span)),
+    ];
+    for (key, span) in others.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        let message = format!("`{key}` with forward = \"{method}\"");
+        let help = "connections are the servers' own: leave it out, or say forward = \"proxy\"";
+        problems.error(span, message, "never used", help.to_owned());
+    }
+}
+
+fn check_address(entry: &At<file::Listener>, frontend: &Frontend, problems: &mut Problems) {
+    let Some(bind) = entry.value.bind.at() else { return };
+    let address = frontend.address;
+    if address.ip().is_unspecified() || address.port() == 0 {
+        let message = format!("`{address}` leaves open where packets go to");
+        let help = "write the service address and its port: bind = \"10.0.0.100:80\"".to_owned();
+        problems.error(&bind.span, message, "not one address", help);
+    }
+}
+
+fn check_datapath(
+    entry: &At<file::Listener>,
+    frontend: &Frontend,
+    datapath: Option<&Datapath>,
+    problems: &mut Problems,
+) {
+    let Some(forward) = entry.value.forward.at() else { return };
+    let Some(datapath) = datapath else {
+        let message = format!("forward = \"{}\" without `[l4]`", frontend.method);
+        let help = "say on which interface: l4 = { interface = \"eth0\" }".to_owned();
+        problems.absent(&forward.span, &forward.span, message, help);
+        return;
+    };
+    let v6 = frontend.address.is_ipv6();
+    let has_return = datapath.return_addresses.iter().any(|it| it.is_ipv6() == v6);
+    if frontend.method == Method::Nat && !has_return {
+        let family = family(v6);
+        let message = format!("forward = \"nat\" without a return address of {family}");
+        let help = "add one: [l4] return_addresses = [\"10.0.0.9\"]; servers see connections come \
+                    from there";
+        problems.error(&forward.span, message, "nowhere to answer to", help.to_owned());
+    }
+}
+
+/// Packets keep their family, and all but those of `nat` their port.
+fn check_servers(
+    entry: &At<file::Listener>,
+    frontend: &Frontend,
+    service: &Service,
+    problems: &mut Problems,
+) {
+    let servers: Vec<SocketAddr> =
+        service.groups.iter().flat_map(|it| &it.servers).map(|it| it.address).collect();
+    let (v6, port, method) = (frontend.address.is_ipv6(), frontend.address.port(), frontend.method);
+    let place = entry.value.bind.place_or(&entry.span);
+    let is_open = service.groups.iter().any(|group| group.discovery.is_some());
+    if !is_open && !servers.is_empty() && servers.iter().all(|it| it.is_ipv6() != v6) {
+        let message = format!("`{}` has no server of {}", service.name, family(v6));
+        let help = format!("`{method}` does not change the family of packets: add one");
+        problems.error(&place, message, "this address", help);
+    }
+    if method == Method::Nat {
+        return;
+    }
+    if let Some(other) = servers.iter().find(|it| it.port() != port) {
+        let message = format!("port {port} here, and a server at {other}");
+        let help =
+            format!("`{method}` leaves ports as they are: write the same one, or take `nat`");
+        problems.error(&place, message, "another port", help);
+    }
+}
+
+/// What goes by requests, or by what is in them.
+fn check_service(
+    entry: &At<file::Listener>,
+    frontend: &Frontend,
+    service: &Service,
+    problems: &mut Problems,
+) {
+    let place = entry.value.service.place_or(&entry.span);
+    let (name, method) = (&service.name, frontend.method);
+    if service.sticky.is_some() && !service.affinity.is_of_client() {
+        let message = format!("`{name}` is sticky by what `{method}` does not read");
+        let help = "write sticky = { hash = \"client-address\" }, or say forward = \"proxy\"";
+        problems.error(&place, message, "this service", help.to_owned());
+    }
+    let is_limited = |group: &loadline_core::fleet::Group| {
+        let limits = &group.capacity;
+        limits.auto || limits.max_rate.is_some() || limits.max_in_flight.is_some()
+    };
+    if service.groups.iter().any(is_limited) {
+        let message = format!("`{name}` has limits, which `{method}` does not keep");
+        let help = "they are for requests, and only the proxy sees those".to_owned();
+        problems.warning(&place, message, "this service", help);
+    }
+}
+
+fn family(v6: bool) -> &'static str {
+    if v6 { "IPv6" } else { "IPv4" }
+}

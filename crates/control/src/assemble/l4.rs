@@ -1,0 +1,81 @@
+//! The program that forwards packets: where it is attached, and how large its tables are.
+
+use std::net::IpAddr;
+
+use loadline_core::fleet::{Datapath, Frontend};
+
+use super::set;
+use crate::{
+    error::Problems,
+    file,
+    place::{At, Key},
+    value::{link::HostIp, text::Text},
+};
+
+/// What the file says of it; none where it says nothing that can be used.
+pub(super) fn datapath(given: &Key<file::L4>, problems: &mut Problems) -> Option<Datapath> {
+    let At { value, span } = given.at()?;
+    let Some(interface) = value.interface.get() else {
+        let help = "name the interface on which packets come in: interface = \"eth0\"".to_owned();
+        problems.absent(span, span, "packet forwarding without `interface`".to_owned(), help);
+        return None;
+    };
+    let mut datapath = Datapath::on(interface.0.0.clone());
+    set(&value.xdp_mode, |word| &word.0.0, &mut datapath.mode);
+    set(&value.mtu, |whole| &whole.0, &mut datapath.mtu);
+    set(&value.max_services, |whole| &whole.0, &mut datapath.services);
+    set(&value.max_flows, |whole| &whole.0, &mut datapath.flows);
+    set(&value.max_nat_connections, |whole| &whole.0, &mut datapath.nat_connections);
+    let short = |whole: Option<u32>, default| {
+        whole.and_then(|whole| u16::try_from(whole).ok()).unwrap_or(default)
+    };
+    datapath.servers = short(value.max_servers.get().map(|it| it.0), datapath.servers);
+    let nat_servers = value.max_nat_servers.get().map(|it| it.0);
+    datapath.nat_servers = short(nat_servers, datapath.nat_servers).min(datapath.servers);
+    datapath.first_port = short(value.first_port.get().map(|it| it.0), datapath.first_port);
+    let most = u16::MAX - datapath.first_port + 1;
+    datapath.ports = short(value.ports.get().map(|it| it.0), most);
+    if let Some(ports) = value.ports.at().filter(|_| datapath.ports > most) {
+        let message = format!("{} ports from {} on", datapath.ports, datapath.first_port);
+        let help = format!("write at most {most}: there is none beyond 65535");
+        problems.error(&ports.span, message, "too many", help);
+    }
+    datapath.return_addresses = addresses(&value.return_addresses, RETURNS, problems);
+    datapath.tunnel_addresses = addresses(&value.tunnel_addresses, 1, problems);
+    Some(datapath)
+}
+
+/// Addresses, each once and at most `most` of a family.
+fn addresses(
+    given: &Key<Vec<At<Text<HostIp>>>>,
+    most: usize,
+    problems: &mut Problems,
+) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    for At { value, span } in given.get().into_iter().flatten() {
+        let address = value.0.0;
+        let same_family = found.iter().filter(|other| other.is_ipv6() == address.is_ipv6());
+        if found.contains(&address) {
+            let message = format!("`{address}` is named above");
+            problems.error(span, message, "a second time", "keep one of them".to_owned());
+        } else if same_family.count() == most {
+            let message = format!("more than {most} of one family");
+            problems.error(span, message, "one too many", "leave it out".to_owned());
+        }
+        found.push(address);
+    }
+    found
+}
+
+/// Warns where nothing is forwarded.
+pub(super) fn warn_unused(given: &Key<file::L4>, frontends: &[Frontend], problems: &mut Problems) {
+    let Some(given) = given.at().filter(|_| frontends.is_empty() && !problems.failed()) else {
+        return;
+    };
+    let message = "`[l4]`, and no listener with `forward`".to_owned();
+    let help = "say forward = \"mac\", \"nat\" or \"ipip\" at a listener, or leave `[l4]` out";
+    problems.warning(&given.span, message, "never used", help.to_owned());
+}
+
+/// As many as the tables have room for.
+const RETURNS: usize = 16;

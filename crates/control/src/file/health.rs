@@ -1,0 +1,84 @@
+//! Active checks in the file.
+
+use loadline_core::advisor::Transport;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    place::{At, Key},
+    value::{
+        advisor::{Advisor, Hex, Said},
+        either::True,
+        label::{Host, UrlPath},
+        number::Whole,
+        quantity::Time,
+        text::Text,
+        word::Word,
+    },
+};
+
+/// Active checks: one of `http`, `tcp`, `advisor` and `script`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("oneOf" = [
+    { "required": ["http"] }, { "required": ["tcp"] }, { "required": ["advisor"] },
+    { "required": ["script"] }
+]))]
+pub(crate) struct Health {
+    /// A GET of this path has to be answered with 2xx or 3xx.
+    pub(crate) http: Key<Text<UrlPath>>,
+    /// A connection has to open.
+    pub(crate) tcp: Key<True>,
+    /// A check that is known by its protocol.
+    pub(crate) advisor: Key<Text<Word<Advisor>>>,
+    /// What is said to the server, and has to be heard from it, step by step.
+    pub(crate) script: Key<Vec<At<Step>>>,
+    /// What carries the `script`.
+    #[schemars(extend("default" = "tcp"))]
+    pub(crate) transport: Key<Text<Word<Transport>>>,
+    /// The Host header of the check; the server's address where absent. Only with `http`.
+    pub(crate) host: Key<Text<Host>>,
+    /// Time from one check of a server to the next.
+    #[schemars(extend("default" = "1s"))]
+    pub(crate) interval: Key<Time>,
+    /// The same while the server's state is changing, at most `interval`. A quarter of
+    /// `interval` where absent.
+    #[schemars(extend("default" = "250ms"))]
+    pub(crate) fast_interval: Key<Time>,
+    /// How long a check may take.
+    #[schemars(extend("default" = "500ms"))]
+    pub(crate) timeout: Key<Time>,
+    /// Successes in a row that bring a server up.
+    #[schemars(extend("default" = 2))]
+    pub(crate) rise: Key<Whole<1, 100>>,
+    /// Failures in a row that bring a server down.
+    #[schemars(extend("default" = 3))]
+    pub(crate) fall: Key<Whole<1, 100>>,
+    /// Accept a status line followed by the end of the stream, without headers. Only with
+    /// `http`.
+    #[schemars(extend("default" = false))]
+    pub(crate) lenient: Key<bool>,
+}
+
+/// One step of a script: one of its keys. What is heard is what the server answered since the last
+/// `send`; a step looks at what the step before it left.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(crate) struct Step {
+    /// Send this text; `\\r\\n` ends a line.
+    pub(crate) send: Key<Text<Said>>,
+    /// Send these bytes.
+    pub(crate) send_hex: Key<Text<Hex>>,
+    /// The answer has to begin with this text.
+    pub(crate) expect: Key<Text<Said>>,
+    /// The same in bytes, of which `?` leaves a digit open.
+    pub(crate) expect_hex: Key<Text<Hex>>,
+    /// The answer has to have this text in it.
+    pub(crate) contains: Key<Text<Said>>,
+    /// The same in bytes, of which `?` leaves a digit open.
+    pub(crate) contains_hex: Key<Text<Hex>>,
+    /// The answer has to be a reply as in SMTP and FTP, of one line or many, whose code begins with
+    /// these digits.
+    pub(crate) reply: Key<Text<Said>>,
+}

@@ -1,0 +1,111 @@
+//! Checks by their protocol, and bytes as hexadecimal digits.
+
+use loadline_core::{
+    advisor::{Pattern, Script, Transport},
+    fleet::Probe,
+};
+use schemars::{Schema, json_schema};
+
+use super::{
+    text::{Complaint, Textual},
+    word::Words,
+};
+
+/// A check that is known by its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advisor {
+    Tls,
+    Dns,
+    Smtp,
+    Ldap,
+    Ftp,
+    Ping,
+}
+
+impl Advisor {
+    /// What it asks.
+    pub(crate) fn probe(self) -> Probe {
+        let script = |name: &str, script| Probe::Script { name: name.to_owned(), script };
+        match self {
+            Self::Tls => Probe::Tls,
+            Self::Ping => Probe::Ping,
+            Self::Dns => script("DNS", Script::dns()),
+            Self::Smtp => script("SMTP", Script::smtp()),
+            Self::Ldap => script("LDAP", Script::ldap()),
+            Self::Ftp => script("FTP", Script::ftp()),
+        }
+    }
+}
+
+impl Words for Advisor {
+    const WHAT: &'static str = "an advisor";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            (
+                "tls",
+                Self::Tls,
+                "TLS has to be agreed on; the certificate is verified if the service has `tls`.",
+            ),
+            ("dns", Self::Dns, "A query over UDP for the root's name servers: NOERROR or REFUSED."),
+            ("smtp", Self::Smtp, "220, EHLO, 250, QUIT."),
+            ("ldap", Self::Ldap, "An anonymous bind has to succeed."),
+            ("ftp", Self::Ftp, "220, QUIT."),
+            ("ping", Self::Ping, "An ICMP echo. Says nothing of the port."),
+        ]
+    }
+}
+
+impl Words for Transport {
+    const WHAT: &'static str = "what carries a script";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("tcp", Self::Tcp, "A connection; with TLS where the service has it."),
+            ("udp", Self::Udp, "Datagrams, none of which is sent twice."),
+        ]
+    }
+}
+
+/// Text that is sent or heard: at least a character.
+#[derive(Clone, Debug)]
+pub(crate) struct Said(pub(crate) String);
+
+impl Textual for Said {
+    fn expected() -> String {
+        "text like \"QUIT\\r\\n\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let empty = || Complaint::new("no text", "write what is sent or heard: \"220\"");
+        (!text.is_empty()).then(|| Self(text.to_owned())).ok_or_else(empty)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a text", "minLength": 1 })
+    }
+}
+
+/// Bytes as pairs of hexadecimal digits, in which `?` may stand for any digit.
+#[derive(Clone, Debug)]
+pub(crate) struct Hex(pub(crate) Pattern);
+
+impl Textual for Hex {
+    fn expected() -> String {
+        "bytes like \"0a 01 ?0\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let help = "write pairs of hexadecimal digits: \"0a 01 00\"";
+        Pattern::from_hex(text).map(Self).map_err(|error| Complaint::new(error.to_string(), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "bytes in hexadecimal digits",
+            "pattern": "^( *[0-9a-fA-F?] *[0-9a-fA-F?])+ *$",
+            "examples": ["0a 01 ?0"],
+        })
+    }
+}

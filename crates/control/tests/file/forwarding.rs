@@ -1,0 +1,153 @@
+//! Listeners whose packets are forwarded: what is read, and what is refused with its reason.
+
+use loadline_control::{Loaded, LocalOnly, describe, parse_with};
+use loadline_core::{
+    fleet::{Datapath, Forwarding, Frontend, XdpMode},
+    forwarding::{Method, Protocol},
+    time::Duration,
+};
+
+const RIGHT: &str = r#"[l4]
+interface = "eth0"
+return_addresses = ["10.0.0.9"]
+
+[[listener]]
+bind = "10.0.0.100:80"
+protocol = "tcp"
+forward = "nat"
+service = "web"
+
+[service.web]
+fin_timeout = "15s"
+
+[[service.web.group]]
+servers = ["10.0.0.1:80", { address = "10.0.0.2:80", mac = "02:00:00:00:00:02" }]
+"#;
+
+fn parse(text: &str) -> Loaded {
+    parse_with("forward.toml", text, &LocalOnly).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+/// The line and the words of every error, or of every warning where there is no error.
+fn told(text: &str) -> Vec<(usize, String)> {
+    let found = match parse_with("forward.toml", text, &LocalOnly) {
+        Ok(loaded) => loaded.warnings,
+        Err(errors) => errors.errors().to_vec(),
+    };
+    found.iter().map(|one| (one.line(), format!("{one}; {}", one.help_text()))).collect()
+}
+
+#[test]
+fn a_listener_with_forward_is_none_of_the_proxy() {
+    let loaded = parse(RIGHT);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let fleet = loaded.fleet;
+    assert!(fleet.listeners.is_empty());
+    let return_addresses = vec!["10.0.0.9".parse().unwrap()];
+    let datapath = Datapath { return_addresses, ..Datapath::on("eth0".to_owned()) };
+    let address = "10.0.0.100:80".parse().unwrap();
+    let frontend = Frontend { address, protocol: Protocol::Tcp, method: Method::Nat, service: 0 };
+    let frontends = vec![frontend];
+    let expected = Forwarding { datapath: Some(datapath), frontends, standby: None };
+    assert_eq!(fleet.forwarding, expected);
+    let times = fleet.services[0].flow_times;
+    assert_eq!((times.fin, times.stale), (Duration::from_secs(15), Duration::from_secs(300)));
+    let links: Vec<_> = fleet.services[0].groups[0].servers.iter().map(|it| it.link).collect();
+    assert_eq!(links, [None, Some([2, 0, 0, 0, 0, 2])]);
+    assert!(describe(&fleet).starts_with("10.0.0.100:80: tcp packets go to web by nat\n"));
+}
+
+#[test]
+fn one_file_has_the_same_service_by_the_proxy_and_by_packets() {
+    let more = "[[listener]]\nbind = \"10.0.0.100:8080\"\nservice = \"web\"\n\
+        [[listener]]\nbind = \"10.0.0.100:80\"\nprotocol = \"udp\"\nforward = \"mac\"\n\
+        service = \"web\"\n[service.web]";
+    let loaded = parse(
+        &RIGHT.replace("[service.web]", more).replace("eth0\"", "e0\"\nxdp_mode = \"generic\""),
+    );
+    assert_eq!(loaded.fleet.listeners.len(), 1);
+    let ways = loaded.fleet.forwarding.frontends.iter().map(|it| (it.protocol, it.method));
+    let expected = [(Protocol::Tcp, Method::Nat), (Protocol::Udp, Method::Mac)];
+    assert_eq!(ways.collect::<Vec<_>>(), expected);
+    assert_eq!(loaded.fleet.forwarding.datapath.unwrap().mode, XdpMode::Generic);
+}
+
+#[test]
+fn what_reads_bytes_needs_the_proxy() {
+    let keys = [
+        "routes = [{ path = \"/\", service = \"web\" }]",
+        "names = [{ name = \"a.example\", service = \"web\" }]",
+        "tls = { certificates = [\"a.pem\"] }",
+    ];
+    for key in keys {
+        let found =
+            told(&RIGHT.replace("service = \"web\"\n", &format!("service = \"web\"\n{key}\n")));
+        let [(10, words)] = found.as_slice() else { panic!("{key}: {found:?}") };
+        assert!(words.contains("a rule on the first bytes needs the proxy"), "{words}");
+    }
+    for key in ["accept_proxy = true", "max_connections = 5", "http2 = {}", "forwarded = \"off\""] {
+        let found =
+            told(&RIGHT.replace("service = \"web\"\n", &format!("service = \"web\"\n{key}\n")));
+        let [(10, words)] = found.as_slice() else { panic!("{key}: {found:?}") };
+        assert!(words.contains("connections are the servers' own"), "{words}");
+    }
+    for protocol in ["http", "https", "tls", "tls-passthrough"] {
+        let found = told(&RIGHT.replace("\"tcp\"", &format!("\"{protocol}\"")));
+        let [(7, words)] = found.as_slice() else { panic!("{protocol}: {found:?}") };
+        assert!(words.contains("read by the proxy alone"), "{words}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_told_at_its_place() {
+    let cases = [
+        ("interface = \"eth0\"\n", "", 1, "without `interface`"),
+        ("\"eth0\"", "\"eth 0\"", 2, "not the name of an interface"),
+        ("[\"10.0.0.9\"]", "[\"10.0.0.9:80\"]", 3, "not the address of a host"),
+        ("[\"10.0.0.9\"]", "[\"10.0.0.9\", \"10.0.0.9\"]", 3, "is named above"),
+        ("[\"10.0.0.9\"]", "[\"fd00::9\"]", 8, "without a return address of IPv4"),
+        ("[\"10.0.0.9\"]", "[\"10.0.0.9\"]\nfirst_port = 65000\nports = 600", 5, "at most 536"),
+        ("\"10.0.0.100:80\"", "\":80\"", 6, "leaves open where packets go"),
+        ("\"10.0.0.100:80\"", "\"10.0.0.100:0\"", 6, "leaves open where packets go"),
+        (
+            "\"nat\"",
+            "\"mac\"\nservice = \"web\"\n[[listener]]\nbind = \"10.0.0.100:80\"\n\
+             protocol = \"tcp\"",
+            11,
+            "is bound by a listener above",
+        ),
+        ("\"nat\"", "\"dsr\"", 8, "not a way to the servers"),
+        ("\"nat\"", "\"proxy\"", 1, "no listener with `forward`"),
+        ("100:80\"", "100:8080\"\nforward = \"mac\"", 6, "port 8080 here"),
+        ("\"web\"", "\"wob\"", 9, "no service `wob`"),
+        ("02:00:00:00:00:02", "02:00:00:00:00", 15, "not a link address"),
+        (
+            "fin_timeout",
+            "sticky = { cookie = \"lb\", key = \"0123456789abcdef\" }\nfin_timeout",
+            9,
+            "by what `nat` does not read",
+        ),
+        ("servers =", "max_rate = \"5/s\"\nservers =", 9, "which `nat` does not keep"),
+    ];
+    for (right, slip, line, words) in cases {
+        let slipped = RIGHT.replacen(right, slip, 1);
+        let slipped = match slip.contains("forward = \"mac\"") {
+            true => slipped.replace("forward = \"nat\"\n", ""),
+            false => slipped,
+        };
+        let found = told(&slipped);
+        let fits = |(at, said): &(usize, String)| *at == line && said.contains(words);
+        assert!(found.iter().any(fits), "{slip}: {found:?}");
+    }
+    let without = told(&RIGHT.replace("[l4]\ninterface = \"eth0\"\nreturn_addresses", "# "));
+    assert!(without[0].0 == 6 && without[0].1.contains("without `[l4]`"), "{without:?}");
+}
+
+#[test]
+fn packets_keep_their_family() {
+    let v6 = RIGHT
+        .replace("\"10.0.0.100:80\"", "\"[fd00::100]:80\"")
+        .replace("0.9\"", "0.9\", \"fd00::9\"");
+    let found = told(&v6);
+    assert!(found.len() == 1 && found[0].1.contains("no server of IPv6"), "{found:?}");
+}

@@ -1,0 +1,137 @@
+//! Packet forwarding beside the proxy: which packets, by what, and where.
+
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
+use core::net::{IpAddr, SocketAddr};
+
+use super::Standby;
+use crate::forwarding::{Method, Protocol};
+
+/// What the kernel forwards.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forwarding {
+    /// With what; absent only where there are no frontends.
+    pub datapath: Option<Datapath>,
+    /// Where packets come in.
+    pub frontends: Vec<Frontend>,
+    /// Other balancers; none where this is the only one.
+    pub standby: Option<Standby>,
+}
+
+impl Forwarding {
+    /// Whether nothing is forwarded.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.frontends.is_empty()
+    }
+
+    /// The service addresses, each once.
+    #[must_use]
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        self.frontends.iter().map(|frontend| frontend.address.ip()).collect()
+    }
+
+    /// How a health check of a service reaches a server as its packets do, where that is another
+    /// way than to the server's own address: the first there is of the server's family.
+    #[must_use]
+    pub fn road(&self, service: usize, server: IpAddr) -> Option<Road> {
+        let mut direct = self.frontends.iter().filter(|it| it.method != Method::Nat);
+        let first =
+            direct.find(|it| it.service == service && it.address.is_ipv6() == server.is_ipv6())?;
+        Some(Road { method: first.method, service: first.address.ip() })
+    }
+
+    /// What the active of several balancers has, and nobody else: the service addresses, then the
+    /// return addresses.
+    #[must_use]
+    pub fn moving_addresses(&self) -> Vec<IpAddr> {
+        let returns = self.datapath.iter().flat_map(|it| it.return_addresses.iter().copied());
+        self.addresses().into_iter().chain(returns).collect()
+    }
+}
+
+/// An address whose packets are forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frontend {
+    /// Address and port, neither of them left open.
+    pub address: SocketAddr,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// How packets reach the servers.
+    pub method: Method,
+    /// Index into [`Fleet::services`](super::Fleet::services).
+    pub service: usize,
+}
+
+/// To a service address at a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Road {
+    /// By `mac` or `ipip`.
+    pub method: Method,
+    /// The service address.
+    pub service: IpAddr,
+}
+
+/// The program in the kernel and its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datapath {
+    /// The interface on which packets come in and leave.
+    pub interface: String,
+    /// How it is attached there.
+    pub mode: XdpMode,
+    /// From where servers see NAT connections come.
+    pub return_addresses: Vec<IpAddr>,
+    /// The first port of each return address.
+    pub first_port: u16,
+    /// How many ports from there.
+    pub ports: u16,
+    /// Our addresses in the outer header of tunnels, one of each family at most; the kernel is
+    /// asked for one where absent.
+    pub tunnel_addresses: Vec<IpAddr>,
+    /// The largest IP packet that the networks towards the servers carry, in bytes.
+    pub mtu: u32,
+    /// Services that the tables have room for.
+    pub services: u32,
+    /// Servers.
+    pub servers: u16,
+    /// Servers of NAT.
+    pub nat_servers: u16,
+    /// Flows of one family that are remembered while servers change.
+    pub flows: u32,
+    /// NAT connections of one family.
+    pub nat_connections: u32,
+}
+
+impl Datapath {
+    /// On this interface, with the documented defaults.
+    #[must_use]
+    pub const fn on(interface: String) -> Self {
+        Self {
+            interface,
+            mode: XdpMode::Auto,
+            return_addresses: Vec::new(),
+            first_port: 1_024,
+            ports: u16::MAX - 1_023,
+            tunnel_addresses: Vec::new(),
+            mtu: 1_500,
+            services: 16,
+            servers: 4_096,
+            nat_servers: 64,
+            flows: 262_144,
+            nat_connections: 131_072,
+        }
+    }
+}
+
+/// How a program is attached to an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// The first of the others that works.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the network stack.
+    Generic,
+    /// In traffic control.
+    Tcx,
+}

@@ -1,0 +1,90 @@
+//! How it is found out whether servers can be given requests.
+
+use alloc::string::String;
+
+use crate::{advisor::Script, time::Duration, units::Ratio};
+
+/// An active health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is asked.
+    pub probe: Probe,
+    /// Time from one check of a server to the next.
+    pub interval: Duration,
+    /// The same while the server's state is changing.
+    pub fast_interval: Duration,
+    /// How long a check may take.
+    pub timeout: Duration,
+    /// Successes in a row that bring a server up, at least 1.
+    pub rise: u32,
+    /// Failures in a row that bring it down, at least 1.
+    pub fall: u32,
+    /// Accept a status line followed by the end of the stream, as the tutorial's server answers.
+    pub lenient: bool,
+}
+
+/// What a check asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// That a connection opens.
+    Tcp,
+    /// That a GET of this path is answered with 2xx or 3xx.
+    Http {
+        /// Path and query.
+        path: String,
+        /// The Host header; the server's address where absent.
+        host: Option<String>,
+    },
+    /// That TLS is agreed on, whatever the certificate unless the service verifies it.
+    Tls,
+    /// That the host answers an ICMP echo.
+    Ping,
+    /// That it plays its part of a script.
+    Script {
+        /// As people call it.
+        name: String,
+        /// What is said and heard.
+        script: Script,
+    },
+}
+
+impl Probe {
+    /// Whether passing takes a program that answers. The kernel opens connections and answers
+    /// pings for one that is stopped.
+    #[must_use]
+    pub const fn asks_a_program(&self) -> bool {
+        match self {
+            Self::Http { .. } | Self::Tls | Self::Script { .. } => true,
+            Self::Tcp | Self::Ping => false,
+        }
+    }
+}
+
+/// Passive ejection: errors of real requests take a server out for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ejection {
+    /// Errors in a row that eject a server, at least 1.
+    pub errors: u32,
+    /// The first time out; doubled with each ejection in a row, up to `time_max`. A server
+    /// that is checked also has to pass a check, or be down.
+    pub time: Duration,
+    /// The longest time out.
+    pub time_max: Duration,
+    /// The largest share of a service's servers that may be out by ejection.
+    pub share_max: Ratio,
+    /// The least time without an answer to anybody that counts as an error; ten times the usual
+    /// latency where that is more. [`Duration::ZERO`] switches it off.
+    pub silence: Duration,
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        Self {
+            errors: 3,
+            time: Duration::from_secs(1),
+            time_max: Duration::from_secs(30),
+            share_max: Ratio::percent(50),
+            silence: Duration::from_millis(500),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Numbers of servers, by which tables and rings know them.
+//!
+//! A number is of one server for as long as anything may know it by that. Servers of NAT have
+//! queues of ports and the first numbers; the others take numbers behind those, and in front where
+//! there are no more.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+
+/// What makes a server another one: its address, and its port where packets are given one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Its port with NAT; zero where packets keep theirs.
+    pub port: u16,
+}
+
+impl Name {
+    /// Whether NAT lends ports towards it.
+    #[must_use]
+    pub const fn is_of_nat(&self) -> bool {
+        self.port != 0
+    }
+}
+
+/// Who has which number.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    all: u16,
+    nat: u16,
+    by_name: BTreeMap<Name, u16>,
+    by_number: BTreeMap<u16, Name>,
+}
+
+impl Numbers {
+    /// Numbers from 1 to `all`, of which those up to `nat` are for servers of NAT.
+    #[must_use]
+    pub const fn new(all: u16, nat: u16) -> Self {
+        Self { all, nat, by_name: BTreeMap::new(), by_number: BTreeMap::new() }
+    }
+
+    /// The number of a server, a new one where it has none; none where there are no more.
+    pub fn of(&mut self, name: Name) -> Option<u16> {
+        if let Some(number) = self.by_name.get(&name) {
+            return Some(*number);
+        }
+        let nat = self.nat.min(self.all);
+        let number = match name.is_of_nat() {
+            true => self.free(1..=nat),
+            false => self.free(nat.saturating_add(1)..=self.all).or_else(|| self.free(1..=nat)),
+        }?;
+        self.by_name.insert(name, number);
+        self.by_number.insert(number, name);
+        Some(number)
+    }
+
+    /// Who has a number.
+    #[must_use]
+    pub fn name(&self, number: u16) -> Option<Name> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// Everybody with a number, in the order of the numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, Name)> {
+        self.by_number.iter().map(|(number, name)| (*number, *name))
+    }
+
+    /// Nothing knows this number any more.
+    pub fn give_back(&mut self, number: u16) {
+        if let Some(name) = self.by_number.remove(&number) {
+            self.by_name.remove(&name);
+        }
+    }
+
+    fn free(&self, mut range: core::ops::RangeInclusive<u16>) -> Option<u16> {
+        range.find(|number| !self.by_number.contains_key(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(host: u8, port: u16) -> Name {
+        Name { address: IpAddr::from([10, 0, 0, host]), port }
+    }
+
+    #[test]
+    fn servers_of_nat_have_the_first_numbers_and_the_others_what_is_left() {
+        let mut numbers = Numbers::new(4, 2);
+        assert_eq!(numbers.of(name(1, 0)), Some(3));
+        assert_eq!(numbers.of(name(1, 80)), Some(1), "the same host is another server to NAT");
+        assert_eq!(numbers.of(name(1, 81)), Some(2));
+        assert_eq!(numbers.of(name(1, 82)), None, "nobody else has a queue of ports");
+        assert_eq!(numbers.of(name(2, 0)), Some(4));
+        assert_eq!(numbers.of(name(3, 0)), None);
+        numbers.give_back(1);
+        assert_eq!(numbers.of(name(3, 0)), Some(1), "rather than none");
+    }
+
+    #[test]
+    fn a_number_stays_until_it_is_given_back() {
+        let mut numbers = Numbers::new(9, 3);
+        let first = numbers.of(name(1, 0));
+        assert_eq!(numbers.of(name(1, 0)), first);
+        assert_eq!(first.and_then(|number| numbers.name(number)), Some(name(1, 0)));
+        numbers.give_back(first.unwrap());
+        assert_eq!(numbers.iter().count(), 0);
+        assert_eq!(numbers.of(name(2, 0)), first, "another's now");
+    }
+}

@@ -1,0 +1,228 @@
+//! What packet forwarding does, as plain data.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+use serde::{Deserialize, Serialize};
+
+/// What packet forwarding does, counted since it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Forwarding {
+    /// The interface it is attached to.
+    pub interface: String,
+    /// How it is attached: `native`, `generic` or `tcx`.
+    pub mode: String,
+    /// Frames that came in, by what became of them.
+    pub verdicts: BTreeMap<String, Traffic>,
+    /// TCP connections that began, with first packets that were sent again.
+    pub opened: u64,
+    /// What was measured between the last two looks.
+    pub rates: ForwardingRates,
+    /// Where packets come in.
+    pub frontends: Vec<Frontend>,
+    /// Where they go, with servers that are about to leave.
+    pub servers: Vec<ForwardedServer>,
+}
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+}
+
+/// What was measured of forwarding between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ForwardingRates {
+    /// Packets that were forwarded, per second.
+    pub packets_per_s: f64,
+    /// Kilobytes (1000 bytes) of frames that were forwarded, per second.
+    pub kilobytes_per_s: f64,
+    /// TCP connections that began, per second.
+    pub connections_per_s: f64,
+}
+
+/// An address whose packets are forwarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Frontend {
+    /// Address and port.
+    pub address: String,
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// `mac`, `nat` or `ipip`.
+    pub method: String,
+    /// The service.
+    pub service: String,
+}
+
+/// A server that packets are forwarded to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ForwardedServer {
+    /// Its address, with its port where NAT gives packets one.
+    pub address: String,
+    /// The number by which tables know it.
+    pub number: u16,
+    /// The link address of the next hop towards it; none while it is not known.
+    pub link: Option<String>,
+    /// `up`, `down` or `leaving`.
+    pub condition: String,
+    /// Packets it was sent.
+    pub packets: u64,
+    /// Bytes of IP packets it was sent.
+    pub bytes: u64,
+    /// TCP connections that began, with first packets that were sent again.
+    pub opened: u64,
+    /// FIN and RST that clients sent it.
+    pub closed: u64,
+    /// Ports of return addresses that are free towards it; none where it is no server of NAT.
+    pub free_ports: Option<u64>,
+}
+
+impl Forwarding {
+    /// Frames with a verdict that begins with these letters: `send`, `pass`, `drop`.
+    #[must_use]
+    pub fn sum(&self, kind: &str) -> Traffic {
+        let some = self.verdicts.iter().filter(|(name, _)| name.starts_with(kind));
+        some.fold(Traffic::default(), |sum, (_, more)| Traffic {
+            packets: sum.packets + more.packets,
+            bytes: sum.bytes + more.bytes,
+        })
+    }
+
+    /// Fills in the rates by comparing with an earlier look.
+    pub(super) fn measure(&mut self, before: Option<&Self>, seconds: f64) {
+        let none = Self::default();
+        let before = before.unwrap_or(&none);
+        let (now, then) = (self.sum("send"), before.sum("send"));
+        let rate = |now, then| super::measure::rate(now, then, seconds);
+        self.rates = ForwardingRates {
+            packets_per_s: rate(now.packets, then.packets),
+            kilobytes_per_s: rate(now.bytes, then.bytes) / 1e3,
+            connections_per_s: rate(self.opened, before.opened),
+        };
+    }
+}
+
+/// A flow or a NAT connection that is written down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Flow {
+    /// Where it comes from.
+    pub client: String,
+    /// Where it goes.
+    pub frontend: String,
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The service; empty where it is no more.
+    pub service: String,
+    /// `mac`, `nat` or `ipip`; empty where the service is no more.
+    pub method: String,
+    /// The server it is on.
+    pub server: String,
+    /// What NAT has lent it: from where its server sees it come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent: Option<String>,
+    /// Whether a NAT connection has ended, and only keeps its port for a while.
+    pub closed: bool,
+    /// How long ago its last packet came, to a second or so.
+    pub idle_s: f64,
+}
+
+/// Which flows somebody wants to see; all where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowFilter {
+    /// An address, or an address and a port.
+    pub client: Option<String>,
+    /// The same of the server.
+    pub server: Option<String>,
+    /// The name of a service.
+    pub service: Option<String>,
+    /// `mac`, `nat` or `ipip`.
+    pub method: Option<String>,
+    /// How many at most.
+    pub limit: Option<usize>,
+}
+
+impl FlowFilter {
+    /// Whether this is one of those that are wanted.
+    #[must_use]
+    pub fn wants(&self, flow: &Flow) -> bool {
+        let place = |wanted: &Option<String>, place: &str| {
+            wanted.as_deref().is_none_or(|wanted| is_at(place, wanted))
+        };
+        let same = |wanted: &Option<String>, word: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == word)
+        };
+        place(&self.client, &flow.client)
+            && place(&self.server, &flow.server)
+            && same(&self.service, &flow.service)
+            && same(&self.method, &flow.method)
+    }
+}
+
+/// Whether `place`, with or without a port, is what is wanted, with or without one.
+fn is_at(place: &str, wanted: &str) -> bool {
+    use core::net::{IpAddr, SocketAddr};
+    let split = |text: &str| {
+        let whole = text.parse::<SocketAddr>().map(|at| (at.ip(), Some(at.port())));
+        whole.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None))).ok()
+    };
+    let (Some((ip, port)), Some((wanted_ip, wanted_port))) = (split(place), split(wanted)) else {
+        return place == wanted;
+    };
+    ip == wanted_ip && wanted_port.is_none_or(|wanted| port.is_none_or(|port| port == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::borrow::ToOwned;
+
+    use super::*;
+
+    #[test]
+    fn flows_are_wanted_by_address_with_or_without_a_port() {
+        let flow = Flow {
+            client: "[fd00::7]:5000".to_owned(),
+            server: "10.0.0.1".to_owned(),
+            service: "web".to_owned(),
+            method: "mac".to_owned(),
+            ..Flow::default()
+        };
+        let by = |client: &str, server: &str| FlowFilter {
+            client: Some(client.to_owned()),
+            server: Some(server.to_owned()),
+            ..FlowFilter::default()
+        };
+        assert!(FlowFilter::default().wants(&flow));
+        assert!(by("fd00::7", "10.0.0.1").wants(&flow));
+        assert!(by("[fd00::7]:5000", "10.0.0.1:80").wants(&flow));
+        assert!(!by("[fd00::7]:5001", "10.0.0.1").wants(&flow));
+        assert!(!by("fd00::7", "10.0.0.2").wants(&flow));
+        let service = FlowFilter { service: Some("api".to_owned()), ..FlowFilter::default() };
+        assert!(!service.wants(&flow));
+    }
+
+    #[test]
+    fn rates_are_of_what_was_forwarded() {
+        let traffic = |packets, bytes| Traffic { packets, bytes };
+        let verdicts = [
+            ("send-mac".to_owned(), traffic(30, 3_000)),
+            ("send-nat".to_owned(), traffic(10, 1_000)),
+            ("drop-no-server".to_owned(), traffic(5, 500)),
+        ];
+        let mut now = Forwarding { verdicts: verdicts.into(), opened: 8, ..Forwarding::default() };
+        now.measure(None, 2.0);
+        let ForwardingRates { packets_per_s, kilobytes_per_s, connections_per_s } = now.rates;
+        assert!((packets_per_s - 20.0).abs() < 1e-9 && (kilobytes_per_s - 2.0).abs() < 1e-9);
+        assert!((connections_per_s - 4.0).abs() < 1e-9);
+        assert_eq!(now.sum("drop"), traffic(5, 500));
+    }
+}

@@ -1,0 +1,172 @@
+//! Which link address packets towards a host are sent to, by the kernel's routes and its table of
+//! neighbours.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+};
+
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
+    route::{RouteAddress, RouteAttribute, RouteMessage, RouteType},
+};
+use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+use rustix::io::Errno;
+
+/// A conversation with the kernel about the network namespace it was opened in.
+pub struct Neighbours {
+    socket: Socket,
+    sequence: u32,
+}
+
+/// Who gets a packet next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hop {
+    interface: u32,
+    address: IpAddr,
+}
+
+impl Neighbours {
+    /// Opens the conversation.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&netlink_sys::SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// The link address of the next hop towards a host. None where the kernel does not know it: it
+    /// is made to ask then, for the next time.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn find(&mut self, host: IpAddr) -> io::Result<Option<[u8; 6]>> {
+        let Some(hop) = self.hop(host)? else { return Ok(None) };
+        let found = self.link(hop)?;
+        if found.is_none() {
+            // Nobody needs to take it, and it may fail where nobody answers.
+            let _ = from_here().and_then(|socket| {
+                let socket = if hop.address.is_ipv6() { &socket.1 } else { &socket.0 };
+                socket.send_to(&[], SocketAddr::new(hop.address, DISCARD))
+            });
+        }
+        Ok(found)
+    }
+
+    /// None where there is no way, or it ends here.
+    fn hop(&mut self, host: IpAddr) -> io::Result<Option<Hop>> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(host);
+        message.header.destination_prefix_length = if host.is_ipv6() { 128 } else { 32 };
+        message.attributes.push(RouteAttribute::Destination(match host {
+            IpAddr::V4(v4) => RouteAddress::Inet(v4),
+            IpAddr::V6(v6) => RouteAddress::Inet6(v6),
+        }));
+        let Some(RouteNetlinkMessage::NewRoute(route)) =
+            self.ask(RouteNetlinkMessage::GetRoute(message))?
+        else {
+            return Ok(None);
+        };
+        let (mut interface, mut address) = (None, host);
+        for attribute in &route.attributes {
+            match attribute {
+                RouteAttribute::Oif(index) => interface = Some(*index),
+                RouteAttribute::Gateway(RouteAddress::Inet(v4)) => address = (*v4).into(),
+                RouteAttribute::Gateway(RouteAddress::Inet6(v6)) => address = (*v6).into(),
+                _ => {}
+            }
+        }
+        let is_sent = route.header.kind == RouteType::Unicast;
+        Ok(interface.filter(|_| is_sent).map(|interface| Hop { interface, address }))
+    }
+
+    fn link(&mut self, hop: Hop) -> io::Result<Option<[u8; 6]>> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(hop.address);
+        message.header.ifindex = hop.interface;
+        message.attributes.push(NeighbourAttribute::Destination(match hop.address {
+            IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
+            IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
+        }));
+        let Some(RouteNetlinkMessage::NewNeighbour(found)) =
+            self.ask(RouteNetlinkMessage::GetNeighbour(message))?
+        else {
+            return Ok(None);
+        };
+        if matches!(found.header.state, NeighbourState::Incomplete | NeighbourState::Failed) {
+            return Ok(None);
+        }
+        Ok(found.attributes.iter().find_map(|attribute| match attribute {
+            NeighbourAttribute::LinkLayerAddress(bytes) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        }))
+    }
+
+    /// Sends a question and reads its answer; none where there is nothing to tell.
+    fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes);
+            let answer = answer.map_err(io::Error::other)?;
+            if answer.header.sequence_number != self.sequence {
+                continue;
+            }
+            return match answer.payload {
+                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
+                NetlinkPayload::Error(error) if error.code.is_some() => match error.to_io() {
+                    error if is_absence(&error) => Ok(None),
+                    error => Err(error),
+                },
+                _ => Ok(None),
+            };
+        }
+    }
+}
+
+impl std::fmt::Debug for Neighbours {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Neighbours").finish_non_exhaustive()
+    }
+}
+
+/// Which of our addresses packets to a host bear; none where there is no way to it.
+#[must_use]
+pub fn own_address(host: IpAddr) -> Option<IpAddr> {
+    let (v4, v6) = from_here().ok()?;
+    let socket = if host.is_ipv6() { v6 } else { v4 };
+    socket.connect(SocketAddr::new(host, DISCARD)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// A socket of each family; that of IPv4 twice where there is no IPv6.
+fn from_here() -> io::Result<(UdpSocket, UdpSocket)> {
+    let v4 = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).or_else(|_| v4.try_clone())?;
+    Ok((v4, v6))
+}
+
+fn family(of: IpAddr) -> AddressFamily {
+    if of.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    let absences = [Errno::NOENT, Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::NODEV];
+    absences.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+}
+
+/// The port of the discard service (RFC 863): whatever comes there is thrown away.
+const DISCARD: u16 = 9;

@@ -1,0 +1,104 @@
+//! The socket between balancers: sealed datagrams to and from known peers, never waited for.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
+use super::{
+    Settings, StandbyError,
+    seal::{Seal, Side},
+};
+
+/// A socket with those it speaks to.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    socket: UdpSocket,
+    seal: Seal,
+    peers: Vec<Peer>,
+    /// Datagrams of nobody that is known, or that do not bear the seal.
+    pub(crate) refused: u64,
+    buffer: Box<[u8; DATAGRAM_MAX]>,
+}
+
+/// Who is at the other end.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// Bytes with the headers of UDP, IP and Ethernet.
+    pub(crate) sent: u64,
+    /// The same of what was received.
+    pub(crate) received: u64,
+}
+
+impl Wire {
+    pub(crate) fn bind(settings: &Settings) -> Result<Self, StandbyError> {
+        let seal = Seal::read(&settings.key_file, settings.router)?;
+        let address = settings.bind;
+        let socket = UdpSocket::bind(address).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            // Beyond what the machine allows by itself; what does not fit is told again.
+            let _ = set_socket_recv_buffer_size_force(&socket, ROOM);
+            Ok(socket)
+        });
+        let socket = socket.map_err(|source| StandbyError::Bind { address, source })?;
+        let peer = |address: &SocketAddr| Peer { address: *address, sent: 0, received: 0 };
+        let peers = settings.peers.iter().map(peer).collect();
+        Ok(Self { socket, seal, peers, refused: 0, buffer: Box::new([0; DATAGRAM_MAX]) })
+    }
+
+    pub(crate) fn peers(&self) -> &[Peer] {
+        &self.peers
+    }
+
+    /// The next datagram that a peer has said as this side, with which of the peers that is.
+    pub(crate) fn receive(&mut self, side: Side) -> Option<(usize, &[u8])> {
+        // Strangers cannot keep us here.
+        for _ in 0..REFUSED_AT_ONCE {
+            let (length, from) = self.socket.recv_from(&mut *self.buffer).ok()?;
+            let sealed = &self.buffer[..length];
+            let peer = self.peers.iter_mut().enumerate().find(|(_, peer)| peer.is(&from));
+            let opened = self.seal.open(side, sealed).map(<[u8]>::len);
+            let (Some((at, peer)), Some(opened)) = (peer, opened) else {
+                self.refused += 1;
+                continue;
+            };
+            peer.received += on_the_wire(&from, length);
+            return Some((at, &self.buffer[..opened]));
+        }
+        None
+    }
+
+    /// Sends a datagram as this side, or loses it where that would take time.
+    pub(crate) fn send(&mut self, side: Side, peer: usize, mut datagram: Vec<u8>) {
+        let Some(peer) = self.peers.get_mut(peer) else { return };
+        self.seal.close(side, &mut datagram);
+        if self.socket.send_to(&datagram, peer.address).is_ok() {
+            peer.sent += on_the_wire(&peer.address, datagram.len());
+        }
+    }
+}
+
+impl Peer {
+    fn is(&self, address: &SocketAddr) -> bool {
+        (self.address.ip(), self.address.port()) == (address.ip(), address.port())
+    }
+}
+
+/// Bytes of a frame that carries so many.
+fn on_the_wire(to: &SocketAddr, payload: usize) -> u64 {
+    let ip = if to.is_ipv6() { 40 } else { 20 };
+    (ETHERNET + ip + UDP + payload) as u64
+}
+
+const ETHERNET: usize = 14;
+const UDP: usize = 8;
+
+/// Larger than any datagram of ours.
+const DATAGRAM_MAX: usize = 2_048;
+
+/// Refused datagrams that are read at once.
+const REFUSED_AT_ONCE: usize = 1_024;
+
+/// Bytes for what has come and was not read, as the kernel counts them: a burst of each of a few
+/// peers.
+const ROOM: usize = 1 << 20;
