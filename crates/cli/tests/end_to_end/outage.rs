@@ -9,11 +9,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::process::Process;
+use crate::process::{Process, file};
 
 fn servers() -> [Process; 3] {
     let args = ["worker", "fixed", "--cores", "4", "--service-time", "5ms"];
     [(); 3].map(|()| Process::start(&[&args[..], &["--listen", "127.0.0.1:0"]].concat()))
+}
+
+/// A proxy that gives each server its turn, so that nobody gets round the one that hangs: by
+/// `least-requests` the two POSTs that wait for it can keep every GET away from it.
+fn in_turn(servers: &[Process]) -> Process {
+    let addresses: Vec<&String> = servers.iter().map(|server| &server.address).collect();
+    let config = format!(
+        "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+         [service.web]\npolicy = \"round-robin\"\n[[service.web.group]]\nservers = {addresses:?}\n"
+    );
+    let path = file("in-turn.toml", &config);
+    Process::start(&["serve", path.to_str().unwrap()])
 }
 
 /// The status line of one request on a connection of its own.
@@ -87,7 +99,7 @@ fn a_killed_server_fails_no_get_and_the_posts_it_had_are_told_and_counted() {
 #[test]
 fn a_server_that_hangs_fails_nobody_and_what_must_not_be_repeated_waits_for_it() {
     let servers = servers();
-    let proxy = Process::proxy(&servers.each_ref());
+    let proxy = in_turn(&servers);
     let Met { failures: [gets, posts], requests } =
         outage(&proxy, || servers[1].signal("STOP"), || servers[1].signal("CONT"));
     assert!(gets.is_empty(), "{gets:?}");
