@@ -4,9 +4,10 @@
  *
  *   link.h     Ethernet and VLAN tags            choose.h   ring and flow table
  *   parse.h    IP and transport                  nat.h      both directions, ports
- *   maps.h     all tables                        ipip.h     tunnels
- *   verdict.h  how a packet can end              icmp.h     errors about flows
- *   events.h   what a standby is told         context.h  XDP and traffic control
+ *   service.h  which service it is for           ipip.h     tunnels
+ *   maps.h     all tables                        icmp.h     errors about flows
+ *   verdict.h  how a packet can end              context.h  XDP and traffic control
+ *   events.h   what a standby is told
  */
 #include <linux/bpf.h>
 
@@ -15,20 +16,7 @@
 
 #include "count.h"
 #include "icmp.h"
-
-static __always_inline struct service *find_at(const struct address *address, __u32 door,
-					       const int v6)
-{
-	struct service_key4 key4 = {address->word[0], door};
-	struct service_key6 key6 = {*address, door};
-
-	return v6 ? bpf_map_lookup_elem(&services6, &key6) : bpf_map_lookup_elem(&services4, &key4);
-}
-
-static __always_inline struct service *find_service(const struct tuple *tuple, const int v6)
-{
-	return find_at(&tuple->destination, DOOR(tuple->ports.destination, tuple->protocol), v6);
-}
+#include "service.h"
 
 /* What cannot be forwarded is dropped if it was for us, and none of our business otherwise. */
 static __always_inline int refuse(const struct packet *packet, int verdict, const int v6)
@@ -40,13 +28,6 @@ static __always_inline int send_mac(const struct packet *packet, const struct ch
 {
 	address_link(packet->link.eth, choice->server->mac);
 	return SEND_MAC;
-}
-
-static __always_inline int same_address(const struct address *one, const struct address *other)
-{
-	const __be32 *a = one->word, *b = other->word;
-
-	return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
 /* To a server that answers the client itself. */
@@ -102,6 +83,8 @@ static __always_inline int forward_icmp(void *ctx, struct packet *packet, const 
 static __always_inline int forward(void *ctx, struct packet *packet, const int v6, const int tc)
 {
 	struct service *service;
+	struct recent *recent = NULL;
+	struct change *change = NULL;
 	int verdict = parse_ip(packet, v6);
 
 	if (verdict == DROP_TRUNCATED)
@@ -113,9 +96,13 @@ static __always_inline int forward(void *ctx, struct packet *packet, const int v
 		verdict = parse_transport(packet, v6);
 	if (verdict != GO_ON)
 		return refuse(packet, verdict, v6);
-	service = find_service(&packet->tuple, v6);
+	service = recall_service(&packet->tuple);
 	if (!service)
-		return send_nat_return(ctx, packet, v6, tc);
+		change = recall(packet, &recent, SEND_NAT_RETURN, v6);
+	if (!service && !change)
+		service = find_service(&packet->tuple, v6);
+	if (!service)
+		return send_nat_return(ctx, packet, change, recent, v6, tc);
 	return service->method == METHOD_NAT ? send_nat(ctx, packet, service, v6, tc)
 					     : send_direct(ctx, packet, service, v6, tc);
 }

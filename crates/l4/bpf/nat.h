@@ -373,12 +373,11 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 	return rewrite(ctx, packet, &nat->change, SEND_NAT, v6, tc);
 }
 
-/* An answer of a server, if it is one. */
-static __always_inline int send_nat_return(void *ctx, const struct packet *packet, const int v6,
-					   const int tc)
+/* An answer of a server, if it is one, after `recall`. */
+static __always_inline int send_nat_return(void *ctx, const struct packet *packet,
+					   const struct change *change, struct recent *recent,
+					   const int v6, const int tc)
 {
-	struct recent *recent;
-	struct change *change = recall(packet, &recent, SEND_NAT_RETURN, v6);
 	struct nat *nat;
 
 	if (change)

@@ -39,6 +39,16 @@ struct service {
 	__u8 pad;
 };
 
+/* A service that a processor has just looked up. */
+struct recent_service {
+	struct address address;
+	__u32 door; /* zero where nothing has been remembered */
+	__u32 generation;
+	struct service service;
+};
+
+#define RECENT_SERVICES_BITS 6
+
 struct server {
 	__u8 mac[6]; /* of the next hop towards it */
 	__u8 up;

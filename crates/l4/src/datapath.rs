@@ -328,9 +328,10 @@ impl Datapath {
 
     fn put_service(&mut self, key: ServiceKey, value: [u8; 8]) -> Result<(), TableError> {
         match key {
-            ServiceKey::V4(key) => self.insert("services4", key, value),
-            ServiceKey::V6(key) => self.insert("services6", key, value),
+            ServiceKey::V4(key) => self.insert("services4", key, value)?,
+            ServiceKey::V6(key) => self.insert("services6", key, value)?,
         }
+        self.outdate()
     }
 
     pub(crate) fn insert<K: Pod, V: Pod>(

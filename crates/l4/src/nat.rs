@@ -50,7 +50,7 @@ impl Datapath {
         Ok(ports.len())
     }
 
-    /// Has every processor look connections up again: one was taken away or replaced.
+    /// Has every processor look services and connections up again: one was changed or taken away.
     pub(crate) fn outdate(&mut self) -> Result<(), TableError> {
         self.generation = self.generation.wrapping_add(1);
         self.set_at("generation", 0, self.generation)

@@ -92,7 +92,8 @@ impl Datapath {
             ServiceKey::V6(key) => self.services_table::<[u8; 20]>("services6")?.remove(&key),
         };
         match removed {
-            Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+            Ok(()) => self.outdate(),
+            Err(MapError::KeyNotFound) => Ok(()),
             Err(error) => Err(TableError::kernel("services4")(error)),
         }
     }
