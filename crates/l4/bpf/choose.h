@@ -11,25 +11,16 @@
 #include "events.h"
 #include "parse.h"
 
-/* Bob Jenkins' lookup3, one round: every edge must give a flow the same place. */
-static __always_inline __u32 rotate(__u32 word, int by)
-{
-	return (word << by) | (word >> (32 - by));
-}
-
-static __always_inline __u32 mix(__u32 a, __u32 b, __u32 c)
-{
-	c ^= b, c -= rotate(b, 14);
-	a ^= c, a -= rotate(c, 11);
-	b ^= a, b -= rotate(a, 25);
-	c ^= b, c -= rotate(b, 16);
-	a ^= c, a -= rotate(c, 4);
-	b ^= a, b -= rotate(a, 14);
-	c ^= b, c -= rotate(b, 24);
-	return c;
-}
-
+/* Multiplied and folded, with the golden ratio of 2^64 (Knuth, volume 3, 6.4): every edge must give a
+ * flow the same place. */
+#define GOLDEN_RATIO 0x9e3779b97f4a7c15ULL
 #define HASH_START 0xdeadbeef
+
+static __always_inline __u64 mix(__u64 hash, __u32 low, __u32 high)
+{
+	hash = (hash ^ (low | (__u64)high << 32)) * GOLDEN_RATIO;
+	return hash ^ hash >> 32;
+}
 
 /* Of a client alone its place is the same at every port of the service. */
 static __always_inline __u32 hash_client(const struct tuple *tuple, __u8 alone, const int v6)
@@ -37,11 +28,11 @@ static __always_inline __u32 hash_client(const struct tuple *tuple, __u8 alone, 
 	const __be32 *source = tuple->source.word;
 	const __u32 ports = alone ? 0 : tuple->ports.both;
 	const __u32 protocol = alone ? 0 : tuple->protocol;
-	__u32 hash = HASH_START;
+	__u64 hash = HASH_START + protocol;
 
 	if (v6)
-		hash = mix(hash + source[1], hash + source[2], hash + source[3]);
-	return mix(hash + source[0], hash + ports, hash + protocol);
+		hash = mix(mix(hash, source[1], source[2]), source[3], 0);
+	return mix(hash, source[0], ports) * GOLDEN_RATIO >> 32;
 }
 
 static __always_inline __u32 position_of(__u32 hash)

@@ -305,7 +305,7 @@ fn ports_that_are_all_taken_refuse_exactly_the_rest_until_the_fin_timeout() {
 
 /// Ports of the client whose connections fall to the servers in numbers from 8 to 16. Where they
 /// fall depends on the addresses of the test alone.
-const FIRST_PORTS: std::ops::Range<u16> = 30_000..30_040;
+const FIRST_PORTS: std::ops::Range<u16> = 31_000..31_040;
 
 #[test]
 fn whoever_may_not_is_told_which_right_is_missing() {

@@ -185,7 +185,7 @@ struct Loaded {
 impl Loaded {
     fn new(wrapper: &mut Wrapper) -> Result<Self> {
         let mut changing = ours()?;
-        let mut ring = Ring::new(&vec![SERVERS + 1; RING_SIZE]);
+        let mut ring = Ring::new(&vec![SERVERS + 2; RING_SIZE]);
         ring.assign(Datapath::now(), &turns());
         changing.publish(1, ring.entries())?;
         let reference = build("reference")?;

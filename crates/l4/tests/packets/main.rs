@@ -9,6 +9,7 @@ mod frame;
 mod fuzz;
 mod ports;
 mod reference;
+mod services;
 mod standby;
 mod told;
 mod vectors;

@@ -61,19 +61,18 @@ impl Packet {
         [at(self.transport), at(self.transport + 2)]
     }
 
-    /// The place in the ring of a flow from this address and port to that port: lookup3 by Bob
-    /// Jenkins over words as they lie in memory, and the upper bits of the product with the size.
+    /// The place in the ring of a flow from this address and port to that port: words as they
+    /// lie in memory, multiplied and folded, and the upper bits of the product with the size.
     pub(crate) fn position(&self, source: &[u8], ports: [[u8; 2]; 2]) -> usize {
         let words: Vec<u32> = source.chunks(4).map(native).collect();
         let [[a, b], [c, d]] = ports;
-        let mut hash = 0xdead_beef_u32;
-        if self.v6 {
-            hash = lookup3([1, 2, 3].map(|n| hash.wrapping_add(words[n])));
-        }
         let ports = u32::from_ne_bytes([a, b, c, d]);
-        let protocol = u32::from(self.protocol);
-        hash = lookup3([words[0], ports, protocol].map(|word| hash.wrapping_add(word)));
-        ((u64::from(hash) * 65_537) >> 32) as usize
+        let mut hash = 0xdead_beef + u64::from(self.protocol);
+        if self.v6 {
+            hash = mix(mix(hash, words[1], words[2]), words[3], 0);
+        }
+        hash = mix(hash, words[0], ports).wrapping_mul(GOLDEN_RATIO) >> 32;
+        ((hash * 65_537) >> 32) as usize
     }
 
     /// Where the checksums are and what they should be; UDP over IPv4 may have none.
@@ -132,14 +131,10 @@ fn native(bytes: &[u8]) -> u32 {
     u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-fn lookup3([mut a, mut b, mut c]: [u32; 3]) -> u32 {
-    let turn = |x: &mut u32, y: u32, by: u32| *x = (*x ^ y).wrapping_sub(y.rotate_left(by));
-    turn(&mut c, b, 14);
-    turn(&mut a, c, 11);
-    turn(&mut b, a, 25);
-    turn(&mut c, b, 16);
-    turn(&mut a, c, 4);
-    turn(&mut b, a, 14);
-    turn(&mut c, b, 24);
-    c
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn mix(hash: u64, low: u32, high: u32) -> u64 {
+    let words = u64::from(low) | u64::from(high) << 32;
+    let hash = (hash ^ words).wrapping_mul(GOLDEN_RATIO);
+    hash ^ hash >> 32
 }

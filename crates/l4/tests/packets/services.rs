@@ -1,0 +1,87 @@
+//! Processors remember services that they have looked up, and are never wrong about them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use loadline_core::forwarding::{Entry, RING_SIZE};
+use loadline_l4::{Action, Affinity, Datapath, Frontend, Method, Protocol, Server, Sizes};
+
+use crate::{
+    frame::{frame, ip},
+    world::{SIZES, bare, named},
+};
+
+/// More than a processor has places for.
+const SERVICES: u16 = 100;
+
+struct World {
+    datapath: Datapath,
+    v6: bool,
+}
+
+impl World {
+    /// A hundred services, each at a port of its own and with a server of the same number.
+    fn new(v6: bool) -> Option<Self> {
+        let many = SERVICES + 2;
+        let sizes = Sizes { services: many.into(), frontends: many.into(), servers: many, ..SIZES };
+        let mut world = Self { datapath: bare(sizes, 4, &[])?, v6 };
+        for number in 1..=SERVICES {
+            let address = Ipv4Addr::new(10, 0, 1, number as u8).into();
+            let mac = [2, 0, 0, 0, 1, number as u8];
+            let server = Server { address, port: 0, mac, is_up: true };
+            world.datapath.set_server(number, &server).unwrap();
+            world.serve(number, number, number);
+        }
+        Some(world)
+    }
+
+    fn serve(&mut self, service: u16, at: u16, server: u16) {
+        let address = SocketAddr::new(ip(&named("mac", self.v6)), at);
+        let frontend = Frontend { address, protocol: Protocol::Tcp };
+        let service = u32::from(service);
+        let added =
+            self.datapath.add_service(service, Method::Mac, Affinity::Connection, &[frontend]);
+        added.unwrap();
+        self.lead(service, server);
+    }
+
+    /// Has all packets of a service go to this server.
+    fn lead(&mut self, service: u32, server: u16) {
+        let ring = vec![Entry::settled(server); RING_SIZE];
+        self.datapath.publish(service, &ring).unwrap();
+    }
+
+    /// The server of a packet to this port; none where it is for the kernel.
+    fn server_at(&self, port: u16) -> Option<u16> {
+        let layer = if self.v6 { "ip6 client6" } else { "ip4 client4" };
+        let packet = frame(&format!("eth C L {layer} {} tcp 999 {port} A", named("mac", self.v6)));
+        let tried = self.datapath.try_packet(&packet).unwrap();
+        (tried.action == Action::Send).then(|| u16::from(tried.frame[5]))
+    }
+}
+
+fn worlds() -> impl Iterator<Item = World> {
+    [false, true].into_iter().filter_map(World::new)
+}
+
+#[test]
+fn a_packet_reaches_its_own_service_where_many_share_a_place() {
+    for world in worlds() {
+        for port in (1..=SERVICES).chain((1..=SERVICES).rev()) {
+            assert_eq!(world.server_at(port), Some(port));
+        }
+        assert_eq!(world.server_at(SERVICES + 1), None);
+    }
+}
+
+#[test]
+fn what_is_remembered_of_a_service_ends_with_every_change_of_it() {
+    for mut world in worlds() {
+        assert_eq!(world.server_at(1), Some(1));
+        world.lead(1, 2);
+        assert_eq!(world.server_at(1), Some(2), "another ring");
+        world.datapath.remove_service(1).unwrap();
+        assert_eq!(world.server_at(1), None, "it is no more");
+        world.serve(SERVICES + 1, 1, 3);
+        assert_eq!(world.server_at(1), Some(3), "another service");
+    }
+}
