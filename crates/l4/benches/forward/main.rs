@@ -3,8 +3,9 @@
 //! an object file of it.
 //!
 //! A wrapper restores the packet each time and is subtracted; so is what it takes to shrink one
-//! that has grown. Each case has tables of its own, begins with packets of all its flows, and is
-//! the least of 15 runs, in which the programs take turns. It judges by ratios of one run.
+//! that has grown. Each case has tables of its own, begins with a packet of each of its flows, goes
+//! on with packets of them in no order, and is the least of 15 runs, in which the programs take
+//! turns. It judges by ratios of one run.
 #![expect(clippy::print_stdout, reason = "results are what it is for")]
 
 mod katran;
@@ -105,7 +106,7 @@ impl Figures {
             }
             for (least, target) in least.iter_mut().zip(&targets) {
                 if let Some(flows) = flows {
-                    wrapper.run(&target.program, &target.frame, Some(flows), flows)?;
+                    wrapper.open(&target.program, &target.frame, flows)?;
                 }
                 let took = wrapper.run(&target.program, &target.frame, flows, packets)?;
                 *least = took.min(*least);
@@ -215,7 +216,7 @@ impl Loaded {
         }
         // Connections that begin use ports up, of which there are too few for all rounds.
         if let Some(flows) = flows {
-            wrapper.run(ours, &frame(SERVICE[0], SYN), Some(flows), flows)?;
+            wrapper.open(ours, &frame(SERVICE[0], SYN), flows)?;
             targets.push(target(NAT, ours, SERVICE[0], false)?);
         }
         if flows == Some(1) {

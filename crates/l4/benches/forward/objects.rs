@@ -50,7 +50,7 @@ pub(crate) struct Wrapper {
 }
 
 /// `struct work`.
-const WORK: usize = FRAME + 8;
+const WORK: usize = FRAME + 12;
 /// Bytes of a frame.
 pub(crate) const FRAME: usize = 64;
 
@@ -70,8 +70,21 @@ impl Wrapper {
         Ok(self.loaded.take_map("katran_flows").ok_or("no table of flows")?)
     }
 
+    /// Sends a packet of each of these flows, a power of two.
+    ///
+    /// # Errors
+    /// As of [`Self::run`].
+    pub(crate) fn open(
+        &mut self,
+        target: &ProgramFd,
+        frame: &[u8; FRAME],
+        flows: u32,
+    ) -> Result<u32> {
+        self.test_run(target, frame, (flows - 1, true), flows)
+    }
+
     /// Nanoseconds that the program takes for each of `packets`, with the wrapper, when they are of
-    /// `flows` flows, a power of two, or all of flows of their own.
+    /// `flows` flows, a power of two and in no order, or all of flows of their own.
     ///
     /// # Errors
     /// The kernel's, and packets that are not sent.
@@ -82,12 +95,23 @@ impl Wrapper {
         flows: Option<u32>,
         packets: u32,
     ) -> Result<u32> {
+        let order = flows.map_or((u32::MAX, true), |flows| (flows - 1, false));
+        self.test_run(target, frame, order, packets)
+    }
+
+    fn test_run(
+        &mut self,
+        target: &ProgramFd,
+        frame: &[u8; FRAME],
+        (mask, is_in_turn): (u32, bool),
+        packets: u32,
+    ) -> Result<u32> {
         let mut work: Array<_, [u8; WORK]> =
             self.loaded.map_mut("work").ok_or("no work")?.try_into()?;
         let mut todo = work.get(&0, 0)?;
         todo[..FRAME].copy_from_slice(frame);
-        let mask = flows.map_or(u32::MAX, |flows| flows - 1);
-        todo[FRAME + 4..].copy_from_slice(&mask.to_ne_bytes());
+        todo[FRAME + 4..FRAME + 8].copy_from_slice(&mask.to_ne_bytes());
+        todo[FRAME + 8..].copy_from_slice(&u32::from(is_in_turn).to_ne_bytes());
         work.set(0, todo, 0)?;
         let mut targets: ProgramArray<_> =
             self.loaded.map_mut("target").ok_or("no target")?.try_into()?;
