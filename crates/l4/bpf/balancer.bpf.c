@@ -96,7 +96,7 @@ static __always_inline int forward(void *ctx, struct packet *packet, const int v
 		verdict = parse_transport(packet, v6);
 	if (verdict != GO_ON)
 		return refuse(packet, verdict, v6);
-	service = recall_service(&packet->tuple);
+	service = recall_service(&packet->tuple, v6);
 	if (!service)
 		change = recall(packet, &recent, SEND_NAT_RETURN, v6);
 	if (!service && !change)

@@ -11,8 +11,8 @@
 #include "events.h"
 #include "parse.h"
 
-/* Multiplied and folded, with the golden ratio of 2^64 (Knuth, volume 3, 6.4): every edge must give a
- * flow the same place. */
+/* Multiplied and folded, with the golden ratio of 2^64 (Knuth, volume 3, 6.4): every edge must give
+ * a flow the same place. */
 #define GOLDEN_RATIO 0x9e3779b97f4a7c15ULL
 #define HASH_START 0xdeadbeef
 

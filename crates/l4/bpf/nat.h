@@ -324,12 +324,13 @@ static __always_inline struct change *recall(const struct packet *packet, struct
 		*recent = found;
 		return NULL;
 	}
-	return found->verdict == verdict && is_about(found, &packet->tuple, v6) ? &found->change
-										 : NULL;
+	if (found->verdict != (verdict | IN_FAMILY(v6)) || !is_about(found, &packet->tuple, v6))
+		return NULL;
+	return &found->change;
 }
 
 static __always_inline void remember(struct recent *recent, const struct packet *packet,
-				     const struct nat *nat, __u32 verdict)
+				     const struct nat *nat, __u32 verdict, const int v6)
 {
 	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
 
@@ -337,7 +338,7 @@ static __always_inline void remember(struct recent *recent, const struct packet 
 		return;
 	recent->key = packet->tuple;
 	recent->change = nat->change;
-	recent->verdict = verdict;
+	recent->verdict = verdict | IN_FAMILY(v6);
 	recent->tick = nat->stamp.tick;
 	recent->generation = *now;
 }
@@ -368,7 +369,7 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 		keep_client(packet, service, nat, v6);
 	}
 	touch(packet, nat, 0, v6);
-	remember(recent, packet, nat, SEND_NAT);
+	remember(recent, packet, nat, SEND_NAT, v6);
 	count_server(packet, nat->change.server);
 	return rewrite(ctx, packet, &nat->change, SEND_NAT, v6, tc);
 }
@@ -386,6 +387,6 @@ static __always_inline int send_nat_return(void *ctx, const struct packet *packe
 	if (!nat)
 		return PASS_OTHER;
 	touch(packet, nat, 1, v6);
-	remember(recent, packet, nat, SEND_NAT_RETURN);
+	remember(recent, packet, nat, SEND_NAT_RETURN, v6);
 	return rewrite(ctx, packet, &nat->change, SEND_NAT_RETURN, v6, tc);
 }

@@ -26,6 +26,12 @@ static __always_inline __u32 door_of(const struct tuple *tuple)
 	return DOOR(tuple->ports.destination, tuple->protocol);
 }
 
+/* Both families are remembered in one table, where 10.0.0.1 and a00:1:: are the same words. */
+static __always_inline __u32 recent_door(const struct tuple *tuple, const int v6)
+{
+	return door_of(tuple) | IN_FAMILY(v6);
+}
+
 /* Where this processor has the packet's service, or would have it. */
 static __always_inline struct recent_service *recent_service_of(const struct tuple *tuple)
 {
@@ -44,11 +50,11 @@ static __always_inline int is_current(const struct recent_service *recent)
 }
 
 /* The packet's service, if this processor knows. */
-static __always_inline struct service *recall_service(const struct tuple *tuple)
+static __always_inline struct service *recall_service(const struct tuple *tuple, const int v6)
 {
 	struct recent_service *recent = recent_service_of(tuple);
 
-	if (!recent || recent->door != door_of(tuple) ||
+	if (!recent || recent->door != recent_door(tuple, v6) ||
 	    !same_address(&recent->address, &tuple->destination) || !is_current(recent))
 		return NULL;
 	return &recent->service;
@@ -70,7 +76,7 @@ static __always_inline void remember_service(const struct tuple *tuple, const in
 	if (!service)
 		return;
 	recent->address = tuple->destination;
-	recent->door = door_of(tuple);
+	recent->door = recent_door(tuple, v6);
 	recent->service = *service;
 	recent->generation = read;
 }

@@ -39,10 +39,13 @@ struct service {
 	__u8 pad;
 };
 
+/* The highest bit of a number, where words of an address may be of either family. */
+#define IN_FAMILY(v6) ((__u32)(v6) << 31)
+
 /* A service that a processor has just looked up. */
 struct recent_service {
 	struct address address;
-	__u32 door; /* zero where nothing has been remembered */
+	__u32 door; /* and family; zero where nothing has been remembered */
 	__u32 generation;
 	struct service service;
 };
@@ -121,7 +124,7 @@ struct nat {
 struct recent {
 	struct tuple key;
 	struct change change;
-	__u32 verdict; /* which says the direction */
+	__u32 verdict; /* which says the direction, and family */
 	__u32 tick;    /* of the entry */
 	__u32 generation;
 };

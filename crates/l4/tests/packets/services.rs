@@ -35,7 +35,10 @@ impl World {
     }
 
     fn serve(&mut self, service: u16, at: u16, server: u16) {
-        let address = SocketAddr::new(ip(&named("mac", self.v6)), at);
+        self.serve_at(service, SocketAddr::new(ip(&named("mac", self.v6)), at), server);
+    }
+
+    fn serve_at(&mut self, service: u16, address: SocketAddr, server: u16) {
         let frontend = Frontend { address, protocol: Protocol::Tcp };
         let service = u32::from(service);
         let added =
@@ -53,7 +56,11 @@ impl World {
     /// The server of a packet to this port; none where it is for the kernel.
     fn server_at(&self, port: u16) -> Option<u16> {
         let layer = if self.v6 { "ip6 client6" } else { "ip4 client4" };
-        let packet = frame(&format!("eth C L {layer} {} tcp 999 {port} A", named("mac", self.v6)));
+        self.server_of(&format!("{layer} {} tcp 999 {port} A", named("mac", self.v6)))
+    }
+
+    fn server_of(&self, packet: &str) -> Option<u16> {
+        let packet = frame(&format!("eth C L {packet}"));
         let tried = self.datapath.try_packet(&packet).unwrap();
         (tried.action == Action::Send).then(|| u16::from(tried.frame[5]))
     }
@@ -83,5 +90,16 @@ fn what_is_remembered_of_a_service_ends_with_every_change_of_it() {
         assert_eq!(world.server_at(1), None, "it is no more");
         world.serve(SERVICES + 1, 1, 3);
         assert_eq!(world.server_at(1), Some(3), "another service");
+    }
+}
+
+/// The words of IPv4 and IPv6 addresses are remembered alike.
+#[test]
+fn an_address_of_ipv6_that_begins_as_one_of_ipv4_is_another() {
+    let Some(mut world) = World::new(false) else { return };
+    world.serve_at(SERVICES + 1, "[a00:1::]:1".parse().unwrap(), 2);
+    for _ in 0..2 {
+        assert_eq!(world.server_of("ip6 client6 a00:1:: tcp 999 1 A"), Some(2));
+        assert_eq!(world.server_at(1), Some(1), "10.0.0.1");
     }
 }
