@@ -292,7 +292,17 @@ static __always_inline int is_valid(const struct recent *recent)
 {
 	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
 
-	return now && *now == recent->generation && !is_old(recent->tick);
+	return now && *now == recent->generation && recent->verdict && !is_old(recent->tick);
+}
+
+/* Of the generation before tables are looked into: what is taken away after that is outdated. */
+static __always_inline void vacate(struct recent *recent)
+{
+	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
+
+	recent->verdict = 0;
+	if (now)
+		recent->generation = *(volatile __u32 *)now;
 }
 
 static __always_inline int is_about(const struct recent *recent, const struct tuple *tuple,
@@ -321,6 +331,7 @@ static __always_inline struct change *recall(const struct packet *packet, struct
 	if (!found)
 		return NULL;
 	if (!is_valid(found)) {
+		vacate(found);
 		*recent = found;
 		return NULL;
 	}
@@ -332,15 +343,12 @@ static __always_inline struct change *recall(const struct packet *packet, struct
 static __always_inline void remember(struct recent *recent, const struct packet *packet,
 				     const struct nat *nat, __u32 verdict, const int v6)
 {
-	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
-
-	if (!recent || !now)
+	if (!recent)
 		return;
 	recent->key = packet->tuple;
 	recent->change = nat->change;
 	recent->verdict = verdict | IN_FAMILY(v6);
 	recent->tick = nat->stamp.tick;
-	recent->generation = *now;
 }
 
 static __always_inline int send_nat(void *ctx, struct packet *packet,

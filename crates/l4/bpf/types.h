@@ -124,7 +124,7 @@ struct nat {
 struct recent {
 	struct tuple key;
 	struct change change;
-	__u32 verdict; /* which says the direction, and family */
+	__u32 verdict; /* which says the direction, and family; zero where there is none */
 	__u32 tick;    /* of the entry */
 	__u32 generation;
 };
