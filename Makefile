@@ -18,7 +18,9 @@ demo: build ## two regions held to their capacity: 90 s, then target/demo/report
 
 test: ## run every test
 	@scripts/setup test
-	cargo test --workspace
+	@mkdir -p target && rm -f target/skipped-tests
+	LOADLINE_SKIPPED=$(CURDIR)/target/skipped-tests cargo test --workspace
+	@scripts/skipped target/skipped-tests
 
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint

@@ -3,7 +3,9 @@
 //! Where the system refuses namespaces there is no lab to test: then the command has to say so and
 //! what to change, which is what these tests hold it to instead.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
-#![expect(clippy::print_stderr, reason = "what was tested instead belongs into the log")]
+
+#[path = "../../core/tests/skipped/mod.rs"]
+mod skipped;
 
 use std::{
     fs,
@@ -14,6 +16,7 @@ use std::{
 };
 
 use serde_json::Value;
+use skipped::skipped;
 
 fn loadline(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
@@ -33,7 +36,7 @@ fn refused(output: &Output) -> bool {
     }
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("; "), "it says what to change: {told}");
-    eprintln!("no lab on this system, so only its refusal was tested: {told}");
+    skipped("namespaces, for a lab; only its refusal was tested");
     true
 }
 
@@ -211,6 +214,22 @@ is = "client"
 }
 
 #[test]
+fn an_action_that_is_due_after_the_end_fails_the_phase_and_is_told() {
+    let study = TEN_MS.replace(
+        "host = \"client\"\n",
+        "host = \"client\"\nduring = [{ at = \"9m\", kill = \"web\" }]\n",
+    );
+    let (output, _) = run("too-late", &study, &["--again", "0"]);
+    if refused(&output) {
+        return;
+    }
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}{}", text(&output.stderr));
+    let reason = "1 of 1 runs failed: `kill web` was due at 9m, but the command ended after";
+    assert!(told.contains(reason), "{told}");
+}
+
+#[test]
 fn a_peer_that_is_not_installed_is_skipped_and_said() {
     let study = TEN_MS.replace(
         "[host.client]",
@@ -313,7 +332,7 @@ fn the_eight_questions_have_answers() {
     let asked = told.lines().filter(|line| line.ends_with('?')).collect::<Vec<_>>();
     assert_eq!(asked.len(), 8, "{told}");
     assert!((1..).zip(&asked).all(|(number, line)| line.starts_with(&format!("{number}. "))));
-    assert!(told.contains("measured  20.0 ms, as the machine tells it"), "{told}");
+    assert!(told.contains(" ms: what 300 requests more at once take longer"), "{told}");
     assert!(!told.contains(['{', '}']), "{told}");
     let record: Value =
         serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap();

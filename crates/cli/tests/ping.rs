@@ -1,12 +1,16 @@
 //! `loadline ping` as people call it: on the loopback, by ICMP where this machine allows it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+#[path = "../../core/tests/skipped/mod.rs"]
+mod skipped;
+
 use std::{
     net::{Ipv6Addr, TcpListener},
     process::{Command, Output},
 };
 
 use loadline_core::record::{Document, Outcomes, ProbeKind, ProbeRecord, Record};
+use skipped::skipped;
 
 fn ping(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadline")).arg("ping").args(arguments).output().unwrap()
@@ -37,7 +41,7 @@ fn both_loopbacks_answer_and_stand_in_one_table() {
         // The fallback needs a port 80, which nobody has to have here.
         assert!(first.contains("by TCP connect to port 80"), "{first}");
         assert!(first.contains("net.ipv4.ping_group_range"), "{first}");
-        return;
+        return skipped("ICMP sockets (net.ipv4.ping_group_range)");
     }
     let output = ping(&["-c", "3", "-i", "0.02", "127.0.0.1", "::1"]);
     let page = text(&output.stdout);

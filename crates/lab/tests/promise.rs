@@ -19,8 +19,9 @@ const RTTS: [Duration; 3] =
 fn round_trips_of_1_2_and_30_and_110_milliseconds_are_as_exact_as_promised() {
     let rtt = |from, to| RTTS[from + to - 1];
     let topology = joined(3, |from, to| LinkSpec::new(from, to, rtt(from, to) / 2));
-    // As a study does it: what the machine takes may change while a lab is made, and one whose
-    // delays are off is thrown away.
+    // As a study does it: what the machine takes may change while a lab is made, and one that is
+    // invalid or whose delays are off is thrown away. Nothing is known of a promise on a machine
+    // that spoils them all.
     let mut kept = [false; 2];
     for _ in 0..LABS {
         for (kept, lab) in kept.iter_mut().zip(both_kinds(&topology)) {
@@ -48,8 +49,8 @@ fn is_as_promised(lab: &Lab, [from, to]: [usize; 2], asked: Duration) -> bool {
     let [median, p90] = [health.lateness.p50, health.lateness.p90].map(|late| late * 2);
     let is_exact = error.median <= Duration::from_micros(100) + median
         && error.p90 <= Duration::from_micros(300) + p90;
-    is_exact || !faults.is_empty()
+    is_exact && faults.is_empty()
 }
 
 /// So often a lab is made.
-const LABS: usize = 3;
+const LABS: usize = 6;

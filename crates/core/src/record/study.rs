@@ -196,6 +196,9 @@ pub struct StudyFigure {
     pub runs: u64,
     /// How many were invalid and are not.
     pub invalid: u64,
+    /// How many gave nothing; one is enough to fail a figure that is judged.
+    #[serde(default)]
+    pub failed: u64,
     /// What it has to be, in words; empty where it is only shown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target: String,

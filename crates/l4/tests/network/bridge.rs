@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::host::Host;
+use crate::{host::Host, skipped::skipped};
 
 /// The bridge itself; none where the rights of root are missing, which is told.
 pub(crate) fn bridge() -> Option<Host> {
     let rights = capabilities(None).unwrap().effective;
     if !rights.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN) {
-        println!("skipped: namespaces and XDP take CAP_SYS_ADMIN and CAP_NET_ADMIN");
+        skipped("CAP_SYS_ADMIN and CAP_NET_ADMIN, for namespaces and XDP");
         return None;
     }
     let hub = Host::new();

@@ -1,5 +1,4 @@
 //! A balancer with a service of each method in each family, and three servers.
-#![expect(clippy::print_stderr, reason = "says why nothing was tested")]
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +9,10 @@ use loadline_l4::{
 };
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::frame::{ip, mac};
+use crate::{
+    frame::{ip, mac},
+    skipped::skipped,
+};
 
 pub(crate) const SIZES: Sizes = Sizes {
     services: 10,
@@ -36,9 +38,7 @@ pub(crate) fn allowed<T>(load: Result<T, LoadError>) -> Option<T> {
     match load {
         Ok(loaded) => Some(loaded),
         Err(LoadError::Kernel(error)) if !has_rights() => {
-            eprintln!(
-                "skipped: packets cannot be tried without CAP_BPF and CAP_NET_ADMIN: {error}"
-            );
+            skipped(&format!("CAP_BPF and CAP_NET_ADMIN, to load programs: {error}"));
             None
         }
         Err(error) => panic!("{error}: {error:?}"),

@@ -51,7 +51,7 @@ pub fn judge(study: &Study, conditions: Conditions, phases: Vec<StudyPhase>) -> 
     let verdicts: Vec<_> = figures.iter().filter_map(verdict).collect();
     StudyRecord {
         title: study.title().to_owned(),
-        pass: verdicts.iter().all(|verdict| verdict.pass),
+        pass: !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.pass),
         verdicts,
         runs: Vec::new(),
         lab: Some(Box::new(StudyLab {
@@ -71,6 +71,18 @@ pub fn judge(study: &Study, conditions: Conditions, phases: Vec<StudyPhase>) -> 
             checks: check::checks(study),
             plots,
         })),
+    }
+}
+
+impl Study {
+    /// Whether any figure is judged.
+    #[must_use]
+    pub fn has_bands(&self) -> bool {
+        let mut figures = self.file.figure.iter().map(serde_spanned::Spanned::get_ref);
+        figures.any(|figure| {
+            let band = band::band_of(figure, self.is_quick());
+            figure.not_reproduced.is_none() && !band::is_empty(&band)
+        })
     }
 }
 
@@ -105,7 +117,27 @@ fn output(phase: &StudyPhase) -> Value {
         output.insert(name.clone(), serde_json::to_value(reading).unwrap_or_default());
     }
     output.insert("elapsed_of_phase_s".to_owned(), phase.elapsed_s.into());
-    Value::Object(output)
+    let mut output = Value::Object(output);
+    forget_times_of_nothing(&mut output);
+    output
+}
+
+/// Takes the times out of every distribution that nothing was recorded in: they are zero there,
+/// and faster than anything.
+fn forget_times_of_nothing(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(forget_times_of_nothing),
+        Value::Object(keys) => {
+            let is_empty = keys.get("count").is_some_and(|count| count.as_u64() == Some(0));
+            for (name, value) in keys {
+                if is_empty && name.ends_with("_ms") {
+                    *value = Value::Null;
+                }
+                forget_times_of_nothing(value);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A formula or a number where either may stand.

@@ -4,7 +4,7 @@ mod commands;
 mod network;
 mod scope;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use loadline_core::time::Duration;
 
@@ -156,6 +156,21 @@ pub enum Verb {
     Wait(Duration),
     /// Runs a command to its end.
     Run(Command),
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(programs) => write!(f, "start {}", programs.join(", ")),
+            Self::Stop(programs) => write!(f, "stop {}", programs.join(", ")),
+            Self::Kill(programs) => write!(f, "kill {}", programs.join(", ")),
+            Self::Restart(programs) => write!(f, "restart {}", programs.join(", ")),
+            Self::Signal(signal, programs) => write!(f, "signal {signal} {}", programs.join(", ")),
+            Self::Link(_) => f.write_str("link"),
+            Self::Wait(time) => write!(f, "wait {time}"),
+            Self::Run(command) => write!(f, "run {}", command.arguments.join(" ")),
+        }
+    }
 }
 
 impl Step {

@@ -10,7 +10,10 @@ use loadline_lab::{
     topology::Topology,
 };
 
-use crate::support::{PATIENT, is_root, options, round_trip, row, start, udp};
+use crate::{
+    skipped::{LIST, skipped},
+    support::{PATIENT, is_root, options, round_trip, row, start, udp},
+};
 
 /// Three hosts of which the first and the last share an Ethernet.
 fn two_of_three() -> Topology {
@@ -21,13 +24,12 @@ fn two_of_three() -> Topology {
 }
 
 /// The lab; none where this user may not have it, which has been told then.
-#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn lab() -> Option<Lab> {
     if is_root() {
         return Some(start(&two_of_three(), &options()));
     }
     match Lab::start(&two_of_three(), &options()) {
-        Err(LabError::Rights { missing }) => println!("skipped: an Ethernet takes {missing}"),
+        Err(LabError::Rights { missing }) => skipped(&format!("{missing}, for an Ethernet")),
         other => panic!("{other:?}"),
     }
     None
@@ -61,15 +63,17 @@ fn hosts_on_an_ethernet_find_each_other_by_link_addresses() {
 fn a_user_without_rights_is_told_which_are_missing() {
     let test = "ethernet::hosts_on_an_ethernet_find_each_other_by_link_addresses";
     if !is_root() {
-        return;
+        return skipped("root, to become a user without rights");
     }
     let ran = Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set=-all"])
         .arg(env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
+        .env_remove(LIST)
         .current_dir("/")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(said.contains("skipped: an Ethernet takes CAP_SYS_ADMIN and CAP_NET_ADMIN"), "{said}");
+    assert!(said.contains("CAP_SYS_ADMIN and CAP_NET_ADMIN, for an Ethernet"), "{said}");
+    assert!(!ran.status.success(), "a test that could not be run has passed: {said}");
 }

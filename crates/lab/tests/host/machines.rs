@@ -6,7 +6,10 @@ use loadline_lab::{
     topology::Topology,
 };
 
-use crate::support::{PATIENT, named, options, row, start, v4};
+use crate::{
+    skipped::skipped,
+    support::{PATIENT, named, options, row, start, v4},
+};
 
 fn with(processors: Processors) -> Options {
     let mut options = options();
@@ -38,7 +41,7 @@ fn a_share_of_processor_time_holds_or_the_lab_says_that_it_does_not() {
     let used =
         end.cpu.saturating_sub(begin.cpu).as_secs_f64() / end.at.since(begin.at).as_secs_f64();
     if lab.notes().iter().any(|note| note.contains("no processor share for h0")) {
-        return;
+        return skipped("control groups, for a share of a processor");
     }
     println!("used {used:.3} of a processor");
     // One period of 100 ms and two ticks may fall outside.

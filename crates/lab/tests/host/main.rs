@@ -10,5 +10,7 @@ mod left_behind;
 mod machines;
 mod network;
 mod programs;
+#[path = "../../../core/tests/skipped/mod.rs"]
+mod skipped;
 mod support;
 mod unprivileged;

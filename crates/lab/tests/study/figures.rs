@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loadline_core::record::{
-    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord, StudyRow,
+    LoadRecord, Reading, Record, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord,
+    StudyRow,
 };
 use loadline_lab::study::{Conditions, Mode, Study, judge};
 
@@ -276,4 +277,61 @@ fn a_path_that_leads_nowhere_fails_and_says_where() {
     let figure = &lab(&record).figures[0];
     assert_eq!(figure.finding, StudyFinding::Fail);
     assert!(figure.reason.contains("there is no `response`"), "{}", figure.reason);
+}
+
+#[test]
+fn one_repeat_of_ten_that_failed_fails_the_figure_and_is_counted() {
+    let study = study(AVERAGES, Mode::Full);
+    let failed = "it ended exit code 2: connection refused";
+    let gone = StudyPhase { failed: Some(failed.into()), ..run("loadline", 10, 10, 1.0) };
+    let mut phases: Vec<_> = (1..10).map(|repeat| run("loadline", 10, repeat, 500.0)).collect();
+    phases.extend([gone, run("loadline", 20, 1, 2500.0)]);
+    let record = judged(&study, phases);
+    let figure = &lab(&record).figures[0];
+    assert_eq!((figure.runs, figure.failed), (9, 1));
+    assert_eq!(figure.finding, StudyFinding::Fail);
+    assert_eq!(figure.reason, format!("1 of 10 runs failed: {failed}"));
+    // What is held against it does not stand on nine of ten runs either.
+    assert_eq!(findings(&record)["knee"], StudyFinding::Fail);
+}
+
+#[test]
+fn times_of_no_answers_are_not_zero_milliseconds() {
+    let study = study(&AVERAGES.replace("mean_ms", "response.mean_ms"), Mode::Full);
+    let nothing = Record::Load(LoadRecord { planned: 500, ..LoadRecord::default() });
+    let silent = StudyPhase { record: Some(Box::new(nothing)), ..run("loadline", 10, 1, 0.0) };
+    let record = judged(&study, vec![silent]);
+    let figure = &lab(&record).figures[0];
+    assert_eq!((figure.finding, &figure.measured), (StudyFinding::Fail, &None));
+    assert!(figure.reason.contains("`response.mean_ms` is nothing"), "{}", figure.reason);
+}
+
+#[test]
+fn a_count_over_no_run_is_not_zero() {
+    let counted = r#"
+[[figure]]
+name = "late"
+phase = "first-byte"
+take = "mean_ms"
+of = "count"
+at_most = 0
+"#;
+    let study = study(counted, Mode::Full);
+    let failed = StudyPhase { failed: Some("killed".into()), ..run("loadline", 10, 1, 0.0) };
+    assert_eq!(findings(&judged(&study, vec![failed]))["late"], StudyFinding::Fail);
+}
+
+#[test]
+fn a_study_of_which_nothing_was_judged_has_not_passed() {
+    let study = study(AVERAGES, Mode::Full);
+    assert!(!judged(&study, Vec::new()).pass);
+    assert!(!judged(&study, vec![run("haproxy", 10, 1, 500.0)]).pass);
+}
+
+#[test]
+fn a_band_around_what_was_not_published_for_a_row_holds_nothing() {
+    let figures = AVERAGES.replace("published = 500", "published = { haproxy = 500 }");
+    let study = study(&figures, Mode::Full);
+    let record = judged(&study, vec![run("loadline", 10, 1, 9000.0)]);
+    assert_eq!(findings(&record)["at_10"], StudyFinding::Shown);
 }

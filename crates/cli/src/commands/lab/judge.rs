@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let (conditions, phases) = study::merge(runs);
     let record = study::judge(&study, conditions, phases);
-    let code = present::exit_code(&record);
+    let code = present::exit_code(&study, &record);
     let text = present::text(&record);
     if let Some(file) = &args.markdown {
         folder::write_markdown(file, &study, &record)?;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use loadline_core::record::{Reading, StudyFigure, StudyFinding, StudyRecord};
+use loadline_lab::study::Study;
 use loadline_report::{Verdict, digits, study_tables};
 
 use crate::commands::EXIT_VERDICT;
@@ -15,6 +16,9 @@ pub(super) fn text(record: &StudyRecord) -> String {
     }
     text.push('\n');
     let lab = record.lab.iter();
+    if record.verdicts.is_empty() {
+        text += "NOTHING JUDGED: no figure with a band was measured\n";
+    }
     for figure in lab.clone().flat_map(|lab| &lab.figures) {
         text += &line(figure).map(|line| line + "\n").unwrap_or_default();
     }
@@ -27,13 +31,17 @@ pub(super) fn text(record: &StudyRecord) -> String {
     text
 }
 
-/// 0, 3 where a verdict failed, 98 where only invalid runs stand in the way of one.
-pub(super) fn exit_code(record: &StudyRecord) -> ExitCode {
+/// 0, 3 where a verdict failed or none of those that the study has could be given, 98 where only
+/// invalid runs stand in the way of one.
+pub(super) fn exit_code(study: &Study, record: &StudyRecord) -> ExitCode {
     let found = |finding| {
         let figures = record.lab.iter().flat_map(|lab| &lab.figures);
         figures.clone().any(|figure| figure.finding == finding)
     };
-    if found(StudyFinding::Fail) {
+    let mut rows = record.lab.iter().flat_map(|lab| &lab.rows);
+    let ran = rows.any(|row| row.skipped.is_none() && row.peer.is_none());
+    let judged_nothing = study.has_bands() && ran && record.verdicts.is_empty();
+    if found(StudyFinding::Fail) || judged_nothing {
         ExitCode::from(EXIT_VERDICT)
     } else if found(StudyFinding::Invalid) {
         ExitCode::from(EXIT_INVALID)

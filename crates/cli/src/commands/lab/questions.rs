@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rows = vec![ROW.to_owned()];
     let setup = Setup { program, folder: out.clone(), rows, seed: args.seed, again: 1 };
     let record = measure(&study, &setup, args.quiet)?;
-    let code = present::exit_code(&record);
+    let code = present::exit_code(&study, &record);
     let text = answers(&record);
     let json = folder::write(&out, &text, record)?;
     print(if args.json { &json } else { &text })?;
@@ -109,7 +109,7 @@ const QUESTIONS: [Question; 8] = [
     Question {
         asked: "What is the computation time for a work request?",
         report: "20 ms",
-        here: "{work}, as the machine tells it in its answer",
+        here: "{work}: what 300 requests more at once take longer, by request",
     },
     Question {
         asked: "What is the response time of a worker when there is no load?",

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         measured => measured?,
     };
-    let code = present::exit_code(&record);
+    let code = present::exit_code(&study, &record);
     let text = present::text(&record);
     if let Some(file) = &args.markdown {
         folder::write_markdown(file, &study, &record)?;
@@ -158,5 +158,6 @@ INVALID where all its runs were (the generator, the machine's host or the router
 SKIPPED for the row of a peer that is not installed. Peers are shown and never judged.
 
 Exit codes: 0 no verdict is FAIL, 1 wrong usage or study, 2 failed while running (no namespaces,
-a program that does not start), 3 a verdict is FAIL, 77 its hosts are on an Ethernet, which takes
-rights that this user lacks, 98 no verdict is FAIL, but some figure has only invalid runs.";
+a program that does not start), 3 a verdict is FAIL, or none that the study asks for could be
+given, 77 its hosts are on an Ethernet, which takes rights that this user lacks, 98 no verdict is
+FAIL, but some figure has only invalid runs.";

@@ -75,8 +75,12 @@ pub(super) fn hold(
             }
         }
     }
-    let pass = held.iter().all(|held| *held);
-    let finding = if pass { StudyFinding::Pass } else { StudyFinding::Fail };
+    let finding = match held.as_slice() {
+        // What was not published for the row leaves nothing to hold it against.
+        [] => StudyFinding::Shown,
+        held if held.iter().all(|held| *held) => StudyFinding::Pass,
+        _ => StudyFinding::Fail,
+    };
     (words.join(", "), finding, reasons.join("; "))
 }
 

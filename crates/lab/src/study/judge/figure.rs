@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) reading: Option<Reading>,
     pub(super) runs: u64,
     pub(super) invalid: u64,
+    /// Why each run that gave nothing did not.
+    pub(super) failures: Vec<String>,
     pub(super) reason: String,
 }
 
@@ -71,10 +73,11 @@ impl<'b> Board<'b> {
             measured: found.reading,
             runs: found.runs,
             invalid: found.invalid,
+            failed: found.failures.len() as u64,
             reason: found.reason,
             ..StudyFigure::default()
         };
-        Some(self.judged(entry, row, figure))
+        Some(self.judged(entry, row, figure, found.failures))
     }
 
     fn judged(
@@ -82,6 +85,7 @@ impl<'b> Board<'b> {
         entry: &FigureEntry,
         row: Option<&StudyRow>,
         mut figure: StudyFigure,
+        mut failures: Vec<String>,
     ) -> StudyFigure {
         let band = band::band_of(entry, self.study.is_quick());
         if let Some(reason) = &entry.not_reproduced {
@@ -111,7 +115,30 @@ impl<'b> Board<'b> {
                 figure.finding = StudyFinding::Invalid;
             }
         }
+        failures.extend(self.failures_of(&band::names(&band), &figure.row, 0));
+        let judged = matches!(figure.finding, StudyFinding::Pass | StudyFinding::Fail);
+        if let (true, Some(first)) = (judged, failures.first()) {
+            let all = figure.runs + figure.invalid + figure.failed;
+            figure.finding = StudyFinding::Fail;
+            figure.reason = match figure.failed {
+                failed if all > failed => format!("{failed} of {all} runs failed: {first}"),
+                _ => format!("a run that it stands on failed: {first}"),
+            };
+        }
         figure
+    }
+
+    /// Why runs failed that these figures stand on.
+    fn failures_of(&self, names: &[String], row: &str, depth: usize) -> Vec<String> {
+        if depth > DEPTH {
+            return Vec::new();
+        }
+        let of = |name: &String| {
+            let (name, row) = name.split_once('@').unwrap_or((name, row));
+            let entry = self.entry(name);
+            entry.map_or_else(Vec::new, |entry| self.find(entry, row, depth + 1).failures)
+        };
+        names.iter().flat_map(of).collect()
     }
 
     /// Whether the row has the phase of a figure; figures worked out from others follow these.
@@ -179,23 +206,27 @@ impl<'b> Board<'b> {
         if let Some(compute) = &entry.compute {
             let formula = formula(compute.get_ref());
             let value = |name: &str| self.value(name, row, depth + 1);
+            let failures = self.failures_of(&self.names(entry), row, depth);
+            let found = Found { failures, ..Found::default() };
             return match formula.map(|formula| formula.value(&value)) {
                 Some(Ok(number)) if number.is_finite() => {
-                    Found { reading: Some(Reading::Number(number)), ..Found::default() }
+                    Found { reading: Some(Reading::Number(number)), ..found }
                 }
-                Some(Err(reason)) => Found { reason, ..Found::default() },
-                _ => Found { reason: "it is no number".to_owned(), ..Found::default() },
+                Some(Err(reason)) => Found { reason, ..found },
+                _ => Found { reason: "it is no number".to_owned(), ..found },
             };
         }
         if let (Some(along), Some(reaches)) = (&entry.along, &entry.reaches) {
             let level = formula(&reaches.get_ref().0);
             let level =
                 level.map(|level| level.value(&|name: &str| self.value(name, row, depth + 1)));
-            return match level {
+            let mut found = match level {
                 Some(Ok(level)) => self.reaches(entry, row, along.get_ref(), level),
                 Some(Err(reason)) => Found { reason, ..Found::default() },
                 None => Found::default(),
             };
+            found.failures.extend(self.failures_of(&self.names(entry), row, depth));
+            return found;
         }
         let at = |run: &StudyPhase| {
             let fits = |(name, value): &(
@@ -224,22 +255,33 @@ impl<'b> Board<'b> {
             if run.row != row || run.phase != phase || !at(run) {
                 continue;
             }
-            if !run.is_valid() {
-                found.invalid += u64::from(run.failed.is_none());
-                found.reason =
-                    run.failed.iter().chain(&run.faults).next().cloned().unwrap_or_default();
+            if run.skipped {
+                found.reason = run.failed.clone().unwrap_or_default();
                 continue;
             }
-            match readings(output, take) {
+            if run.failed.is_none()
+                && let Some(fault) = run.faults.first()
+            {
+                found.invalid += 1;
+                found.reason.clone_from(fault);
+                continue;
+            }
+            let read = || readings(output, take).map_err(|error| error.to_string());
+            match run.failed.clone().map_or_else(read, Err) {
                 Ok(readings) => {
                     found.runs += 1;
                     all.extend(readings);
                 }
-                Err(error) => found.reason = error.to_string(),
+                Err(failure) => {
+                    found.reason.clone_from(&failure);
+                    found.failures.push(failure);
+                }
             }
         }
-        found.reading =
-            one_of(&all, of, |number| StudyLab::scaled(self.study.speed(), number, unit));
+        if found.runs > 0 {
+            let scaled = |number| StudyLab::scaled(self.study.speed(), number, unit);
+            found.reading = one_of(&all, of, scaled);
+        }
         found
     }
 
@@ -257,6 +299,7 @@ impl<'b> Board<'b> {
             let found = self.taken(phase, row, &at, text(&entry.take), "mean", unit);
             sum.runs += found.runs;
             sum.invalid += found.invalid;
+            sum.failures.extend(found.failures);
             let Some(Reading::Number(y)) = found.reading else { continue };
             if y >= level {
                 let x = match last {

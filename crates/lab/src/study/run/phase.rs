@@ -24,7 +24,7 @@ use crate::{
     clock,
     host::Exit,
     study::{
-        plan::{Plan, Step},
+        plan::{Action, Plan, Step},
         take::measure,
     },
     wan::Health,
@@ -48,14 +48,16 @@ pub(super) fn run(
     let meter = Meter::begin(&site.lab)?;
     let started = clock::now();
     phase.started_unix_ms = unix_ms();
-    let ended = commands(site, step, &file, stop)?;
+    let Ended { exit, missed } = commands(site, step, &file, stop)?;
     phase.elapsed_s = clock::now().since(started).as_secs_f64();
     let metered = meter.end(&site.lab)?;
     phase.steal_share = metered.health.steal.as_f64();
     let late = metered.health.lateness;
     phase.lateness_p99_ms = (late.count > 0).then(|| late.p99.as_millis_f64());
     if step.command.is_some() {
-        read(site, step, &file, ended, &mut phase);
+        read(site, step, &file, exit, &mut phase);
+        let missed = missed.map(|action| too_late(action, phase.elapsed_s));
+        phase.failed = phase.failed.take().or(missed);
         phase.readings.extend(metered.readings(phase.elapsed_s));
     }
     for (name, _) in &step.beside {
@@ -87,13 +89,27 @@ fn file_name(step: &Step, number: usize) -> String {
     name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter), "_")
 }
 
+/// How the command of a step ended.
+struct Ended<'s> {
+    /// None where it had to be killed, or where the step has no command.
+    exit: Option<Exit>,
+    /// The first action that was due after the end of the command.
+    missed: Option<&'s Action>,
+}
+
+/// What is said of an action that did not happen.
+fn too_late(action: &Action, elapsed_s: f64) -> String {
+    let Action { at, verb } = action;
+    format!("`{verb}` was due at {at}, but the command ended after {elapsed_s:.1} s")
+}
+
 /// Runs the command of a step with what is beside it, and does what is to be done meanwhile.
-fn commands(
+fn commands<'s>(
     site: &mut Site<'_>,
-    step: &Step,
+    step: &'s Step,
     file: &str,
     stop: &AtomicBool,
-) -> Result<Option<Exit>, RunError> {
+) -> Result<Ended<'s>, RunError> {
     let mut beside = Vec::new();
     for (name, command) in &step.beside {
         beside.push(site.spawn(command, "phases", &format!("{file}-{name}"))?);
@@ -112,8 +128,11 @@ fn commands(
         if let Some(child) = &mut child {
             exit = child.try_wait()?;
         }
-        let over = exit.is_some() || (child.is_none() && next.is_none());
-        if over || clock::now().since(started) >= step.timeout {
+        let over = match &child {
+            Some(_) => exit.is_some() || clock::now().since(started) >= step.timeout,
+            None => next.is_none(),
+        };
+        if over {
             break;
         }
         if stop.load(Ordering::Relaxed) {
@@ -127,7 +146,7 @@ fn commands(
     for child in &mut beside {
         child.stop(GRACE)?;
     }
-    Ok(exit)
+    Ok(Ended { exit, missed: next })
 }
 
 /// Until the next action, and never so long that an end is seen late.
