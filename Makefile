@@ -37,7 +37,7 @@ fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ)
 
-bench: ## compare with HAProxy and nginx; BENCH="--quick --only small" narrows it
+bench: ## compare with HAProxy, nginx and Envoy; BENCH="--quick --only small" narrows it
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json $(BENCH)
@@ -47,7 +47,7 @@ bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside
 	$(if $(KATRAN_OBJECT),KATRAN_OBJECT=$(abspath $(KATRAN_OBJECT))) \
 	cargo bench --package loadline-l4 --bench forward -- $(BENCH)
 
-performance: ## the same as a page, docs/performance.md: an idle machine, 25 min
+performance: ## the same as a page, docs/performance.md: an idle machine, 30 min
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true

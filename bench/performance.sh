@@ -1,7 +1,7 @@
 #!/bin/sh
-# What loadline costs beside HAProxy and nginx, as a page.
+# What loadline costs beside a bare relay, HAProxy, nginx and Envoy, as a page.
 #
-#   make performance                 an idle machine, 25 min; writes docs/performance.md
+#   make performance                 an idle machine, 30 min; writes docs/performance.md
 #   bench/performance.sh FILE        the same page from what `loadline-bench run` printed into FILE
 #
 # What people wrote below "## Read with it" in docs/performance.md stays.
@@ -19,7 +19,8 @@ Made by \`make performance\` on $(date -u -r "$output" +%Y-%m-%d): $(nproc) core
 $(uname -r), loopback. The proxy has one core, the load and the servers the other. Rounds are
 interleaved: each proxy runs a second, then the next, and the ratio is taken within a round, so that a
 machine that slows down slows all alike. Figures are medians with the smallest and the largest round.
-The CPU time is the process's own, kernel included; \`user\` is the part outside the kernel.
+The CPU time is the process's own, kernel included; \`user\` is the part outside the kernel. \`floor\`
+is a bare epoll relay that parses, picks by turns and forwards, and does nothing else.
 
 \`\`\`text
 $(cat "$output")

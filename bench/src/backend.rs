@@ -180,19 +180,18 @@ const EVENTS: usize = 512;
 /// A request of 11 headers is 700 B.
 const READ: usize = 4096;
 
+/// The port of one whose thread lasts as long as the test process.
+#[cfg(test)]
+pub(crate) fn start() -> u16 {
+    let backend = Backend::bind(&[0], None).expect("a free port");
+    let port = backend.listeners[0].local_addr().expect("it listens").port();
+    std::thread::spawn(move || backend.run());
+    port
+}
+
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
-
-    /// The thread that serves lasts as long as the test process.
-    fn start() -> u16 {
-        let backend = Backend::bind(&[0], None).unwrap();
-        let port = backend.listeners[0].local_addr().unwrap().port();
-        thread::spawn(move || backend.run());
-        port
-    }
 
     fn ask(stream: &mut TcpStream, path: &str) -> usize {
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();

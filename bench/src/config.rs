@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use crate::envoy;
 use crate::peers::Kind;
 use crate::process;
 
@@ -13,12 +14,12 @@ use crate::process;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setup {
     /// As the proxy is unless told. A peer reads an answer in pieces of 16 kB (HAProxy) or 4 kB
-    /// (nginx).
+    /// (nginx); Envoy as much as comes.
     Usual,
     /// Peers read 64 kB at a time for every connection that carries something, which the memory
     /// must allow. loadline decides that by itself.
     LargeBuffers,
-    /// HAProxy moves bodies inside the kernel, as loadline does by itself; nginx cannot.
+    /// HAProxy moves bodies inside the kernel, as loadline does by itself; nginx and Envoy cannot.
     Splice,
     /// TLS towards clients, with one certificate (ECDSA P-256) for all. No session is resumed:
     /// wrk would, and a handshake would cost half.
@@ -50,6 +51,11 @@ impl Setup {
             Kind::Loadline => loadline(self, place, &self.certificate(place)?),
             Kind::HaProxy => haproxy(self, place, &self.certificate(place)?),
             Kind::Nginx => nginx(self, place, &self.certificate(place)?),
+            Kind::Envoy => {
+                let certificate = self.certificate(place)?;
+                let certificate = (self == Self::Tls).then_some(certificate.as_path());
+                envoy::simple(place.port, place.servers, certificate)
+            }
         })
     }
 
@@ -201,5 +207,5 @@ fn list(ports: &[u16], separator: &str, line: impl Fn(&u16) -> String) -> String
     ports.iter().map(line).collect::<Vec<_>>().join(separator)
 }
 
-/// Certificate and key in one file, which all three read.
+/// Certificate and key in one file, which all of them read.
 const CERTIFICATE: &str = include_str!("../../examples/tls/localhost.pem");

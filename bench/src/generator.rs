@@ -41,7 +41,9 @@ fn closed_loop(
     let load = Load { scheme: "http", connections: CONNECTIONS, path: "/s", headers: &[] };
     let mut pairs = Vec::new();
     for _ in 0..effort.rounds {
-        let theirs = load.run(PROXY_CORE, port, effort.seconds)?.rate;
+        let wrk = load.run(PROXY_CORE, port, effort.seconds)?;
+        ensure!(wrk.errors == 0 && wrk.requests > 0, "wrk met {} errors", wrk.errors);
+        let theirs = wrk.rate;
         let users = CONNECTIONS.to_string();
         let seconds = format!("{}s", effort.seconds);
         let args = ["--users", &users, "--duration", &seconds];

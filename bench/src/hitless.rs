@@ -1,13 +1,14 @@
-//! Reloads and upgrades under load: loadline beside HAProxy and nginx.
+//! Reloads and upgrades under load: loadline beside HAProxy, nginx and Envoy.
 //!
 //! 2,000 requests per second, half on kept connections and half on new ones, and 50 tunnels that
 //! are opened one after another and stay. loadline reloads 200 times and is replaced by another
 //! process 5 times; no request may fail, and no tunnel end by a reload: a process that leaves cuts
-//! its tunnels after `drain_timeout`. The peers reload 20 times, as a master with workers; each
-//! reload leaves a process behind as long as a tunnel of it lasts.
+//! its tunnels after `drain_timeout`. The peers reload 20 times, HAProxy and nginx as a master with
+//! workers, each of which stays as long as a tunnel of it lasts, Envoy in place.
 
 use std::fs;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +17,14 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
+use crate::envoy;
 use crate::open_loop::{self, Answer, Load};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{self, Process, free_ports};
 use crate::run::{PROXY_CORE, Row, Section};
 use crate::stats::{Summary, quantile};
 use crate::tunnels::{Seen, Tunnels};
-use crate::verdict::{Target, Verdict};
+use crate::verdict::{Target, Verdict, late_client};
 use crate::worker;
 
 pub(crate) const NAME: &str = "hitless";
@@ -59,6 +61,9 @@ impl<'a> Edge<'a> {
     fn start(kind: Kind, workshop: &'a Workshop) -> Result<Self> {
         let [web, tunnels, spare, echo, servers @ ..]: [u16; 8] = free_ports()?;
         let places = Places { web, tunnels, spare, echo, servers };
+        if kind == Kind::Envoy {
+            places.write_resources(workshop, false)?;
+        }
         let options: &[&str] = if kind == Kind::HaProxy { &["-W"] } else { &[] };
         let config = places.config(kind, workshop, false);
         let proxy = workshop.start_with(kind, web, &config, PROXY_CORE, options)?;
@@ -66,7 +71,7 @@ impl<'a> Edge<'a> {
     }
 
     fn file(&self) -> PathBuf {
-        self.workshop.directory.join(format!("{}-{}.conf", self.proxy.kind.name(), self.places.web))
+        self.workshop.file(self.proxy.kind, self.places.web)
     }
 
     /// The process that takes new connections.
@@ -74,16 +79,31 @@ impl<'a> Edge<'a> {
         self.successors.last().copied().unwrap_or(self.proxy.process.id())
     }
 
-    /// Changes the file and has it read. By a rename, as nobody may read half of it.
+    /// Changes the file and has it read.
     fn reload(&self, odd: bool) -> Result<()> {
-        let next = self.workshop.directory.join("next");
-        fs::write(&next, self.places.config(self.proxy.kind, self.workshop, odd))?;
-        fs::rename(&next, self.file())?;
+        if self.proxy.kind == Kind::Envoy {
+            return self.places.write_resources(self.workshop, odd);
+        }
+        replace(&self.file(), &self.places.config(self.proxy.kind, self.workshop, odd))?;
         let haproxy = self.proxy.kind == Kind::HaProxy;
         let signal = if haproxy { Signal::USR2 } else { Signal::HUP };
         let pid = i32::try_from(self.current()).ok().and_then(Pid::from_raw);
         let pid = pid.context("a process has a number")?;
         rustix::process::kill_process(pid, signal).context("ask for a reload")
+    }
+
+    /// Whether the proxy listens where the file says: what every second configuration opens, the
+    /// next closes. Waits for that a while.
+    fn has_read(&self, odd: bool) -> bool {
+        let deadline = Instant::now() + READING;
+        let listens = || TcpStream::connect((Ipv4Addr::LOCALHOST, self.places.spare)).is_ok();
+        while listens() != odd {
+            if Instant::now() > deadline {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        true
     }
 
     /// Has another process take over.
@@ -129,6 +149,8 @@ impl Drop for Edge<'_> {
 struct Run {
     kind: Kind,
     reloads: u32,
+    /// Of the reloads, those that were seen to take effect.
+    effective: u32,
     upgrades: usize,
     answers: Vec<Answer>,
     tunnels: Seen,
@@ -169,6 +191,7 @@ fn run(kind: Kind, workshop: &Workshop) -> Result<Run> {
     Ok(Run {
         kind,
         reloads: work.reloads,
+        effective: work.effective,
         upgrades: work.upgraded_at.len(),
         memory: [before, work.memory, process::memory(&after)?],
         processes: work.processes,
@@ -182,6 +205,7 @@ fn run(kind: Kind, workshop: &Workshop) -> Result<Run> {
 /// What was done while the load was on.
 struct Work {
     reloads: u32,
+    effective: u32,
     /// After the reloads before the first upgrade.
     memory: u64,
     processes: usize,
@@ -189,15 +213,17 @@ struct Work {
 }
 
 fn reload(edge: &Edge<'_>, count: u32, gap: Duration) -> Result<Work> {
-    let mut most = 0;
+    let (mut most, mut effective) = (0, 0);
     thread::sleep(gap);
     for index in 1..=count {
-        edge.reload(index % 2 == 1)?;
+        let odd = index % 2 == 1;
+        edge.reload(odd)?;
         thread::sleep(gap);
+        effective += u32::from(edge.has_read(odd));
         most = most.max(edge.processes().len());
     }
     let memory = process::memory(&edge.processes())?;
-    Ok(Work { reloads: count, memory, processes: most, upgraded_at: Vec::new() })
+    Ok(Work { reloads: count, effective, memory, processes: most, upgraded_at: Vec::new() })
 }
 
 /// Half of the reloads of one process, the others after one upgrade or another.
@@ -206,7 +232,9 @@ fn renew(edge: &mut Edge<'_>) -> Result<Work> {
     for _ in 0..5 {
         work.upgraded_at.push(Instant::now());
         edge.upgrade()?;
-        work.reloads += reload(edge, 20, GAP)?.reloads;
+        let more = reload(edge, 20, GAP)?;
+        work.reloads += more.reloads;
+        work.effective += more.effective;
     }
     Ok(work)
 }
@@ -243,10 +271,13 @@ impl Row for Run {
         };
         let [before, reloaded, after] = self.memory.map(|bytes| bytes as f64);
         let lag = Summary::of(self.answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max;
-        let flaw = (lag > LAG_MOST).then(|| format!("the client was {lag:.0} ms late"));
+        let idle = (self.tunnels.echoes < ECHOES_LEAST)
+            .then(|| format!("tunnels carried {} words", self.tunnels.echoes));
+        let (effective, all) = (f64::from(self.effective), f64::from(self.reloads));
         vec![
-            at_most("requests failed", self.failed() as f64, 0.0).flaw(flaw),
-            at_most("tunnels cut by reloads", self.cuts().0 as f64, 0.0),
+            Verdict::new(name("reloads seen to take effect"), effective, Target::AtLeast(all)),
+            at_most("requests failed", self.failed() as f64, 0.0).flaw(late_client(lag, LAG_MOST)),
+            at_most("tunnels cut by reloads", self.cuts().0 as f64, 0.0).flaw(idle),
             at_most("processes during reloads", self.processes as f64, 1.0),
             at_most("processes after all", self.processes_after as f64, 1.0),
             at_most("memory after 100 reloads to before", reloaded / before, GROWTH_MOST),
@@ -282,6 +313,7 @@ impl Row for Run {
         json!({
             "proxy": self.kind.name(),
             "reloads": self.reloads,
+            "effective": self.effective,
             "upgrades": self.upgrades,
             "requests": self.answers.len(),
             "failures": failures,
@@ -305,6 +337,7 @@ impl Places {
             Kind::Loadline => self.loadline(workshop, odd),
             Kind::HaProxy => self.haproxy(odd),
             Kind::Nginx => self.nginx(workshop, odd),
+            Kind::Envoy => self.envoy(workshop),
         }
     }
 
@@ -345,6 +378,52 @@ impl Places {
         )
     }
 
+    /// Where Envoy finds what changes.
+    fn envoy(self, workshop: &Workshop) -> String {
+        let from = |name: &str| {
+            let path = self.resources(workshop, name);
+            json!({ "resource_api_version": "V3", "path_config_source": { "path": path } })
+        };
+        let dynamic = json!({ "lds_config": from("lds"), "cds_config": from("cds") });
+        json!({ "node": { "id": "bench", "cluster": "bench" }, "dynamic_resources": dynamic })
+            .to_string()
+    }
+
+    fn resources(self, workshop: &Workshop, name: &str) -> PathBuf {
+        workshop.directory.join(format!("envoy-{}-{name}.json", self.web))
+    }
+
+    /// Envoy reads what is moved into place.
+    fn write_resources(self, workshop: &Workshop, odd: bool) -> Result<()> {
+        let upgrades = json!([{ "upgrade_type": "websocket" }]);
+        let echo = envoy::route(&json!({ "cluster": "echo", "upgrade_configs": upgrades }));
+        let echo = envoy::routes(&[json!({ "match": { "prefix": "/" }, "route": echo })]);
+        let tunnels = json!({ "route_config": echo, "upgrade_configs": upgrades });
+        let mut listeners = vec![
+            envoy::listener(self.web, None, &json!({})),
+            envoy::listener(self.tunnels, None, &tunnels),
+        ];
+        listeners.extend(odd.then(|| envoy::listener(self.spare, None, &json!({}))));
+        let [first, rest @ ..] = self.servers;
+        let mut web = vec![envoy::endpoint(first, 1 + u32::from(odd))];
+        web.extend(rest.map(|server| envoy::endpoint(server, 1)));
+        let clusters = [
+            envoy::cluster(&self.servers, &envoy::members("web", &web)),
+            envoy::cluster(&[], &envoy::members("echo", &[envoy::endpoint(self.echo, 1)])),
+        ];
+        for (name, kind, resources) in [
+            ("cds", "cluster.v3.Cluster", &clusters[..]),
+            ("lds", "listener.v3.Listener", &listeners),
+        ] {
+            let kind = json!({ "@type": format!("type.googleapis.com/envoy.config.{kind}") });
+            let typed = |resource: &Value| envoy::with(kind.clone(), resource);
+            let resources: Vec<Value> = resources.iter().map(typed).collect();
+            let file = json!({ "resources": resources }).to_string();
+            replace(&self.resources(workshop, name), &file)?;
+        }
+        Ok(())
+    }
+
     fn nginx(self, workshop: &Workshop, odd: bool) -> String {
         let Self { web, tunnels, spare, echo, servers } = self;
         let dir = workshop.directory.display();
@@ -368,6 +447,13 @@ impl Places {
     }
 }
 
+/// Writes a file at once, as nobody may read half of it.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let next = path.with_extension("next");
+    fs::write(&next, text).with_context(|| format!("write {}", next.display()))?;
+    fs::rename(&next, path).with_context(|| format!("write {}", path.display()))
+}
+
 const COLUMNS: &str = "          reloads upgrades requests failed replaced  p99 ms     max \
                        tunnels cut  processes  MB before reloaded after\n\
                        (cut by reloads, by upgrades; processes at most while reloading, after all)";
@@ -383,6 +469,10 @@ const PEER_GAP: Duration = Duration::from_millis(700);
 const DRAIN: Duration = Duration::from_secs(4);
 /// A tunnel that is opened while another process takes over may still be of the old one.
 const HANDOVER: Duration = Duration::from_secs(1);
+/// How long a reload may take to be seen.
+const READING: Duration = Duration::from_secs(2);
+/// Of 50 tunnels that say four a second for 10 s and more.
+const ECHOES_LEAST: u64 = 1_000;
 /// As clients give up.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The tunnels are in it, and twice the memory while another plan is made.
@@ -390,3 +480,37 @@ const GROWTH_MOST: f64 = 2.0;
 /// Of the client, in milliseconds.
 const LAG_MOST: f64 = 50.0;
 const WARM_UP_SEED: u64 = 99;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reloads_that_had_no_effect_and_tunnels_that_carried_nothing_fail() {
+        let answer = Answer {
+            ask: open_loop::mix(&[Duration::ZERO])[0],
+            response_time: Duration::from_millis(2),
+            lag: Duration::ZERO,
+            replaced: false,
+            result: Ok(String::new()),
+        };
+        let mut run = Run {
+            kind: Kind::Loadline,
+            reloads: 200,
+            effective: 200,
+            upgrades: 5,
+            answers: vec![answer],
+            tunnels: Seen { echoes: 8_000, cuts: Vec::new() },
+            upgraded_at: Vec::new(),
+            processes: 1,
+            processes_after: 1,
+            memory: [1 << 20; 3],
+        };
+        let failed = |run: &Run| run.judge().iter().filter(|it| it.failed()).count();
+        assert_eq!(failed(&run), 0);
+        (run.effective, run.tunnels.echoes) = (199, 0);
+        assert_eq!(failed(&run), 2);
+        run.answers.clear();
+        assert_eq!(failed(&run), 3, "a client that asked nothing saw no failure");
+    }
+}

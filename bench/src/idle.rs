@@ -1,10 +1,10 @@
-//! What a connection that waits costs in memory: loadline beside HAProxy and nginx.
+//! What a connection that waits costs in memory: loadline beside HAProxy, nginx and Envoy.
 //!
 //! Connections are opened sixteen at a time, ask once, and then wait. What is judged is by how
 //! much the proxy's memory (the proportional set size of it and its children) grows for each, from
 //! a state in which a hundred connections have warmed it up. The kernel's share, 4 to 5 kB for each
 //! end of a connection, is the same for all and not in it. Afterwards all but the hundred are
-//! closed, and what the process then keeps is judged as well.
+//! closed, and what the process then keeps is judged as well, in bytes for each that was closed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,8 +21,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::cost;
+use crate::envoy;
 use crate::peers::{Kind, Proxy, Workshop};
-use crate::process::free_ports;
+use crate::process::{self, free_ports};
 use crate::run::{PROXY_CORE, Section};
 use crate::verdict::{Target, Verdict};
 
@@ -35,11 +36,13 @@ struct Case {
     connections: usize,
     /// Bytes for each.
     target: f64,
+    /// Of which so many may be left when it is closed.
+    kept: f64,
 }
 
 const CASES: [Case; 2] = [
-    Case { name: "idle, plain", tls: false, connections: 8_000, target: 1_000.0 },
-    Case { name: "idle, TLS 1.3", tls: true, connections: 2_000, target: 12_000.0 },
+    Case { name: "idle, plain", tls: false, connections: 8_000, target: 1_000.0, kept: 400.0 },
+    Case { name: "idle, TLS 1.3", tls: true, connections: 2_000, target: 12_000.0, kept: 4_000.0 },
 ];
 
 /// Measures every proxy, one after another; only loadline is judged.
@@ -59,17 +62,14 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop) -> Result<Section> {
             rows.push((kind, growth(&proxy, &case)?));
         }
         if let Some((_, ours)) = rows.iter().find(|(kind, _)| *kind == Kind::Loadline) {
-            let target = Target::AtMost(case.target);
-            section.judge(Verdict::new(case.name, ours.each(&case), target).unit(" B"));
-            let name = format!("{}, share kept when closed", case.name);
-            section.judge(Verdict::new(name, ours.kept(), Target::AtMost(KEPT_MOST)));
+            ours.judge(&case).into_iter().for_each(|verdict| section.judge(verdict));
         }
         section.record(case.name, rows.iter().map(|(kind, it)| it.to_json(*kind)).collect());
     }
     Ok(section)
 }
 
-/// The memory of a proxy in bytes.
+/// The memory of a proxy in bytes, and the connections that clients have with it.
 struct Growth {
     /// With a hundred connections.
     before: u64,
@@ -77,6 +77,8 @@ struct Growth {
     during: u64,
     /// With a hundred again.
     after: u64,
+    connected: usize,
+    connected_after: usize,
 }
 
 impl Growth {
@@ -84,15 +86,34 @@ impl Growth {
         self.during.saturating_sub(self.before) as f64 / case.connections as f64
     }
 
-    /// The share of the growth that is still there afterwards.
-    fn kept(&self) -> f64 {
-        let left = self.after.saturating_sub(self.before);
-        left as f64 / self.during.saturating_sub(self.before).max(1) as f64
+    /// Bytes that are still there afterwards, for each connection that was closed.
+    fn kept(&self, case: &Case) -> f64 {
+        self.after.saturating_sub(self.before) as f64 / case.connections as f64
+    }
+
+    /// Memory that did not grow tells nothing, nor do connections that were not there or stayed.
+    fn judge(&self, case: &Case) -> [Verdict; 2] {
+        let wanted = case.connections + WARM;
+        let few = self.connected < wanted || self.during <= self.before;
+        let few = few.then(|| format!("{} of {wanted} connections were there", self.connected));
+        let left = (self.connected_after > WARM)
+            .then(|| format!("{} connections are left of {WARM}", self.connected_after));
+        let name = format!("{}, kept of each when closed", case.name);
+        let kept = Verdict::new(name, self.kept(case), Target::AtMost(case.kept)).unit(" B");
+        let each = Verdict::new(case.name, self.each(case), Target::AtMost(case.target)).unit(" B");
+        [each.flaw(few.clone()), kept.flaw(few.or(left))]
     }
 
     fn to_json(&self, kind: Kind) -> Value {
-        let Self { before, during, after } = self;
-        json!({ "proxy": kind.name(), "before": before, "during": during, "after": after })
+        let Self { before, during, after, connected, connected_after } = self;
+        json!({
+            "proxy": kind.name(),
+            "before": before,
+            "during": during,
+            "after": after,
+            "connected": connected,
+            "connected_after": connected_after,
+        })
     }
 }
 
@@ -102,16 +123,17 @@ fn growth(proxy: &Proxy, case: &Case) -> Result<Growth> {
     let before = proxy.process.memory()?;
     let idle = open(proxy.port, case.connections, case.tls)?;
     thread::sleep(REST);
-    let during = proxy.process.memory()?;
+    let (during, connected) = (proxy.process.memory()?, process::connected(proxy.port)?);
     drop(idle);
     thread::sleep(SETTLE);
-    let after = proxy.process.memory()?;
+    let (after, connected_after) = (proxy.process.memory()?, process::connected(proxy.port)?);
     drop(warm);
-    let growth = Growth { before, during, after };
+    let growth = Growth { before, during, after, connected, connected_after };
     println!(
-        "{:9}{:>14.0}{:>12.1}{:>12.1}{:>12.1}",
+        "{:9}{:>14.0}{:>14.0}{:>12.1}{:>12.1}{:>12.1}",
         proxy.kind.name(),
         growth.each(case),
+        growth.kept(case),
         megabytes(before),
         megabytes(during),
         megabytes(after),
@@ -202,6 +224,12 @@ fn config(kind: Kind, port: u16, server: u16, certificate: Option<&Path>) -> Str
                  backend b\n    server s 127.0.0.1:{server}\n"
             )
         }
+        Kind::Envoy => {
+            let pem = certificate.as_deref().map(Path::new);
+            let manager = json!({ "common_http_protocol_options": { "idle_timeout": "300s" } });
+            let listener = envoy::listener(port, pem, &manager);
+            envoy::file(&[listener], &[envoy::cluster(&[server], &json!({}))])
+        }
         Kind::Nginx => {
             let (ssl, files) = certificate.map_or_else(Default::default, |path| {
                 (
@@ -229,7 +257,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-const COLUMNS: &str = "           B/connection   MB before      during      closed";
+const COLUMNS: &str = "           B/connection   kept of each   MB before      during      closed";
 
 /// For `localhost`, ECDSA P-256: the one the examples use.
 pub(crate) const CERTIFICATE: &str = include_str!("../../examples/tls/localhost.pem");
@@ -250,6 +278,42 @@ const REST: Duration = Duration::from_secs(2);
 /// After which it has done what it does when they go: some allocators keep memory for 10 s.
 const SETTLE: Duration = Duration::from_secs(12);
 
-/// Of what the connections took, how much may be left when they are gone.
-const KEPT_MOST: f64 = 0.6;
 const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &Case = &CASES[0];
+
+    fn growth(each: u64, kept: u64) -> Growth {
+        let before = 10 << 20;
+        Growth {
+            before,
+            during: before + each * 8_000,
+            after: before + kept * 8_000,
+            connected: 8_100,
+            connected_after: 100,
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_judged_in_bytes_of_a_connection_and_not_by_what_it_took() {
+        let said: Vec<String> = growth(500, 390).judge(PLAIN).map(|it| it.to_string()).into();
+        let expected = [
+            "PASS idle, plain 500 B (<= 1000 B)",
+            "PASS idle, plain, kept of each when closed 390 B (<= 400 B)",
+        ];
+        assert_eq!(said, expected);
+        assert!(growth(900, 410).judge(PLAIN)[1].failed());
+    }
+
+    #[test]
+    fn connections_that_were_not_there_or_did_not_go_fail() {
+        let gone = Growth { connected: 100, ..growth(500, 0) };
+        assert!(gone.judge(PLAIN).iter().all(Verdict::failed));
+        assert!(growth(0, 0).judge(PLAIN).iter().all(Verdict::failed));
+        let stayed = Growth { connected_after: 101, ..growth(500, 0) };
+        assert!(!stayed.judge(PLAIN)[0].failed() && stayed.judge(PLAIN)[1].failed());
+    }
+}

@@ -1,4 +1,4 @@
-//! The benchmark: loadline beside HAProxy and nginx, all of them driven as processes.
+//! The benchmark: loadline beside a floor, HAProxy, nginx and Envoy, all driven as processes.
 //!
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
@@ -6,13 +6,15 @@
 //! regions), `overload` (twice the capacity), `outage` (a server dies or hangs), `hitless`
 //! (reloads and upgrades), `slow` (clients that drip), `pick` (a single decision),
 //! `generator` (the load generator beside wrk), `idle` (memory of connections that wait).
-#![forbid(unsafe_code)]
+// unsafe: `floor` sets an option of sockets for which there is no safe function.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
 mod backend;
 mod config;
 mod cost;
+mod envoy;
 mod fixed_rate;
+mod floor;
 mod generator;
 mod hitless;
 mod idle;
@@ -36,7 +38,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// loadline beside HAProxy and nginx
+/// loadline beside HAProxy, nginx and Envoy
 #[derive(Debug, Parser)]
 #[command(name = "loadline-bench")]
 struct Cli {
@@ -48,6 +50,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Backend(backend::Args),
+    Floor(floor::Args),
     Pace(fixed_rate::Args),
     Slow(slow::Args),
 }
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
         Command::Slow(args) => slow::be_slow(&args).map(|()| true),
+        Command::Floor(args) => floor::serve(&args).map(|()| true),
         Command::Backend(args) => backend::serve(&args).map(|()| true),
     };
     match outcome {

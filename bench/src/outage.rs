@@ -1,5 +1,5 @@
-//! A server dies, and a server hangs, under load: loadline beside HAProxy and nginx, each told what
-//! its manual offers against that.
+//! A server dies, and a server hangs, under load: loadline beside HAProxy, nginx and Envoy, each
+//! told what its manual offers against that.
 //!
 //! Three servers of 16 cores and 10 ms get 2,000 requests per second, every tenth a POST, half of
 //! them on new connections. In the first run one is killed and comes back 3 s later; in the second
@@ -18,12 +18,13 @@ use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::envoy;
 use crate::open_loop::{self, Answer, Ask, Load};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{PROXY_CORE, Row, Section};
 use crate::stats::{Summary, quantile};
-use crate::verdict::{Target, Verdict};
+use crate::verdict::{Target, Verdict, late_client};
 use crate::worker;
 
 pub(crate) const NAME: &str = "outage";
@@ -104,7 +105,10 @@ struct Killed {
     failures: Failures,
     /// Of POSTs that came when the server was gone.
     late_posts: usize,
-    /// Between the first refused connection and the last that followed, in seconds.
+    /// Instants at which connections were refused while the server was away: its checks at least.
+    refused: usize,
+    /// Between the first refused connection and the last that followed, in seconds; not a number
+    /// if none was, for then nobody has seen when the proxy turned away.
     ejected: f64,
     /// Of the requests it would get if all got the same, the part that the server got in its first
     /// second back, and in the last second.
@@ -119,9 +123,10 @@ fn kill(kind: Kind, workshop: &Workshop) -> Result<Killed> {
     let mut scene = Scene::set(kind, workshop)?;
     let (answers, (killed, refused)) = scene.play(16.0, |scene, start| {
         sleep_until(start + KILL_AT);
+        let before = failed_attempts()?;
         scene.servers[1].signal(Signal::KILL)?;
         let killed = start.elapsed();
-        let refused = refusals(start + BACK_AT - SPARE)?;
+        let refused = refusals(before, start + BACK_AT - SPARE)?;
         sleep_until(start + BACK_AT);
         scene.servers[1] = start_server(scene.ports[1], scene.workshop)?;
         Ok((killed, refused))
@@ -132,7 +137,8 @@ fn kill(kind: Kind, workshop: &Workshop) -> Result<Killed> {
         kind,
         failures: Failures::of(&answers),
         late_posts: answers.iter().filter(late).filter(|it| it.result.is_err()).count(),
-        ejected: burst(&refused, REFUSED_GAP).map_or(0.0, |(first, last)| last - first),
+        refused: refused.len(),
+        ejected: refused_for(&refused),
         shares: shares(&answers, &name),
         p99: quantile(answers.iter().map(Answer::millis), 0.99),
         lag: Summary::of(answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max,
@@ -161,7 +167,7 @@ impl Row for Killed {
             Verdict::new(name("share in its first second back"), first, Target::AtMost(0.5)),
             Verdict::new(name("share in the end"), last, Target::AtLeast(0.8)),
         ];
-        verdicts.into_iter().map(|verdict| verdict.flaw(late_client(self.lag))).collect()
+        verdicts.into_iter().map(|verdict| verdict.flaw(late_client(self.lag, LAG_MOST))).collect()
     }
 
     fn line(&self) -> String {
@@ -182,6 +188,7 @@ impl Row for Killed {
             "proxy": self.kind.name(),
             "failures": self.failures.to_json(),
             "late_posts_failed": self.late_posts,
+            "refused": self.refused,
             "ejected_after_s": self.ejected,
             "shares": self.shares,
             "p99_ms": self.p99,
@@ -197,7 +204,7 @@ struct Stopped {
     failures: Failures,
     /// Answers that took longer than a second, and those that never came.
     slow: usize,
-    /// Until the proxy turned away from it, in seconds.
+    /// Until the proxy turned away from it, in seconds; not a number if no request waited for it.
     ejected: f64,
     longest: f64,
     lag: f64,
@@ -219,7 +226,7 @@ fn stop(kind: Kind, workshop: &Workshop) -> Result<Stopped> {
         kind,
         failures: Failures::of(&answers),
         slow: answers.iter().filter(|it| it.millis() > 1e3 || it.result.is_err()).count(),
-        ejected: burst(&waited, WAITED_GAP).map_or(0.0, |(_, last)| last - stopped.as_secs_f64()),
+        ejected: turned_away(&waited, stopped),
         longest: Summary::of(answers.iter().map(Answer::millis)).max,
         lag: Summary::of(answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max,
     })
@@ -235,7 +242,7 @@ impl Row for Stopped {
             none("closed without an answer", self.failures.untold),
             Verdict::new(name("out of rotation"), self.ejected, Target::AtMost(1.0)).unit(" s"),
         ];
-        verdicts.into_iter().map(|verdict| verdict.flaw(late_client(self.lag))).collect()
+        verdicts.into_iter().map(|verdict| verdict.flaw(late_client(self.lag, LAG_MOST))).collect()
     }
 
     fn line(&self) -> String {
@@ -308,11 +315,10 @@ impl Failures {
     }
 }
 
-/// When the kernel has refused connections, in seconds since this began, until then. It counts for
-/// the whole machine: nobody else may be refused meanwhile.
-fn refusals(until: Instant) -> Result<Vec<f64>> {
+/// When the kernel has refused connections beyond those before, in seconds since this began, until
+/// then. It counts for the whole machine: nobody else may be refused meanwhile.
+fn refusals(mut before: u64, until: Instant) -> Result<Vec<f64>> {
     let start = Instant::now();
-    let mut before = failed_attempts()?;
     let mut refused = Vec::new();
     while Instant::now() < until {
         let now = failed_attempts()?;
@@ -335,6 +341,16 @@ fn attempt_fails(snmp: &str) -> Option<u64> {
     let mut tcp = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let place = tcp.next()?.split(' ').position(|name| name == "AttemptFails")?;
     tcp.next()?.split(' ').nth(place)?.parse().ok()
+}
+
+/// How long connections were refused that followed each other closely.
+fn refused_for(refused: &[f64]) -> f64 {
+    burst(refused, REFUSED_GAP).map_or(f64::NAN, |(first, last)| last - first)
+}
+
+/// How long after a server has stopped the last request was planned that waited for it.
+fn turned_away(waited: &[f64], stopped: Duration) -> f64 {
+    burst(waited, WAITED_GAP).map_or(f64::NAN, |(_, last)| last - stopped.as_secs_f64())
 }
 
 /// The first of these instants and the last that follows without a longer gap.
@@ -372,11 +388,6 @@ fn failures_counted(log: &str) -> Option<u64> {
     Some(failed.filter_map(|(_, count)| count.parse::<u64>().ok()).sum())
 }
 
-/// A client that is late offers something else than was planned.
-fn late_client(lag: f64) -> Option<String> {
-    (lag > LAG_MOST).then(|| format!("the client was {lag:.0} ms late"))
-}
-
 fn sleep_until(instant: Instant) {
     thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
@@ -410,6 +421,7 @@ fn config(kind: Kind, port: u16, servers: [u16; 3], workshop: &Workshop) -> Stri
              backend b\n    http-request disable-l7-retry unless METH_GET\n{}",
             list(|server| format!("    server s{server} 127.0.0.1:{server}\n"))
         ),
+        Kind::Envoy => envoy_config(port, servers),
         Kind::Nginx => {
             let directory = workshop.directory.display();
             let dead = "max_fails=1 fail_timeout=3s";
@@ -429,6 +441,54 @@ fn config(kind: Kind, port: u16, servers: [u16; 3], workshop: &Workshop) -> Stri
             )
         }
     }
+}
+
+/// GETs are tried three times more on other servers, POSTs where no connection was had.
+fn envoy_config(port: u16, servers: [u16; 3]) -> String {
+    let route = |retries: Value| {
+        let tried = json!({
+            "num_retries": 3,
+            "per_try_timeout": "3s",
+            "retry_host_predicate": [{
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": {
+                    "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts\
+                              .v3.PreviousHostsPredicate",
+                },
+            }],
+            "host_selection_retry_max_attempts": 5,
+        });
+        envoy::route(&json!({ "retry_policy": envoy::with(tried, &retries) }))
+    };
+    let get = json!([{ "name": ":method", "string_match": { "exact": "GET" } }]);
+    let routes = envoy::routes(&[
+        json!({
+            "match": { "prefix": "/", "headers": get },
+            "route": route(json!({ "retry_on": "5xx,reset,connect-failure" })),
+        }),
+        json!({
+            "match": { "prefix": "/" },
+            "route": route(json!({ "retry_on": "connect-failure" })),
+        }),
+    ]);
+    let cluster = envoy::cluster(
+        &servers,
+        &json!({
+            "connect_timeout": "1s",
+            "lb_policy": "LEAST_REQUEST",
+            "least_request_lb_config": { "slow_start_config": { "slow_start_window": "3s" } },
+            "health_checks": [{
+                "timeout": "3s", "interval": "1s", "unhealthy_threshold": 3,
+                "healthy_threshold": 2, "http_health_check": { "path": "/health-check" },
+            }],
+            "outlier_detection": {
+                "consecutive_5xx": 3, "consecutive_gateway_failure": 3,
+                "enforcing_consecutive_gateway_failure": 100, "base_ejection_time": "3s",
+                "interval": "1s", "max_ejection_percent": 67,
+            },
+        }),
+    );
+    envoy::file(&[envoy::listener(port, None, &json!({ "route_config": routes }))], &[cluster])
 }
 
 const KILLED: &str = "          GETs failed POSTs failed    untold  rotation ms  share at return   \
@@ -467,6 +527,39 @@ mod tests {
     fn a_burst_ends_where_the_gap_is_longer() {
         assert_eq!(burst(&[1.0, 1.01, 1.015, 2.0], 0.02), Some((1.0, 1.015)));
         assert_eq!(burst(&[], 0.02), None);
+    }
+
+    fn killed(refused: &[f64]) -> Killed {
+        Killed {
+            kind: Kind::Loadline,
+            failures: Failures::of(&[]),
+            late_posts: 0,
+            refused: refused.len(),
+            ejected: refused_for(refused),
+            shares: [0.2, 1.0],
+            p99: 12.0,
+            counted: Some(0),
+            lag: 1.0,
+        }
+    }
+
+    #[test]
+    fn an_outage_in_which_nothing_was_seen_is_no_quick_one() {
+        let out = |row: &dyn Row| {
+            row.judge().iter().filter(|it| it.failed()).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(out(&killed(&[3.0, 3.004])), Vec::<String>::new());
+        assert_eq!(out(&killed(&[])), ["FAIL outage, killed: out of rotation NaN ms (<= 10 ms)"]);
+        let stopped = |waited: &[f64]| Stopped {
+            kind: Kind::Loadline,
+            failures: Failures::of(&[]),
+            slow: 0,
+            ejected: turned_away(waited, Duration::from_secs(2)),
+            longest: 12.0,
+            lag: 1.0,
+        };
+        assert_eq!(out(&stopped(&[2.0, 2.1])), Vec::<String>::new());
+        assert_eq!(out(&stopped(&[])), ["FAIL outage, hanging: out of rotation NaN s (<= 1.00 s)"]);
     }
 
     #[test]

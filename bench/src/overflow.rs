@@ -16,7 +16,7 @@ use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, PROXY_CORE, Section};
 use crate::stats::Summary;
-use crate::verdict::{Target, Verdict};
+use crate::verdict::{Target, Verdict, late_client};
 use crate::worker;
 
 pub(crate) const NAME: &str = "overflow";
@@ -24,7 +24,8 @@ pub(crate) const NAME: &str = "overflow";
 /// Runs the two loads against every given proxy that can overflow.
 pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Result<Section> {
     let mut sides = Vec::new();
-    for kind in kinds.iter().filter(|kind| **kind != Kind::Nginx) {
+    // nginx and Envoy leave a region when its servers fail, not when they are full.
+    for kind in kinds.iter().filter(|kind| matches!(kind, Kind::Loadline | Kind::HaProxy)) {
         sides.push(Side::start(*kind, workshop)?);
     }
     // Both must have met their servers before they are judged.
@@ -162,12 +163,14 @@ fn judge(side: &Side) -> Vec<Verdict> {
     let far = side.under.as_ref().map_or(f64::NAN, Run::far);
     let average = side.over(Run::average).median;
     let maximum = side.over(Run::maximum).median;
-    vec![
+    let verdicts = vec![
         Verdict::new("overflow, failures", side.failed() as f64, Target::AtMost(0.0)),
         Verdict::new("overflow at 200/s, average", average, Target::AtMost(54.0)).unit(" ms"),
         Verdict::new("overflow at 200/s, maximum", maximum, Target::AtMost(100.0)).unit(" ms"),
         Verdict::new("overflow at 80/s, sent far", far, Target::AtMost(0.5)).unit(" %"),
-    ]
+    ];
+    let lag = Summary::of(side.over.iter().chain(&side.under).map(Run::lag)).max;
+    verdicts.into_iter().map(|verdict| verdict.flaw(late_client(lag, LAG_MOST))).collect()
 }
 
 fn table(sides: &[Side], runs: u64) -> String {
@@ -280,6 +283,8 @@ const NEAR_PLACES: u32 = 6;
 /// would leave cores idle there, and be slower. (loadline is told places by server: two cores near;
 /// far three, the two that work and one on its way.)
 const FAR_PLACES: u32 = 11;
+/// Of the client, in milliseconds: half a round-trip to the other region.
+const LAG_MOST: f64 = 15.0;
 /// Between two runs against one proxy.
 const IDLE: Duration = Duration::from_secs(2);
 const WARM_UP_SEED: u64 = 99;

@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Loadline,
     HaProxy,
     Nginx,
+    Envoy,
 }
 
 /// A proxy that runs.
@@ -29,6 +30,7 @@ pub(crate) struct Proxy {
 pub(crate) struct Workshop {
     pub(crate) directory: PathBuf,
     pub(crate) loadline: PathBuf,
+    pub(crate) envoy: PathBuf,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Loadline => "loadline",
             Self::HaProxy => "haproxy",
             Self::Nginx => "nginx",
+            Self::Envoy => "envoy",
         }
     }
 
@@ -46,17 +49,25 @@ impl Kind {
             Self::Loadline => (workshop.loadline.as_path(), "--version"),
             Self::HaProxy => (Path::new("haproxy"), "-v"),
             Self::Nginx => (Path::new("nginx"), "-v"),
+            Self::Envoy => (workshop.envoy.as_path(), "--version"),
         };
         let Ok(output) = Command::new(program).arg(flag).output() else {
             return format!("{}: not found", program.display());
         };
-        // nginx tells its version on the standard error.
+        // nginx tells its version on the standard error, Envoy below an empty line.
         let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+        let text = String::from_utf8_lossy(&text);
+        text.lines().find(|line| !line.is_empty()).unwrap_or_default().trim().to_owned()
     }
 }
 
 impl Workshop {
+    /// The configuration of a proxy. Envoy tells the format by the end of the name.
+    pub(crate) fn file(&self, kind: Kind, port: u16) -> PathBuf {
+        let end = if kind == Kind::Envoy { "json" } else { "conf" };
+        self.directory.join(format!("{}-{port}.{end}", kind.name()))
+    }
+
     /// Writes the configuration and starts the proxy with one thread on the given core.
     pub(crate) fn start(&self, kind: Kind, port: u16, config: &str, core: usize) -> Result<Proxy> {
         self.start_with(kind, port, config, core, &[])
@@ -71,15 +82,18 @@ impl Workshop {
         core: usize,
         options: &[&str],
     ) -> Result<Proxy> {
-        let path = self.directory.join(format!("{}-{port}.conf", kind.name()));
+        let path = self.file(kind, port);
         let config = if kind == Kind::HaProxy { tune(config, &path)? } else { config.to_owned() };
         fs::write(&path, config).with_context(|| format!("write {}", path.display()))?;
         let file = path.display().to_string();
-        let program = self.loadline.display().to_string();
+        let (program, envoy) =
+            (self.loadline.display().to_string(), self.envoy.display().to_string());
+        let envoy = [&[envoy.as_str()], ENVOY].concat();
         let (first, last): (&[&str], &[&str]) = match kind {
             Kind::Loadline => (&[&program, "serve"], &[&file]),
             Kind::HaProxy => (&["haproxy", "-db"], &["-f", &file]),
             Kind::Nginx => (&["nginx"], &["-c", &file]),
+            Kind::Envoy => (&envoy, &["-c", &file]),
         };
         let command: Vec<String> =
             [first, options, last].concat().into_iter().map(str::to_owned).collect();
@@ -92,6 +106,9 @@ impl Workshop {
         Ok(Proxy { kind, port, process })
     }
 }
+
+/// One worker; what would let another process take over is off.
+const ENVOY: &[&str] = &["--concurrency", "1", "--disable-hot-restart", "--log-level", "error"];
 
 /// HAProxy 3 keeps more of its memory in the cache of the thread when told to; older ones do not
 /// know the setting and refuse it.

@@ -117,6 +117,24 @@ pub(crate) fn tcp_memory() -> Result<u64> {
     Ok(pages.with_context(|| format!("no memory of TCP in {path}"))? * page_size() as u64)
 }
 
+/// How many connections are open to a port of loopback, by its end.
+pub(crate) fn connected(port: u16) -> Result<usize> {
+    let path = "/proc/net/tcp";
+    let table = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    Ok(established(&table, port))
+}
+
+/// Lines like `1: 0100007F:1F90 0100007F:C350 01 ...`: number, own end, other end, state.
+fn established(table: &str, port: u16) -> usize {
+    let (own, established) = (format!(":{port:04X}"), "01");
+    let is_one = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let end = fields.next().unwrap_or_default();
+        end.ends_with(&own) && fields.nth(1) == Some(established)
+    };
+    table.lines().filter(is_one).count()
+}
+
 /// Whether a process runs, and has not merely left its entry behind.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -150,10 +168,9 @@ impl CpuTime {
         }
     }
 
-    /// The share of it that was spent in user space, 0 to 1.
+    /// The share of it that was spent in user space, 0 to 1; not a number of less than a tick.
     pub(crate) fn user_share(self) -> f64 {
-        let all = self.user_ticks + self.system_ticks;
-        if all == 0 { 0.0 } else { self.user_ticks as f64 / all as f64 }
+        self.user_ticks as f64 / (self.user_ticks + self.system_ticks) as f64
     }
 
     fn add_process(&mut self, pid: u32) -> Result<()> {
@@ -242,6 +259,11 @@ mod tests {
     }
 
     #[test]
+    fn of_no_time_there_is_no_share() {
+        assert!(CpuTime::default().user_share().is_nan());
+    }
+
+    #[test]
     fn a_process_spends_time_and_ends_with_its_value() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let spin = ["sh", "-c", "while :; do :; done"].map(str::to_owned);
@@ -254,6 +276,17 @@ mod tests {
         }
         drop(process);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn open_connections_of_a_port_are_counted_by_its_own_end() {
+        let table = "  sl  local_address rem_address   st\n\
+                     0: 0100007F:1F90 00000000:0000 0A 0\n\
+                     1: 0100007F:1F90 0100007F:C350 01 0\n\
+                     2: 0100007F:C350 0100007F:1F90 01 0\n\
+                     3: 0100007F:1F90 0100007F:C351 08 0\n";
+        assert_eq!(established(table, 8080), 1);
+        assert_eq!(established("", 8080), 0);
     }
 
     #[test]

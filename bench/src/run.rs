@@ -1,7 +1,7 @@
 //! The whole run: which parts, how long, and what is left of it: verdicts and raw figures.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const PROXY_CORE: usize = 0;
 pub(crate) const LOAD_CORE: usize = 1;
 
-/// Compare loadline with HAProxy and nginx
+/// Compare loadline with the floor, HAProxy, nginx and Envoy
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Three rounds of each instead of seven
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The binary to measure [default: `loadline` beside this program]
     #[arg(long, value_name = "PATH")]
     loadline: Option<PathBuf>,
+    /// Envoy [default: what `scripts/setup bench` installed; left out where there is none]
+    #[arg(long, value_name = "PATH")]
+    envoy: Option<PathBuf>,
     /// Write every raw figure there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -113,17 +116,21 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     ensure!(cores > LOAD_CORE, "needs two cores: one for the proxy, one for the load");
     process::raise_descriptor_limit()?;
     let scratch = tempfile::tempdir().context("make a directory for configurations")?;
-    let workshop =
-        Workshop { directory: scratch.path().to_owned(), loadline: find_loadline(args)? };
-    let kinds: &[Kind] = if args.peers_only {
-        &[Kind::HaProxy, Kind::Nginx]
-    } else {
-        &[Kind::Loadline, Kind::HaProxy, Kind::Nginx]
+    let workshop = Workshop {
+        directory: scratch.path().to_owned(),
+        loadline: beside(args.loadline.as_deref(), "loadline")?,
+        envoy: beside(args.envoy.as_deref(), "../bench-venv/bin/envoy")?,
     };
+    let mut kinds = vec![Kind::Loadline, Kind::HaProxy, Kind::Nginx, Kind::Envoy];
+    kinds.retain(|kind| !(args.peers_only && *kind == Kind::Loadline));
     let versions: Vec<String> = kinds.iter().map(|kind| kind.version(&workshop)).collect();
     println!("{}", versions.join("\n"));
+    if !workshop.envoy.exists() {
+        println!("Envoy is left out: `scripts/setup bench` could not install it.");
+        kinds.retain(|kind| *kind != Kind::Envoy);
+    }
     let clock = steal::Clock::start();
-    let sections = measure(args, kinds, &workshop)?;
+    let sections = measure(args, &kinds, &workshop)?;
     let stolen = clock.percent();
     println!("\nThe machine's host took {stolen:.1} % of its time meanwhile.");
     if let Some(path) = &args.json {
@@ -131,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         fs::write(path, format!("{record:#}\n"))
             .with_context(|| format!("write {}", path.display()))?;
     }
-    Ok(conclude(&sections))
+    Ok(conclude(&sections, !args.peers_only))
 }
 
 fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Section>> {
@@ -177,12 +184,13 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     Ok(sections)
 }
 
-fn find_loadline(args: &Args) -> Result<PathBuf> {
-    if let Some(path) = &args.loadline {
-        return Ok(path.clone());
+/// The given program, or the one at this place beside this program.
+fn beside(given: Option<&Path>, place: &str) -> Result<PathBuf> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
     }
     let this = std::env::current_exe().context("find this program")?;
-    Ok(this.with_file_name("loadline"))
+    Ok(this.with_file_name(place))
 }
 
 fn record(sections: &[Section], versions: &[String], stolen: f64) -> Value {
@@ -199,9 +207,31 @@ fn record(sections: &[Section], versions: &[String], stolen: f64) -> Value {
     })
 }
 
-fn conclude(sections: &[Section]) -> bool {
+/// Whether every verdict is good. Where loadline ran, a part without a verdict is not.
+fn conclude(sections: &[Section], judged: bool) -> bool {
     let verdicts: Vec<&Verdict> = sections.iter().flat_map(|section| &section.verdicts).collect();
-    let failed = verdicts.iter().filter(|verdict| verdict.failed()).count();
-    println!("{failed} of {} verdicts failed.", verdicts.len());
+    let silent = sections.iter().filter(|section| judged && section.verdicts.is_empty());
+    let silent =
+        silent.map(|section| println!("FAIL {}: nothing was judged", section.name)).count();
+    let failed = silent + verdicts.iter().filter(|verdict| verdict.failed()).count();
+    println!("{failed} of {} verdicts failed.", silent + verdicts.len());
     failed == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Target;
+
+    #[test]
+    fn a_part_that_judged_nothing_fails_the_run_and_so_does_a_verdict() {
+        let mut good = Section::new("good");
+        good.judge(Verdict::new("a", 1.0, Target::AtMost(1.0)));
+        let mut bad = Section::new("bad");
+        bad.judge(Verdict::new("b", 2.0, Target::AtMost(1.0)));
+        assert!(conclude(&[good], true));
+        assert!(!conclude(&[bad], true));
+        assert!(!conclude(&[Section::new("silent")], true));
+        assert!(conclude(&[Section::new("silent")], false), "the peers alone are not judged");
+    }
 }

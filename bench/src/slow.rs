@@ -1,4 +1,4 @@
-//! A good client beside a thousand slow ones: loadline beside HAProxy and nginx.
+//! A good client beside a thousand slow ones: loadline beside HAProxy, nginx and Envoy.
 //!
 //! Slow clients send a byte a second: of a head, of a body, or of the first message of TLS; or they
 //! ask for 10 MB and take a byte a second. One that is cut comes back at once. The good client
@@ -21,10 +21,11 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep;
 
 use crate::cost;
+use crate::envoy;
 use crate::fixed_rate::{self, Percentiles};
 use crate::idle::CERTIFICATE;
 use crate::peers::{Kind, Proxy, Workshop};
-use crate::process::{Process, free_ports, tcp_memory};
+use crate::process::{self, Process, free_ports, tcp_memory};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Row, Section};
 use crate::stats::Summary;
 use crate::verdict::{Target, Verdict};
@@ -118,6 +119,8 @@ struct Beside {
     rounds: Vec<[Percentiles; 2]>,
     /// Before, with the slow clients of the last round, and when they have gone, in bytes.
     memory: [u64; 3],
+    /// Of the slow clients, how many were connected in the round that had the fewest.
+    connected: usize,
     /// The kernel's for TCP, before and with the slow clients of the last round, in bytes.
     tcp: [u64; 2],
 }
@@ -138,6 +141,7 @@ impl Beside {
             kind: proxy.kind,
             way,
             rounds: Vec::new(),
+            connected: usize::MAX,
             memory: [proxy.process.memory()?; 3],
             tcp: [tcp_memory()?; 2],
         };
@@ -147,6 +151,7 @@ impl Beside {
             thread::sleep(SETTLE);
             let beside = ask(round)?;
             row.rounds.push([alone, beside]);
+            row.connected = row.connected.min(process::connected(slow_port)?);
             row.memory[1] = proxy.process.memory()?;
             row.tcp[1] = tcp_memory()?;
             drop(slow);
@@ -184,11 +189,16 @@ impl Row for Beside {
     fn judge(&self) -> Vec<Verdict> {
         let name = |what: &str| format!("slow {}: {what}", self.way.name());
         let failed = self.failed();
-        let flaw = (failed > 0).then(|| format!("{failed} requests failed"));
+        let absent = || {
+            let few = self.connected < CONNECTED_LEAST;
+            few.then(|| format!("only {} slow clients were connected", self.connected))
+        };
+        let flaw = (failed > 0).then(|| format!("{failed} requests failed")).or_else(absent);
         vec![
             Verdict::new(name("p99 beside them"), self.rise(), Target::AtMost(2.0)).flaw(flaw),
             Verdict::new(name("memory of each"), self.each(), Target::AtMost(self.way.most()))
-                .unit(" B"),
+                .unit(" B")
+                .flaw(absent()),
         ]
     }
 
@@ -214,6 +224,7 @@ impl Row for Beside {
             "proxy": self.kind.name(),
             "without_and_beside": self.rounds.iter().map(round).collect::<Vec<_>>(),
             "memory_before_during_after": self.memory,
+            "connected": self.connected,
             "kernel_tcp_memory_before_during": self.tcp,
         })
     }
@@ -298,6 +309,17 @@ fn config(kind: Kind, [port, tls]: [u16; 2], server: u16, certificate: &Path) ->
              frontend f\n    bind 127.0.0.1:{port}\n    bind 127.0.0.1:{tls} ssl crt {pem}\n\
              default_backend b\nbackend b\n    server s 127.0.0.1:{server}\n"
         ),
+        Kind::Envoy => {
+            let limits = json!({
+                "request_headers_timeout": "10s",
+                "stream_idle_timeout": "60s",
+            });
+            let listeners = [
+                envoy::listener(port, None, &limits),
+                envoy::listener(tls, Some(certificate), &limits),
+            ];
+            envoy::file(&listeners, &[envoy::cluster(&[server], &json!({}))])
+        }
         Kind::Nginx => {
             let dir = certificate.with_file_name("nginx");
             let dir = dir.display();
@@ -326,6 +348,8 @@ const COLUMNS: &str = "         slow in   p99 us: alone beside   ratio  failed  
 const RATE: &str = "1000";
 const REQUESTS: &str = "4000";
 const CLIENTS: f64 = 1000.0;
+/// One that was cut is away until it says its next byte.
+const CONNECTED_LEAST: usize = 500;
 /// Rounds of the proxies that are not judged.
 const PEER_ROUNDS: usize = 3;
 /// The server is on the same machine, and what its kernel would hold for a thousand slow readers,
@@ -336,3 +360,19 @@ const BYTE: Duration = Duration::from_secs(1);
 /// After which all slow clients have said something, and after which the proxy knows that they
 /// went.
 const SETTLE: Duration = Duration::from_millis(2_500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_clients_that_were_not_there_fail_what_was_measured_beside_them() {
+        let quiet = Percentiles { p50: 100.0, p99: 300.0, failed: 0 };
+        let (rounds, memory, tcp) = (vec![[quiet; 2]; 3], [1 << 20; 3], [0; 2]);
+        let mut row =
+            Beside { kind: Kind::Loadline, way: Way::Heads, rounds, connected: 900, memory, tcp };
+        assert!(!row.judge().iter().any(Verdict::failed));
+        row.connected = 0;
+        assert!(row.judge().iter().all(Verdict::failed));
+    }
+}

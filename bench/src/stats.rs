@@ -12,10 +12,10 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of no values, not a number: no comparison with a target holds then.
+    /// Of no values, and of values one of which is none, not a number: no comparison with a target
+    /// holds then, and no round that failed drops out.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = values.into_iter().collect();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sorted(values);
         let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
             return Self { min: f64::NAN, median: f64::NAN, max: f64::NAN };
         };
@@ -29,12 +29,21 @@ impl Summary {
     }
 }
 
-/// The figure below which this share of them lies; 0 of none.
+/// The figure below which this share of them lies; not a number where [`Summary::of`] is none.
 pub(crate) fn quantile(figures: impl Iterator<Item = f64>, share: f64) -> f64 {
-    let mut sorted: Vec<f64> = figures.collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(figures);
     let index = (sorted.len().saturating_sub(1) as f64 * share) as usize;
-    sorted.get(index).copied().unwrap_or(0.0)
+    sorted.get(index).copied().unwrap_or(f64::NAN)
+}
+
+/// In order; nothing if one of them is not a number.
+fn sorted(figures: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut sorted: Vec<f64> = figures.into_iter().collect();
+    if sorted.iter().any(|figure| figure.is_nan()) {
+        return Vec::new();
+    }
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }
 
 #[cfg(test)]
@@ -53,5 +62,12 @@ mod tests {
         let nothing = Summary::of([]);
         assert!(nothing.median.is_nan());
         assert_ne!(nothing.median.partial_cmp(&1.0), Some(std::cmp::Ordering::Less));
+        assert!(quantile(std::iter::empty(), 0.99).is_nan());
+    }
+
+    #[test]
+    fn a_round_that_failed_does_not_drop_out() {
+        assert!(Summary::of([0.5, f64::NAN, 0.6]).median.is_nan());
+        assert!(quantile([f64::NAN, 0.6].into_iter(), 0.0).is_nan());
     }
 }

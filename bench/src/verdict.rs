@@ -81,6 +81,15 @@ impl fmt::Display for Target {
     }
 }
 
+/// The flaw of a figure whose client was late, by so many milliseconds at worst: it offered
+/// something else than was planned, or nothing at all.
+pub(crate) fn late_client(lag: f64, most: f64) -> Option<String> {
+    if lag.is_nan() {
+        return Some("the client asked nothing".to_owned());
+    }
+    (lag > most).then(|| format!("the client was {lag:.0} ms late"))
+}
+
 /// A number with as many decimals as its size deserves.
 struct Figure(f64);
 
@@ -138,6 +147,13 @@ mod tests {
         let flawed = Verdict::new("a", 0.5, Target::Wish(1.0)).flaw(Some("3 errors".to_owned()));
         assert_eq!(flawed.to_string(), "FAIL a 0.50 (good is <= 1.00): 3 errors");
         assert!(!Verdict::new("a", 2.0, Target::Wish(1.0)).failed());
+    }
+
+    #[test]
+    fn a_client_that_was_late_or_asked_nothing_is_a_flaw() {
+        assert_eq!(late_client(20.0, 20.0), None);
+        assert_eq!(late_client(20.4, 20.0).as_deref(), Some("the client was 20 ms late"));
+        assert!(late_client(f64::NAN, 20.0).is_some());
     }
 
     #[test]

@@ -1,0 +1,264 @@
+//! What a request costs: CPU time per request of loadline beside the floor and its peers.
+//!
+//! Every proxy runs from the start to the end, alone on its core; wrk and the servers share the
+//! other. A round measures each of them in turn, and every second round in reverse, so that a
+//! machine that drifts does so for all. Medians of rounds are printed; what is judged is the median
+//! of the ratios within rounds: to the floor, which is what is possible on the machine, and where
+//! that cannot do the work, to the peer that is cheaper by its median.
+
+mod row;
+
+use std::env;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::config::{Place, Setup};
+use crate::peers::{Kind, Proxy, Workshop};
+use crate::process::{Process, free_ports};
+use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
+use crate::verdict::Target;
+use crate::wrk::Load;
+
+use row::{Row, Sample};
+
+/// One kind of traffic.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    load: Load,
+    setup: Setup,
+    /// What the ratio is taken to.
+    against: Against,
+    target: Target,
+}
+
+/// Whom loadline is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Against {
+    /// What is possible: the floor, or loadline without the feature.
+    Yardstick,
+    /// The cheaper of the peers.
+    Peer,
+}
+
+/// What a row of a table is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Judged,
+    Peer,
+    Yardstick,
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, setup: Setup, connections, path, headers, against, target| {
+        let load = Load { scheme: setup.scheme(), connections, path, headers };
+        Case { name, load, setup, against, target }
+    };
+    let floor = |name, connections, path, headers, at_most| {
+        let target = Target::AtMost(at_most);
+        case(name, Setup::Usual, connections, path, headers, Against::Yardstick, target)
+    };
+    let peer = |name, setup, connections, path, headers, target| {
+        case(name, setup, connections, path, headers, Against::Peer, target)
+    };
+    let close = &["Connection: close"];
+    let large = "50 kB, peers with 64 kB buffers";
+    let (log, silent) = (Setup::AccessLog, Against::Yardstick);
+    vec![
+        floor(SMALL, 64, "/s", &[], 1.10),
+        floor("11 headers", 64, "/s", &BROWSER, 1.25),
+        floor("50 kB", 64, "/m", &[], 1.00),
+        floor("1000 connections", 1000, "/s", &[], 1.25),
+        floor("connection per request", 64, "/s", close, 0.90),
+        peer("TLS keep-alive", Setup::Tls, 64, "/s", &[], Target::AtMost(0.80)),
+        peer("TLS handshakes", Setup::Tls, 64, "/s", close, Target::AtMost(0.60)),
+        peer("10 MB, spliced", Setup::Splice, 8, "/l", &[], Target::AtMost(1.05)),
+        case("access log", log, 64, "/s", &[], silent, Target::AtMost(1.08)),
+        peer(large, Setup::LargeBuffers, 64, "/m", &[], Target::Wish(1.0)),
+    ]
+}
+
+/// Measures every given case for every given proxy.
+pub(crate) fn measure(
+    cases: &[Case],
+    kinds: &[Kind],
+    workshop: &Workshop,
+    effort: Effort,
+) -> Result<Section> {
+    let servers: [u16; 4] = free_ports()?;
+    let _backend = start_backend(&servers, &workshop.directory)?;
+    let mut section = Section::new("cost");
+    for setup in Setup::ALL {
+        let cases: Vec<&Case> = cases.iter().filter(|case| case.setup == setup).collect();
+        if cases.is_empty() {
+            continue;
+        }
+        let contenders = start_contenders(kinds, workshop, &servers, setup)?;
+        for case in cases {
+            let rows = rounds(case, &contenders, effort)?;
+            println!("\n{}", row::table(case, &rows, effort));
+            for verdict in row::judge(case, &rows) {
+                section.judge(verdict);
+            }
+            section.record(case.name, rows.iter().map(Row::to_json).collect());
+        }
+    }
+    Ok(section)
+}
+
+/// A proxy that runs, under the name it has in the tables.
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+    pub(crate) port: u16,
+    process: Process,
+}
+
+impl Contender {
+    /// Starts a proxy on its core.
+    pub(crate) fn start(
+        (name, role, kind): (&'static str, Role, Kind),
+        workshop: &Workshop,
+        servers: &[u16],
+        setup: Setup,
+    ) -> Result<Self> {
+        let [port] = free_ports()?;
+        let place = Place { port, servers, directory: &workshop.directory };
+        let config = setup.config(kind, &place)?;
+        let Proxy { process, .. } = workshop.start(kind, port, &config, PROXY_CORE)?;
+        Ok(Self { name, role, port, process })
+    }
+
+    /// Starts the floor, which has no configuration.
+    pub(crate) fn floor(workshop: &Workshop, servers: &[u16]) -> Result<Self> {
+        let [port] = free_ports()?;
+        let mut command = vec![this_program()?, "floor".to_owned(), port.to_string()];
+        command.extend(servers.iter().map(u16::to_string));
+        let log = workshop.directory.join("floor.log");
+        let mut process = Process::start(PROXY_CORE, &command, &log)?;
+        process.wait_for(port)?;
+        Ok(Self { name: FLOOR, role: Role::Yardstick, port, process })
+    }
+}
+
+/// Starts the server on the core of the load.
+pub(crate) fn start_backend(ports: &[u16; 4], directory: &Path) -> Result<Process> {
+    start_backend_with(&[], ports, directory)
+}
+
+/// The same, with options.
+pub(crate) fn start_backend_with(
+    options: &[&str],
+    ports: &[u16; 4],
+    directory: &Path,
+) -> Result<Process> {
+    let mut command = vec![this_program()?, "backend".to_owned()];
+    command.extend(options.iter().map(ToString::to_string));
+    command.extend(ports.iter().map(u16::to_string));
+    let mut backend = Process::start(LOAD_CORE, &command, &directory.join("backend.log"))?;
+    for port in ports {
+        backend.wait_for(*port)?;
+    }
+    Ok(backend)
+}
+
+fn this_program() -> Result<String> {
+    Ok(env::current_exe().context("find this program")?.display().to_string())
+}
+
+/// Every proxy of a usual comparison: the given kinds, and the floor.
+pub(crate) fn start_usual(
+    kinds: &[Kind],
+    workshop: &Workshop,
+    servers: &[u16],
+) -> Result<Vec<Contender>> {
+    start_contenders(kinds, workshop, servers, Setup::Usual)
+}
+
+fn start_contenders(
+    kinds: &[Kind],
+    workshop: &Workshop,
+    servers: &[u16],
+    setup: Setup,
+) -> Result<Vec<Contender>> {
+    if setup == Setup::AccessLog {
+        let logging = ("logging", Role::Judged, Kind::Loadline);
+        let silent = ("silent", Role::Yardstick, Kind::Loadline);
+        return Ok(vec![
+            Contender::start(logging, workshop, servers, setup)?,
+            Contender::start(silent, workshop, servers, Setup::Usual)?,
+        ]);
+    }
+    let role = |kind| if kind == Kind::Loadline { Role::Judged } else { Role::Peer };
+    let mut contenders = Vec::new();
+    for &kind in kinds {
+        let lineup = (kind.name(), role(kind), kind);
+        contenders.push(Contender::start(lineup, workshop, servers, setup)?);
+    }
+    if setup == Setup::Usual {
+        contenders.push(Contender::floor(workshop, servers)?);
+    }
+    Ok(contenders)
+}
+
+fn rounds(case: &Case, contenders: &[Contender], effort: Effort) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.role)).collect();
+    for contender in contenders {
+        sample(case, contender, WARM_UP_SECONDS)?;
+    }
+    for round in 0..effort.rounds {
+        let mut order: Vec<usize> = (0..contenders.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for place in order {
+            let sample = sample(case, &contenders[place], effort.seconds)?;
+            rows[place].samples.push(sample);
+        }
+    }
+    Ok(rows)
+}
+
+fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
+    let before = contender.process.cpu_time()?;
+    let outcome = case.load.run(LOAD_CORE, contender.port, seconds)?;
+    Ok(Sample::new(outcome, contender.process.cpu_time()?.since(before)))
+}
+
+/// The case whose user time is judged too.
+const SMALL: &str = "small keep-alive";
+
+const FLOOR: &str = "floor";
+
+/// Fills the pools of server connections and the caches.
+const WARM_UP_SECONDS: u64 = 1;
+
+/// With `Host` the 11 headers and 700 B that a browser sends.
+const BROWSER: [&str; 10] = [
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
+     Chrome/126.0.0.0 Safari/537.36",
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+    "Accept-Language: en-US,en;q=0.9",
+    "Accept-Encoding: gzip, deflate, br",
+    "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; \
+     _ga=GA1.2.1234567890.1234567890; _gid=GA1.2.0987654321.0987654321; \
+     csrf=fedcba9876543210fedcba9876543210; consent=all; tz=60",
+    "Referer: https://www.example.com/some/page.html",
+    "Cache-Control: max-age=0",
+    "Sec-Fetch-Mode: navigate",
+    "Sec-Fetch-Site: same-origin",
+    "X-Request-Id: 4f3c1c2a-aaaa-bbbb-cccc-1234567890ab",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_browser_sends_11_headers_and_700_bytes() {
+        let head: usize = BROWSER.iter().map(|header| header.len() + 2).sum();
+        let line = "GET /s HTTP/1.1\r\nHost: 127.0.0.1:18100\r\n\r\n".len();
+        assert!((690..=710).contains(&(head + line)), "{}", head + line);
+    }
+}
