@@ -73,6 +73,14 @@ impl Budget {
         self.empty_at.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
+    /// Gives back a request that was taken and is not sent.
+    pub fn give_back(&self, allowance: &Allowance) {
+        let interval = allowance.interval.as_nanos();
+        let give = |empty_at: u64| Some(empty_at.saturating_sub(interval));
+        // It never says no.
+        let _ = self.empty_at.fetch_update(Relaxed, Relaxed, give);
+    }
+
     /// Makes the budget ready for another allowance: what has been given stays given, counted in
     /// requests, not in the time that they took at the old rate.
     pub fn change(&self, now: Instant, allowance: &Allowance) {

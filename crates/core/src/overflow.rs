@@ -20,7 +20,7 @@
 //! against 49.8 ms. Plain `W > D` gives 57.6 ms there.
 
 use crate::{
-    fleet::WhenFull,
+    fleet::{Overflow, WhenFull},
     permit::Permit,
     plan::{Ask, GroupPlan, ServicePlan},
     time::Duration,
@@ -46,6 +46,15 @@ impl ServicePlan {
             freed_per_sec += group.freed_per_sec();
         }
         None
+    }
+
+    /// A group with room for a request that may not wait, since the queue is full. Groups that are
+    /// waited for are left to those that wait.
+    pub(crate) fn beyond_queue(&self, ask: &Ask<'_>) -> Option<Permit> {
+        (self.overflow == Overflow::Soonest).then(|| {
+            let mut farther = self.groups.iter().skip(1);
+            farther.find_map(|group| group.admit(ask, true))
+        })?
     }
 
     /// Whether the service lets requests wait at all; where it does not, none prefers to.
@@ -101,7 +110,7 @@ impl GroupPlan {
     }
 
     /// Requests the group can have in flight: its own limit, or the sum of its servers'.
-    fn places(&self) -> u32 {
+    pub(crate) fn places(&self) -> u32 {
         let of_servers = self.servers.iter().map(|server| server.limits.in_flight);
         let sum = of_servers.fold(0u32, u32::saturating_add);
         self.in_flight_limit().min(sum)

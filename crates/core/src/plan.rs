@@ -16,6 +16,7 @@ use crate::{
     policy::Chooser,
     state::Enrolled,
     time::{Duration, Instant},
+    turn::Part,
     units::Ratio,
 };
 
@@ -97,7 +98,7 @@ pub(crate) struct Limits {
 pub(crate) struct Auto {
     pub bounds: Bounds,
     /// The part of it that is in use: scaler times health.
-    pub part: Ratio,
+    pub part: Part,
 }
 
 impl Limits {
@@ -211,7 +212,8 @@ impl ServicePlan {
     /// rule is `spread`. None where every server was tried.
     #[must_use]
     pub fn spread(&self, ask: &Ask<'_>) -> Option<Permit> {
-        let shares = self.groups.iter().map(GroupPlan::spread_share);
+        let worth = self.spread_unit();
+        let shares = self.groups.iter().map(|group| worth(group).unwrap_or(0));
         let total: u64 = shares.clone().sum();
         let mut mark = ((u128::from(ask.draw) * u128::from(total)) >> 64) as u64;
         let drawn = shares.clone().position(|share| {
@@ -222,6 +224,12 @@ impl ServicePlan {
         let first = drawn.unwrap_or(0);
         let order = (first..self.groups.len()).chain(0..first);
         order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, at > 0))
+    }
+
+    /// What groups are compared by when all are full: one unit for all of them.
+    fn spread_unit(&self) -> Unit {
+        let said_of_all = |unit: &Unit| self.groups.iter().all(|group| unit(group).is_some());
+        SPREAD_UNITS.into_iter().find(said_of_all).unwrap_or(GroupPlan::server_count)
     }
 
     /// Counts a request towards the retry budget.
@@ -289,7 +297,9 @@ impl ServicePlan {
             WhenFull::Queue { length, .. } if reserve(&self.state.queued, length) => {
                 Decision::Queue(QueuePlace { state: self.state.clone() })
             }
-            WhenFull::Queue { .. } => Decision::Refuse(Refusal::QueueFull),
+            WhenFull::Queue { .. } => {
+                self.beyond_queue(ask).map_or(Decision::Refuse(Refusal::QueueFull), Decision::Send)
+            }
         }
     }
 
@@ -330,7 +340,7 @@ impl GroupPlan {
             if rate.is_none_or(|allowance| self.state.budget.take(allowance, ask.now)) {
                 return Some(server);
             }
-            release(&server.state.in_flight);
+            server.give_back();
             None
         });
         match permit {
@@ -403,14 +413,26 @@ impl GroupPlan {
         Permit { server: server.state.clone(), since: now, terms }
     }
 
-    /// What the group is worth when everything is full: its rate, else its places, else servers.
-    fn spread_share(&self) -> u64 {
-        let servers = self.servers.len() as u64;
-        match (&self.limits.rate, self.in_flight_limit()) {
-            (Some(allowance), _) => SPREAD_SCALE / allowance.interval().as_nanos().max(1) + 1,
-            (None, u32::MAX) => servers,
-            (None, places) => u64::from(places),
-        }
+    /// The group's `max_rate`, in requests per thousand seconds.
+    fn rate_limit(&self) -> Option<u64> {
+        let allowance = self.limits.rate.as_ref()?;
+        Some(PER_THOUSAND_SECONDS / allowance.interval().as_nanos().max(1) + 1)
+    }
+
+    /// The requests it may have in flight.
+    fn place_limit(&self) -> Option<u64> {
+        Some(self.places()).filter(|places| *places < u32::MAX).map(u64::from)
+    }
+
+    /// The requests that end in it in a thousand seconds while it is full.
+    fn throughput(&self) -> Option<u64> {
+        let per_sec = self.freed_per_sec();
+        (per_sec > 0.0).then_some((per_sec * 1e3) as u64 + 1)
+    }
+
+    /// Its servers, for groups of which nothing better is known.
+    fn server_count(&self) -> Option<u64> {
+        Some(self.servers.len() as u64)
     }
 
     /// When a rate budget makes room, if one is what the group waits for.
@@ -465,6 +487,14 @@ impl ServerPlan {
         taken
     }
 
+    /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
+    fn give_back(&self) {
+        release(&self.state.in_flight);
+        if let Some(allowance) = &self.limits.rate {
+            self.state.budget.give_back(allowance);
+        }
+    }
+
     /// What is counted of the server.
     #[must_use]
     pub fn state(&self) -> &Arc<ServerState> {
@@ -479,5 +509,59 @@ pub(crate) const WEIGHT_SCALE: u32 = 100;
 /// as full, which errs on the side of its limits.
 const CHOICES_MAX: usize = 4;
 
+/// What is said of a group in some unit, if it is.
+type Unit = fn(&GroupPlan) -> Option<u64>;
+
+/// By what groups are compared that are all full: the first that is said of each of them.
+const SPREAD_UNITS: [Unit; 3] =
+    [GroupPlan::rate_limit, GroupPlan::place_limit, GroupPlan::throughput];
+
 /// Nanoseconds in a thousand seconds, so that shares of rates from 0.001/s are whole numbers.
-const SPREAD_SCALE: u64 = 1_000_000_000_000;
+const PER_THOUSAND_SECONDS: u64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        controller::{Controller, Output},
+        fleet::{Capacity, Edge, Forwarding, Group, Server, Service},
+        units::Rate,
+    };
+
+    #[test]
+    fn a_request_that_loses_the_race_for_its_group_costs_the_server_no_rate() {
+        let limited = |per_sec| Capacity {
+            max_rate: Some(Rate::per_sec(per_sec)),
+            burst: Some(1),
+            ..Capacity::default()
+        };
+        let server = Server { capacity: limited(1), ..Server::at(([127, 0, 0, 1], 80).into()) };
+        let group = Group {
+            name: "near".into(),
+            region: "near".into(),
+            rtt: None,
+            capacity: limited(100),
+            scaler: Ratio::ONE,
+            servers: alloc::vec![server],
+            discovery: None,
+        };
+        let services = alloc::vec![Service { groups: alloc::vec![group], ..Service::named("web") }];
+        let edge = Edge::within("near");
+        let forwarding = Forwarding::default();
+        let fleet = Fleet { edge, forwarding, listeners: alloc::vec![], services };
+        let mut controller = Controller::new(Instant::ZERO, fleet);
+        let Some(Output::Publish(plan)) = controller.poll() else { panic!("no plan") };
+        let group = &plan.services[0].groups[0];
+        let now = Instant::ZERO;
+        let ask = Ask { now, key: 0, draw: 0, tried: &[], stick: None };
+        let lost = group.admit_with(&ask, false, || {
+            // Another worker is faster.
+            let allowance = group.limits.rate.as_ref().expect("it is limited");
+            assert!(group.state.budget.take(allowance, now));
+            group.servers[0].reserve(now).then_some(&group.servers[0])
+        });
+        assert!(lost.is_none());
+        assert!(group.servers[0].has_room(&ask), "its request a second is still to be had");
+        assert_eq!((group.state.in_flight(), group.servers[0].state.in_flight()), (0, 0));
+    }
+}

@@ -11,8 +11,8 @@ use crate::{
     policy::Chooser,
     state::{Condition, Enrolled},
     time::{Duration, Instant},
-    turn::Turn,
-    units::Ratio,
+    turn::{Part, Turn},
+    units::{Rate, Ratio},
 };
 
 /// How one group does: what the planner needs to know besides the configuration.
@@ -114,23 +114,21 @@ fn group_plan(
         })
         .map(|(index, (server, share))| {
             let state = ledger.server(&service.name, &group.name, server.address);
-            let limits = limits(&server.capacity, group.scaler, Ratio::ONE);
+            let part = Part::scaled(group.scaler);
+            let limits = limits(&server.capacity, group.scaler, part);
             ServerPlan { index: index as u16, weight: weight(server, *share), limits, state }
         })
         .collect();
     if servers.is_empty() {
         return None;
     }
-    let (configured, healthy) = (turn.configured(), turn.healthy_share());
+    let part = turn.part(group.scaler);
     Some(GroupPlan {
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
-        auto: group
-            .capacity
-            .auto
-            .then(|| auto(&group.capacity, configured, group.scaler * healthy)),
-        limits: limits(&group.capacity, group.scaler, healthy),
+        auto: group.capacity.auto.then(|| auto(&group.capacity, turn.configured(), part)),
+        limits: limits(&group.capacity, group.scaler, part),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
         sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
@@ -141,19 +139,19 @@ fn group_plan(
 
 /// The terms of a limit that is found: it is found for the group as configured, and this part of
 /// it is in use.
-fn auto(capacity: &Capacity, configured: usize, part: Ratio) -> Auto {
+fn auto(capacity: &Capacity, configured: usize, part: Part) -> Auto {
     let ceiling = capacity.max_in_flight.unwrap_or(CEILING);
     let floor = u32::try_from(configured).unwrap_or(u32::MAX).clamp(1, ceiling);
     Auto { bounds: Bounds { floor, ceiling }, part }
 }
 
-/// What a capacity allows, scaled, for a group of which this part is healthy. At least one request
-/// in flight remains. Utilization is a mean over servers, so it does not shrink with health.
-fn limits(capacity: &Capacity, scaler: Ratio, healthy: Ratio) -> Limits {
-    let part = scaler * healthy;
+/// What is left of a capacity when this part of it is in use. At least one request in flight
+/// remains. Utilization is a mean over servers, so it does not shrink with health.
+fn limits(capacity: &Capacity, scaler: Ratio, part: Part) -> Limits {
     let in_flight = |places: u32| part.of(u64::from(places)).max(1) as u32;
+    let rate = |rate: Rate| Rate::milli_per_sec(part.of(rate.as_milli_per_sec()));
     Limits {
-        rate: capacity.max_rate.map(|rate| Allowance::new(rate.share(part), capacity.burst)),
+        rate: capacity.max_rate.map(|max| Allowance::new(rate(max), capacity.burst)),
         in_flight: capacity.max_in_flight.map_or(u32::MAX, in_flight),
         utilization: capacity.max_utilization.map(|target| target * scaler),
     }

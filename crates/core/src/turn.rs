@@ -36,9 +36,37 @@ impl Turn {
 
     /// The part of what the file says that the group can carry.
     pub(crate) fn healthy_share(&self) -> Ratio {
-        let healthy = self.healthy.map_or(0, |(_, count)| count);
+        let Part { healthy, configured, .. } = self.part(Ratio::ONE);
+        Ratio::part(healthy, configured)
+    }
+
+    /// The same, of what is left by `scaler`.
+    pub(crate) fn part(&self, scaler: Ratio) -> Part {
         let configured = self.configured();
-        Ratio::part(healthy.min(configured) as u64, configured as u64)
+        let healthy = self.healthy.map_or(0, |(_, count)| count).min(configured);
+        Part { scaler, healthy: healthy as u64, configured: configured as u64 }
+    }
+}
+
+/// The part of what the file says of a group that is in use: `scaler * healthy / configured`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    scaler: Ratio,
+    healthy: u64,
+    configured: u64,
+}
+
+impl Part {
+    /// A part that does not depend on health.
+    pub(crate) fn scaled(scaler: Ratio) -> Self {
+        Self { scaler, healthy: 1, configured: 1 }
+    }
+
+    /// This part of `n`, rounded down once: 4 is two thirds of 6.
+    pub(crate) fn of(self, n: u64) -> u64 {
+        let scaled = u128::from(n) * u128::from(self.scaler.as_ppm()) * u128::from(self.healthy);
+        let whole = u128::from(Ratio::ONE.as_ppm()) * u128::from(self.configured.max(1));
+        u64::try_from(scaled / whole).unwrap_or(u64::MAX)
     }
 }
 

@@ -5,6 +5,7 @@
 mod controller;
 mod departures;
 mod fleets;
+mod full;
 mod managed;
 mod model;
 mod overrides;
