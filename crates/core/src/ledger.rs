@@ -23,7 +23,7 @@ use crate::{
     policy::draw::again,
     retry::RetryBudget,
     silence::Silence,
-    time::Instant,
+    time::{Duration, Instant},
     units::Ratio,
 };
 
@@ -149,6 +149,9 @@ impl GroupState {
 #[repr(align(128))]
 pub struct ServerState {
     pub(crate) in_flight: AtomicU32,
+    /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
+    /// tied the one with the least is chosen.
+    pub(crate) tag: AtomicU64,
     pub(crate) latency: LatencyAverage,
     pub(crate) peak: PeakLatency,
     pub(crate) budget: Budget,
@@ -176,6 +179,7 @@ impl ServerState {
     fn new(id: ServerId, address: SocketAddr, group: Arc<GroupState>) -> Self {
         Self {
             in_flight: AtomicU32::new(0),
+            tag: AtomicU64::new(0),
             latency: LatencyAverage::default(),
             peak: PeakLatency::default(),
             budget: Budget::default(),
@@ -255,10 +259,19 @@ impl ServerState {
 
     /// Mean time from pick to the head of the answer; zero before the first answer.
     #[must_use]
-    pub fn latency(&self) -> crate::time::Duration {
+    pub fn latency(&self) -> Duration {
         self.latency.get()
     }
+
+    /// How fast it is expected to answer: its mean, less a hundredth of the time since it last
+    /// answered, so that a server that was slow once is asked again; zero before the first answer.
+    pub(crate) fn latency_at(&self, now: Instant) -> Duration {
+        self.latency.get().forgiven(now.since(self.silence.heard_at()) / LATENCY_MEMORY)
+    }
 }
+
+/// What is spent on asking slower servers again is a hundredth of the time.
+const LATENCY_MEMORY: u64 = 100;
 
 /// Whether a server is about to be given up by its operator; health is another matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

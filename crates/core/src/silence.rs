@@ -37,11 +37,15 @@ impl Silence {
         }
     }
 
+    /// When it last answered; the origin before the first time.
+    pub(crate) fn heard_at(&self) -> Instant {
+        Instant::from_nanos(self.heard_at.load(Relaxed))
+    }
+
     /// A request has waited for the whole patience: how many suspect the server now; zero where
     /// it has answered others meanwhile.
     pub(crate) fn suspect(&self, now: Instant, patience: Duration) -> u32 {
-        let heard_at = Instant::from_nanos(self.heard_at.load(Relaxed));
-        if now.since(heard_at) < patience {
+        if now.since(self.heard_at()) < patience {
             return 0;
         }
         self.suspicions.fetch_add(1, Relaxed) + 1

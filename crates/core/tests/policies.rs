@@ -295,3 +295,94 @@ fn a_key_has_the_same_home_on_every_edge_and_while_others_come_and_go() {
         assert!(moved <= 20, "{policy:?}: {moved} of 1800 keys moved needlessly");
     }
 }
+
+/// How long requests take, each by a draw of its own.
+#[derive(Clone, Copy, Debug)]
+enum ServiceTime {
+    /// 10 ms and up to a twentieth.
+    Even,
+    /// 10 ms on average, exponential.
+    Random,
+    /// A tenth of a millisecond, and 5 ms once in 500.
+    AtOnce,
+}
+
+impl ServiceTime {
+    fn draw(self, edge: &mut TestEdge) -> Duration {
+        let fraction = edge.draw() as f64 / 2f64.powi(64);
+        let millis = match self {
+            Self::Even => 10.0 + fraction / 2.0,
+            Self::Random => -10.0 * (1.0 - fraction).ln(),
+            Self::AtOnce if edge.draw().is_multiple_of(500) => 5.0,
+            Self::AtOnce => 0.06 - 0.06 * (1.0 - fraction).ln(),
+        };
+        Duration::from_millis(1).scale(millis)
+    }
+}
+
+impl TestEdge {
+    /// Keeps so many requests in flight until all are sent; gives how many each server was given.
+    fn given(
+        &mut self,
+        servers: usize,
+        users: usize,
+        requests: usize,
+        time: ServiceTime,
+    ) -> Vec<usize> {
+        let mut given = vec![0; servers];
+        let mut held: Vec<Option<Permit>> = Vec::new();
+        let mut ends = BinaryHeap::new();
+        while held.len() < requests {
+            if ends.len() == users {
+                let Reverse((end, n)): Reverse<(Instant, usize)> = ends.pop().expect("some end");
+                self.now = end;
+                let permit: Permit = Option::take(&mut held[n]).expect("it ends once");
+                permit.answered(end);
+                permit.finish(end);
+            }
+            self.now = self.now + Duration::from_micros(20);
+            let permit = self.permit();
+            given[permit.place().1] += 1;
+            ends.push(Reverse((self.now + time.draw(self), held.len())));
+            held.push(Some(permit));
+        }
+        given
+    }
+}
+
+/// Ties go round by weight: where nothing is in flight, all servers are tied.
+#[test]
+fn least_requests_shares_requests_one_after_another_by_weight() {
+    for weights in [&[1, 1, 2][..], &[10, 20, 70]] {
+        let servers: Vec<_> = weights.iter().map(|weight| (*weight, None)).collect();
+        let total: u32 = weights.iter().sum();
+        for (users, requests) in [1, 10, 100].into_iter().flat_map(|n| [(n, 60), (n, 6_000)]) {
+            let mut edge = TestEdge::new(service(PolicyKind::LeastRequests, &servers));
+            let given = edge.given(servers.len(), users, requests, ServiceTime::Even);
+            for (count, weight) in given.iter().zip(weights) {
+                let share = *count as f64 / requests as f64 - f64::from(*weight) / f64::from(total);
+                assert!(share.abs() < 0.02, "{weights:?} {users} {requests}: {given:?}");
+            }
+            assert!(weights[0] > 1 || users > 1 || requests > 60 || given == [15, 15, 30]);
+        }
+    }
+}
+
+/// Of equal servers none is preferred for a slow answer or two: each share is within five standard
+/// deviations of what chance would make it.
+#[test]
+fn equal_servers_are_given_equal_shares() {
+    let mut unequal = Vec::new();
+    for policy in PolicyKind::ALL {
+        for time in [ServiceTime::Even, ServiceTime::Random, ServiceTime::AtOnce] {
+            for users in [1, 3, 10, 30, 100] {
+                let mut edge = TestEdge::new(service(policy, &[(1, None); 3]));
+                let given = edge.given(3, users, 3_000, time);
+                if given.iter().any(|count| count.abs_diff(1_000) > 130) {
+                    unequal.push((policy, time, users, given));
+                }
+            }
+        }
+    }
+    assert!(unequal.is_empty(), "{unequal:#?}");
+}

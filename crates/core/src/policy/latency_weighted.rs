@@ -101,8 +101,8 @@ fn share(server: &ServerPlan, fastest: u64) -> u64 {
 /// Short against the eight answers an average follows a change in, long against a request.
 const REFRESH: Duration = Duration::from_millis(10);
 
-/// Nanoseconds; what is faster differs by noise. It also keeps sums of 65,536 shares in 64 bits.
-const LATENCY_MIN: u64 = 1_024;
+/// Nanoseconds; what is faster differs by chance. It also keeps sums of 65,536 shares in 64 bits.
+const LATENCY_MIN: u64 = 1_000_000;
 
 /// The share of a server of weight 1 and a latency of 1 ns, as a power of two: one of 60 s and
 /// the least weight still has a share of 18.

@@ -1,18 +1,21 @@
 //! Least requests: the server with the fewest requests in flight for its weight.
 //!
-//! Chooses the open server with the least `(in_flight + 1) / weight`; among equals the first from
-//! a random place on. It looks at every server: that is what keeps the longest queue of a group
-//! as short as one edge can keep it.
+//! Chooses the open server with the least `in_flight / weight`; equals have their turns by weight
+//! ([`least`]), so that a group with nothing in flight is served round robin. It looks at every
+//! server: that is what keeps the longest queue of a group as short as one edge can keep it.
 //!
 //! When all are full nobody is chosen. Not for many edges in front of few servers: each sees only
-//! its own requests, and all pick the same idle server at the same moment; use power of two. Not
-//! where servers fail fast: one that refuses at once looks idle, unless ejection takes it out.
+//! its own requests, and all pick the same idle server at the same moment; use power of two.
 //!
-//! Source: HAProxy's `leastconn` and nginx's `least_conn`, here with requests, not connections.
+//! Source: nginx's `least_conn`, whose equals are served by weighted round robin too, here with
+//! requests, not connections; HAProxy's `leastconn`.
 
 use alloc::{boxed::Box, vec::Vec};
 
-use crate::{plan::ServerPlan, policy::least::least};
+use crate::{
+    plan::ServerPlan,
+    policy::least::{Steps, least},
+};
 
 /// The weights in the form the comparison needs.
 #[derive(Debug)]
@@ -20,13 +23,16 @@ pub(crate) struct LeastRequests {
     /// `scale / weight`, so that loads are compared by multiplying. Exact where the least common
     /// multiple of the weights is below [`SCALE_MAX`].
     costs: Box<[u32]>,
+    costliest: u32,
 }
 
 impl LeastRequests {
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
         let weights: Vec<u64> = servers.iter().map(|server| u64::from(server.weight)).collect();
         let scale = common_multiple(&weights).unwrap_or(SCALE_MAX);
-        Self { costs: weights.iter().map(|weight| (scale / weight).max(1) as u32).collect() }
+        let costs: Box<[u32]> =
+            weights.iter().map(|weight| (scale / weight).max(1) as u32).collect();
+        Self { costliest: costs.iter().copied().max().unwrap_or(1), costs }
     }
 
     pub(super) fn choose<'a>(
@@ -36,9 +42,11 @@ impl LeastRequests {
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
         let costs = &self.costs[..servers.len()];
-        least(servers, draw, open, |at, server| {
-            (u64::from(server.state.in_flight()) + 1) * u64::from(costs[at])
-        })
+        let cost = |at: usize, server: &ServerPlan| {
+            u64::from(server.state.in_flight()) * u64::from(costs[at])
+        };
+        let steps = Steps { each: costs, longest: self.costliest };
+        least(servers, draw, open, cost, &steps)
     }
 }
 
@@ -68,7 +76,7 @@ mod tests {
         let servers = servers(&[1, 2, 3]);
         let policy = LeastRequests::new(&servers);
         for (in_flight, expected) in
-            [([0, 2, 3], 0), ([1, 1, 3], 1), ([1, 2, 2], 2), ([0, 0, 0], 2)]
+            [([0, 2, 3], 0), ([1, 1, 3], 1), ([1, 2, 2], 2), ([1, 1, 0], 2)]
         {
             load_with(&servers, &in_flight);
             let chosen = draws().take(50).map(|draw| policy.choose(&servers, draw, everyone));

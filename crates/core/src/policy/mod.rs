@@ -21,6 +21,7 @@
 use crate::{
     fleet::PolicyKind,
     plan::{Ask, GroupPlan, ServerPlan},
+    time::Duration,
 };
 
 mod bounded_hash;
@@ -90,7 +91,7 @@ impl Chooser {
             Self::LeastRequests(policy) => policy.choose(servers, draw, open),
             Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
             Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
-            Self::LowestLatency => lowest_latency::choose(servers, draw, open),
+            Self::LowestLatency => lowest_latency::choose(servers, (ask.now, draw), open),
             Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
             Self::Maglev(policy) => policy.choose(servers, ask.key, open),
             Self::BoundedHash(policy) => {
@@ -100,8 +101,14 @@ impl Chooser {
     }
 }
 
-/// Requests in flight per weight, with the one that is to be placed. Equal fractions give equal
-/// numbers, because division is rounded correctly.
+/// Requests in flight per weight. Equal fractions give equal numbers, because division is rounded
+/// correctly. Servers that are idle are equal, so that weights decide among them.
 fn load(server: &ServerPlan) -> f64 {
-    (f64::from(server.state.in_flight()) + 1.0) / f64::from(server.weight)
+    f64::from(server.state.in_flight()) / f64::from(server.weight)
+}
+
+/// The longest latency that is as good as this one. An average over eight answers varies by a
+/// third where answers vary as much as they last, and a millisecond is lost by the way.
+fn alike_up_to(latency: Duration) -> Duration {
+    latency * 2 + Duration::from_millis(1)
 }

@@ -2,36 +2,41 @@
 //!
 //! Draws two different servers by weight and chooses the open one of the lesser cost:
 //!
-//! `cost = peak_latency * (in_flight + 1) / weight`
+//! `cost = latency * (in_flight / weight + 1)`, weights in units of their mean
 //!
-//! The [peak latency](crate::average::PeakLatency) follows a slow answer at once and forgets it
-//! over ten seconds, asked or not. A server that has not answered yet costs nothing while it is
+//! Latency is the average over eight answers or, where that is more, the
+//! [peak latency](crate::average::PeakLatency), which follows slow answers at once. Both are
+//! forgiven with time, so that whoever was slow is asked again. Two latencies of which one is no
+//! more than twice the other and a millisecond count as equal: less is chance, and equal servers
+//! would have unequal shares by it. A server that has not answered yet costs nothing while it is
 //! idle, so that it is tried, and more than any other while its first answer is awaited, so that a
 //! new server which hangs is not given every second request; between two such servers the less
 //! loaded is chosen.
 //!
 //! When all are full nobody is chosen. Not where latency says more about the request than about
-//! the server (pages beside downloads), and not without ejection: a server that fails every
-//! request never gets a latency and stays attractive whenever it is idle.
+//! the server (pages beside downloads).
 //!
-//! Source: Finagle's `PeakEwma` balancer with its penalty for servers without a measure; linkerd2
-//! has the same formula and assumes a round-trip time instead.
+//! Source: Finagle's `PeakEwma` balancer with its penalty for servers without a measure, there with
+//! peaks that take ten seconds to forget; linkerd2 has the same formula.
 
 use crate::{
     plan::ServerPlan,
-    policy::{draw::ByWeight, load, power_of_two::cheaper_of_two},
-    time::Instant,
+    policy::{alike_up_to, draw::ByWeight, load, power_of_two::cheaper_of_two},
+    time::{Duration, Instant},
 };
 
-/// The weights as a table.
+/// The weights as a table, and their mean.
 #[derive(Debug)]
 pub(crate) struct PeakEwma {
     by_weight: ByWeight,
+    mean_weight: f64,
 }
 
 impl PeakEwma {
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
-        Self { by_weight: ByWeight::new(servers) }
+        let total: f64 = servers.iter().map(|server| f64::from(server.weight)).sum();
+        let mean_weight = total / servers.len() as f64;
+        Self { by_weight: ByWeight::new(servers), mean_weight }
     }
 
     pub(super) fn choose<'a>(
@@ -40,17 +45,31 @@ impl PeakEwma {
         (now, draw): (Instant, u64),
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        cheaper_of_two(&self.by_weight, servers, draw, open, |server| cost(server, now))
+        let cost = |server: &ServerPlan| self.cost(server, latency(server, now));
+        let is_cheaper = |one: &ServerPlan, other: &ServerPlan| {
+            let (left, right) = (latency(one, now), latency(other, now));
+            let (least, most) = (left.min(right), left.max(right));
+            if least > Duration::ZERO && most <= alike_up_to(least) {
+                return load(one) < load(other);
+            }
+            self.cost(one, left) < self.cost(other, right)
+        };
+        cheaper_of_two((&self.by_weight, servers), draw, open, is_cheaper, cost)
+    }
+
+    fn cost(&self, server: &ServerPlan, latency: Duration) -> f64 {
+        let waiting = load(server) * self.mean_weight + 1.0;
+        match (latency, server.state.in_flight()) {
+            (Duration::ZERO, 0) => 0.0,
+            (Duration::ZERO, _) => PENALTY * waiting,
+            _ => latency.as_nanos() as f64 * waiting,
+        }
     }
 }
 
-fn cost(server: &ServerPlan, now: Instant) -> f64 {
-    let peak = server.state.peak.at(now).as_nanos();
-    match (peak, server.state.in_flight()) {
-        (0, 0) => 0.0,
-        (0, _) => PENALTY * load(server),
-        _ => peak as f64 * load(server),
-    }
+/// What is expected of the server; zero before its first answer.
+fn latency(server: &ServerPlan, now: Instant) -> Duration {
+    server.state.peak.at(now).max(server.state.latency_at(now))
 }
 
 /// Nanoseconds; longer than any latency, by far.
@@ -59,10 +78,7 @@ const PENALTY: f64 = 1e18;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        policy::testing::{counts, everyone, load_with, servers},
-        time::Duration,
-    };
+    use crate::policy::testing::{counts, everyone, load_with, servers};
 
     /// Two servers, so that every draw compares both; gives who is chosen.
     fn winner(latencies: [u64; 2], in_flight: [u32; 2]) -> usize {
@@ -80,7 +96,7 @@ mod tests {
 
     #[test]
     fn latency_times_queue_decides() {
-        assert_eq!(winner([10, 20], [0, 0]), 0);
+        assert_eq!(winner([10, 30], [0, 0]), 0);
         assert_eq!(winner([10, 20], [2, 0]), 1);
         assert_eq!(winner([10, 500], [40, 0]), 0);
     }

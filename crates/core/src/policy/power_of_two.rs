@@ -36,23 +36,25 @@ impl PowerOfTwo {
         draw: u64,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        cheaper_of_two(&self.by_weight, servers, draw, open, load)
+        let is_cheaper = |one: &ServerPlan, other: &ServerPlan| load(one) < load(other);
+        cheaper_of_two((&self.by_weight, servers), draw, open, is_cheaper, load)
     }
 }
 
-/// Of two different servers drawn by weight, the open one of the lesser cost.
+/// Of two different servers drawn by weight, the open one that is cheaper; the first drawn among
+/// equals. Where none is open, the one of the least cost of all.
 pub(super) fn cheaper_of_two<'a>(
-    by_weight: &ByWeight,
-    servers: &'a [ServerPlan],
+    (by_weight, servers): (&ByWeight, &'a [ServerPlan]),
     mut draw: u64,
     open: impl Fn(&ServerPlan) -> bool,
+    is_cheaper: impl Fn(&ServerPlan, &ServerPlan) -> bool,
     cost: impl Fn(&ServerPlan) -> f64,
 ) -> Option<&'a ServerPlan> {
     for _ in 0..PAIRS_MAX {
         let (first, second) = pair(by_weight, servers.len(), draw);
         let (first, second) = (&servers[first], &servers[second]);
         match (open(first), open(second)) {
-            (true, true) if cost(second) < cost(first) => return Some(second),
+            (true, true) if is_cheaper(second, first) => return Some(second),
             (true, _) => return Some(first),
             (false, true) => return Some(second),
             (false, false) => draw = again(draw),
@@ -105,7 +107,7 @@ mod tests {
     fn loads_are_compared_by_weight() {
         let servers = servers(&[1, 3]);
         let policy = PowerOfTwo::new(&servers);
-        for (in_flight, expected) in [([1, 4], 1), ([1, 6], 0)] {
+        for (in_flight, expected) in [([2, 4], 1), ([1, 6], 0)] {
             load_with(&servers, &in_flight);
             let counts = counts(2, |draw| policy.choose(&servers, draw, everyone));
             assert_eq!(counts[expected], counts.iter().sum::<f64>(), "{in_flight:?}");
