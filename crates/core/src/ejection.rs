@@ -10,6 +10,7 @@
 //! one success clears it.
 
 use crate::{
+    ending::Ending,
     fleet::Ejection,
     time::{Duration, Instant},
 };
@@ -76,6 +77,16 @@ impl Ejected {
         self.in_a_row = before + 1;
         let time = rules.time * (1u64 << before.min(DOUBLINGS_MAX));
         self.until = Some(now + time.min(rules.time_max));
+    }
+}
+
+impl Ejection {
+    /// How many errors in a row it is when a request ends like this on a server that has had
+    /// `errors` with it. Where nobody listens no further request has to find that out.
+    #[must_use]
+    pub const fn errors_after(&self, ending: Ending, errors: u32) -> u32 {
+        let refused = matches!(ending, Ending::ConnectRefused);
+        if refused && errors < self.errors { self.errors } else { errors }
     }
 }
 

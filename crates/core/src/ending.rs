@@ -154,6 +154,13 @@ impl Ending {
         }
     }
 
+    /// Whether no server has seen anything of the request, so that sending it elsewhere costs
+    /// nobody anything.
+    #[must_use]
+    pub const fn is_unsent(self) -> bool {
+        matches!(self, Self::ConnectRefused | Self::ConnectTimeout)
+    }
+
     /// The status the client is told where the server gave none; none where it is too late to
     /// say anything or nobody is there to hear it.
     #[must_use]

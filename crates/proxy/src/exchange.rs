@@ -373,9 +373,7 @@ impl<'a> Exchange<'a> {
         let server = grant.server();
         let errors = grant.fail();
         let Some(rules) = self.route.settings().ejection else { return };
-        // Nobody listens there: no further request has to find that out.
-        let refused = failure.ending == Ending::ConnectRefused;
-        let errors = if refused { errors.max(rules.errors) } else { errors };
+        let errors = rules.errors_after(failure.ending, errors);
         if errors >= rules.errors {
             self.worker.shared.report_failing(server, errors);
         }
@@ -386,8 +384,7 @@ impl<'a> Exchange<'a> {
             return true;
         }
         let safe = failure.repeatable && failure.ending.fault() != Fault::Client;
-        let unseen = matches!(failure.ending, Ending::ConnectRefused | Ending::ConnectTimeout);
-        if safe && unseen {
+        if safe && failure.ending.is_unsent() {
             let may = self.route.plan().may_reconnect(self.record.retries + 1);
             self.record.retries += u32::from(may);
             return may;

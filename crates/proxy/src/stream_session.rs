@@ -217,7 +217,7 @@ impl StreamSession {
             tried.push(grant.server());
             now = self.worker.shared.clock.now();
             self.blame(&failure, grant);
-            let may = failure.crowded || self.may_retry(now);
+            let may = failure.crowded || self.may_retry(failure.ending, now);
             if !may || !self.record.route.renew(&self.worker) {
                 return Err(failure.ending);
             }
@@ -279,14 +279,20 @@ impl StreamSession {
         }
         let server = grant.server();
         let errors = grant.fail();
-        let rules = self.record.route.settings().ejection;
-        if rules.is_some_and(|rules| errors >= rules.errors) {
+        let Some(rules) = self.record.route.settings().ejection else { return };
+        let errors = rules.errors_after(failure.ending, errors);
+        if errors >= rules.errors {
             self.worker.shared.report_failing(server, errors);
         }
     }
 
-    fn may_retry(&mut self, now: Instant) -> bool {
-        let may = self.record.route.plan().may_retry(self.record.retries + 1, now);
+    /// Whether another server may be tried. Where none has seen anything, no budget is asked.
+    fn may_retry(&mut self, ending: Ending, now: Instant) -> bool {
+        let (plan, attempts) = (self.record.route.plan(), self.record.retries + 1);
+        let may = match ending.is_unsent() {
+            true => plan.may_reconnect(attempts),
+            false => plan.may_retry(attempts, now),
+        };
         self.record.retries += u32::from(may);
         may
     }
