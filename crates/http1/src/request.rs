@@ -45,6 +45,12 @@ impl RequestHead {
         }
     }
 
+    /// The limits it was made with.
+    #[must_use]
+    pub const fn limits(&self) -> HeadLimits {
+        self.limits
+    }
+
     /// Parses the request that begins at `buf[0]`.
     ///
     /// After [`Status::Partial`], call again with the same bytes and more behind them; after

@@ -98,6 +98,16 @@ impl Buffers {
         free.unwrap_or_else(|| Buffer::new(self.size.get()))
     }
 
+    /// A buffer that holds `bytes` and has space behind them: one of its own for more than others
+    /// hold, as a head may have whose limit was lowered when half of it had come.
+    pub(crate) fn take_with(&self, bytes: &[u8]) -> Buffer {
+        let size = self.size.get();
+        let mut buffer =
+            if bytes.len() < size { self.take() } else { Buffer::new(bytes.len() + size) };
+        buffer.append(bytes);
+        buffer
+    }
+
     /// Takes a buffer back.
     pub(crate) fn give(&self, mut buffer: Buffer) {
         let mut free = self.free.borrow_mut();
@@ -160,5 +170,17 @@ mod tests {
         buffers.give(buffers.take());
         buffers.fit(1 << 20);
         assert_eq!(buffers.take().space().len(), 1 << 20);
+    }
+
+    #[test]
+    fn what_was_read_into_a_larger_buffer_is_held_and_has_space_behind_it() {
+        let buffers = Buffers::new();
+        for length in [0, BUFFER_BYTES - 1, BUFFER_BYTES, 1 << 20] {
+            let mut buffer = buffers.take_with(&vec![b'x'; length]);
+            assert_eq!(buffer.filled().len(), length);
+            assert!(!buffer.space().is_empty(), "{length}");
+            buffers.give(buffer);
+        }
+        assert_eq!(buffers.take().space().len(), BUFFER_BYTES);
     }
 }

@@ -101,9 +101,7 @@ impl Relay {
         if early.is_empty() {
             return;
         }
-        let mut buffer = buffers.take();
-        buffer.append(&std::mem::take(early));
-        self.buffer = Some(buffer);
+        self.buffer = Some(buffers.take_with(&std::mem::take(early)));
     }
 
     /// Whether nothing is left to do.

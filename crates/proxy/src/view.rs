@@ -147,8 +147,11 @@ impl Entrance {
         kept.unwrap_or_else(|| Box::new(RequestHead::new(self.limits)))
     }
 
+    /// Keeps a head, but for one that was begun before the limits changed.
     pub(crate) fn give_request_head(&self, head: Box<RequestHead>) {
-        self.requests.borrow_mut().push(head);
+        if head.limits() == self.limits {
+            self.requests.borrow_mut().push(head);
+        }
     }
 
     pub(crate) fn take_response_head(&self) -> Box<ResponseHead> {

@@ -2,7 +2,11 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use loadline_core::time::Duration;
+use loadline_core::{
+    fleet::{HeadLimits, Listener},
+    time::Duration,
+    units::Bytes,
+};
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
 use crate::support::{
@@ -140,5 +144,36 @@ fn an_address_may_grow_into_all_addresses_of_its_port() {
     // The narrow one closes; whoever comes at that very moment comes to nobody.
     let grown = (0..2_000).any(|_| asked_anew(narrow).as_deref() == Some("two"));
     assert!(grown);
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn a_head_of_which_half_has_come_is_answered_though_a_reload_lowers_the_limit() {
+    let servers = [server("one")];
+    let of = |listener: &Listener| {
+        let mut fleet = fleet(std::slice::from_ref(listener), &servers);
+        fleet.edge.threads = 1;
+        fleet
+    };
+    let small = listener(anywhere(), 0);
+    let limits = HeadLimits { size: Bytes::new(1 << 20), ..HeadLimits::default() };
+    let large = Listener { limits, ..small.clone() };
+    let proxy = Runtime::start(of(&large)).unwrap();
+    let address = proxy.local_addrs()[0];
+    let (mut half, head) = (Client::to(address), "x".repeat(400_000));
+    half.send(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {head}"));
+    // Most of that has been read once the other, which came later, is answered.
+    assert_eq!(Client::to(address).ask(), "one");
+    proxy.reload(of(&small)).unwrap();
+    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", &head[..20_000]);
+    let refused = || {
+        let mut client = Client::to(address);
+        client.send(&long);
+        client.answer().0.starts_with("http/1.1 431 ")
+    };
+    assert!((0..2_000).any(|_| refused()), "the reload is never in force");
+    half.send("\r\n\r\n");
+    assert_eq!(half.answer().1, "one", "it began under the limit before");
+    assert!((0..20).all(|_| refused()), "and the limit it began under is not given on");
     proxy.stop(Duration::ZERO);
 }
