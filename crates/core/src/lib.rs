@@ -31,6 +31,7 @@ pub mod gradient;
 pub mod health;
 pub mod ledger;
 pub mod line;
+pub mod linger;
 mod management;
 pub mod manager;
 pub mod objective;

@@ -16,7 +16,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::{ending::Ending, fleet::HttpVersion, time::Duration};
+use loadline_core::{ending::Ending, fleet::HttpVersion, linger::Linger, time::Duration};
 use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
 use tokio::task::spawn_local;
 
@@ -139,6 +139,7 @@ impl Session {
         let mut session = Self { origin, client, timer, partial: None, is_new: false };
         match session.next().await {
             Next::Reset => session.client.socket.reset(),
+            Next::Linger => session.linger().await,
             _ => session.client.socket.shut(),
         }
     }
@@ -291,9 +292,7 @@ impl Session {
 
     /// A request, or part of one, that came together with the one before.
     fn pipelined(&mut self) -> Buffer {
-        let mut buffer = self.origin.worker.buffers.take();
-        buffer.append(&std::mem::take(&mut self.client.rest));
-        buffer
+        self.origin.worker.buffers.take_with(&std::mem::take(&mut self.client.rest))
     }
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
@@ -348,14 +347,21 @@ impl Session {
         worker.log.add(log, worker.shared.clock, &line);
     }
 
-    /// Closes the connection so that the client can read the last answer: what it is still
-    /// sending is read and thrown away for a while.
+    /// Ends the connection, or the stream, so that the client can read the last answer: what it is
+    /// still sending is read and thrown away for a while.
     async fn linger(mut self) {
         self.client.socket.shut();
-        self.timer.arm(LINGER);
-        let buffers = &self.origin.worker.buffers;
-        while let Ok(buffer) = self.client.fill(buffers, &self.timer).await {
-            buffers.give(buffer);
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let idle = view.entrance(door).map_or(LINGER, |entrance| entrance.timeouts.idle);
+        drop(view);
+        let mut linger = Linger::new(worker.timers.coarse_now(), idle);
+        let mut came = 0;
+        while let Some(limit) = linger.wait(worker.timers.coarse_now(), came) {
+            self.timer.arm(limit);
+            let Ok(buffer) = self.client.fill(&worker.buffers, &self.timer).await else { return };
+            came = buffer.filled().len() as u64;
+            worker.buffers.give(buffer);
         }
     }
 }
@@ -381,5 +387,5 @@ fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
 /// Not a word is said: it would only hold the place that another is waiting for.
 const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0 };
 
-/// How long a client may take to notice that the connection is over.
+/// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

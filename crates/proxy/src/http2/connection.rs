@@ -16,6 +16,7 @@
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its answer is written |
 //! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
+//! | bodies that go on after their answer | `core::linger`: a pause of 5 s, 30 s, 32 MiB |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
 //!
 //! A connection that is given up for one of these counts as one request that ended `client-bad`.

@@ -8,6 +8,7 @@ mod abuse;
 mod authority;
 mod clients;
 mod conformance;
+mod early;
 mod frames;
 mod grpc;
 mod life;

@@ -7,7 +7,9 @@ use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use loadline_core::ending::Ending;
 
-use crate::support::{Answer, OK, Proxy, answering, get, head, post, server, showing};
+use crate::support::{
+    Answer, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
+};
 
 #[tokio::test]
 async fn a_request_reaches_the_server_as_http1_without_what_ends_here() {
@@ -208,11 +210,13 @@ async fn a_websocket_goes_over_one_stream() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_wait_for_the_body_ends_the_stream_for_both() {
-    let proxy = Proxy::to(server(|mut stream| {
+    let mut fleet = fleet(server(|mut stream| {
         head(&mut stream);
         let answer = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno";
         stream.write_all(answer).unwrap();
     }));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
     let mut requests = proxy.client().await.requests.ready().await.unwrap();
     let (answer, mut body) = requests.send_request(post(), false).unwrap();
     body.send_data(Bytes::from_static(b"some"), false).unwrap();
