@@ -157,6 +157,21 @@ fn a_hung_server_breaches_every_objective() {
 }
 
 #[test]
+fn a_percentile_is_breached_where_nine_in_ten_time_out_and_the_others_are_fast() {
+    let one_in_ten =
+        || serve(|number, stream| if number % 10 == 0 { stream.write_all(ANSWER) } else { Ok(()) });
+    let outcomes = Outcomes { ok: 2, timeout: 18, ..Outcomes::default() };
+    judge(one_in_ten(), "p99<10s", outcomes, 99);
+    judge(one_in_ten(), "p50<10s", outcomes, 99);
+    let url = one_in_ten().to_string();
+    let line = ["-c", "1", "-n", "10", "--timeout", "100ms", "--no-keepalive", "--slo", "p99<10s"];
+    let page = String::from_utf8(bench(&[&[&*url], &line[..]].concat()).stdout).unwrap();
+    for part in ["never (9 of 10 failed)", "of all", "of the 1 ok"] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+}
+
+#[test]
 fn a_server_that_refuses_breaches_every_objective() {
     let refused = Outcomes { connect_refused: 20, ..Outcomes::default() };
     judge(closed(), "availability>=99%", refused, 99);

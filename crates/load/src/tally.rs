@@ -8,7 +8,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use loadline_core::{
-    record::{Generator, LoadModel, LoadRecord, Outcomes, Phases, Spreads},
+    record::{Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
     time::{Duration, Instant},
     units::Count,
 };
@@ -236,6 +236,8 @@ impl Tally {
         let mut books = self.books.borrow_mut();
         debug_assert_eq!(books.planned, books.outcomes.total() + books.in_flight);
         let elapsed = books.latest.since(books.start);
+        let (response, spread) = (books.response.latency(), books.response.spread());
+        let of_all = Percentiles::of_all(&response, &spread, books.outcomes.failed());
         LoadRecord {
             target: plan.targets[0].0.to_string(),
             protocol: books.protocol.clone(),
@@ -245,11 +247,12 @@ impl Tally {
             achieved: Count::new(books.outcomes.ok) / elapsed,
             planned: books.planned,
             outcomes: books.outcomes,
-            response: books.response.latency(),
+            response,
+            response_of_all: Some(of_all),
             service: books.service.latency(),
             lag: books.lag.latency(),
             spreads: Spreads {
-                response: books.response.spread(),
+                response: spread,
                 service: books.service.spread(),
                 lag: books.lag.spread(),
             },

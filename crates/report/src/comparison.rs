@@ -159,14 +159,14 @@ impl<'r> Side<'r> {
     }
 
     fn time(&self, name: &str) -> Measured {
-        let response = &self.record.response;
+        let (response, all) = (&self.record.response, self.record.response_of_all());
         match name {
             _ if response.count == 0 => Measured::default(),
             "mean" => self.mean(),
-            "p50" => self.quantile(0.5, response.p50),
-            "p90" => self.quantile(0.9, response.p90),
-            "p99" => self.quantile(0.99, response.p99),
-            _ => Measured { value: Some(response.max.as_millis_f64()), interval: None },
+            "p50" => self.quantile(0.5, all.p50),
+            "p90" => self.quantile(0.9, all.p90),
+            "p99" => self.quantile(0.99, all.p99),
+            _ => Measured { value: Some(ms(all.max)), interval: None },
         }
     }
 
@@ -183,23 +183,32 @@ impl<'r> Side<'r> {
         measured(mean, interval)
     }
 
+    /// A percentile of all requests. Without an interval where the run is too short for one, and
+    /// where even its lower end is among the requests that failed.
     fn quantile(&self, share: f64, value: Duration) -> Measured {
-        let ranks = statistics::quantile_ranks(self.worth as u64, share, CONFIDENCE);
+        let (count, failed) = (self.record.response.count, self.record.outcomes.failed());
+        let worth = self.worth * (count + failed) as f64 / count as f64;
+        let ranks = statistics::quantile_ranks(worth as u64, share, CONFIDENCE);
         // Half a rank less than the rank is between it and the one before: no rounding of the
         // division can make it the next.
         let at = |rank: u64| {
-            self.record.spreads.response.quantile((rank as f64 - 0.5) / self.worth.floor())
+            let share = (rank as f64 - 0.5) / worth.floor();
+            self.record.spreads.response.quantile_with_failed(share, failed)
         };
         let interval = match ranks {
-            (Some(low), Some(high)) => at(low).zip(at(high)),
+            (Some(low), Some(high)) => {
+                Some(Interval { low: ms(at(low).min(value)), high: ms(at(high).max(value)) })
+            }
             _ => None,
         };
-        let interval = interval.map(|(low, high)| Interval {
-            low: low.min(value).as_millis_f64(),
-            high: high.max(value).as_millis_f64(),
-        });
-        Measured { value: Some(value.as_millis_f64()), interval }
+        let interval = interval.filter(|interval| interval.low.is_finite());
+        Measured { value: Some(ms(value)), interval }
     }
+}
+
+/// Milliseconds; infinite for what never came.
+fn ms(time: Duration) -> f64 {
+    if time == Duration::MAX { f64::INFINITY } else { time.as_millis_f64() }
 }
 
 /// The sums of response times and their numbers, from moment to moment.
@@ -216,6 +225,21 @@ fn measured(value: f64, interval: Interval) -> Measured {
 }
 
 fn judge(name: &str, unit: &str, [a, b]: [Measured; 2], limits: Limits) -> ComparedFigure {
+    if [a, b].iter().any(|of| of.value == Some(f64::INFINITY)) {
+        // Of a maximum there is no interval, whatever it is.
+        let finding = match name {
+            "max" => Finding::NotJudged,
+            _ => finding_of_never([a, b], limits),
+        };
+        return ComparedFigure {
+            name: name.into(),
+            unit: unit.into(),
+            a,
+            b,
+            change: None,
+            finding,
+        };
+    }
     let change = if unit == "share" { difference(a, b) } else { quotient(a, b) };
     let interval = change.and_then(|change| change.interval);
     let finding = interval.map_or(Finding::NotJudged, |interval| match unit {
@@ -228,6 +252,21 @@ fn judge(name: &str, unit: &str, [a, b]: [Measured; 2], limits: Limits) -> Compa
         }
     });
     ComparedFigure { name: name.into(), unit: unit.into(), a, b, change, finding }
+}
+
+/// What can be said of two times of which one at least is that of a request that failed.
+fn finding_of_never([a, b]: [Measured; 2], limits: Limits) -> Finding {
+    let ends = |of: Measured| match of {
+        Measured { interval: Some(Interval { low, high }), .. } => Some((low, high)),
+        Measured { value: Some(f64::INFINITY), .. } => Some((f64::INFINITY, f64::INFINITY)),
+        _ => None,
+    };
+    match (ends(a), ends(b)) {
+        (Some(a), Some(b)) if b.0 > a.1 * (1.0 + limits.threshold) => Finding::Worse,
+        (Some(a), Some(b)) if a.0 > b.1 * (1.0 + limits.threshold) => Finding::Better,
+        (Some(_), Some(_)) => Finding::NotShown,
+        _ => Finding::NotJudged,
+    }
 }
 
 /// What an interval says of a figure of which less is better.
@@ -318,8 +357,9 @@ fn warnings_of((name, record): (&str, &LoadRecord)) -> Vec<String> {
 
 /// The unit to show a figure in, and its factor, so that neither run has more than four digits.
 fn shown_in(figure: &ComparedFigure) -> (&'static str, f64) {
-    let most = |of: Measured| of.interval.map(|interval| interval.high).or(of.value);
-    let largest = [figure.a, figure.b].into_iter().filter_map(most).fold(0.0, f64::max);
+    let most = |of: Measured| [of.interval.map(|interval| interval.high), of.value];
+    let all = [figure.a, figure.b].into_iter().flat_map(most).flatten();
+    let largest = all.filter(|value| value.is_finite()).fold(0.0, f64::max);
     match figure.unit.as_str() {
         "share" => ("%", 100.0),
         "ms" if largest >= 9_999.5 => ("s", 1e-3),
@@ -334,6 +374,9 @@ fn shown(measured: Measured, scale: f64, signed: bool) -> String {
     let Some(value) = measured.value else {
         return "-".to_owned();
     };
+    if value.is_infinite() {
+        return "never".to_owned();
+    }
     let sign = if signed && value > 0.0 { "+" } else { "" };
     let value = short(value * scale);
     match measured.interval {
@@ -346,6 +389,9 @@ fn shown(measured: Measured, scale: f64, signed: bool) -> String {
 
 /// Four characters below 10,000: `0.38`, `38.4`, `3840`.
 fn short(value: f64) -> String {
+    if value.is_infinite() {
+        return "∞".to_owned();
+    }
     if value.abs() < 0.005 {
         return "0".to_owned();
     }
@@ -449,7 +495,8 @@ mod tests {
         for (name, finding) in findings(&run(10.0, 1), &run(10.0, 1)) {
             let expected = match name.as_str() {
                 "max" => Finding::NotJudged,
-                "errors" => Finding::NotShown,
+                // One in a hundred fails, so the p99 may be that of one that failed.
+                "errors" | "p99" => Finding::NotShown,
                 _ => Finding::Same,
             };
             assert_eq!(finding, expected, "{name}");
@@ -476,6 +523,20 @@ mod tests {
         assert_eq!(finding_of("rate", &good, &bad), Finding::Worse);
         assert_eq!(finding_of("errors", &bad, &good), Finding::Better);
         assert_eq!(finding_of("errors", &good, &good), Finding::Same);
+    }
+
+    #[test]
+    fn a_run_that_fails_often_is_not_faster_by_the_few_that_it_answers() {
+        let (slow, failing) = (run(10.0, 0), run(1.0, 60));
+        for name in ["p50", "p90", "p99"] {
+            assert_eq!(finding_of(name, &slow, &failing), Finding::Worse, "{name}");
+            assert_eq!(finding_of(name, &failing, &slow), Finding::Better, "{name}");
+            assert_eq!(finding_of(name, &failing, &failing), Finding::NotShown, "{name}");
+        }
+        let record = compare_runs(("a", &slow), ("b", &failing), Limits::default());
+        assert!(comparison_table(&record).to_string().contains("never"));
+        let p99 = record.figures.iter().find(|figure| figure.name == "p99").unwrap();
+        assert_eq!(serde_json::to_value(p99).unwrap()["b"]["value"], serde_json::Value::Null);
     }
 
     #[test]

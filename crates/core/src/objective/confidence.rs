@@ -12,19 +12,33 @@
 
 use crate::{record::Spread, time::Duration};
 
-/// The time that the true percentile `share` is at most; none where there are too few times.
-pub(super) fn percentile_at_most(spread: &Spread, share: f64) -> Option<Duration> {
-    let count = spread.count();
-    let beyond = lower_tail(count, 1.0 - share)?;
-    at_rank(spread, count - beyond)
+/// The times of a run, and how many requests more failed: those are later than any time.
+#[derive(Clone, Copy)]
+pub(super) struct Times<'r> {
+    pub(super) spread: &'r Spread,
+    pub(super) failed: u64,
 }
 
-/// The time that the true percentile `share` is at least; none where there are too few times.
-pub(super) fn percentile_at_least(spread: &Spread, share: f64) -> Option<Duration> {
-    at_rank(spread, lower_tail(spread.count(), share)? + 1)
+impl Times<'_> {
+    /// How many requests there are.
+    pub(super) fn count(&self) -> u64 {
+        self.spread.count() + self.failed
+    }
+
+    /// The time that the true percentile `share` is at most; none where there are too few times,
+    /// [`Duration::MAX`] where it may be that of a request that failed.
+    pub(super) fn percentile_at_most(&self, share: f64) -> Option<Duration> {
+        let beyond = lower_tail(self.count(), 1.0 - share)?;
+        Some(self.spread.at_rank(self.count() - beyond))
+    }
+
+    /// The time that the true percentile `share` is at least; none where there are too few times.
+    pub(super) fn percentile_at_least(&self, share: f64) -> Option<Duration> {
+        Some(self.spread.at_rank(lower_tail(self.count(), share)? + 1))
+    }
 }
 
-/// How many times it takes for [`percentile_at_most`] to have a bound.
+/// How many times it takes for [`Times::percentile_at_most`] to have a bound.
 pub(super) fn times_needed(share: f64) -> u64 {
     libm::ceil(libm::log(1.0 - CONFIDENCE) / libm::log(share)) as u64
 }
@@ -70,14 +84,6 @@ fn lower_tail(count: u64, share: f64) -> Option<u64> {
     found
 }
 
-fn at_rank(spread: &Spread, rank: u64) -> Option<Duration> {
-    let mut below = 0;
-    spread.0.iter().find_map(|bin| {
-        below += bin.count;
-        (below >= rank).then_some(bin.up_to)
-    })
-}
-
 const CONFIDENCE: f64 = 0.95;
 
 /// Standard deviations that leave 5 % of a normal distribution beyond them.
@@ -98,20 +104,37 @@ mod tests {
         Spread((1..=count).map(bin).collect())
     }
 
+    fn at_most(spread: &Spread, share: f64) -> Option<Duration> {
+        Times { spread, failed: 0 }.percentile_at_most(share)
+    }
+
+    fn at_least(spread: &Spread, share: f64) -> Option<Duration> {
+        Times { spread, failed: 0 }.percentile_at_least(share)
+    }
+
     #[test]
     fn a_p99_needs_299_times_for_its_longest_to_be_a_bound() {
         assert_eq!(times_needed(0.99), 299);
-        assert_eq!(percentile_at_most(&ramp(298), 0.99), None);
-        assert_eq!(percentile_at_most(&ramp(299), 0.99), Some(Duration::from_millis(299)));
-        assert_eq!(percentile_at_most(&Spread::default(), 0.99), None);
-        assert_eq!(percentile_at_least(&Spread::default(), 0.99), None);
+        assert_eq!(at_most(&ramp(298), 0.99), None);
+        assert_eq!(at_most(&ramp(299), 0.99), Some(Duration::from_millis(299)));
+        assert_eq!(at_most(&Spread::default(), 0.99), None);
+        assert_eq!(at_least(&Spread::default(), 0.99), None);
+    }
+
+    #[test]
+    fn a_percentile_that_may_be_of_a_request_that_failed_has_no_upper_bound() {
+        let spread = ramp(297);
+        assert_eq!(Times { spread: &spread, failed: 1 }.percentile_at_most(0.99), None);
+        let two = Times { spread: &spread, failed: 2 };
+        assert_eq!(two.percentile_at_most(0.99), Some(Duration::MAX));
+        assert_eq!(two.percentile_at_most(0.5), Some(Duration::from_millis(165)));
     }
 
     /// Binomial tables: P(Bin(20, 0.5) <= 5) = 0.0207, <= 6 = 0.0577.
     #[test]
     fn the_median_of_twenty_lies_where_the_tables_say() {
-        assert_eq!(percentile_at_least(&ramp(20), 0.5), Some(Duration::from_millis(6)));
-        assert_eq!(percentile_at_most(&ramp(20), 0.5), Some(Duration::from_millis(15)));
+        assert_eq!(at_least(&ramp(20), 0.5), Some(Duration::from_millis(6)));
+        assert_eq!(at_most(&ramp(20), 0.5), Some(Duration::from_millis(15)));
     }
 
     #[test]
@@ -130,8 +153,7 @@ mod tests {
         ) {
             let spread = ramp(count);
             let measured = spread.quantile(share).unwrap();
-            let (low, high) =
-                (percentile_at_least(&spread, share), percentile_at_most(&spread, share));
+            let (low, high) = (at_least(&spread, share), at_most(&spread, share));
             prop_assert!(low.is_none_or(|low| low <= measured));
             prop_assert!(high.is_none_or(|high| high >= measured));
             prop_assert_eq!(high.is_some(), count >= times_needed(share));

@@ -5,9 +5,12 @@ use alloc::{
     string::{String, ToString},
 };
 
-use super::{Criterion, Figure, Of, Relation, Statistic, confidence};
+use super::{
+    Criterion, Figure, Of, Relation, Statistic,
+    confidence::{self, Times},
+};
 use crate::{
-    record::{self, Latency, LoadModel, LoadRecord, Moment, Spread},
+    record::{self, Latency, LoadModel, LoadRecord, Moment, Percentiles, Spread},
     time::Duration,
     units::{Count, Rate, Ratio},
 };
@@ -24,11 +27,7 @@ impl Criterion {
         let finding = match self.figure {
             _ if record.planned == 0 => missing("nothing was planned"),
             Figure::Time { of, statistic, bound } => {
-                let (latency, spread) = match of {
-                    Of::Response => (&record.response, &record.spreads.response),
-                    Of::Service => (&record.service, &record.spreads.service),
-                };
-                time(self.relation, statistic, bound, (latency, spread))
+                time(self.relation, statistic, bound, of, record)
             }
             Figure::Errors(bound) => share(self.relation, bound, record.outcomes.failed(), record),
             Figure::Availability(bound) => share(self.relation, bound, record.outcomes.ok, record),
@@ -53,26 +52,25 @@ fn time(
     relation: Relation,
     statistic: Statistic,
     bound: Duration,
-    (latency, spread): (&Latency, &Spread),
+    of: Of,
+    record: &LoadRecord,
 ) -> Finding {
-    if latency.count == 0 {
+    let Some(time) = statistic.of_all(of, record) else {
         return missing("no successful answer");
-    }
-    let measured = match statistic {
-        Statistic::P50 => latency.p50,
-        Statistic::P90 => latency.p90,
-        Statistic::P95 => latency.p95,
-        Statistic::P99 => latency.p99,
-        Statistic::P999 => latency.p999,
-        Statistic::Mean => latency.mean,
-        Statistic::Max => latency.max,
     };
-    let met = relation.holds(measured, bound);
+    let failed = record.outcomes.failed();
+    let measured = match failed {
+        0 => millis(time),
+        failed => format!("{} ({failed} of {} failed)", millis(time), record.planned),
+    };
+    let met = relation.holds(time, bound);
+    let (_, spread) = of.times(record);
+    let times = Times { spread, failed };
     let confidence = statistic.share().filter(|_| spread.count() > 0).map(|share| {
         let (words, limit, beyond) = if relation.limits_above() == met {
-            ("at most", confidence::percentile_at_most(spread, share), share)
+            ("at most", times.percentile_at_most(share), share)
         } else {
-            ("at least", confidence::percentile_at_least(spread, share), 1.0 - share)
+            ("at least", times.percentile_at_least(share), 1.0 - share)
         };
         match limit {
             Some(limit) => {
@@ -81,11 +79,44 @@ fn time(
             }
             None => {
                 let needed = confidence::times_needed(beyond);
-                format!("{} answers are too few to be sure, {needed} are needed", spread.count())
+                format!("{} requests are too few to be sure, {needed} are needed", times.count())
             }
         }
     });
-    Finding { measured: millis(measured), met, confidence: confidence.unwrap_or_default() }
+    Finding { measured, met, confidence: confidence.unwrap_or_default() }
+}
+
+impl Statistic {
+    /// What it is of all requests, those that failed as infinitely late: [`Duration::MAX`] where
+    /// it falls among them, as the longest and the mean do as soon as one failed. None where
+    /// nothing was answered.
+    pub(super) fn of_all(self, of: Of, record: &LoadRecord) -> Option<Duration> {
+        let (latency, spread) = of.times(record);
+        let failed = record.outcomes.failed();
+        if latency.count == 0 {
+            return None;
+        }
+        let all = Percentiles::of_all(latency, spread, failed);
+        Some(match self {
+            Self::P50 => all.p50,
+            Self::P90 => all.p90,
+            Self::P95 => all.p95,
+            Self::P99 => all.p99,
+            Self::P999 => all.p999,
+            Self::Max => all.max,
+            Self::Mean if failed > 0 => Duration::MAX,
+            Self::Mean => latency.mean,
+        })
+    }
+}
+
+impl Of {
+    fn times(self, record: &LoadRecord) -> (&Latency, &Spread) {
+        match self {
+            Self::Response => (&record.response, &record.spreads.response),
+            Self::Service => (&record.service, &record.spreads.service),
+        }
+    }
 }
 
 /// `part` of the planned requests against a bound, compared without rounding.
@@ -152,6 +183,7 @@ fn whole(record: &LoadRecord, rate: Rate) -> (u64, u64) {
 /// Three digits that matter, as on the page.
 fn millis(span: Duration) -> String {
     match span.as_millis_f64() {
+        _ if span == Duration::MAX => "never".to_string(),
         ms if ms < 0.995 => format!("{ms:.2} ms"),
         ms if ms < 99.95 => format!("{ms:.1} ms"),
         ms => format!("{ms:.0} ms"),
@@ -202,7 +234,14 @@ mod tests {
             outcomes: Outcomes { ok: 998, timeout: 2, ..Outcomes::default() },
             elapsed: ms(10_300),
             service: Latency { p99: ms(300), ..response.clone() },
-            spreads: Spreads { response: Spread(bins.clone()), ..Spreads::default() },
+            spreads: Spreads {
+                response: Spread(bins),
+                service: Spread(vec![
+                    Bin { up_to: ms(40), count: 988 },
+                    Bin { up_to: ms(300), count: 10 },
+                ]),
+                ..Spreads::default()
+            },
             response,
             ..LoadRecord::default()
         }
@@ -216,13 +255,12 @@ mod tests {
     #[test]
     fn each_figure_is_compared_with_its_bound() {
         for (text, met, measured) in [
-            ("p99<300ms", false, "400 ms"),
-            ("p99<400ms", false, "400 ms"),
-            ("p99<=400ms", true, "400 ms"),
-            ("p50>=40ms", true, "40.0 ms"),
-            ("p50>40ms", false, "40.0 ms"),
-            ("mean<50ms", true, "44.0 ms"),
-            ("service-p99<=300ms", true, "300 ms"),
+            ("p99<300ms", false, "400 ms (2 of 1000 failed)"),
+            ("p99<400ms", false, "400 ms (2 of 1000 failed)"),
+            ("p99<=400ms", true, "400 ms (2 of 1000 failed)"),
+            ("p50>=40ms", true, "40.0 ms (2 of 1000 failed)"),
+            ("p50>40ms", false, "40.0 ms (2 of 1000 failed)"),
+            ("service-p99<=300ms", true, "300 ms (2 of 1000 failed)"),
             ("errors<0.2%", false, "0.20 % (2 of 1000)"),
             ("errors<=0.2%", true, "0.20 % (2 of 1000)"),
             ("availability>=99.8%", true, "99.80 % (998 of 1000)"),
@@ -230,6 +268,49 @@ mod tests {
             ("rate>=97/s", false, "96.9/s"),
         ] {
             let criterion = judge(text, &run());
+            assert_eq!((criterion.met, &*criterion.measured), (met, measured), "{text}");
+        }
+    }
+
+    /// Of 1,000 requests 900 time out, and the others are answered at once.
+    #[test]
+    fn a_run_that_times_out_meets_no_percentile_by_the_few_that_were_answered() {
+        let times = Latency { count: 100, mean: ms(5), p99: ms(5), max: ms(5), ..run().response };
+        let bins = Spread(vec![Bin { up_to: ms(5), count: 100 }]);
+        let record = LoadRecord {
+            outcomes: Outcomes { ok: 100, timeout: 900, ..Outcomes::default() },
+            service: times.clone(),
+            response: times,
+            spreads: Spreads { response: bins.clone(), service: bins, ..Spreads::default() },
+            ..run()
+        };
+        let never = "never (900 of 1000 failed)";
+        for text in ["p50<1h", "p99<300ms", "p99.9<300ms", "mean<1s", "max<1s", "service-p90<1h"] {
+            let criterion = judge(text, &record);
+            assert!(!criterion.met && criterion.measured == never, "{text}: {criterion:?}");
+        }
+        let judged = judge("p99<300ms", &record).confidence;
+        assert_eq!(judged, "at least never with 95 % confidence");
+        let pressure = "p99<300ms".parse::<Objective>().unwrap().pressure(&record).unwrap();
+        assert!(pressure > 1e6, "{pressure}");
+    }
+
+    /// One in a hundred fails: below it the percentile is among the answers, above it is not.
+    #[test]
+    fn a_percentile_counts_answers_and_failures_together() {
+        let bins: Vec<_> = (1..=990).map(|n| Bin { up_to: ms(n), count: 1 }).collect();
+        let record = LoadRecord {
+            outcomes: Outcomes { ok: 990, reset: 10, ..Outcomes::default() },
+            spreads: Spreads { response: Spread(bins), ..Spreads::default() },
+            ..run()
+        };
+        for (text, met, measured) in [
+            ("p99<=990ms", true, "990 ms (10 of 1000 failed)"),
+            ("p99<990ms", false, "990 ms (10 of 1000 failed)"),
+            ("p95<=950ms", true, "950 ms (10 of 1000 failed)"),
+            ("p99.9<1h", false, "never (10 of 1000 failed)"),
+        ] {
+            let criterion = judge(text, &record);
             assert_eq!((criterion.met, &*criterion.measured), (met, measured), "{text}");
         }
     }
@@ -248,13 +329,16 @@ mod tests {
         for (text, said) in [
             ("p99<=400ms", "at most 400 ms with 95 % confidence"),
             ("p99<300ms", "not sure: at least 40.0 ms with 95 % confidence"),
-            ("p99.9<1s", "998 answers are too few to be sure, 2995 are needed"),
+            ("p99.9<1s", "not sure: at least 400 ms with 95 % confidence"),
             ("errors<1%", "at most 0.60 % with 95 % confidence"),
             ("errors<0.3%", "not sure: at most 0.60 % with 95 % confidence"),
             ("max<1s", ""),
         ] {
             assert_eq!(judge(text, &run()).confidence, said, "{text}");
         }
+        let outcomes = Outcomes { ok: 998, ..Outcomes::default() };
+        let said = judge("p99.9<1s", &LoadRecord { outcomes, ..run() }).confidence;
+        assert_eq!(said, "998 requests are too few to be sure, 2995 are needed");
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! How close a run came to its objective, as a number.
 
-use super::{Criterion, Figure, Objective, Of, Statistic};
-use crate::{
-    record::{LoadModel, LoadRecord},
-    time::Duration,
-};
+use super::{Criterion, Figure, Objective};
+use crate::record::{LoadModel, LoadRecord};
 
 impl Objective {
     /// The worst measured value as a multiple of its bound: 1 at the edge of the objective, above
@@ -28,7 +25,7 @@ impl Criterion {
         let of_planned = |count: u64| count as f64 / record.planned as f64;
         let (measured, bound) = match self.figure {
             Figure::Time { of, statistic, bound } => {
-                (time(of, statistic, record)?.as_nanos() as f64, bound.as_nanos() as f64)
+                (statistic.of_all(of, record)?.as_nanos() as f64, bound.as_nanos() as f64)
             }
             Figure::Errors(bound) => (of_planned(record.outcomes.failed()), bound.as_f64()),
             // What is missing to all of them rises with the load; what is there hardly falls.
@@ -54,27 +51,13 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn time(of: Of, statistic: Statistic, record: &LoadRecord) -> Option<Duration> {
-    let latency = match of {
-        Of::Response => &record.response,
-        Of::Service => &record.service,
-    };
-    let time = match statistic {
-        Statistic::P50 => latency.p50,
-        Statistic::P90 => latency.p90,
-        Statistic::P95 => latency.p95,
-        Statistic::P99 => latency.p99,
-        Statistic::P999 => latency.p999,
-        Statistic::Mean => latency.mean,
-        Statistic::Max => latency.max,
-    };
-    (latency.count > 0).then_some(time)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Latency, Outcomes};
+    use crate::{
+        record::{Bin, Latency, Outcomes, Spread, Spreads},
+        time::Duration,
+    };
 
     fn run() -> LoadRecord {
         let response =
@@ -84,6 +67,13 @@ mod tests {
             outcomes: Outcomes { ok: 990, timeout: 10, ..Outcomes::default() },
             elapsed: Duration::from_secs(10),
             response,
+            spreads: Spreads {
+                response: Spread(alloc::vec![Bin {
+                    up_to: Duration::from_millis(150),
+                    count: 990
+                }]),
+                ..Spreads::default()
+            },
             ..LoadRecord::default()
         }
     }

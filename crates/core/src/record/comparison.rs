@@ -46,7 +46,8 @@ pub struct ComparedRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedFigure {
-    /// Which: `rate`, `errors`, `mean`, `p50`, `p90`, `p99`, `max`; times are response times.
+    /// Which: `rate`, `errors`, `mean`, `p50`, `p90`, `p99`, `max`; times are response times, the
+    /// mean that of successful requests, the others of all, one that failed as infinitely late.
     pub name: String,
     /// The unit of both: `per_s`, `share`, `ms`.
     pub unit: String,
@@ -54,7 +55,8 @@ pub struct ComparedFigure {
     pub a: Measured,
     /// In the second run.
     pub b: Measured,
-    /// How the second differs: `b / a`, of shares `b - a`. None where one of them is missing.
+    /// How the second differs: `b / a`, of shares `b - a`. None where one of them is missing or
+    /// infinite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Measured>,
     /// What can be said of the change.
@@ -65,7 +67,8 @@ pub struct ComparedFigure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// What was measured; none where there was nothing to measure.
+    /// What was measured; absent where there was nothing to measure, null where it is the time of a
+    /// request that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Where the figure lies; none where the run is too short for one, and of a maximum.

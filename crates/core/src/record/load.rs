@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, ObjectiveRecord, ResourceRecord, Spread, number};
+use super::{Latency, ObjectiveRecord, Percentiles, ResourceRecord, Spread, number};
 use crate::{
     time::Duration,
     units::{Count, Rate},
@@ -36,6 +36,10 @@ pub struct LoadRecord {
     pub achieved: Rate,
     /// From the planned instant to the end of the answer, successful requests only.
     pub response: Latency,
+    /// As `response`, of all requests: what failed counts as infinitely late. None in records of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_of_all: Option<Percentiles>,
     /// From the send (on a new connection: its connect) to the end of the answer, successful
     /// requests only.
     pub service: Latency,
@@ -81,6 +85,12 @@ impl LoadRecord {
     #[must_use]
     pub fn achieved_rate(&self) -> Rate {
         Count::new(self.outcomes.ok) / self.elapsed
+    }
+
+    /// Percentiles of the response time of all requests, one that failed infinitely late.
+    #[must_use]
+    pub fn response_of_all(&self) -> Percentiles {
+        Percentiles::of_all(&self.response, &self.spreads.response, self.outcomes.failed())
     }
 
     /// Whether the figures can be believed: nothing in the generator stood in their way.

@@ -27,7 +27,7 @@ pub use capacity::{
 pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
 pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
-pub use latency::{Bin, Latency, Series, Spread};
+pub use latency::{Bin, Latency, Percentiles, Series, Spread};
 pub use load::{
     Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases, Spreads, Stage,
 };

@@ -48,6 +48,22 @@ pub(crate) mod per_s {
     }
 }
 
+/// Milliseconds; null for what never came.
+pub(crate) mod ms_or_never {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::time::Duration;
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        (*time < Duration::MAX).then(|| time.as_millis_f64()).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let ms: Option<f64> = Option::deserialize(from)?;
+        Ok(ms.map_or(Duration::MAX, |ms| Duration::from_nanos(libm::round(ms * 1e6) as u64)))
+    }
+}
+
 /// A number; null where it is infinite, which JSON cannot say.
 pub(crate) mod bound {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};

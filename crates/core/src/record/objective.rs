@@ -20,7 +20,8 @@ pub struct ObjectiveRecord {
 pub struct Criterion {
     /// As it was given, for example `p99<300ms`.
     pub text: String,
-    /// What was measured, with its unit.
+    /// What was measured, with its unit. Times are of all requests: `never (20 of 1000 failed)`
+    /// where a percentile falls among those that failed.
     pub measured: String,
     /// Whether it was met.
     pub met: bool,

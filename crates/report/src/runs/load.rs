@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loadline_core::{
-    record::{Latency, LoadModel, LoadRecord, Phases, Spread},
+    record::{Latency, LoadModel, LoadRecord, Percentiles, Phases, Spread},
+    time::Duration,
     units::{Bytes, Ratio},
 };
 
@@ -56,10 +57,14 @@ fn summary(runs: &[Run<'_>]) -> Section {
         "valid",
         "objective",
     ];
-    let mut table = Table::new("Response times; errors are all that did not succeed", &headings);
+    let mut table = Table::new(
+        "Response times of all requests; one that failed counts as never answered",
+        &headings,
+    );
     table.columns[1].align = Align::Left;
     for Run { label, record } in runs {
         let failed = record.outcomes.failed();
+        let all = record.response_of_all();
         let errors = percent(Ratio::part(failed, record.outcomes.total()));
         table.push([
             label.as_str().into(),
@@ -67,9 +72,9 @@ fn summary(runs: &[Run<'_>]) -> Section {
             per_second(record.achieved_rate()).into(),
             record.planned.to_string().into(),
             if failed == 0 { "0".into() } else { Cell::Bad(format!("{failed} ({errors})")) },
-            millis(record.response.p50).into(),
-            millis(record.response.p99).into(),
-            millis(record.response.max).into(),
+            late(all.p50),
+            late(all.p99),
+            late(all.max),
             if record.is_valid() { "yes".into() } else { Cell::Bad("INVALID".into()) },
             objective(record),
         ]);
@@ -83,6 +88,10 @@ fn summary(runs: &[Run<'_>]) -> Section {
     }
     blocks.push(Block::Details(outcomes(runs)));
     part("Runs", blocks)
+}
+
+fn late(time: Duration) -> Cell {
+    if time == Duration::MAX { Cell::Bad("never".into()) } else { millis(time).into() }
 }
 
 fn objective(record: &LoadRecord) -> Cell {
@@ -189,14 +198,21 @@ fn described(line: &Line) -> String {
 }
 
 fn latency(runs: &[Run<'_>]) -> Result<Section, PlotError> {
-    let mut table =
-        Table::new("Percentiles", &["run", "", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"]);
+    let headings = ["run", "", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
+    let caption = "Percentiles of successful requests; of all: one that failed as never answered";
+    let mut table = Table::new(caption, &headings);
     table.columns[1].align = Align::Left;
     for Run { label, record } in runs {
         let kinds =
             [("response", &record.response), ("service", &record.service), ("lag", &record.lag)];
         for (kind, latency) in kinds.into_iter().filter(|(_, latency)| latency.count > 0) {
             table.push(percentile_row(label, kind, latency));
+        }
+        if record.outcomes.failed() > 0 {
+            let Percentiles { p50, p90, p95, p99, p999, max } = record.response_of_all();
+            let times = [p50, p90, p95, p99, p999, max].map(late);
+            let start = [label.as_str().into(), "response of all".into(), "-".into()];
+            table.push(start.into_iter().chain(times));
         }
     }
     let mut blocks = Vec::new();

@@ -6,7 +6,8 @@ mod verdict;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use loadline_core::{
-    record::{Arrivals, Latency, LoadModel, LoadRecord},
+    record::{Arrivals, Latency, LoadModel, LoadRecord, Percentiles},
+    time::Duration,
     units::{Rate, Ratio},
 };
 use loadline_load::bars;
@@ -69,12 +70,8 @@ fn pattern(record: &LoadRecord) -> String {
     format!("{pattern}{comma}{}, {elapsed:.2} s", record.protocol)
 }
 
-fn pause(think: loadline_core::time::Duration) -> String {
-    if think == loadline_core::time::Duration::ZERO {
-        String::new()
-    } else {
-        format!(" thinking {think}")
-    }
+fn pause(think: Duration) -> String {
+    if think == Duration::ZERO { String::new() } else { format!(" thinking {think}") }
 }
 
 /// The classes that occurred, and their sum beside the plan.
@@ -138,6 +135,21 @@ fn latencies(page: &mut String, record: &LoadRecord) {
         }
     }
     page.push_str("  response: planned to answered; service: sent to answered; lag: before it\n");
+    if record.outcomes.failed() > 0 && record.response.count > 0 {
+        of_all(page, record);
+    }
+}
+
+/// What objectives are judged by, beside the times of the successful alone.
+fn of_all(page: &mut String, record: &LoadRecord) {
+    let Percentiles { p50, p90, p95, p99, max, .. } = record.response_of_all();
+    let times = [p50, p90, p95, p99, max].map(|time| match time {
+        Duration::MAX => format!("{:>9}", "never"),
+        time => format!("{:>9}", millis(time)),
+    });
+    line(page, format_args!("  {:<12}{:>9}{:>9}{}", "of all", "", "", times.concat()));
+    let ok = record.outcomes.ok;
+    line(page, format_args!("  of all: what failed as never answered; the others: of the {ok} ok"));
 }
 
 fn figures(latency: &Latency) -> String {
@@ -233,12 +245,9 @@ const MOST_VALUES: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{
-            Bin, Criterion, Fault, Generator, Moment, ObjectiveRecord, Outcomes, Phases, Spread,
-            Spreads, Stage,
-        },
-        time::Duration,
+    use loadline_core::record::{
+        Bin, Criterion, Fault, Generator, Moment, ObjectiveRecord, Outcomes, Phases, Spread,
+        Spreads, Stage,
     };
 
     fn sample() -> LoadRecord {
