@@ -19,7 +19,8 @@ mod tls;
 mod tracing;
 
 use loadline_core::fleet::{
-    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, Then, WhenFull,
+    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, Then,
+    UnderscoreHeaders, WhenFull,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,6 +33,7 @@ use crate::{
         label::{FilePath, HeaderName, LogPlace, Name},
         link::Mac,
         number::{Number, Scaler, Whole},
+        pattern::{NetworkRange, OneOrMore},
         quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
         text::Text,
         word::Word,
@@ -160,6 +162,16 @@ pub(crate) struct Listener {
     /// Which headers tell the server about the client.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
+    /// Proxies in front, whose word is taken: `X-Forwarded-For`, `-Proto`, `-Host` and whatever
+    /// else begins so, `X-Real-IP` and `Forwarded` stay as they say, lists extended, and the client
+    /// that they name is the client in logs, rules, limits and hashes. From anybody else these
+    /// headers are replaced, or left out. With `accept_proxy` it is the address in the PROXY header
+    /// that has to be one of these.
+    pub(crate) trusted_proxies: Key<OneOrMore<NetworkRange>>,
+    /// What becomes of header names with an underscore, which some servers take for a hyphen:
+    /// `Content_Length` for `Content-Length`.
+    #[schemars(extend("default" = "drop"))]
+    pub(crate) underscore_headers: Key<Text<Word<UnderscoreHeaders>>>,
     /// TLS, for the protocols `https` and `tls`.
     pub(crate) tls: Key<ListenerTls>,
 }

@@ -24,7 +24,7 @@ use core::net::SocketAddr;
 use crate::{
     forwarding::{Affinity, ports::Times},
     manager::{self, Manager},
-    rules::Routes,
+    rules::{Network, Routes},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
 };
@@ -114,6 +114,10 @@ pub struct Listener {
     pub http2: Http2Limits,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
+    /// Peers that are believed in what they say of the clients behind them ([`crate::client`]).
+    pub trusted_proxies: Vec<Network>,
+    /// What becomes of header names with an underscore.
+    pub underscore_headers: UnderscoreHeaders,
     /// TLS; in clear where absent.
     pub tls: Option<ListenerTls>,
 }
@@ -135,6 +139,8 @@ impl Listener {
             http_version: None,
             http2: Http2Limits::default(),
             forwarded: Forwarded::XForwarded,
+            trusted_proxies: Vec::new(),
+            underscore_headers: UnderscoreHeaders::Drop,
             tls: None,
         }
     }
@@ -178,15 +184,27 @@ pub enum ProxyVersion {
     V2,
 }
 
-/// Which headers tell the server about the client.
+/// Which headers tell the server about the client. Those that come in stay, and lists are extended,
+/// where they are a trusted proxy's; from anybody else none goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// `X-Forwarded-For`, `-Proto` and `-Host`; an incoming `X-Forwarded-For` is extended.
+    /// `X-Forwarded-For`, `-Proto` and `-Host`.
     XForwarded,
-    /// RFC 7239 `Forwarded`; an incoming one is extended.
+    /// RFC 7239 `Forwarded`.
     Rfc7239,
-    /// None; incoming ones pass through.
+    /// None.
     Off,
+}
+
+/// What becomes of header names with an underscore, in heads and trailers of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderscoreHeaders {
+    /// They are as if they had not come.
+    Drop,
+    /// A request that has one is answered 400.
+    Refuse,
+    /// They go on to the server.
+    Keep,
 }
 
 /// How long a client may take. [`Duration::ZERO`] switches a limit off.

@@ -17,6 +17,7 @@ pub mod advisor;
 pub mod average;
 pub mod bottleneck;
 pub mod budget;
+pub mod client;
 pub mod controller;
 mod departures;
 pub mod discovery;

@@ -1,10 +1,13 @@
 //! Reading bodies: which of the bytes that come belong to the body, and when it ends.
 //!
 //! The reader never copies data. A proxy passes on what [`BodyReader::feed`] accepts, chunk
-//! framing and all; who wants the payload alone takes it from [`BodyReader::feed_data`].
+//! framing and all; who wants the payload alone takes it from [`BodyReader::feed_data`]. Trailers
+//! of which some may have to be left out are the exception: they are held back until all have come
+//! ([`Progress::passed`], [`BodyReader::write_trailers`]).
 
 use crate::chunked::Chunked;
 use crate::error::ParseError;
+use crate::fields::Underscores;
 use crate::framing::Framing;
 use crate::trailers::Trailers;
 
@@ -13,8 +16,20 @@ use crate::trailers::Trailers;
 pub struct Progress {
     /// So many of them belong to this body; what follows is the next message.
     pub consumed: usize,
+    /// So many of them are passed on as they are: all that were consumed, but for trailers that are
+    /// held back.
+    pub passed: usize,
     /// Whether the body is complete.
     pub finished: bool,
+}
+
+impl Progress {
+    /// Whether trailers that were held back are to be passed on now: those of
+    /// [`BodyReader::write_trailers`].
+    #[must_use]
+    pub const fn has_trailers(self) -> bool {
+        self.finished && self.passed < self.consumed
+    }
 }
 
 /// The state of one body.
@@ -23,6 +38,7 @@ pub struct BodyReader {
     state: State,
     /// Only there if the body has trailers.
     trailers: Option<Box<Trailers>>,
+    underscores: Underscores,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +60,13 @@ impl BodyReader {
             Framing::Chunked => State::Chunked(Chunked::START),
             Framing::UntilClose => State::UntilClose,
         };
-        Self { state, trailers: None }
+        Self { state, trailers: None, underscores: Underscores::Keep }
+    }
+
+    /// The same with what becomes of trailers whose names have an underscore.
+    pub(crate) const fn with_underscores(mut self, underscores: Underscores) -> Self {
+        self.underscores = underscores;
+        self
     }
 
     /// Whether the body is complete.
@@ -86,9 +108,9 @@ impl BodyReader {
                 self.state = if left == 0 { State::Finished } else { State::Length { left } };
                 piece.len()
             }
-            State::Chunked(chunked) => self.feed_chunked(chunked, bytes, data)?,
+            State::Chunked(chunked) => return self.feed_chunked(chunked, bytes, data),
         };
-        Ok(Progress { consumed, finished: self.is_finished() })
+        Ok(Progress { consumed, passed: consumed, finished: self.is_finished() })
     }
 
     fn feed_chunked(
@@ -96,7 +118,7 @@ impl BodyReader {
         mut chunked: Chunked,
         bytes: &[u8],
         mut data: impl FnMut(&[u8]),
-    ) -> Result<usize, ParseError> {
+    ) -> Result<Progress, ParseError> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match chunked {
@@ -107,8 +129,9 @@ impl BodyReader {
                     chunked = if left == 0 { Chunked::DataCr } else { Chunked::Data { left } };
                 }
                 Chunked::Trailers => {
-                    at += self.feed_trailers(&bytes[at..])?;
-                    return Ok(at);
+                    let consumed = at + self.feed_trailers(&bytes[at..])?;
+                    let passed = if self.holds_trailers() { at } else { consumed };
+                    return Ok(Progress { consumed, passed, finished: self.is_finished() });
                 }
                 syntax => {
                     chunked = syntax.step(byte)?;
@@ -117,7 +140,12 @@ impl BodyReader {
             }
         }
         self.state = State::Chunked(chunked);
-        Ok(at)
+        Ok(Progress { consumed: at, passed: at, finished: false })
+    }
+
+    /// Whether the trailers, of which there are some, are held back until all have come.
+    fn holds_trailers(&self) -> bool {
+        self.underscores == Underscores::Drop && self.trailers.is_some()
     }
 
     fn feed_trailers(&mut self, bytes: &[u8]) -> Result<usize, ParseError> {
@@ -126,7 +154,8 @@ impl BodyReader {
             self.state = State::Finished;
             return Ok(2);
         }
-        let (consumed, complete) = self.trailers.get_or_insert_default().feed(bytes)?;
+        let new = || Box::new(Trailers::new(self.underscores));
+        let (consumed, complete) = self.trailers.get_or_insert_with(new).feed(bytes)?;
         if complete {
             self.state = State::Finished;
         }
@@ -173,6 +202,13 @@ impl BodyReader {
             State::Chunked(Chunked::Data { .. }) => self.state = State::Chunked(Chunked::DataCr),
             State::Finished | State::UntilClose | State::Chunked(_) => {}
         }
+    }
+
+    /// Appends the trailers that were held back, as they are to be passed on. They are not longer
+    /// than what came.
+    #[cold]
+    pub fn write_trailers(&self, out: &mut Vec<u8>) {
+        self.trailers.iter().for_each(|trailers| trailers.write(out));
     }
 
     /// The trailers, once the body is complete and if it had any.

@@ -18,22 +18,12 @@ pub struct ForwardRules {
     pub forwarded: bool,
     /// Add to Via.
     pub via: bool,
-    /// Whether to believe what the client says about those before it. If so, X-Forwarded-For and
-    /// Forwarded get one more member and X-Forwarded-Proto and X-Forwarded-Host stay; if not, all
-    /// four are replaced. Via is always extended.
-    pub trust_client: bool,
 }
 
 impl Default for ForwardRules {
-    /// X-Forwarded-For, -Proto and -Host, and Via; members are appended.
+    /// X-Forwarded-For, -Proto and -Host, and Via.
     fn default() -> Self {
-        Self {
-            x_forwarded: true,
-            x_forwarded_host: true,
-            forwarded: false,
-            via: true,
-            trust_client: true,
-        }
+        Self { x_forwarded: true, x_forwarded_host: true, forwarded: false, via: true }
     }
 }
 

@@ -62,6 +62,9 @@ pub enum ParseError {
     /// A field name with a byte that is not part of a token, or a line without a colon.
     #[error("malformed field name")]
     BadFieldName,
+    /// A field name with an underscore, where such are refused.
+    #[error("underscore in a field name")]
+    UnderscoreInName,
     /// An HTTP/1.1 request without Host.
     #[error("Host is missing")]
     MissingHost,

@@ -72,6 +72,8 @@ pub enum Known {
     XForwardedProto,
     /// X-Forwarded-Host
     XForwardedHost,
+    /// Any other name that begins with X-Forwarded-, and X-Real-IP
+    XForwardedOther,
     /// Proxy-Authenticate
     ProxyAuthenticate,
     /// Proxy-Authorization
@@ -82,6 +84,38 @@ pub enum Known {
     EndpointLoadMetrics,
     /// Strict-Transport-Security (RFC 6797)
     StrictTransportSecurity,
+    /// Any name with an underscore, where it is to be left out ([`Underscores::Drop`])
+    Underscored,
+}
+
+/// What becomes of a field whose name has an underscore.
+///
+/// CGI, and whoever names fields as it does (WSGI, PHP, Rack), turns hyphens into underscores:
+/// such a server takes `Content_Length` for Content-Length, and `X_Forwarded_For` for
+/// X-Forwarded-For. A proxy, by the grammar, takes neither for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Underscores {
+    /// It is as if it had not come.
+    Drop,
+    /// The message is refused.
+    Refuse,
+    /// It is a field like any other.
+    #[default]
+    Keep,
+}
+
+impl Underscores {
+    /// Which name a field has whose name has an underscore.
+    ///
+    /// # Errors
+    /// [`ParseError::UnderscoreInName`] where it is refused.
+    pub(crate) const fn admit(self) -> Result<Known, ParseError> {
+        match self {
+            Self::Drop => Ok(Known::Underscored),
+            Self::Refuse => Err(ParseError::UnderscoreInName),
+            Self::Keep => Ok(Known::Other),
+        }
+    }
 }
 
 impl Known {
@@ -98,6 +132,7 @@ impl Known {
             (7, b'u') => (Self::Upgrade, b"upgrade"),
             (7, b't') => (Self::Trailer, b"trailer"),
             (9, b'f') => (Self::Forwarded, b"forwarded"),
+            (9, b'x') => (Self::XForwardedOther, b"x-real-ip"),
             (10, b'c') => (Self::Connection, b"connection"),
             (10, b'k') => (Self::KeepAlive, b"keep-alive"),
             (14, b'c') => (Self::ContentLength, b"content-length"),
@@ -111,9 +146,18 @@ impl Known {
             (19, b'p') => (Self::ProxyAuthorization, b"proxy-authorization"),
             (21, b'e') => (Self::EndpointLoadMetrics, b"endpoint-load-metrics"),
             (25, b's') => (Self::StrictTransportSecurity, b"strict-transport-security"),
-            _ => return Self::Other,
+            _ => return Self::of_prefix(name),
         };
-        if name.eq_ignore_ascii_case(text) { known } else { Self::Other }
+        if name.eq_ignore_ascii_case(text) { known } else { Self::of_prefix(name) }
+    }
+
+    /// Which of the known names `name` is by its beginning.
+    #[inline]
+    fn of_prefix(name: &[u8]) -> Self {
+        const PREFIX: &[u8] = b"x-forwarded-";
+        let begins = matches!(name.first(), Some(b'x' | b'X'))
+            && name.get(..PREFIX.len()).is_some_and(|it| it.eq_ignore_ascii_case(PREFIX));
+        if begins { Self::XForwardedOther } else { Self::Other }
     }
 
     /// The bit of this name in a set of names.
@@ -136,9 +180,18 @@ pub struct Field {
 impl Field {
     /// The field in the line `buf[start..cr]`, whose control characters are already excluded.
     #[inline]
-    pub(crate) fn parse(buf: &[u8], start: usize, cr: usize) -> Result<Self, ParseError> {
+    pub(crate) fn parse(
+        buf: &[u8],
+        (start, cr): (usize, usize),
+        underscores: Underscores,
+    ) -> Result<Self, ParseError> {
         let line = &buf[start..cr];
-        let length = line.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(line.len());
+        let mut has_underscore = false;
+        let ends_name = |&byte: &u8| {
+            has_underscore |= byte == b'_';
+            !is_token_byte(byte)
+        };
+        let length = line.iter().position(ends_name).unwrap_or(line.len());
         if length == 0 || line.get(length) != Some(&b':') {
             return Err(bad_name(line, length));
         }
@@ -149,7 +202,7 @@ impl Field {
         Ok(Self {
             name: Span::new(start, start + length),
             value: Span::new(start + length + 1 + before, cr - after),
-            known: Known::of(&line[..length]),
+            known: if has_underscore { underscores.admit()? } else { Known::of(&line[..length]) },
         })
     }
 }
@@ -215,16 +268,28 @@ impl Fields {
         self.list.is_empty()
     }
 
-    /// The fields as offsets.
+    /// The fields as offsets, those that are to be left out among them.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[Field] {
         &self.list
     }
 
-    /// Name and value of each field; `buf` is the buffer that was parsed.
+    /// Name and value of each field but those that are to be left out; `buf` is the buffer that
+    /// was parsed.
     pub fn iter<'b>(&self, buf: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
-        self.list.iter().map(move |field| (field.name.of(buf), field.value.of(buf)))
+        let there = self.list.iter().filter(|field| field.known != Known::Underscored);
+        there.map(move |field| (field.name.of(buf), field.value.of(buf)))
+    }
+
+    /// The value of each field with this name, in the order they came.
+    pub fn all_known<'b>(
+        &self,
+        buf: &'b [u8],
+        known: Known,
+    ) -> impl DoubleEndedIterator<Item = &'b [u8]> {
+        let named = self.list.iter().filter(move |field| field.known == known);
+        named.map(move |field| field.value.of(buf))
     }
 
     /// The value of the first field called `name` (in any case).

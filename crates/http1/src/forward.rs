@@ -9,7 +9,7 @@
 use crate::fields::{Field, Known, Span};
 use crate::head::Section;
 
-/// Fields that end at this hop in either direction.
+/// Fields that end at this hop in either direction, and those that are as if they had not come.
 pub(crate) const HOP_BY_HOP: u32 = Known::Connection.bit()
     | Known::KeepAlive.bit()
     | Known::ProxyConnection.bit()
@@ -17,7 +17,8 @@ pub(crate) const HOP_BY_HOP: u32 = Known::Connection.bit()
     | Known::Upgrade.bit()
     | Known::Http2Settings.bit()
     | Known::ProxyAuthenticate.bit()
-    | Known::ProxyAuthorization.bit();
+    | Known::ProxyAuthorization.bit()
+    | Known::Underscored.bit();
 
 /// The two fields that frame a body.
 pub(crate) const FRAMING: u32 = Known::ContentLength.bit() | Known::TransferEncoding.bit();

@@ -22,11 +22,21 @@ pub struct RequestOptions<'a> {
     pub close: bool,
     /// The Host of an HTTP/1.0 request that has none.
     pub host_if_absent: &'a [u8],
+    /// Whether to believe what the client says about those before it. If so, X-Forwarded-For and
+    /// Forwarded get one more member and the others stay; if not, X-Real-IP and all that begin with
+    /// X-Forwarded- are replaced or left out, as Forwarded is. Via is always extended.
+    pub trust_client: bool,
 }
 
 impl Default for RequestOptions<'_> {
     fn default() -> Self {
-        Self { upgrade: false, drop_expect: false, close: false, host_if_absent: b"localhost" }
+        Self {
+            upgrade: false,
+            drop_expect: false,
+            close: false,
+            host_if_absent: b"localhost",
+            trust_client: false,
+        }
     }
 }
 
@@ -63,6 +73,7 @@ struct Forwarding<'a> {
 const CLIENT_FIELDS: u32 = Known::XForwardedFor.bit()
     | Known::XForwardedProto.bit()
     | Known::XForwardedHost.bit()
+    | Known::XForwardedOther.bit()
     | Known::Forwarded.bit();
 
 impl Forwarding<'_> {
@@ -104,7 +115,7 @@ impl Forwarding<'_> {
     fn touched(&self) -> u32 {
         let rules = self.client.rules();
         let mut touched = HOP_BY_HOP;
-        if !rules.trust_client {
+        if !self.options.trust_client {
             touched |= CLIENT_FIELDS;
         }
         if rules.x_forwarded {
@@ -158,7 +169,7 @@ impl Forwarding<'_> {
             Known::Upgrade if self.options.upgrade => return Addition::Leave,
             _ => return Addition::Drop,
         };
-        if !self.client.rules().trust_client {
+        if !self.options.trust_client {
             return Addition::Drop;
         }
         if fields[index + 1..].iter().any(|later| later.known == field.known) {
@@ -185,16 +196,16 @@ impl Forwarding<'_> {
 
     /// Adds the lines about the client that the request does not carry on from before.
     fn client_lines(&self, out: &mut Vec<u8>) {
-        let (rules, fields) = (self.client.rules(), self.head.fields());
-        let kept = |known: Known| rules.trust_client && fields.has(known);
-        if rules.x_forwarded_host
+        let (trusts, fields) = (self.options.trust_client, self.head.fields());
+        let kept = |known: Known| trusts && fields.has(known);
+        if self.client.rules().x_forwarded_host
             && !kept(Known::XForwardedHost)
             && let Some(host) = self.head.host(self.buf)
         {
             write_line(out, b"X-Forwarded-Host: ", host);
         }
         let is_http10 = self.head.version().is_http10();
-        if !is_http10 && (!rules.trust_client || !fields.has_any(CLIENT_FIELDS)) {
+        if !is_http10 && (!trusts || !fields.has_any(CLIENT_FIELDS)) {
             out.extend_from_slice(self.client.all());
             return;
         }

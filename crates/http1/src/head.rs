@@ -6,7 +6,7 @@
 
 use crate::connection::{ConnectionOptions, lists};
 use crate::error::ParseError;
-use crate::fields::{Field, Fields, Known, Span};
+use crate::fields::{Field, Fields, Known, Span, Underscores};
 use crate::framing::FramingFields;
 use crate::scan::LineCursor;
 
@@ -86,6 +86,8 @@ pub(crate) enum Stage {
 pub(crate) struct Section {
     pub(crate) cursor: LineCursor,
     pub(crate) stage: Stage,
+    /// A setting, like the limits of the head.
+    pub(crate) underscores: Underscores,
     pub(crate) fields: Fields,
     pub(crate) framing: FramingFields,
     pub(crate) connection: ConnectionOptions,
@@ -101,6 +103,7 @@ impl Section {
         Self {
             cursor: LineCursor::default(),
             stage: Stage::Start,
+            underscores: Underscores::default(),
             fields: Fields::new(),
             framing: FramingFields::default(),
             connection: ConnectionOptions::default(),
@@ -111,7 +114,7 @@ impl Section {
         }
     }
 
-    /// Forgets everything but the memory of the table.
+    /// Forgets everything but the settings and the memory of the table.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.cursor = LineCursor::default();
@@ -138,7 +141,7 @@ impl Section {
             if self.fields.len() >= most {
                 return Err(ParseError::TooManyFields);
             }
-            let field = Field::parse(window, start, cr)?;
+            let field = Field::parse(window, (start, cr), self.underscores)?;
             if field.known != Known::Other {
                 self.note(window, field, cr)?;
             }

@@ -6,7 +6,7 @@
 //! | to | use |
 //! |---|---|
 //! | read a request or an answer | [`RequestHead`], [`ResponseHead`] with [`HeadLimits`] |
-//! | look at its fields | [`Fields`], [`Field`], [`Known`], [`Span`] |
+//! | look at its fields | [`Fields`], [`Field`], [`Known`], [`Span`], [`Underscores`] |
 //! | find the end of its body | [`Framing`], [`BodyReader`], [`Trailers`] |
 //! | pass a head on | [`write_request`] with [`ClientLines`], [`write_response`] |
 //! | answer oneself | [`Answer`], [`CONTINUE`] |
@@ -53,7 +53,7 @@ pub use body::{BodyReader, Progress};
 pub use build::{BuildError, LAST_CHUNK, MessageBuilder, write_chunk};
 pub use client_lines::{ClientLines, ForwardRules};
 pub use error::ParseError;
-pub use fields::{Field, Fields, Known, Span};
+pub use fields::{Field, Fields, Known, Span, Underscores};
 pub use forward_request::{RequestOptions, write_request};
 pub use forward_response::{Forwarded, ResponseOptions, write_response};
 pub use framing::Framing;

@@ -7,9 +7,9 @@
 //! Rules beyond the grammar: exactly one Host in HTTP/1.1 and at most one in 1.0; an absolute
 //! target overrides it; one empty line before the request is skipped (RFC 9112, 2.2).
 
+use crate::body::BodyReader;
 use crate::error::ParseError;
-use crate::fields::Span;
-use crate::fields::{Fields, Known};
+use crate::fields::{Fields, Known, Span, Underscores};
 use crate::framing::Framing;
 use crate::head::{HeadLimits, Section, Stage, Status, Version};
 use crate::method::Method;
@@ -45,10 +45,17 @@ impl RequestHead {
         }
     }
 
-    /// The limits it was made with.
+    /// The same with what becomes of names with an underscore, which are kept otherwise.
     #[must_use]
-    pub const fn limits(&self) -> HeadLimits {
-        self.limits
+    pub fn with_underscores(mut self, underscores: Underscores) -> Self {
+        self.section.underscores = underscores;
+        self
+    }
+
+    /// Whether it was made with these settings.
+    #[must_use]
+    pub fn reads_by(&self, limits: HeadLimits, underscores: Underscores) -> bool {
+        (self.limits, self.section.underscores) == (limits, underscores)
     }
 
     /// Parses the request that begins at `buf[0]`.
@@ -195,6 +202,12 @@ impl RequestHead {
     #[must_use]
     pub const fn framing(&self) -> Framing {
         self.framing
+    }
+
+    /// A reader for its body, whose trailers are read by the settings of the head.
+    #[must_use]
+    pub const fn body(&self) -> BodyReader {
+        BodyReader::new(self.framing).with_underscores(self.section.underscores)
     }
 
     /// Whether the client wants to use the connection again.

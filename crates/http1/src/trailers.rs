@@ -4,7 +4,7 @@
 //! may arrive in pieces while the bytes themselves are already on their way to the client.
 
 use crate::error::ParseError;
-use crate::fields::{Field, Fields, Known};
+use crate::fields::{Field, Fields, Known, Span, Underscores};
 use crate::scan::LineCursor;
 
 /// The trailers of a body.
@@ -13,9 +13,26 @@ pub struct Trailers {
     bytes: Vec<u8>,
     cursor: LineCursor,
     fields: Fields,
+    underscores: Underscores,
 }
 
 impl Trailers {
+    /// No trailers yet.
+    pub(crate) fn new(underscores: Underscores) -> Self {
+        Self { underscores, ..Self::default() }
+    }
+
+    /// Appends the section as it is to be passed on, final empty line included.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let fields = self.fields.as_slice().iter();
+        for field in fields.filter(|field| field.known != Known::Underscored) {
+            let line = Span { start: field.name.start, end: field.value.end };
+            out.extend_from_slice(line.of(&self.bytes));
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
     /// Name and value of each trailer.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter(&self.bytes)
@@ -54,7 +71,7 @@ impl Trailers {
             if self.fields.len() == MAX_FIELDS {
                 return Err(ParseError::TrailersTooLarge);
             }
-            let field = Field::parse(&self.bytes, start, cr)?;
+            let field = Field::parse(&self.bytes, (start, cr), self.underscores)?;
             if is_forbidden(field.known) {
                 return Err(ParseError::ForbiddenTrailer);
             }
@@ -70,7 +87,8 @@ impl Trailers {
 /// Fields that frame, route or concern the connection: merged into a head by a careless reader,
 /// they would change what the message is. A message that has one is refused.
 const fn is_forbidden(known: Known) -> bool {
-    !matches!(known, Known::Other | Known::Via | Known::EndpointLoadMetrics)
+    use Known::{EndpointLoadMetrics, Other, Underscored, Via};
+    !matches!(known, Other | Via | EndpointLoadMetrics | Underscored)
 }
 
 /// Longest trailer section, final empty line included.

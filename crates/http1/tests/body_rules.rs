@@ -1,6 +1,8 @@
 //! The rules for bodies: chunks, trailers, lengths, ends of streams.
 
-use loadline_http1::{BodyReader, Framing, LAST_CHUNK, ParseError, Progress};
+use loadline_http1::{
+    BodyReader, Framing, LAST_CHUNK, ParseError, Progress, RequestHead, Underscores,
+};
 
 fn chunked(bytes: &[u8]) -> Result<Progress, ParseError> {
     BodyReader::new(Framing::Chunked).feed(bytes)
@@ -75,8 +77,44 @@ fn chunked_bodies_and_where_they_end() {
         let mut data = Vec::new();
         let progress = BodyReader::new(Framing::Chunked)
             .feed_data(&followed, |piece| data.extend_from_slice(piece));
-        assert_eq!(progress, Ok(Progress { consumed: bytes.len(), finished: true }), "{name}");
+        assert_eq!(progress, Ok(so_far(bytes.len(), true)), "{name}");
         assert_eq!(data, payload, "{name}");
+    }
+}
+
+/// A chunked body of a POST, fed in these pieces: what is passed on of it.
+fn passed_on(underscores: Underscores, pieces: &[&[u8]]) -> Result<String, ParseError> {
+    let mut head = RequestHead::default().with_underscores(underscores);
+    head.parse(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    let (mut reader, mut out) = (head.body(), Vec::new());
+    for piece in pieces {
+        let progress = reader.feed(piece)?;
+        out.extend_from_slice(&piece[..progress.passed]);
+        if progress.has_trailers() {
+            reader.write_trailers(&mut out);
+        }
+    }
+    assert!(reader.is_finished());
+    Ok(String::from_utf8(out).expect("the body was text"))
+}
+
+#[test]
+fn a_trailer_with_an_underscore_is_dropped_refused_or_kept() {
+    let body = "1\r\na\r\n0\r\nA:1\r\nContent_Length:  5 \r\nB: 2 \r\n\r\n";
+    let left = "1\r\na\r\n0\r\nA:1\r\nB: 2\r\n\r\n";
+    for at in 0..=body.len() {
+        let (head, tail) = body.as_bytes().split_at(at);
+        let pieces = [head, tail, b"GET / HTTP/1.1"];
+        assert_eq!(passed_on(Underscores::Drop, &pieces).as_deref(), Ok(left), "{at}");
+        assert_eq!(passed_on(Underscores::Keep, &pieces).as_deref(), Ok(body), "{at}");
+        let refused = Err(ParseError::UnderscoreInName);
+        assert_eq!(passed_on(Underscores::Refuse, &pieces), refused, "{at}");
+    }
+    assert_eq!(ParseError::UnderscoreInName.status(), 400);
+    let none = "1\r\na\r\n0\r\n\r\n";
+    for at in 0..=none.len() {
+        let (head, tail) = none.as_bytes().split_at(at);
+        assert_eq!(passed_on(Underscores::Drop, &[head, tail]).as_deref(), Ok(none), "{at}");
     }
 }
 
@@ -106,18 +144,18 @@ fn extensions_and_trailers_are_bounded() {
 #[test]
 fn a_counted_body_ends_at_its_length() {
     let mut reader = BodyReader::new(Framing::Length(5));
-    assert_eq!(reader.feed(b"hel"), Ok(Progress { consumed: 3, finished: false }));
+    assert_eq!(reader.feed(b"hel"), Ok(so_far(3, false)));
     assert_eq!(reader.payload_ahead(), 2);
     assert_eq!(reader.end_of_stream(), Err(ParseError::TruncatedBody));
-    assert_eq!(reader.feed(b"loGET"), Ok(Progress { consumed: 2, finished: true }));
-    assert_eq!(reader.feed(b"GET"), Ok(Progress { consumed: 0, finished: true }));
+    assert_eq!(reader.feed(b"loGET"), Ok(so_far(2, true)));
+    assert_eq!(reader.feed(b"GET"), Ok(so_far(0, true)));
     assert_eq!(reader.end_of_stream(), Ok(()));
 }
 
 #[test]
 fn only_some_bodies_may_end_with_the_connection() {
     let mut until_close = BodyReader::new(Framing::UntilClose);
-    assert_eq!(until_close.feed(b"abc"), Ok(Progress { consumed: 3, finished: false }));
+    assert_eq!(until_close.feed(b"abc"), Ok(so_far(3, false)));
     assert_eq!(until_close.end_of_stream(), Ok(()));
     assert!(until_close.is_finished());
     let mut chunked = BodyReader::new(Framing::Chunked);
@@ -138,4 +176,8 @@ fn payload_can_be_moved_past_the_reader() {
     let mut counted = BodyReader::new(Framing::Length(5));
     counted.skip(5);
     assert!(counted.is_finished());
+}
+
+fn so_far(consumed: usize, finished: bool) -> Progress {
+    Progress { consumed, passed: consumed, finished }
 }

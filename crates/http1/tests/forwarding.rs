@@ -3,17 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use loadline_http1::{
-    ClientLines, ForwardRules, Forwarded, Method, RequestHead, RequestOptions, ResponseHead,
-    ResponseOptions, Status, Version, write_request, write_response,
+    ClientLines, ForwardRules, Forwarded, Method, ParseError, RequestHead, RequestOptions,
+    ResponseHead, ResponseOptions, Status, Underscores, Version, write_request, write_response,
 };
 
-const NOTHING: ForwardRules = ForwardRules {
-    x_forwarded: false,
-    x_forwarded_host: false,
-    forwarded: false,
-    via: false,
-    trust_client: true,
-};
+const NOTHING: ForwardRules =
+    ForwardRules { x_forwarded: false, x_forwarded_host: false, forwarded: false, via: false };
 
 fn lines(rules: ForwardRules) -> ClientLines {
     ClientLines::new(rules, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), "http")
@@ -28,8 +23,17 @@ fn forward(request: &str, rules: ForwardRules, options: RequestOptions<'_>) -> S
     String::from_utf8(out).expect("the request was text")
 }
 
+/// As it is for a client that is trusted.
+const TRUSTED: RequestOptions<'_> = RequestOptions {
+    upgrade: false,
+    drop_expect: false,
+    close: false,
+    host_if_absent: b"localhost",
+    trust_client: true,
+};
+
 fn plain(request: &str) -> String {
-    forward(request, NOTHING, RequestOptions::default())
+    forward(request, NOTHING, TRUSTED)
 }
 
 #[test]
@@ -131,17 +135,46 @@ fn what_the_client_says_is_extended_if_it_is_trusted() {
     let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nVia: 1.1 x\r\n\
         X-Forwarded-For: 2.2.2.2, 192.0.2.7\r\nForwarded: for=3, for=192.0.2.7;proto=http\r\n\
         X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nVia: 1.0 loadline\r\n\r\n";
-    assert_eq!(forward(request, rules, RequestOptions::default()), expected);
+    assert_eq!(forward(request, rules, TRUSTED), expected);
 }
 
 #[test]
 fn what_the_client_says_is_replaced_if_it_is_not_trusted() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=3\r\n\
-        X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n\r\n";
-    let rules = ForwardRules { trust_client: false, ..ForwardRules::default() };
-    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Host: a\r\n\
+        X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nx-forwarded-port: 443\r\n\
+        X-Real-IP: 1.1.1.1\r\nX-Forwarded: 1\r\n\r\n";
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded: 1\r\nX-Forwarded-Host: a\r\n\
         X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nVia: 1.1 loadline\r\n\r\n";
-    assert_eq!(forward(request, rules, RequestOptions::default()), expected);
+    let stranger = RequestOptions::default();
+    assert_eq!(forward(request, ForwardRules::default(), stranger), expected);
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded: 1\r\n\r\n";
+    assert_eq!(forward(request, NOTHING, stranger), expected, "nor if servers are told nothing");
+}
+
+#[test]
+fn a_name_with_an_underscore_is_dropped_refused_or_kept() {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nContent_Length: 5\r\nA: 1\r\n_:\r\nB: x_y\r\n\r\n";
+    let parse = |underscores| {
+        let mut head = RequestHead::default().with_underscores(underscores);
+        head.parse(request.as_bytes()).map(|_| head)
+    };
+    for (underscores, names, expected) in [
+        (
+            Underscores::Drop,
+            vec!["Host", "A", "B"],
+            "GET / HTTP/1.1\r\nHost: a\r\nA: 1\r\nB: x_y\r\n\r\n",
+        ),
+        (Underscores::Keep, vec!["Host", "Content_Length", "A", "_", "B"], request),
+    ] {
+        let head = parse(underscores).unwrap();
+        let seen = head.fields().iter(request.as_bytes());
+        assert!(seen.map(|field| field.0).eq(names.iter().map(|name| name.as_bytes())));
+        assert_eq!(head.fields().get(request.as_bytes(), "_").is_some(), names.contains(&"_"));
+        let mut out = Vec::new();
+        write_request(&mut out, request.as_bytes(), &head, &lines(NOTHING), TRUSTED);
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{underscores:?}");
+    }
+    assert_eq!(parse(Underscores::Refuse).err(), Some(ParseError::UnderscoreInName));
 }
 
 #[test]

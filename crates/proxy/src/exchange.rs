@@ -45,7 +45,6 @@ pub(crate) struct Exchange<'a> {
     door: &'a Arc<Door>,
     pub(crate) entrance: &'a Entrance,
     pub(crate) client: &'a mut Peer,
-    pub(crate) address: SocketAddr,
     pub(crate) timer: &'a Timer,
     pub(crate) request: Request,
     pub(crate) route: Route,
@@ -134,13 +133,13 @@ impl<'a> Exchange<'a> {
     /// An exchange for a request that came in at `entrance` of `view`.
     pub(crate) fn new(
         (worker, door, view, entrance): (&'a Rc<Worker>, &'a Arc<Door>, &Rc<View>, &'a Entrance),
-        (client, address, timer): (&'a mut Peer, SocketAddr, &'a Timer),
+        (client, timer): (&'a mut Peer, &'a Timer),
         request: Request,
     ) -> Self {
         let route = Route::new(view.clone(), request.service);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
-        Self { worker, door, entrance, client, address, timer, request, route, record }
+        Self { worker, door, entrance, client, timer, request, route, record }
     }
 
     /// Answers the request, until its door cuts what is left.
@@ -345,7 +344,7 @@ impl<'a> Exchange<'a> {
         proxy_protocol::write(
             &mut header,
             version,
-            Some(Ends { source: self.address, destination }),
+            Some(Ends { source: self.request.client, destination }),
         );
         let to = Dial {
             address: grant.address(),
@@ -488,7 +487,7 @@ impl<'a> Exchange<'a> {
     #[cold]
     fn tell_spans(&self, spans: &Spans, trace: Trace, ending: Ending) {
         trace.end(spans, || Outcome {
-            client: self.address,
+            client: self.request.client,
             version: self.client.socket.http_version(self.request.version),
             service: self.route.settings().name.clone(),
             status: self.record.status,
@@ -510,7 +509,7 @@ impl<'a> Exchange<'a> {
         let settings = self.route.settings();
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
-            client: self.address,
+            client: self.request.client,
             method: asked.map_or(b"", Asked::method),
             target: asked.map_or(b"", Asked::target),
             referer: asked.map_or(b"", Asked::referer),

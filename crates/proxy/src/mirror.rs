@@ -4,7 +4,7 @@
 //! exchange of its own, with [`Socket::Nobody`] for a client). The request it was made of goes on
 //! beside it in any case. A copy whose body does not come to its end, or is too long, is dropped.
 
-use std::{net::SocketAddr, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use loadline_core::{
     ending::{Ending, Fault},
@@ -22,7 +22,6 @@ use crate::{
 pub(crate) struct Copy {
     request: Request,
     view: Rc<View>,
-    client: SocketAddr,
     /// How much of the body may still come.
     room: usize,
     fate: Fate,
@@ -61,14 +60,8 @@ impl Drop for Fate {
 
 impl Copy {
     /// A copy that begins with `request`, of whose body `room` more bytes may come.
-    pub(crate) fn new(
-        request: Request,
-        view: &Rc<View>,
-        client: SocketAddr,
-        room: usize,
-        fate: Fate,
-    ) -> Box<Self> {
-        Box::new(Self { request, view: view.clone(), client, room, fate })
+    pub(crate) fn new(request: Request, view: &Rc<View>, room: usize, fate: Fate) -> Box<Self> {
+        Box::new(Self { request, view: view.clone(), room, fate })
     }
 
     /// Takes more of the body; none once it is too long.
@@ -89,14 +82,14 @@ impl Copy {
     }
 
     async fn run(self: Box<Self>, worker: &Rc<Worker>, door: &Arc<Door>) {
-        let Self { mut request, view, client, mut fate, .. } = *self;
+        let Self { mut request, view, mut fate, .. } = *self;
         fate.result = CopyResult::Failed;
         let Some(entrance) = view.entrance(door) else { return };
         request.received = worker.shared.clock.now();
         let timer = Timer::here(&worker.timers).await;
         let mut nobody = Peer::new(Socket::Nobody);
         let at = (worker, door, &view, entrance);
-        let mut exchange = Exchange::new(at, (&mut nobody, client, &timer), request);
+        let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
         exchange.run_unless_cut().await;
         fate.result = match exchange.record.ending {
             Some(Ending::Complete) => CopyResult::Answered,

@@ -257,12 +257,18 @@ impl Relay {
         } else {
             self.body.feed(buffer.filled())
         };
-        let consumed = progress.map_err(Broken::Syntax)?.consumed;
+        let progress = progress.map_err(Broken::Syntax)?;
+        let consumed = progress.consumed;
         self.bulk = consumed as u64 >= SPLICE_MIN;
         if consumed < buffer.filled().len() {
             from.rest = buffer.filled()[consumed..].to_vec();
         }
-        buffer.truncate(consumed);
+        buffer.truncate(progress.passed);
+        if progress.has_trailers() {
+            let mut trailers = Vec::new();
+            self.body.write_trailers(&mut trailers);
+            buffer.append(&trailers);
+        }
         if let Some(copy) = self.copy.take() {
             self.copy = copy.with(buffer.filled());
         }

@@ -58,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) session: Session,
     /// What a consistent hash goes by.
     pub(crate) key: u64,
+    /// Whose it is.
+    pub(crate) client: SocketAddr,
     /// When its head was complete.
     pub(crate) received: Instant,
     /// What the access log says of it.
@@ -69,8 +71,11 @@ pub(crate) struct Request {
 /// The client's side of a request that is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct From<'a> {
+    /// The client, who may be behind other proxies.
     pub(crate) address: SocketAddr,
     pub(crate) lines: &'a ClientLines,
+    /// Whether what is said of the client is believed.
+    pub(crate) is_trusted: bool,
 }
 
 impl Request {
@@ -88,7 +93,8 @@ impl Request {
         let bytes = buffer.filled();
         let upgrade = head.upgrade();
         let mut text = worker.buffers.take_text();
-        let options = RequestOptions { upgrade, ..RequestOptions::default() };
+        let trust_client = from.is_trusted;
+        let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
         write_request(&mut text, bytes, head, from.lines, options);
         let routed = if entrance.routes.is_empty() {
             Routed { service: entrance.service, ..Routed::default() }
@@ -101,11 +107,14 @@ impl Request {
         let spans = worker.shared.spans.as_ref();
         let trace = spans
             .map(|spans| trace(worker, spans, entrance, (head, bytes), (routed.rank, &mut text)));
-        let mut body = BodyReader::new(head.framing());
+        let mut body = head.body();
         let early = &bytes[head.head_len()..];
-        let early = &early[..body.feed(early)?.consumed];
-        text.extend_from_slice(early);
-        let used = head.head_len() + early.len();
+        let progress = body.feed(early)?;
+        text.extend_from_slice(&early[..progress.passed]);
+        if progress.has_trailers() {
+            body.write_trailers(&mut text);
+        }
+        let used = head.head_len() + progress.consumed;
         let mut request = Self {
             is_whole: body.is_finished(),
             text,
@@ -122,6 +131,7 @@ impl Request {
             is_copy: false,
             session: session(&view.desks[routed.service], head, bytes),
             key: key(&view.desks[routed.service], head, bytes, from.address),
+            client: from.address,
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
             trace,
@@ -174,7 +184,7 @@ impl Request {
             ..*self
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);
-        Some(Copy::new(request, view, from.address, room.saturating_sub(early), fate))
+        Some(Copy::new(request, view, room.saturating_sub(early), fate))
     }
 
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).

@@ -255,7 +255,13 @@ impl Session {
                 timer.stop_waiting();
             }
             *is_new = false;
-            let from = From { address: *address, lines };
+            let is_trusted = entrance.trusts(*address);
+            let client_address = if is_trusted {
+                entrance.client(*address, &head, buffer.filled())
+            } else {
+                *address
+            };
+            let from = From { address: client_address, lines, is_trusted };
             let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
             entrance.give_request_head(head);
             client.keep(buffer, &worker.buffers);
@@ -296,10 +302,10 @@ impl Session {
     }
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
-        let Self { origin: Origin { worker, door, address, .. }, client, timer, .. } = self;
+        let Self { origin: Origin { worker, door, .. }, client, timer, .. } = self;
         let Some(entrance) = view.entrance(door) else { return Next::Close };
         let at = (&*worker, &*door, &view, entrance);
-        let mut exchange = Exchange::new(at, (client, *address, timer), request);
+        let mut exchange = Exchange::new(at, (client, timer), request);
         let next = exchange.run_unless_cut().await;
         timer.arm(entrance.timeouts.keep_alive);
         next

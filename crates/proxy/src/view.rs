@@ -6,13 +6,15 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
+    client::{Trail, client_address, is_trusted},
     fleet::{
         ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service, Sticky,
+        UnderscoreHeaders,
     },
     plan::{Plan, ServicePlan},
-    rules::Routes,
+    rules::{Network, Routes},
 };
-use loadline_http1::{ForwardRules, HeadLimits, RequestHead, ResponseHead};
+use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead, Underscores};
 use rustls::ServerConfig;
 
 use crate::{
@@ -100,6 +102,9 @@ pub(crate) struct Entrance {
     pub(crate) http_version: Option<HttpVersion>,
     pub(crate) http2: Http2Limits,
     pub(crate) rules: ForwardRules,
+    /// Which peers are believed in what they say of the clients behind them.
+    trusted_proxies: Vec<Network>,
+    underscores: Underscores,
     /// What clients are met with; in clear where absent.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// The line that keeps clients from coming in clear, for every answer; empty for none.
@@ -123,6 +128,8 @@ impl Entrance {
             http_version: listener.http_version,
             http2: listener.http2,
             rules: rules(listener.forwarded),
+            trusted_proxies: listener.trusted_proxies.clone(),
+            underscores: underscores(listener.underscore_headers),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
             hsts: hsts(listener),
             cells,
@@ -142,14 +149,35 @@ impl Entrance {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    pub(crate) fn take_request_head(&self) -> Box<RequestHead> {
-        let kept = self.requests.borrow_mut().pop();
-        kept.unwrap_or_else(|| Box::new(RequestHead::new(self.limits)))
+    /// Whether `peer` is believed in what it says of the clients behind it.
+    pub(crate) fn trusts(&self, peer: SocketAddr) -> bool {
+        is_trusted(peer.ip(), &self.trusted_proxies)
     }
 
-    /// Keeps a head, but for one that was begun before the limits changed.
+    /// Whose request it is that came with this head from `peer`, which is trusted. The header that
+    /// servers are told in counts, the other one where it is absent.
+    pub(crate) fn client(&self, peer: SocketAddr, head: &RequestHead, bytes: &[u8]) -> SocketAddr {
+        let fields = head.fields();
+        let mut trails =
+            [(Trail::XForwardedFor, Known::XForwardedFor), (Trail::Forwarded, Known::Forwarded)];
+        if self.rules.forwarded {
+            trails.reverse();
+        }
+        let told = trails.into_iter().find(|(_, known)| fields.has(*known));
+        let Some((trail, known)) = told else { return peer };
+        let values = fields.all_known(bytes, known);
+        client_address(peer, &self.trusted_proxies, trail, values)
+    }
+
+    pub(crate) fn take_request_head(&self) -> Box<RequestHead> {
+        let kept = self.requests.borrow_mut().pop();
+        let new = || RequestHead::new(self.limits).with_underscores(self.underscores);
+        kept.unwrap_or_else(|| Box::new(new()))
+    }
+
+    /// Keeps a head, but for one that was begun before the settings changed.
     pub(crate) fn give_request_head(&self, head: Box<RequestHead>) {
-        if head.limits() == self.limits {
+        if head.reads_by(self.limits, self.underscores) {
             self.requests.borrow_mut().push(head);
         }
     }
@@ -206,6 +234,14 @@ fn hsts(listener: &Listener) -> Box<[u8]> {
     let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts);
     let line = hsts.map(|hsts| format!("Strict-Transport-Security: {hsts}\r\n"));
     line.unwrap_or_default().into_bytes().into()
+}
+
+const fn underscores(setting: UnderscoreHeaders) -> Underscores {
+    match setting {
+        UnderscoreHeaders::Drop => Underscores::Drop,
+        UnderscoreHeaders::Refuse => Underscores::Refuse,
+        UnderscoreHeaders::Keep => Underscores::Keep,
+    }
 }
 
 fn rules(forwarded: Forwarded) -> ForwardRules {

@@ -97,7 +97,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 7] = [
+    let others: [(&str, Option<&Span>); 9] = [
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
@@ -105,6 +105,8 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
+        ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
+        ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),
     ];
     for (key, span) in others.into_iter().filter_map(|(key, span)| Some((key, span?))) {
         let message = format!("`{key}` with forward = \"{method}\"");

@@ -50,11 +50,13 @@ pub(super) fn warn_of_http(
         return;
     }
     let given = &entry.value;
-    let places: [(&str, Option<&Span>); 4] = [
+    let places: [(&str, Option<&Span>); 6] = [
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
+        ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
+        ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),
     ];
     for (key, span) in places.into_iter().filter_map(|(key, span)| span.map(|span| (key, span))) {
         let message = format!("`{key}` on a listener that reads no HTTP");

@@ -3,7 +3,7 @@
 use loadline_core::{
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
-        ProxyVersion, SameSite, Then, TlsVersion, WhenFull, XdpMode,
+        ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull, XdpMode,
     },
     forwarding::Method,
 };
@@ -302,7 +302,19 @@ impl Words for Forwarded {
         vec![
             ("x-forwarded", Self::XForwarded, "`X-Forwarded-For`, `-Proto` and `-Host`."),
             ("rfc7239", Self::Rfc7239, "The `Forwarded` header of RFC 7239."),
-            ("off", Self::Off, "Nothing; what comes in passes through."),
+            ("off", Self::Off, "Nothing; what `trusted_proxies` say passes through."),
+        ]
+    }
+}
+
+impl Words for UnderscoreHeaders {
+    const WHAT: &'static str = "what becomes of header names with an underscore";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("drop", Self::Drop, "They are left out, and seen by no rule."),
+            ("refuse", Self::Refuse, "A request that has one is answered 400."),
+            ("keep", Self::Keep, "They go on to the server."),
         ]
     }
 }

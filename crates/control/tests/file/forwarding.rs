@@ -85,7 +85,14 @@ fn what_reads_bytes_needs_the_proxy() {
         let [(10, words)] = found.as_slice() else { panic!("{key}: {found:?}") };
         assert!(words.contains("a rule on the first bytes needs the proxy"), "{words}");
     }
-    for key in ["accept_proxy = true", "max_connections = 5", "http2 = {}", "forwarded = \"off\""] {
+    for key in [
+        "accept_proxy = true",
+        "max_connections = 5",
+        "http2 = {}",
+        "forwarded = \"off\"",
+        "trusted_proxies = \"10.0.0.1\"",
+        "underscore_headers = \"keep\"",
+    ] {
         let found =
             told(&RIGHT.replace("service = \"web\"\n", &format!("service = \"web\"\n{key}\n")));
         let [(10, words)] = found.as_slice() else { panic!("{key}: {found:?}") };

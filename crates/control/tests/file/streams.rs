@@ -61,6 +61,8 @@ fn what_does_not_go_together_is_told_at_its_place() {
         ("protocol = \"tls\"".to_owned(), 1, "`tls` without a certificate"),
         ("protocol = \"tcp\"\nlimits = { fields = 5 }".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\nforwarded = \"off\"".to_owned(), 5, "reads no HTTP"),
+        ("protocol = \"tcp\"\ntrusted_proxies = \"10.0.0.1\"".to_owned(), 5, "reads no HTTP"),
+        ("protocol = \"tcp\"\nunderscore_headers = \"keep\"".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"udp\"".to_owned(), 4, "`udp` without `forward`"),
         ("protocol = \"tcp\"\naccept_proxy = 1".to_owned(), 5, "a boolean"),
         ("protocol = \"tcp\"\ntls = { certificates = [\"a.pem\"] }".to_owned(), 5, "ends no TLS"),

@@ -14,6 +14,7 @@ mod overload;
 mod semantics;
 mod servers;
 mod smuggling;
+mod strangers;
 mod support;
 mod tracing;
 mod warm;

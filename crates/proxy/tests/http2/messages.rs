@@ -5,7 +5,7 @@ use std::{future::poll_fn, io::Write as _, net::TcpStream};
 use bytes::Bytes;
 use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use loadline_core::ending::Ending;
+use loadline_core::{ending::Ending, fleet::UnderscoreHeaders};
 
 use crate::support::{
     Answer, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
@@ -225,4 +225,58 @@ async fn an_answer_that_does_not_wait_for_the_body_ends_the_stream_for_both() {
     let reset = poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
     assert_eq!(reset, Reason::NO_ERROR);
     proxy.expect(Ending::Complete, 1);
+}
+
+#[tokio::test]
+async fn what_is_said_of_clients_is_believed_of_trusted_proxies_alone() {
+    let mut request = get();
+    for (name, value) in [
+        ("x-forwarded-for", "192.0.2.7, 198.51.100.1"),
+        ("x-forwarded-proto", "https"),
+        ("forwarded", "for=192.0.2.7"),
+    ] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let seen = async |fleet| {
+        let answer = Proxy::of(fleet).client().await.ask(request.clone()).await.unwrap();
+        answer.text().to_ascii_lowercase()
+    };
+    let mut fleet = fleet(showing("\r\n\r\n"));
+    let strange = seen(fleet.clone()).await;
+    assert!(strange.contains("x-forwarded-for: 127.0.0.1\r\n"), "{strange}");
+    assert!(!strange.contains("192.0.2.7") && !strange.contains("https"), "{strange}");
+    fleet.listeners[0].trusted_proxies = vec!["127.0.0.1".parse().unwrap()];
+    let trusted = seen(fleet).await;
+    let list = "x-forwarded-for: 192.0.2.7, 198.51.100.1, 127.0.0.1\r\n";
+    assert!(trusted.contains(list), "{trusted}");
+    assert!(trusted.contains("x-forwarded-proto: https\r\n"), "{trusted}");
+    assert!(trusted.contains("forwarded: for=192.0.2.7\r\n"), "{trusted}");
+}
+
+#[tokio::test]
+async fn names_with_an_underscore_are_dropped_refused_or_kept_in_heads_and_trailers() {
+    for (setting, expected) in [
+        (UnderscoreHeaders::Drop, Some((false, "0\r\nx-sum: 4\r\n\r\n"))),
+        (UnderscoreHeaders::Keep, Some((true, "0\r\nx_sum: 5\r\nx-sum: 4\r\n\r\n"))),
+        (UnderscoreHeaders::Refuse, None),
+    ] {
+        let mut fleet = fleet(showing("4\r\n\r\n"));
+        fleet.listeners[0].underscore_headers = setting;
+        let proxy = Proxy::of(fleet);
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x_sum", HeaderValue::from_static("5"));
+        trailers.insert("x-sum", HeaderValue::from_static("4"));
+        let mut request = post();
+        if expected.is_some() {
+            request.headers_mut().insert("content_length", HeaderValue::from_static("9"));
+        }
+        let answer = proxy.client().await.send(request, b"some", Some(trailers)).await.unwrap();
+        let Some((has_header, body)) = expected else {
+            assert_eq!(answer.status, 400, "for its trailers");
+            continue;
+        };
+        let seen = answer.text();
+        assert_eq!(seen.contains("content_length: 9\r\n"), has_header, "{seen}");
+        assert!(seen.ends_with(body), "{seen}");
+    }
 }
