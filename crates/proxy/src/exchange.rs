@@ -267,31 +267,44 @@ impl<'a> Exchange<'a> {
         if self.route.settings().http_version == HttpVersion::Http2 {
             return Box::pin(self.call(grant)).await;
         }
-        let server = grant.server();
         let introduces = self.route.settings().send_proxy;
-        if introduces.is_none()
-            && let Some(connection) = self.worker.pools.take(&self.worker.shared, server)
-        {
+        let mut kept = match introduces {
+            None => self.worker.pools.take(&self.worker.shared, grant.server()),
+            Some(_) => None,
+        };
+        // One place in the code, so that one place in memory, carries whichever it is.
+        loop {
+            let was_kept = kept.is_some();
+            let connection = match (kept.take(), introduces) {
+                (Some(connection), _) => connection,
+                (None, None) => self.open(grant)?,
+                (None, Some(version)) => {
+                    let slot = self.slot(grant)?;
+                    let introduced = Box::pin(self.introduce(version, grant, slot)).await;
+                    introduced.map_err(Failure::new)?
+                }
+            };
             let mut attempt = Attempt::new(self, connection);
             let carried = attempt.carry(grant).await;
             match attempt.conclude(carried, grant) {
-                Err(failure) if failure.stale && failure.repeatable => {}
+                Err(failure) if was_kept && failure.stale && failure.repeatable => {}
                 done => return done,
             }
         }
+    }
+
+    /// The right to one more connection to the server.
+    fn slot(&self, grant: &Grant) -> Result<Slot, Failure> {
         let max = self.route.max_connections(grant);
-        let Some(slot) = self.worker.pools.slot(&self.worker.shared, server, max) else {
-            return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
-        };
-        let tls = self.route.desk().tls.as_ref();
-        let connection = match introduces {
-            None => Connection::open(grant.address(), tls, slot).map_err(|it| cannot_open(&it)),
-            Some(version) => Box::pin(self.introduce(version, grant, slot)).await,
-        };
-        let connection = connection.map_err(Failure::new)?;
-        let mut attempt = Attempt::new(self, connection);
-        let carried = attempt.carry(grant).await;
-        attempt.conclude(carried, grant)
+        let slot = self.worker.pools.slot(&self.worker.shared, grant.server(), max);
+        slot.ok_or_else(|| Failure { crowded: true, ..Failure::new(Ending::Shed) })
+    }
+
+    /// A new connection to the server, which may not stand yet.
+    fn open(&self, grant: &Grant) -> Result<Connection, Failure> {
+        let (slot, tls) = (self.slot(grant)?, self.route.desk().tls.as_ref());
+        let opened = Connection::open(grant.address(), tls, slot);
+        opened.map_err(|error| Failure::new(cannot_open(&error)))
     }
 
     /// Sends the request as a stream of a connection that many share; as one of another if the
