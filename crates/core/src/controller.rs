@@ -21,6 +21,7 @@ use crate::{
     management::Management,
     plan::Plan,
     planner::{self, GroupStatus},
+    reason::Reason,
     roster::{Member, Place, Roster},
     time::{Duration, Instant},
 };
@@ -37,8 +38,8 @@ pub enum Input {
     Checked {
         /// The server.
         server: ServerId,
-        /// How long it took, if it passed.
-        passed: Option<Passed>,
+        /// How long it took, if it passed; else why it did not.
+        passed: Result<Passed, String>,
     },
     /// A server failed so many real requests in a row ([`crate::permit::Permit::fail`]).
     Failing {
@@ -46,6 +47,8 @@ pub enum Input {
         server: ServerId,
         /// How many.
         errors_in_a_row: u32,
+        /// Why the last of them failed.
+        reason: Reason,
     },
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::permit::Permit::suspect`]).
@@ -98,14 +101,14 @@ pub struct Notice {
 }
 
 /// What happened to a server or a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Its checks pass again.
     Up(SocketAddr),
-    /// Its checks fail.
-    Down(SocketAddr),
-    /// Real requests failed on it; it is out for this long.
-    Ejected(SocketAddr, Duration),
+    /// Its checks fail, the last one for this reason.
+    Down(SocketAddr, Arc<str>),
+    /// Real requests failed on it, the last one for this reason; it is out for this long.
+    Ejected(SocketAddr, Duration, Reason),
     /// It left requests without an answer and answered nobody; it is out for this long.
     Silent(SocketAddr, Duration),
     /// Its time out is over.
@@ -174,16 +177,18 @@ impl Controller {
                 true
             }
             Input::Checked { server, passed } => {
-                let back = passed.is_some() && self.answers_again(now, server);
-                if let Some(passed) = passed {
+                let back = passed.is_ok() && self.answers_again(now, server);
+                if let Ok(passed) = &passed {
                     self.management.checked(server, passed.whole);
                 }
                 self.checked(now, server, passed.map(|passed| passed.round_trip)) || back
             }
-            Input::Failing { server, errors_in_a_row } => {
-                self.failing(now, (server, errors_in_a_row), false)
+            Input::Failing { server, errors_in_a_row, reason } => {
+                self.failing(now, (server, errors_in_a_row), reason)
             }
-            Input::Silent { server, suspicions } => self.failing(now, (server, suspicions), true),
+            Input::Silent { server, suspicions } => {
+                self.failing(now, (server, suspicions), Reason::Hangs)
+            }
         };
         let returned = self.expire_ejections(now);
         let regained = self.settle_standing(now);
@@ -246,29 +251,38 @@ impl Controller {
         self.standing.retain(|key, _| groups.contains(key));
     }
 
-    fn checked(&mut self, now: Instant, server: ServerId, passed: Option<Duration>) -> bool {
+    fn checked(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        passed: Result<Duration, String>,
+    ) -> bool {
         let Some(member) = self.roster.get_mut(server) else { return false };
         let (service, group) = member.place.of(&self.fleet);
         let Some(check) = &service.health else { return false };
         let (was_healthy, old_rtt) = (member.health.is_healthy(), member.rtt);
         let first = member.health == Health::Starting;
-        member.checked(now, passed, check);
+        let is_news = member.checked(now, passed, check);
         let (is_healthy, rtt) = (member.health.is_healthy(), member.rtt);
         if is_healthy == was_healthy {
             // The last of the first checks: what is told of the servers is out of date.
             let all_known = first && !self.roster.awaits_first_checks();
-            return all_known || group.rtt.is_none() && old_rtt != rtt;
+            return all_known || is_news || group.rtt.is_none() && old_rtt != rtt;
         }
         if is_healthy && !first {
             member.up_since = now;
         }
         let address = member.address;
-        let change = if is_healthy { Change::Up(address) } else { Change::Down(address) };
+        let change = match &member.down_for {
+            None => Change::Up(address),
+            Some(why) => Change::Down(address, why.clone()),
+        };
         self.outputs.push_back(notice(service, group, change));
         true
     }
 
-    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), silent: bool) -> bool {
+    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), why: Reason) -> bool {
+        let silent = why == Reason::Hangs;
         let Some(place) = self.roster.get(server).map(|member| member.place) else { return false };
         let (service, group) = place.of(&self.fleet);
         let Some(rules) = &service.ejection else { return false };
@@ -289,13 +303,16 @@ impl Controller {
         if !may_eject(rules, out, all) {
             return false;
         }
-        member.ejected.eject(now, rules, silent);
+        member.ejected.eject(now, rules, why);
         state.count_ejection();
         state.silence.set_out(silent);
         member.check_now(now);
         let time = member.ejected.until().map_or(Duration::ZERO, |until| until.since(now));
-        let change = if silent { Change::Silent } else { Change::Ejected };
-        self.outputs.push_back(notice(service, group, change(member.address, time)));
+        let change = match silent {
+            true => Change::Silent(member.address, time),
+            false => Change::Ejected(member.address, time, why),
+        };
+        self.outputs.push_back(notice(service, group, change));
         true
     }
 

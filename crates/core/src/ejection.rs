@@ -12,6 +12,7 @@
 use crate::{
     ending::Ending,
     fleet::Ejection,
+    reason::Reason,
     time::{Duration, Instant},
 };
 
@@ -19,8 +20,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ejected {
     until: Option<Instant>,
-    /// It is out because it answered nobody.
-    silent: bool,
+    /// Why it was taken out last.
+    reason: Option<Reason>,
     /// A check has passed since it was taken out.
     vouched: bool,
     /// When it last came back, and after how many ejections in a row.
@@ -44,7 +45,13 @@ impl Ejected {
     /// Whether it is out because it answered nobody.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        self.is_out() && self.silent
+        self.reason() == Some(Reason::Hangs)
+    }
+
+    /// Why the server is out; none while it is in.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason.filter(|_| self.is_out())
     }
 
     /// Whether a check has passed since the server was taken out.
@@ -60,7 +67,7 @@ impl Ejected {
 
     /// Takes note that the server, which is out already, answers nobody.
     pub fn note_silence(&mut self) {
-        self.silent = true;
+        self.reason = Some(Reason::Hangs);
     }
 
     /// Lets the server back in.
@@ -69,9 +76,9 @@ impl Ejected {
         self.returned_at = now;
     }
 
-    /// Takes the server out, for its silence or for errors.
-    pub fn eject(&mut self, now: Instant, rules: &Ejection, silent: bool) {
-        (self.silent, self.vouched) = (silent, false);
+    /// Takes the server out, for its silence ([`Reason::Hangs`]) or for errors.
+    pub fn eject(&mut self, now: Instant, rules: &Ejection, reason: Reason) {
+        (self.reason, self.vouched) = (Some(reason), false);
         let quiet = now.since(self.returned_at) > rules.time_max;
         let before = if quiet { 0 } else { self.in_a_row };
         self.in_a_row = before + 1;
@@ -85,8 +92,7 @@ impl Ejection {
     /// `errors` with it. Where nobody listens no further request has to find that out.
     #[must_use]
     pub const fn errors_after(&self, ending: Ending, errors: u32) -> u32 {
-        let refused = matches!(ending, Ending::ConnectRefused);
-        if refused && errors < self.errors { self.errors } else { errors }
+        if ending.is_refusal() && errors < self.errors { self.errors } else { errors }
     }
 }
 
@@ -115,7 +121,7 @@ mod tests {
         let mut now = Instant::ZERO + Duration::from_secs(100);
         let mut lengths = alloc::vec::Vec::new();
         for _ in 0..7 {
-            ejected.eject(now, &rules, false);
+            ejected.eject(now, &rules, Reason::EmptyReply);
             let until = ejected.until().unwrap();
             lengths.push(until.since(now).as_secs_f64() as u64);
             assert!(ejected.is_out());
@@ -123,7 +129,7 @@ mod tests {
             now = until;
         }
         assert_eq!(lengths, [1, 2, 4, 8, 16, 30, 30]);
-        ejected.eject(now + Duration::from_secs(31), &rules, false);
+        ejected.eject(now + Duration::from_secs(31), &rules, Reason::EmptyReply);
         let until = ejected.until().unwrap();
         assert_eq!(until.since(now), Duration::from_secs(32));
     }

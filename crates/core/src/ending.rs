@@ -32,16 +32,27 @@ pub enum Ending {
     QueueFull,
     /// The request waited in the queue for as long as the service allows: 503 with Retry-After.
     QueueTimeout,
-    /// The server refused the connection or could not be reached: 502.
+    /// The server refused the connection: 502.
     ConnectRefused,
+    /// There is no way to the server: 502.
+    ConnectUnreachable,
     /// The server did not accept the connection in time: 504.
     ConnectTimeout,
+    /// The server and loadline did not agree on TLS, or its certificate is not trusted: 502.
+    TlsFailed,
+    /// The server did not agree on TLS in time: 504.
+    TlsTimeout,
     /// The server closed or reset the connection before its answer: 502.
     ServerReset,
     /// The server did not begin its answer in time: 504.
     ServerTimeout,
-    /// The server's answer was not valid HTTP, or its head was over the limits: 502.
+    /// The server's answer was not valid HTTP: 502.
     ServerBad,
+    /// The head of the server's answer was over the limits: 502.
+    ServerHeadTooLarge,
+    /// The body of the server's answer was not valid HTTP: 502, or the client's connection is cut
+    /// where it has seen some of it.
+    ServerBodyBad,
     /// The server's answer broke off on the way to the client: the client's connection is cut.
     ServerCut,
     /// The server paused too long in the middle of its answer: the client's connection is cut.
@@ -73,7 +84,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 27] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -87,10 +98,15 @@ impl Ending {
         Self::QueueFull,
         Self::QueueTimeout,
         Self::ConnectRefused,
+        Self::ConnectUnreachable,
         Self::ConnectTimeout,
+        Self::TlsFailed,
+        Self::TlsTimeout,
         Self::ServerReset,
         Self::ServerTimeout,
         Self::ServerBad,
+        Self::ServerHeadTooLarge,
+        Self::ServerBodyBad,
         Self::ServerCut,
         Self::ServerStalled,
         Self::NoUpgrade,
@@ -115,10 +131,15 @@ impl Ending {
             Self::QueueFull => "queue-full",
             Self::QueueTimeout => "queue-timeout",
             Self::ConnectRefused => "connect-refused",
+            Self::ConnectUnreachable => "connect-unreachable",
             Self::ConnectTimeout => "connect-timeout",
+            Self::TlsFailed => "tls-failed",
+            Self::TlsTimeout => "tls-timeout",
             Self::ServerReset => "server-reset",
             Self::ServerTimeout => "server-timeout",
             Self::ServerBad => "server-bad",
+            Self::ServerHeadTooLarge => "server-head-too-large",
+            Self::ServerBodyBad => "server-body-bad",
             Self::ServerCut => "server-cut",
             Self::ServerStalled => "server-stalled",
             Self::NoUpgrade => "no-upgrade",
@@ -133,6 +154,12 @@ impl Ending {
         !matches!(self.fault(), Fault::None | Fault::Client)
     }
 
+    /// Whether the server let nobody in: no further request has to find that out.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Self::ConnectRefused | Self::ConnectUnreachable | Self::TlsFailed)
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub const fn fault(self) -> Fault {
@@ -143,10 +170,15 @@ impl Ending {
             }
             Self::NoServer
             | Self::ConnectRefused
+            | Self::ConnectUnreachable
             | Self::ConnectTimeout
+            | Self::TlsFailed
+            | Self::TlsTimeout
             | Self::ServerReset
             | Self::ServerTimeout
             | Self::ServerBad
+            | Self::ServerHeadTooLarge
+            | Self::ServerBodyBad
             | Self::ServerCut
             | Self::ServerStalled => Fault::Server,
             Self::Shed | Self::QueueFull | Self::QueueTimeout => Fault::Capacity,
@@ -158,7 +190,7 @@ impl Ending {
     /// nobody anything.
     #[must_use]
     pub const fn is_unsent(self) -> bool {
-        matches!(self, Self::ConnectRefused | Self::ConnectTimeout)
+        matches!(self, Self::ConnectTimeout | Self::TlsTimeout) || self.is_refusal()
     }
 
     /// The status the client is told where the server gave none; none where it is too late to
@@ -169,8 +201,14 @@ impl Ending {
             Self::ClientBad => Some(400),
             Self::ClientTimeout => Some(408),
             Self::NoUpgrade => Some(501),
-            Self::ConnectRefused | Self::ServerReset | Self::ServerBad => Some(502),
-            Self::ConnectTimeout | Self::ServerTimeout => Some(504),
+            Self::ConnectRefused
+            | Self::ConnectUnreachable
+            | Self::TlsFailed
+            | Self::ServerReset
+            | Self::ServerBad
+            | Self::ServerHeadTooLarge
+            | Self::ServerBodyBad => Some(502),
+            Self::ConnectTimeout | Self::TlsTimeout | Self::ServerTimeout => Some(504),
             Self::NoServer | Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Internal => {
                 Some(503)
             }

@@ -38,7 +38,7 @@ impl Plan {
     /// healthy or not.
     pub fn staying(&self) -> impl Iterator<Item = ServerId> {
         let enrolled = self.census.iter().flatten().flat_map(|group| &group.servers);
-        enrolled.filter(|(state, _)| !state.is_leaving()).map(|(state, _)| state.id())
+        enrolled.filter(|(state, ..)| !state.is_leaving()).map(|(state, ..)| state.id())
     }
 }
 

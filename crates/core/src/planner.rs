@@ -24,8 +24,8 @@ pub(crate) struct GroupStatus {
     pub yields: bool,
     /// Per server, as in the file: the part of its weight it is given; zero keeps it out.
     pub shares: Vec<Ratio>,
-    /// Per server, as in the file: how it is.
-    pub conditions: Vec<Condition>,
+    /// Per server, as in the file: how it is and why.
+    pub conditions: Vec<(Condition, Option<Arc<str>>)>,
 }
 
 /// Makes the plan. `status` has an entry for each group of each service, as in the file.
@@ -54,8 +54,9 @@ fn enroll(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> Box
             .servers
             .iter()
             .zip(&status.conditions)
-            .map(|(server, condition)| {
-                (ledger.server(&service.name, &group.name, server.address), *condition)
+            .map(|(server, (condition, reason))| {
+                let state = ledger.server(&service.name, &group.name, server.address);
+                (state, *condition, reason.clone())
             })
             .collect(),
     });

@@ -1,6 +1,6 @@
 //! Every server with what its checks and its errors say of it, by its number.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
 
 use crate::{
@@ -27,6 +27,8 @@ pub(crate) struct Member {
     pub address: SocketAddr,
     pub health: Health,
     pub ejected: Ejected,
+    /// Why its last check failed; none while it is healthy.
+    pub down_for: Option<Arc<str>>,
     /// Round-trip time as the checks measured it, moved only by changes worth a new plan.
     pub rtt: Option<Duration>,
     /// When it last became healthy; the origin for servers that were there from the start.
@@ -58,27 +60,47 @@ impl Member {
         self.health.is_healthy() && !self.ejected.is_out()
     }
 
-    /// How it is, for whoever asks.
-    fn condition(&self) -> Condition {
+    /// How it is and why, for whoever asks.
+    fn condition(&self) -> (Condition, Option<Arc<str>>) {
         match self.health {
-            Health::Down { .. } => Condition::Down,
-            _ if self.ejected.is_out() => Condition::Ejected,
-            Health::Up { .. } => Condition::Up,
-            Health::Starting => Condition::Unchecked,
+            Health::Down { .. } => (Condition::Down, self.down_for.clone()),
+            _ if self.ejected.is_out() => {
+                let reason = self.ejected.reason().map(|reason| reason.text().into());
+                (Condition::Ejected, reason)
+            }
+            Health::Up { .. } => (Condition::Up, None),
+            Health::Starting => (Condition::Unchecked, None),
         }
     }
 
-    /// Takes the result of a check in.
-    pub(crate) fn checked(&mut self, now: Instant, passed: Option<Duration>, check: &HealthCheck) {
-        self.health = self.health.after(passed.is_some(), check);
+    /// Takes the result of a check in; true if a server is down for another reason than before.
+    pub(crate) fn checked(
+        &mut self,
+        now: Instant,
+        passed: Result<Duration, String>,
+        check: &HealthCheck,
+    ) -> bool {
+        self.health = self.health.after(passed.is_ok(), check);
         self.checks = Checks::DueAt(now + self.health.interval(check));
-        if passed.is_some() {
-            self.ejected.vouch();
-        }
-        if let Some(rtt) = passed
-            && self.rtt.is_none_or(|old| is_news(old, rtt))
-        {
-            self.rtt = Some(rtt);
+        match passed {
+            Ok(rtt) => {
+                self.ejected.vouch();
+                if self.rtt.is_none_or(|old| is_news(old, rtt)) {
+                    self.rtt = Some(rtt);
+                }
+                if self.health.is_healthy() {
+                    self.down_for = None;
+                }
+                false
+            }
+            Err(_) if self.health.is_healthy() => false,
+            Err(why) => {
+                let differs = self.down_for.as_deref() != Some(&*why);
+                if differs {
+                    self.down_for = Some(why.into());
+                }
+                differs
+            }
         }
     }
 
@@ -141,7 +163,7 @@ impl Roster {
                 (Some(_), ordered) => ordered,
             };
             if service.health.is_none() {
-                member.health = Health::Starting;
+                (member.health, member.down_for) = (Health::Starting, None);
             }
             self.members.insert(id, member);
         }
@@ -206,8 +228,12 @@ impl Roster {
         self.members.values().any(|member| waits(member) && member.health == Health::Starting)
     }
 
-    /// How each server of a group is, in the order of the file.
-    pub(crate) fn conditions(&self, service: usize, group: usize) -> Vec<Condition> {
+    /// How each server of a group is and why, in the order of the file.
+    pub(crate) fn conditions(
+        &self,
+        service: usize,
+        group: usize,
+    ) -> Vec<(Condition, Option<Arc<str>>)> {
         let mut members: Vec<&Member> = self.group(service, group).collect();
         members.sort_by_key(|member| member.place.server);
         members.iter().map(|member| member.condition()).collect()
@@ -271,6 +297,7 @@ impl Member {
             address,
             health: Health::default(),
             ejected: Ejected::default(),
+            down_for: None,
             rtt: None,
             up_since,
             checks: Checks::Off,

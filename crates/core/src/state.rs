@@ -99,6 +99,9 @@ pub struct Service {
 pub struct Counts {
     /// Requests by how they ended.
     pub endings: BTreeMap<String, u64>,
+    /// Requests that failed, attempts that were repeated included, by the reason.
+    #[serde(default)]
+    pub reasons: BTreeMap<String, u64>,
     /// Requests by the class of the status their client was told, `1xx` (tunnels) to `5xx`.
     pub statuses: BTreeMap<String, u64>,
     /// Requests sent to a group other than the nearest.
@@ -256,6 +259,9 @@ pub struct Server {
     pub address: String,
     /// How it is.
     pub condition: Condition,
+    /// Why it is down or ejected; absent where it is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Its weight in the file, changes at run time included.
     pub weight: u32,
     /// The part of its weight it is given now: less than 1 in a slow start.
@@ -274,6 +280,19 @@ pub struct Server {
     pub failures: u64,
     /// How often its errors took it out.
     pub ejections: u32,
+    /// The last request that it failed; absent where it has failed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
+}
+
+/// A request that a server failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LastFailure {
+    /// Why, in the words of the access log.
+    pub reason: String,
+    /// Seconds since then, give or take one.
+    pub age_s: f64,
 }
 
 /// How a server is.
@@ -346,13 +365,16 @@ fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
     first.map(|index| Listener::of(&of[index])).collect()
 }
 
+/// A configured server: what is counted of it, how it is, and why it is not up.
+pub(crate) type EnrolledServer = (Arc<ServerState>, Condition, Option<Arc<str>>);
+
 /// A configured group, whether or not it may be given requests.
 #[derive(Debug)]
 pub(crate) struct Enrolled {
     pub distance: Duration,
     pub state: Arc<GroupState>,
     /// In the order of the file.
-    pub servers: Box<[(Arc<ServerState>, Condition)]>,
+    pub servers: Box<[EnrolledServer]>,
 }
 
 fn service(
@@ -390,7 +412,7 @@ impl Plan {
     pub fn server_ids(&self) -> impl Iterator<Item = ServerId> {
         self.services.iter().zip(&self.census).flat_map(|(service, census)| {
             let groups = filling_order(service, census.len()).map(|index| &census[index]);
-            groups.flat_map(|group| group.servers.iter().map(|(state, _)| state.id()))
+            groups.flat_map(|group| group.servers.iter().map(|(state, ..)| state.id()))
         })
     }
 }
@@ -432,7 +454,7 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Inst
 fn server(
     plan: Option<&ServerPlan>,
     of: &fleet::Server,
-    (state, condition): &(Arc<ServerState>, Condition),
+    (state, condition, reason): &EnrolledServer,
     drained: bool,
     now: Instant,
 ) -> Server {
@@ -440,6 +462,7 @@ fn server(
     Server {
         address: of.address.to_string(),
         condition: if drained { Condition::Drained } else { *condition },
+        reason: reason.as_deref().map(ToString::to_string),
         weight: of.weight,
         share: plan.map_or(0.0, |plan| f64::from(plan.weight) / f64::from(full)),
         limits: plan.map_or(Limits::NOTHING, |plan| plan.limits.as_told()),
@@ -453,6 +476,7 @@ fn server(
         requests: state.requests.load(Relaxed),
         failures: state.failures.load(Relaxed),
         ejections: state.ejections.load(Relaxed),
+        last_failure: None,
     }
 }
 

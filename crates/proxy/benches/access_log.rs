@@ -32,6 +32,7 @@ fn line(bencher: Bencher<'_, '_>, format: LogFormat) {
         service: "web",
         server: Some(("europe-west3", SocketAddr::from(([10, 0, 0, 11], 8080)))),
         ending: Ending::Complete,
+        reason: "",
         retries: 0,
         times: Times {
             received: at(10_000),

@@ -15,6 +15,7 @@ use loadline_core::{
     ending::Ending,
     fleet::ServerTimeouts,
     orca::parse_orca,
+    reason::{Phase, Reason},
     time::{Duration, Instant},
 };
 use loadline_http1::{
@@ -30,6 +31,7 @@ use crate::{
     http2::Fate,
     peer::Gone,
     pool::Connection,
+    reason::{of_io, of_syntax},
     relay::{Broken, Relay},
     sticky::Session,
     stream_session::shorter,
@@ -96,7 +98,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// means for the request.
     pub(crate) fn conclude(
         mut self,
-        carried: Result<Done, Ending>,
+        carried: Result<Done, Reason>,
         grant: &Grant,
     ) -> Result<(Ending, Next), Failure> {
         match carried {
@@ -109,17 +111,17 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 }
                 Ok((ending, next))
             }
-            Err(ending) => {
-                if matches!(ending, Ending::ServerTimeout | Ending::ServerStalled) {
+            Err(reason) => {
+                if matches!(reason.ending(), Ending::ServerTimeout | Ending::ServerStalled) {
                     self.connection.peer.socket.retire();
                 }
                 self.exchange.request.copy = self.upload.take_copy();
-                Err(self.failure(ending))
+                Err(self.failure(reason))
             }
         }
     }
 
-    fn failure(&self, ending: Ending) -> Failure {
+    fn failure(&self, reason: Reason) -> Failure {
         let fate = self.connection.peer.socket.fate();
         let undone = !self.sent || fate.is_undone();
         let unread = self.upload.bytes == 0 && !self.upload.waits_for_sink();
@@ -129,18 +131,32 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Fate::Reset => false,
             Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
         };
+        let ending = self.ending(reason);
         Failure {
-            status: self.refused.map(ParseError::status),
+            ending,
+            refused: self.refused,
             repeatable: self.committed.is_none() && untouched,
             stale: went_away && !self.heard && ending == Ending::ServerReset,
             committed: self.committed,
             paid: self.paid,
-            ..Failure::new(ending)
+            ..Failure::new(reason)
+        }
+    }
+
+    /// How the attempt ends. What breaks off is told as such, whatever broke it.
+    fn ending(&self, reason: Reason) -> Ending {
+        match reason.ending() {
+            Ending::ServerReset | Ending::TlsFailed if self.committed.is_some() => {
+                Ending::ServerCut
+            }
+            // They had agreed on TLS before.
+            Ending::TlsFailed if self.connection.reused => Ending::ServerReset,
+            ending => ending,
         }
     }
 
     /// Sends the request and passes the answer on.
-    pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Ending> {
+    pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Reason> {
         if let Some(rules) = self.exchange.route.settings().ejection {
             self.patience = grant.patience(rules.silence);
         }
@@ -165,45 +181,41 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Sends the head and what came with it; connects if need be.
-    async fn send(&mut self) -> Result<(), Ending> {
+    async fn send(&mut self) -> Result<(), Reason> {
         let Self { exchange, connection, sent, .. } = self;
         let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
         exchange.timer.arm(limit);
         let mut text = &exchange.request.text[..];
-        let gone = poll_fn(|cx| {
+        let sent = poll_fn(|cx| {
             while !text.is_empty() {
                 match connection.peer.socket.poll_write(cx, text) {
                     Poll::Ready(Ok(count @ 1..)) => {
                         *sent = true;
                         text = &text[count..];
                     }
-                    Poll::Ready(_) => return Poll::Ready(Err(Gone::Broken)),
+                    Poll::Ready(Ok(_)) => return Poll::Ready(Err(Reason::Closed)),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(of_io(&error))),
+                    // A connection that many share has a limit of its own, and says why it failed.
+                    Poll::Pending if connection.peer.socket.is_opening() => return Poll::Pending,
                     Poll::Pending if exchange.timer.has_expired() => {
-                        return Poll::Ready(Err(Gone::Expired));
+                        return Poll::Ready(Err(Reason::TimedOut));
                     }
                     Poll::Pending => return Poll::Pending,
                 }
             }
             Poll::Ready(Ok(()))
         });
-        let gone = gone.await;
-        match (gone, self.connection.peer.socket.fate()) {
-            (Err(_), Fate::Unsent(ending)) => return Err(ending),
-            (Err(_), Fate::Refused) => return Err(Ending::ServerReset),
-            _ => {}
+        if let Err(reason) = sent.await {
+            let had_begun = self.sent || self.connection.reused;
+            let socket = &self.connection.peer.socket;
+            return Err(reason.during(if had_begun { Phase::Send } else { socket.phase() }));
         }
-        match (gone, self.sent || self.connection.reused) {
-            (Ok(()), _) => self.expect_answer(),
-            (Err(Gone::Expired), false) => Err(Ending::ConnectTimeout),
-            (Err(_), false) => Err(Ending::ConnectRefused),
-            (Err(Gone::Expired), true) => Err(Ending::ServerTimeout),
-            (Err(_), true) => Err(Ending::ServerReset),
-        }
+        self.expect_answer()
     }
 
-    fn expect_answer(&mut self) -> Result<(), Ending> {
+    fn expect_answer(&mut self) -> Result<(), Reason> {
         // The answer cannot be there yet: trying to read it would be in vain.
-        self.connection.peer.socket.watch().map_err(|_| Ending::Internal)?;
+        self.connection.peer.socket.watch().map_err(|error| of_io(&error))?;
         self.arm();
         if self.exchange.worker.shared.log.is_some() || self.exchange.is_sampled() {
             self.exchange.record.times.sent = Some(self.exchange.worker.shared.clock.now());
@@ -228,7 +240,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
     /// it begins. Memory for it is taken when the first bytes come.
-    async fn ask(&mut self, grant: &Grant) -> Result<(Box<ResponseHead>, Buffer), Ending> {
+    async fn ask(&mut self, grant: &Grant) -> Result<(Box<ResponseHead>, Buffer), Reason> {
         let method = self.exchange.request.method;
         let mut buffer = poll_fn(|cx| self.poll_answer(cx, grant)).await?;
         let mut head = self.exchange.entrance.take_response_head();
@@ -236,13 +248,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
         loop {
             while !buffer.filled().is_empty() {
                 let parsed = head.parse(buffer.filled(), method);
-                match parsed.map_err(|_| Ending::ServerBad)? {
+                match parsed.map_err(of_syntax)? {
                     Status::Partial => break,
                     Status::Complete(_) if !head.is_interim() => return Ok((head, buffer)),
                     Status::Complete(length) => {
                         interims += 1;
                         if interims > INTERIMS_MAX {
-                            return Err(Ending::ServerBad);
+                            return Err(Reason::TooManyInterims);
                         }
                         self.pass_interim(&head, &buffer).await?;
                         buffer.consume(length);
@@ -254,10 +266,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>, grant: &Grant) -> Poll<Result<Buffer, Ending>> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>, grant: &Grant) -> Poll<Result<Buffer, Reason>> {
         self.poll_upload(cx)?;
         if self.exchange.client.socket.poll_reset(cx).is_ready() {
-            return Poll::Ready(Err(Ending::ClientGone));
+            return Poll::Ready(Err(Reason::ClientGone));
         }
         let buffers = &self.exchange.worker.buffers;
         let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
@@ -266,20 +278,25 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 self.heard = true;
                 Poll::Ready(Ok(buffer))
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Ending::ServerReset)),
+            Poll::Ready(Err(gone)) => Poll::Ready(Err(gone.reason().during(self.phase()))),
             Poll::Pending => match self.waits_in_vain(grant) {
-                Some(ending) => Poll::Ready(Err(ending)),
+                Some(reason) => Poll::Ready(Err(reason)),
                 None => Poll::Pending,
             },
         }
     }
 
+    /// What of the answer is awaited.
+    const fn phase(&self) -> Phase {
+        if self.connection.peer.rest.is_empty() { Phase::Await } else { Phase::Head }
+    }
+
     /// Whether the attempt ends for want of an answer: at the deadline, or because the server
     /// hangs and the request may go elsewhere.
-    fn waits_in_vain(&mut self, grant: &Grant) -> Option<Ending> {
+    fn waits_in_vain(&mut self, grant: &Grant) -> Option<Reason> {
         let watched = self.patience > Duration::ZERO;
         if watched && grant.hangs() && self.moves_on() {
-            return Some(Ending::ServerTimeout);
+            return Some(Reason::Hangs);
         }
         if !self.exchange.timer.has_expired() {
             return None;
@@ -319,23 +336,26 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Who let the deadline pass while the answer was awaited.
-    fn late(&self) -> Ending {
-        let client_is_slow = !self.upload.is_over() && !self.upload.waits_for_sink();
-        if client_is_slow { Ending::ClientTimeout } else { Ending::ServerTimeout }
+    fn late(&self) -> Reason {
+        match (self.upload.is_over(), self.upload.waits_for_sink()) {
+            (true, _) => self.phase().timeout(),
+            (false, true) => Reason::UploadTimeout,
+            (false, false) => Reason::ClientTimeout,
+        }
     }
 
     /// Moves the request's body up. A server that stops reading may still have an answer.
-    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Ending> {
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Reason> {
         if self.upload.is_over() {
             return Ok(());
         }
         let buffers = &self.exchange.worker.buffers;
         let server = &mut self.connection.peer.socket;
         match self.upload.poll(cx, buffers, self.exchange.client, server) {
-            Poll::Ready(Err(Broken::Source)) => return Err(Ending::ClientGone),
+            Poll::Ready(Err(Broken::Source(_))) => return Err(Reason::ClientGone),
             Poll::Ready(Err(Broken::Syntax(error))) => {
                 self.refused = Some(error);
-                return Err(Ending::ClientBad);
+                return Err(Reason::ClientBad);
             }
             Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
             Poll::Ready(Ok(())) | Poll::Pending => {}
@@ -350,7 +370,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Passes an interim answer on (RFC 9110, 15.2), but not to a client that cannot know it.
-    async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Ending> {
+    async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Reason> {
         if self.exchange.request.version.is_http10() {
             return Ok(());
         }
@@ -372,7 +392,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         head: &ResponseHead,
         mut buffer: Buffer,
         (grant, answered): (&Grant, Instant),
-    ) -> Result<Done, Ending> {
+    ) -> Result<Done, Reason> {
         let until_close = head.framing() == Framing::UntilClose;
         let dechunk =
             self.exchange.request.version.is_http10() && head.framing() == Framing::Chunked;
@@ -414,7 +434,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let mut download = Relay::going_on(body, dechunk, Some(buffer));
         let delivered = poll_fn(|cx| self.poll_delivery(cx, &mut download)).await;
         self.exchange.record.bytes += download.bytes;
-        delivered?;
+        delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
         if self.exchange.route.desk().reads_load
             && let Some(trailers) = download.body().trailers()
@@ -439,7 +459,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         head: &ResponseHead,
         buffer: &mut Buffer,
         payload: Option<&mut Vec<u8>>,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), Reason> {
         let length = head.head_len();
         let early = &buffer.filled()[length..];
         let dechunk = payload.is_some();
@@ -447,7 +467,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
             None => body.feed(early),
         };
-        let consumed = progress.map_err(|_| Ending::ServerBad)?.consumed;
+        let consumed = progress.map_err(of_syntax)?.consumed;
         if consumed < early.len() {
             self.connection.peer.rest = early[consumed..].to_vec();
         }
@@ -456,7 +476,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Sends a rewritten head, in one piece with the body if that is short.
-    async fn send_text(&mut self, text: &[u8], mut buffer: Buffer) -> Result<Buffer, Ending> {
+    async fn send_text(&mut self, text: &[u8], mut buffer: Buffer) -> Result<Buffer, Reason> {
         let Exchange { client, timer, record, .. } = &mut *self.exchange;
         let sent = client.send_both([text, buffer.filled()], timer).await;
         let of_body = sent.map_err(client_gone)?;
@@ -469,16 +489,18 @@ impl<'e, 'a> Attempt<'e, 'a> {
         &mut self,
         cx: &mut Context<'_>,
         download: &mut Relay,
-    ) -> Poll<Result<(), Ending>> {
+    ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;
         let Exchange { worker, client, timer, entrance, .. } = &mut *self.exchange;
         let server = &mut self.connection.peer;
         match download.poll(cx, &worker.buffers, server, &mut client.socket) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
-            Poll::Ready(Err(Broken::Source)) => return Poll::Ready(Err(Ending::ServerCut)),
-            Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Ending::ClientGone)),
-            Poll::Ready(Err(Broken::Syntax(_))) => return Poll::Ready(Err(Ending::ServerBad)),
+            Poll::Ready(Err(Broken::Source(reason))) => {
+                return Poll::Ready(Err(reason.during(Phase::Body)));
+            }
+            Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Reason::ClientGone)),
+            Poll::Ready(Err(Broken::Syntax(error))) => return Poll::Ready(Err(of_syntax(error))),
             Poll::Pending => {}
         }
         let for_client = download.waits_for_sink();
@@ -487,15 +509,24 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
         match (timer.has_expired(), for_client) {
             (false, _) => Poll::Pending,
-            (true, true) => Poll::Ready(Err(Ending::ClientTimeout)),
-            (true, false) => Poll::Ready(Err(Ending::ServerStalled)),
+            (true, true) => Poll::Ready(Err(Reason::ClientTimeout)),
+            (true, false) => Poll::Ready(Err(Reason::BodyTimeout)),
+        }
+    }
+
+    /// Why an answer breaks off, of which this is seen.
+    fn breaking_off(&self, reason: Reason, framing: Framing) -> Reason {
+        let in_chunks = framing == Framing::Chunked && !self.connection.peer.socket.is_call();
+        match reason {
+            Reason::ClosedInBody if in_chunks => Reason::ClosedInChunks,
+            reason => reason,
         }
     }
 
     /// Switches to the other protocol, if the client asked for one.
-    async fn tunnel(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Ending> {
+    async fn tunnel(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Reason> {
         if !self.exchange.request.upgrade {
-            return Err(Ending::ServerBad);
+            return Err(Reason::UnaskedSwitch);
         }
         let mut text = Vec::new();
         let hsts = &self.exchange.entrance.hsts;
@@ -526,10 +557,10 @@ fn report(grant: &Grant, now: Instant, metrics: Option<&[u8]>) {
     }
 }
 
-const fn client_gone(gone: Gone) -> Ending {
+const fn client_gone(gone: Gone) -> Reason {
     match gone {
-        Gone::Closed | Gone::Broken => Ending::ClientGone,
-        Gone::Expired => Ending::ClientTimeout,
+        Gone::Closed | Gone::Broken(_) => Reason::ClientGone,
+        Gone::Expired => Reason::ClientTimeout,
     }
 }
 

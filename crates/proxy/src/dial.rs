@@ -6,12 +6,14 @@
 
 use std::{future::poll_fn, io, net::SocketAddr, task::Poll};
 
-use loadline_core::{ending::Ending, time::Duration};
-use rustix::io::Errno;
+use loadline_core::{
+    reason::{Phase, Reason},
+    time::Duration,
+};
 
 use crate::{
-    peer::Gone,
     pool::{Connection, Slot},
+    reason::of_io,
     socket::Socket,
     timer::Timer,
     tls::Dialing,
@@ -32,28 +34,29 @@ pub(crate) struct Dial<'a> {
 /// Opens a connection, introduces its client and agrees on TLS.
 ///
 /// # Errors
-/// [`Ending::ConnectRefused`], [`Ending::ConnectTimeout`] or [`Ending::Internal`].
-pub(crate) async fn dial(to: Dial<'_>, slot: Slot, timer: &Timer) -> Result<Connection, Ending> {
+/// Why it cannot be had.
+pub(crate) async fn dial(to: Dial<'_>, slot: Slot, timer: &Timer) -> Result<Connection, Reason> {
     let Dial { address, tls, header, limit } = to;
-    let cannot = |error: io::Error| cannot_open(&error);
+    let cannot = |error: io::Error| of_io(&error);
     timer.arm(limit);
     if header.is_empty() {
         let mut connection = Connection::open(address, tls, slot).map_err(cannot)?;
-        stands(&mut connection.peer.socket, timer).await.map_err(failed)?;
+        stands(&mut connection.peer.socket, timer).await?;
         return Ok(connection);
     }
     let mut connection = Connection::open(address, None, slot).map_err(cannot)?;
-    connection.peer.send(header, timer).await.map_err(failed)?;
+    let sent = connection.peer.send(header, timer).await;
+    sent.map_err(|gone| gone.reason().during(Phase::Connect))?;
     connection.introduced = true;
     if let Some(tls) = tls {
         connection = connection.secured(address, tls).map_err(cannot)?;
-        stands(&mut connection.peer.socket, timer).await.map_err(failed)?;
+        stands(&mut connection.peer.socket, timer).await?;
     }
     Ok(connection)
 }
 
 /// Waits until the connection is open and both sides have agreed on TLS, if it is to have that.
-async fn stands(socket: &mut Socket, timer: &Timer) -> Result<(), Gone> {
+async fn stands(socket: &mut Socket, timer: &Timer) -> Result<(), Reason> {
     poll_fn(|cx| {
         let stands = if socket.is_plain() {
             // Sending nothing waits for the connection, and fails where it does.
@@ -62,24 +65,9 @@ async fn stands(socket: &mut Socket, timer: &Timer) -> Result<(), Gone> {
             socket.poll_handshake(cx)
         };
         match stands {
-            Poll::Pending if timer.has_expired() => Poll::Ready(Err(Gone::Expired)),
-            stands => stands.map_err(|_| Gone::Broken),
+            Poll::Pending if timer.has_expired() => Poll::Ready(Err(socket.phase().timeout())),
+            stands => stands.map_err(|error| of_io(&error).during(socket.phase())),
         }
     })
     .await
-}
-
-const fn failed(gone: Gone) -> Ending {
-    match gone {
-        Gone::Expired => Ending::ConnectTimeout,
-        Gone::Closed | Gone::Broken => Ending::ConnectRefused,
-    }
-}
-
-/// Whose fault it is that not even an attempt to connect can be made.
-pub(crate) fn cannot_open(error: &io::Error) -> Ending {
-    match Errno::from_io_error(error) {
-        Some(Errno::CONNREFUSED | Errno::NETUNREACH | Errno::HOSTUNREACH) => Ending::ConnectRefused,
-        _ => Ending::Internal,
-    }
 }

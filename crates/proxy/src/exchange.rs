@@ -12,14 +12,15 @@ use loadline_core::{
     fleet::{HttpVersion, ProxyVersion},
     ledger::ServerId,
     plan::{Ask, Decision, Refusal},
+    reason::Reason,
     time::Instant,
 };
-use loadline_http1::{Answer, Method};
+use loadline_http1::{Answer, Method, ParseError};
 
 use crate::{
     access_log::{Asked, Line, Log, Times},
     attempt::Attempt,
-    dial::{Dial, cannot_open, dial},
+    dial::{Dial, dial},
     door::Door,
     grant::Grant,
     http2::{Link, Target},
@@ -27,6 +28,7 @@ use crate::{
     peer::Peer,
     pool::{Connection, Slot},
     proxy_protocol::{self, Ends},
+    reason::of_io,
     request::Request,
     route::Route,
     rules::Reply,
@@ -65,6 +67,10 @@ pub(crate) struct Record {
     server: Option<(usize, SocketAddr)>,
     /// How it ended, once that has been counted.
     pub(crate) ending: Option<Ending>,
+    /// Why it, or the last attempt that was repeated, failed.
+    reason: Option<Reason>,
+    /// What is wrong with the client's message, if that is why.
+    refused: Option<ParseError>,
 }
 
 /// What becomes of the client's connection.
@@ -87,8 +93,9 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) ending: Ending,
-    /// What the client is told, if not what goes with the ending.
-    pub(crate) status: Option<u16>,
+    pub(crate) reason: Reason,
+    /// What is wrong with the client's message, if that is why.
+    pub(crate) refused: Option<ParseError>,
     /// Whether sending the request again is safe.
     pub(crate) repeatable: bool,
     /// A kept connection had been closed meanwhile: nobody's fault.
@@ -104,13 +111,14 @@ pub(crate) struct Failure {
 impl Failure {
     /// Its server has been given up: whatever the client has seen so far, this is its end.
     const CUT: Self =
-        Self { repeatable: false, committed: Some(Next::Reset), ..Self::new(Ending::Drained) };
+        Self { repeatable: false, committed: Some(Next::Reset), ..Self::new(Reason::DrainOver) };
 
     /// A failure before anything was sent anywhere.
-    pub(crate) const fn new(ending: Ending) -> Self {
+    pub(crate) const fn new(reason: Reason) -> Self {
         Self {
-            ending,
-            status: None,
+            ending: reason.ending(),
+            reason,
+            refused: None,
             repeatable: true,
             stale: false,
             committed: None,
@@ -122,9 +130,9 @@ impl Failure {
     /// Refused by the plan.
     pub(crate) const fn refused(refusal: Refusal) -> Self {
         Self::new(match refusal {
-            Refusal::NoServer => Ending::NoServer,
-            Refusal::Full => Ending::Shed,
-            Refusal::QueueFull => Ending::QueueFull,
+            Refusal::NoServer => Reason::NoServer,
+            Refusal::Full => Reason::Full,
+            Refusal::QueueFull => Reason::QueueFull,
         })
     }
 }
@@ -165,7 +173,11 @@ impl<'a> Exchange<'a> {
             self.route.plan().count_request();
             match self.serve().await {
                 Ok(served) => served,
-                Err(failure) => (failure.ending, self.answer(failure).await),
+                Err(failure) => {
+                    self.record.reason = Some(failure.reason);
+                    self.record.refused = failure.refused;
+                    (failure.ending, self.answer(failure).await)
+                }
             }
         };
         self.end(ending);
@@ -188,7 +200,14 @@ impl<'a> Exchange<'a> {
         let mut last: Option<Failure> = None;
         loop {
             let grant = self.pick(now, &tried).await;
-            let grant = grant.map_err(|failure| last.unwrap_or(failure))?;
+            let grant = match (grant, last) {
+                (Ok(grant), _) => grant,
+                (Err(_), Some(last)) => return Err(last),
+                (Err(failure), None) => {
+                    self.note(failure, None);
+                    return Err(failure);
+                }
+            };
             self.begin_span(&grant);
             let attempted = {
                 let mut attempt = pin!(self.attempt(&grant));
@@ -210,6 +229,7 @@ impl<'a> Exchange<'a> {
             if let Some(trace) = &mut self.request.trace {
                 trace.fail(failure.ending, now, &self.record.times);
             }
+            self.note(failure, Some(&grant));
             self.blame(failure, grant);
             if !self.may_repeat(failure, now) || !self.route.renew(self.worker) {
                 return Err(failure);
@@ -297,14 +317,14 @@ impl<'a> Exchange<'a> {
     fn slot(&self, grant: &Grant) -> Result<Slot, Failure> {
         let max = self.route.max_connections(grant);
         let slot = self.worker.pools.slot(&self.worker.shared, grant.server(), max);
-        slot.ok_or_else(|| Failure { crowded: true, ..Failure::new(Ending::Shed) })
+        slot.ok_or_else(|| Failure { crowded: true, ..Failure::new(Reason::NoConnection) })
     }
 
     /// A new connection to the server, which may not stand yet.
     fn open(&self, grant: &Grant) -> Result<Connection, Failure> {
         let (slot, tls) = (self.slot(grant)?, self.route.desk().tls.as_ref());
         let opened = Connection::open(grant.address(), tls, slot);
-        opened.map_err(|error| Failure::new(cannot_open(&error)))
+        opened.map_err(|error| Failure::new(of_io(&error)))
     }
 
     /// Sends the request as a stream of a connection that many share; as one of another if the
@@ -313,7 +333,7 @@ impl<'a> Exchange<'a> {
         let mut is_first = true;
         loop {
             let Some(connection) = self.share(grant) else {
-                return Err(Failure { crowded: true, ..Failure::new(Ending::Shed) });
+                return Err(Failure { crowded: true, ..Failure::new(Reason::NoConnection) });
             };
             let mut attempt = Attempt::new(self, connection);
             let carried = attempt.carry(grant).await;
@@ -351,7 +371,7 @@ impl<'a> Exchange<'a> {
         version: ProxyVersion,
         grant: &Grant,
         slot: Slot,
-    ) -> Result<Connection, Ending> {
+    ) -> Result<Connection, Reason> {
         let destination = self.client.socket.local_addr().unwrap_or(self.entrance.bind);
         let mut header = Vec::new();
         proxy_protocol::write(
@@ -387,7 +407,21 @@ impl<'a> Exchange<'a> {
         let Some(rules) = self.route.settings().ejection else { return };
         let errors = rules.errors_after(failure.ending, errors);
         if errors >= rules.errors {
-            self.worker.shared.report_failing(server, errors);
+            self.worker.shared.report_failing(server, errors, failure.reason);
+        }
+    }
+
+    /// Counts why an attempt failed, or why there is none, and warns of it.
+    fn note(&mut self, failure: Failure, grant: Option<&Grant>) {
+        if failure.ending.is_failure() && !failure.stale {
+            self.record.reason = Some(failure.reason);
+            let Worker { shared, failures, .. } = &**self.worker;
+            failures.note(
+                shared,
+                &self.route.desk().cells,
+                self.route.scene(grant),
+                failure.reason,
+            );
         }
     }
 
@@ -416,7 +450,8 @@ impl<'a> Exchange<'a> {
         if let Some(next) = failure.committed {
             return next;
         }
-        let Some(status) = failure.status.or(failure.ending.status()) else { return Next::Close };
+        let refused = failure.refused.map(ParseError::status);
+        let Some(status) = refused.or(failure.ending.status()) else { return Next::Close };
         let again = failure.ending.fault() == Fault::Capacity || failure.ending == Ending::NoServer;
         let close = self.must_close() || failure.ending.fault() == Fault::Client;
         let answer = Answer {
@@ -513,11 +548,14 @@ impl<'a> Exchange<'a> {
     #[cold]
     fn log(&self, log: &Log, ending: Ending) {
         if log.wants(ending, self.record.status, &self.worker.random) {
-            self.worker.log.add(log, self.worker.shared.clock, &self.line(ending));
+            let refused = self.record.refused.map(|error| error.to_string());
+            let reason = self.record.reason.or(Reason::of(ending)).map(Reason::text);
+            let line = self.line(ending, refused.as_deref().or(reason));
+            self.worker.log.add(log, self.worker.shared.clock, &line);
         }
     }
 
-    fn line(&self, ending: Ending) -> Line<'_> {
+    fn line<'b>(&'b self, ending: Ending, reason: Option<&'b str>) -> Line<'b> {
         let asked = self.request.asked.as_deref();
         let settings = self.route.settings();
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
@@ -533,6 +571,7 @@ impl<'a> Exchange<'a> {
             service: &settings.name,
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,
+            reason: reason.unwrap_or_default(),
             retries: self.record.retries,
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),

@@ -2,12 +2,14 @@
 
 use std::{
     future::poll_fn,
-    io,
     task::{Context, Poll, ready},
 };
 
+use loadline_core::reason::Reason;
+
 use crate::{
     buffer::{Buffer, Buffers},
+    reason::of_io,
     socket::Socket,
     timer::Timer,
 };
@@ -25,10 +27,21 @@ pub(crate) struct Peer {
 pub(crate) enum Gone {
     /// It closed its side in good order.
     Closed,
-    /// The connection broke.
-    Broken,
+    /// The connection broke, and why.
+    Broken(Reason),
     /// The deadline passed.
     Expired,
+}
+
+impl Gone {
+    /// The same as a reason.
+    pub(crate) const fn reason(self) -> Reason {
+        match self {
+            Self::Closed => Reason::Closed,
+            Self::Broken(reason) => reason,
+            Self::Expired => Reason::TimedOut,
+        }
+    }
 }
 
 impl Peer {
@@ -63,8 +76,10 @@ impl Peer {
             return Poll::Ready(Ok(buffer));
         }
         buffers.give(buffer);
-        let read: io::Result<usize> = ready!(read);
-        Poll::Ready(Err(if read.is_ok() { Gone::Closed } else { Gone::Broken }))
+        Poll::Ready(Err(match ready!(read) {
+            Ok(_) => Gone::Closed,
+            Err(error) => Gone::Broken(of_io(&error)),
+        }))
     }
 
     /// As [`Peer::poll_fill`], until the deadline.
@@ -98,7 +113,10 @@ impl Peer {
                 };
                 match count {
                     Poll::Ready(Ok(count @ 1..)) => sent += count,
-                    Poll::Ready(_) => return Poll::Ready(Err(Gone::Broken)),
+                    Poll::Ready(Ok(_)) => return Poll::Ready(Err(Gone::Closed)),
+                    Poll::Ready(Err(error)) => {
+                        return Poll::Ready(Err(Gone::Broken(of_io(&error))));
+                    }
                     Poll::Pending if timer.has_expired() => {
                         return Poll::Ready(Err(Gone::Expired));
                     }

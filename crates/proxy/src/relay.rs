@@ -6,6 +6,7 @@
 
 use std::task::{Context, Poll, ready};
 
+use loadline_core::reason::Reason;
 use loadline_http1::{BodyReader, Framing, ParseError};
 
 use crate::{
@@ -41,8 +42,8 @@ pub(crate) struct Relay {
 /// Why a body did not get through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The peer it comes from went away in the middle of it.
-    Source,
+    /// The peer it comes from went away in the middle of it, and why.
+    Source(Reason),
     /// The peer it goes to went away.
     Sink,
     /// It breaks a rule.
@@ -284,8 +285,8 @@ impl Relay {
 
     fn end(&mut self, gone: Gone) -> Result<(), Broken> {
         match gone {
-            Gone::Closed => self.body.end_of_stream().map_err(|_| Broken::Source),
-            Gone::Broken | Gone::Expired => Err(Broken::Source),
+            Gone::Closed => self.body.end_of_stream().map_err(|_| Broken::Source(Reason::Closed)),
+            Gone::Broken(_) | Gone::Expired => Err(Broken::Source(gone.reason())),
         }
     }
 }

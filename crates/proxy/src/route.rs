@@ -5,6 +5,7 @@ use std::rc::Rc;
 use loadline_core::{fleet::Service, permit::Permit, plan::ServicePlan};
 
 use crate::{
+    failures::Scene,
     grant::Grant,
     view::{Desk, View},
     worker::Worker,
@@ -55,6 +56,14 @@ impl Route {
     /// A permit of this service with what it has to do when it ends.
     pub(crate) fn grant(&self, permit: Permit) -> Grant {
         Grant::new(permit, &self.view, self.service)
+    }
+
+    /// Where it failed if it failed with `grant`, or without any.
+    pub(crate) fn scene(&self, grant: Option<&Grant>) -> Scene<'_> {
+        let Service { name, groups, .. } = self.settings();
+        let group = |grant: &Grant| groups.get(grant.place().0).map_or("-", |group| &group.name);
+        let server = grant.map(|grant| (grant.server(), group(grant), grant.address()));
+        Scene { service: name, server }
     }
 
     /// The most connections to the server of `grant`.

@@ -16,7 +16,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::{ending::Ending, fleet::HttpVersion, linger::Linger, time::Duration};
+use loadline_core::{
+    ending::Ending, fleet::HttpVersion, linger::Linger, reason::Reason, time::Duration,
+};
 use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
 use tokio::task::spawn_local;
 
@@ -64,6 +66,8 @@ pub(crate) struct Origin {
 struct Refused {
     ending: Ending,
     status: u16,
+    /// What is wrong with the message, if that is why.
+    error: Option<ParseError>,
 }
 
 /// Why there is no request.
@@ -80,7 +84,7 @@ enum Stop {
 
 impl Refused {
     const fn bad(error: ParseError) -> Self {
-        Self { ending: Ending::ClientBad, status: error.status() }
+        Self { ending: Ending::ClientBad, status: error.status(), error: Some(error) }
     }
 }
 
@@ -249,7 +253,7 @@ impl Session {
                 continue;
             }
             if head.method() == Method::Connect {
-                return Poll::Ready(Err(Refused { ending: Ending::ClientBad, status: 501 }.into()));
+                return Poll::Ready(Err(CONNECT.into()));
             }
             if *is_new || !is_first {
                 timer.stop_waiting();
@@ -334,6 +338,8 @@ impl Session {
         view.desks[entrance.service].cells.end(refused.ending, refused.status);
         let Some(log) = &worker.shared.log else { return };
         let now = worker.shared.clock.now();
+        let error = refused.error.map(|error| error.to_string());
+        let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
         let line = Line {
             client: *address,
             method: b"",
@@ -346,6 +352,7 @@ impl Session {
             service: &view.plan.fleet.services[entrance.service].name,
             server: None,
             ending: refused.ending,
+            reason: reason.unwrap_or_default(),
             retries: 0,
             times: Times { received: now, ended: now, ..Times::default() },
             trace: None,
@@ -378,9 +385,11 @@ impl Stop {
         match (gone, has_begun) {
             (_, false) => Self::Over,
             (Gone::Expired, true) => {
-                Self::Refused(Refused { ending: Ending::ClientTimeout, status: 408 })
+                Self::Refused(Refused { ending: Ending::ClientTimeout, status: 408, error: None })
             }
-            (_, true) => Self::Refused(Refused { ending: Ending::ClientGone, status: 0 }),
+            (_, true) => {
+                Self::Refused(Refused { ending: Ending::ClientGone, status: 0, error: None })
+            }
         }
     }
 }
@@ -391,7 +400,10 @@ fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
 }
 
 /// Not a word is said: it would only hold the place that another is waiting for.
-const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0 };
+const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, error: None };
+
+/// A client takes loadline for a forward proxy.
+const CONNECT: Refused = Refused { ending: Ending::ClientBad, status: 501, error: None };
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, cache::Cache};
-use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
+use loadline_core::{controller::Input, ledger::ServerId, plan::Plan, reason::Reason};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     clock::Clock,
     doors::Doors,
     engine::StartError,
+    failures::FailuresOfAll,
     idle::Common,
     meter::ListenerCells,
     queue::Queue,
@@ -36,6 +37,7 @@ pub struct Shared {
     pub(crate) meters: Registry<SocketAddr, ListenerCells>,
     pub(crate) log: Option<Log>,
     pub(crate) spans: Option<Spans>,
+    pub(crate) failures: FailuresOfAll,
     keys: ArcSwap<Keys>,
     doors: Mutex<Doors>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
@@ -93,6 +95,7 @@ impl Shared {
             meters: Registry::default(),
             log,
             spans,
+            failures: FailuresOfAll::default(),
             keys: ArcSwap::from_pointee(keys),
             doors: Mutex::new(doors),
             queues: Mutex::default(),
@@ -103,6 +106,7 @@ impl Shared {
 
     /// Decides requests by `plan` from now on. Requests that wait are decided anew.
     pub fn publish(&self, plan: Arc<Plan>) {
+        self.failures.keep_only(plan.server_ids());
         self.plan.store(plan);
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.values().for_each(|queue| queue.notify());
@@ -169,10 +173,10 @@ impl Shared {
         }
     }
 
-    /// Tells the controller that a server failed so many requests in a row.
-    pub(crate) fn report_failing(&self, server: ServerId, errors_in_a_row: u32) {
+    /// Tells the controller that a server failed so many requests in a row, and why the last.
+    pub(crate) fn report_failing(&self, server: ServerId, errors_in_a_row: u32, reason: Reason) {
         // The controller is gone only when the process stops.
-        let _ = self.inputs.send(Input::Failing { server, errors_in_a_row });
+        let _ = self.inputs.send(Input::Failing { server, errors_in_a_row, reason });
     }
 
     /// Tells the controller that so many requests waited for a server while it answered nobody.

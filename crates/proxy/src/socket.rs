@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use loadline_core::reason::Phase;
 use loadline_http1::Version;
 use rustix::{
     net::{SendFlags, send},
@@ -89,12 +90,31 @@ impl Socket {
         matches!(self, Self::Plain(_))
     }
 
+    /// Whether it is one request of many on a server's connection.
+    pub(crate) const fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
     /// Ready when the handshake is through; at once without TLS.
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
             Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
         }
+    }
+
+    /// How far a connection to a server has come to which nothing has been sent.
+    pub(crate) fn phase(&self) -> Phase {
+        match self {
+            Self::Secure(_, tls) => tls.phase(),
+            Self::Plain(_) | Self::Stream(_) | Self::Nobody => Phase::Connect,
+            Self::Call(_) => Phase::Send,
+        }
+    }
+
+    /// Whether it waits for a connection that many share.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self, Self::Call(call) if call.is_opening())
     }
 
     /// Counts how a handshake with a client ended, where there was one.

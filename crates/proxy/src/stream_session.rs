@@ -22,6 +22,7 @@ use loadline_core::{
     fleet::{Listener, Protocol},
     ledger::ServerId,
     plan::{Ask, Decision},
+    reason::Reason,
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;
@@ -75,6 +76,8 @@ struct Record {
     overflowed: bool,
     /// Index of the group, and the server.
     server: Option<(usize, SocketAddr)>,
+    /// Why it, or the last attempt that was repeated, failed.
+    reason: Option<Reason>,
     counted: bool,
 }
 
@@ -88,7 +91,7 @@ enum Unheard {
 
 /// Why no connection to one server could be made.
 struct Unreached {
-    ending: Ending,
+    reason: Reason,
     /// It has all the connections it may have.
     crowded: bool,
 }
@@ -141,7 +144,7 @@ impl StreamSession {
         self.record.route.plan().count_request();
         match self.reach().await {
             Ok((grant, server)) => self.carry(grant, server).await,
-            Err(ending) => self.record.end(ending),
+            Err(reason) => self.record.end(reason.ending()),
         }
     }
 
@@ -185,8 +188,8 @@ impl StreamSession {
             timer.has_waited_enough(&pass.door);
             let read = client.fill(&worker.buffers, timer).await;
             let buffer = read.map_err(|gone| match gone {
-                Gone::Closed | Gone::Broken if client.rest.is_empty() => Unheard::Silent,
-                Gone::Closed | Gone::Broken => Unheard::Ended(Ending::ClientGone),
+                Gone::Closed | Gone::Broken(_) if client.rest.is_empty() => Unheard::Silent,
+                Gone::Closed | Gone::Broken(_) => Unheard::Ended(Ending::ClientGone),
                 Gone::Expired => Unheard::Ended(Ending::ClientTimeout),
             })?;
             let hello = client_hello::read(buffer.filled());
@@ -203,29 +206,37 @@ impl StreamSession {
     }
 
     /// Tries servers until a connection to one stands, or until no further attempt is allowed.
-    async fn reach(&mut self) -> Result<(Grant, Connection), Ending> {
+    async fn reach(&mut self) -> Result<(Grant, Connection), Reason> {
         let mut tried = Vec::new();
         let mut now = self.record.times.received;
         let mut last = None;
         loop {
             let grant = self.pick(now, &tried).await;
-            let grant = grant.map_err(|ending| last.unwrap_or(ending))?;
+            let grant = match (grant, last) {
+                (Ok(grant), _) => grant,
+                (Err(_), Some(last)) => return Err(last),
+                (Err(reason), None) => {
+                    self.record.note(reason, None);
+                    return Err(reason);
+                }
+            };
             let failure = match self.connect(&grant).await {
                 Ok(connection) => return Ok((grant, connection)),
                 Err(failure) => failure,
             };
             tried.push(grant.server());
             now = self.worker.shared.clock.now();
+            self.record.note(failure.reason, Some(&grant));
             self.blame(&failure, grant);
-            let may = failure.crowded || self.may_retry(failure.ending, now);
+            let may = failure.crowded || self.may_retry(failure.reason.ending(), now);
             if !may || !self.record.route.renew(&self.worker) {
-                return Err(failure.ending);
+                return Err(failure.reason);
             }
-            last = Some(failure.ending);
+            last = Some(failure.reason);
         }
     }
 
-    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Ending> {
+    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Reason> {
         let Self { worker, client, record: Record { route, .. }, .. } = self;
         let key = route.desk().hash.as_ref().map_or(0, |_| address_key(self.ends.source.ip()));
         let ask = Ask { now, key, draw: worker.random.draw(), tried, stick: None };
@@ -239,7 +250,7 @@ impl StreamSession {
                 Waiting { worker, client, route, class }.refused(why, ask).await
             }
         };
-        let grant = grant.map_err(|failure| failure.ending)?;
+        let grant = grant.map_err(|failure| failure.reason)?;
         let record = &mut self.record;
         record.times.picked.get_or_insert(grant.since());
         record.overflowed = grant.is_overflow();
@@ -251,7 +262,7 @@ impl StreamSession {
         let Self { worker, record: Record { route, .. }, timer, .. } = self;
         let (server, max) = (grant.server(), route.max_connections(grant));
         let Some(slot) = worker.pools.slot(&worker.shared, server, max) else {
-            return Err(Unreached { ending: Ending::Shed, crowded: true });
+            return Err(Unreached { reason: Reason::NoConnection, crowded: true });
         };
         let settings = route.settings();
         let mut header = Vec::new();
@@ -265,7 +276,7 @@ impl StreamSession {
             limit: settings.timeouts.connect,
         };
         let dialled = dial(to, slot, timer).await;
-        let connection = dialled.map_err(|ending| Unreached { ending, crowded: false })?;
+        let connection = dialled.map_err(|reason| Unreached { reason, crowded: false })?;
         let now = worker.shared.clock.now();
         self.record.times.sent = Some(now);
         grant.answered(now);
@@ -274,15 +285,15 @@ impl StreamSession {
 
     /// Gives the permit back, and counts the failure against the server if it is the server's.
     fn blame(&self, failure: &Unreached, grant: Grant) {
-        if failure.ending.fault() != Fault::Server {
+        if failure.reason.ending().fault() != Fault::Server {
             return;
         }
         let server = grant.server();
         let errors = grant.fail();
         let Some(rules) = self.record.route.settings().ejection else { return };
-        let errors = rules.errors_after(failure.ending, errors);
+        let errors = rules.errors_after(failure.reason.ending(), errors);
         if errors >= rules.errors {
-            self.worker.shared.report_failing(server, errors);
+            self.worker.shared.report_failing(server, errors, failure.reason);
         }
     }
 
@@ -299,7 +310,11 @@ impl StreamSession {
 
     /// Carries bytes both ways, and passes on how it ended.
     async fn carry(mut self, grant: Grant, mut server: Connection) {
-        let ending = self.exchange_bytes(&grant, &mut server.peer).await;
+        let ended = self.exchange_bytes(&grant, &mut server.peer).await;
+        let ending = ended.unwrap_or_else(Reason::ending);
+        if let Err(reason) = ended {
+            self.record.note(reason, Some(&grant));
+        }
         grant.finish(self.worker.shared.clock.now());
         self.record.end(ending);
         match ending {
@@ -315,7 +330,7 @@ impl StreamSession {
         }
     }
 
-    async fn exchange_bytes(&mut self, grant: &Grant, server: &mut Peer) -> Ending {
+    async fn exchange_bytes(&mut self, grant: &Grant, server: &mut Peer) -> Result<Ending, Reason> {
         let limit = shorter(self.idle, self.record.route.settings().timeouts.idle);
         let Self { worker, client, timer, record, pass, .. } = self;
         if limit == Duration::ZERO {
@@ -334,11 +349,11 @@ impl StreamSession {
                 timer.arm(limit);
             }
             match end {
-                Poll::Ready(End::Closed) => Poll::Ready(Ending::Complete),
-                Poll::Ready(End::ClientBroken) => Poll::Ready(Ending::ClientGone),
-                Poll::Ready(End::ServerBroken) => Poll::Ready(Ending::ServerCut),
+                Poll::Ready(End::Closed) => Poll::Ready(Ok(Ending::Complete)),
+                Poll::Ready(End::ClientBroken) => Poll::Ready(Err(Reason::ClientGone)),
+                Poll::Ready(End::ServerBroken(_)) => Poll::Ready(Err(Reason::StreamReset)),
                 Poll::Pending if pass.door.is_cut() || grant.is_cut() => {
-                    Poll::Ready(Ending::Drained)
+                    Poll::Ready(Err(Reason::DrainOver))
                 }
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
                 Poll::Pending => Poll::Pending,
@@ -370,6 +385,7 @@ impl Record {
             retries: 0,
             overflowed: false,
             server: None,
+            reason: None,
             counted: false,
         }
     }
@@ -377,6 +393,15 @@ impl Record {
     /// Tells nothing.
     const fn forget(&mut self) {
         self.counted = true;
+    }
+
+    /// Counts why it, or an attempt to reach a server, failed, and warns of it.
+    fn note(&mut self, reason: Reason, grant: Option<&Grant>) {
+        self.reason = Some(reason);
+        if reason.ending().is_failure() {
+            let Worker { shared, failures, .. } = &*self.worker;
+            failures.note(shared, &self.route.desk().cells, self.route.scene(grant), reason);
+        }
     }
 
     /// Counts the connection and writes its line.
@@ -416,6 +441,7 @@ impl Record {
             service: &settings.name,
             server: self.server.map(|(group, address)| (name(group), address)),
             ending,
+            reason: self.reason.or(Reason::of(ending)).map_or("", Reason::text),
             retries: self.retries,
             times: self.times,
             trace: None,
@@ -433,11 +459,11 @@ impl Drop for Record {
 }
 
 /// Who let the time pass: whoever does not take what is there for it, or nobody.
-const fn silent(tunnel: &Tunnel) -> Ending {
+const fn silent(tunnel: &Tunnel) -> Result<Ending, Reason> {
     match (tunnel.up.waits_for_sink(), tunnel.down.waits_for_sink()) {
-        (_, true) => Ending::ClientTimeout,
-        (true, false) => Ending::ServerStalled,
-        (false, false) => Ending::Idle,
+        (_, true) => Err(Reason::ClientTimeout),
+        (true, false) => Err(Reason::StreamTimeout),
+        (false, false) => Ok(Ending::Idle),
     }
 }
 

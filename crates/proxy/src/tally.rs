@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use loadline_core::{ending::Ending, rules::CopyResult};
+use loadline_core::{ending::Ending, reason::Reason, rules::CopyResult};
 
 use crate::{
     latency::{Latencies, Latency},
@@ -54,6 +54,8 @@ impl Tallies {
 pub struct ServiceTally {
     /// Requests by how they ended, in the order of [`Ending::ALL`].
     pub endings: [u64; ENDINGS],
+    /// Requests and attempts that failed by why, in the order of [`Reason::ALL`].
+    pub reasons: Vec<u64>,
     /// Requests by the class of the status their client was told, 1xx (tunnels) to 5xx; those
     /// that were told none are in no class.
     pub statuses: [u64; 5],
@@ -94,6 +96,7 @@ impl ServiceTally {
 #[repr(align(128))]
 pub(crate) struct Cells {
     endings: [Count; ENDINGS],
+    reasons: Reasons,
     statuses: [Count; 5],
     pub(crate) overflowed: Count,
     pub(crate) retries: Count,
@@ -114,6 +117,11 @@ impl Cells {
         }
     }
 
+    /// Counts why a request or an attempt failed.
+    pub(crate) fn fail(&self, reason: Reason) {
+        self.reasons.0[reason as usize].add(1);
+    }
+
     /// Counts a copy of another service's request, or that there is none.
     pub(crate) fn copy(&self, result: CopyResult) {
         self.copies[result as usize].add(1);
@@ -125,6 +133,10 @@ impl Summed for Cells {
 
     fn add_to(&self, tally: &mut ServiceTally) {
         for (sum, count) in tally.endings.iter_mut().zip(&self.endings) {
+            *sum += count.get();
+        }
+        tally.reasons.resize(REASONS, 0);
+        for (sum, count) in tally.reasons.iter_mut().zip(&self.reasons.0) {
             *sum += count.get();
         }
         for (sum, count) in tally.statuses.iter_mut().zip(&self.statuses) {
@@ -140,6 +152,16 @@ impl Summed for Cells {
             *sum += count.get();
         }
         self.nanos.add_to(&mut tally.latency);
+    }
+}
+
+/// A counter for each reason.
+#[derive(Debug)]
+struct Reasons([Count; REASONS]);
+
+impl Default for Reasons {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Count::default()))
     }
 }
 
@@ -197,6 +219,9 @@ impl<K: Ord + Clone, C: Summed> Registry<K, C> {
         registered.iter().map(|(key, cells)| (key.clone(), sum(cells))).collect()
     }
 }
+
+/// How many reasons there are.
+const REASONS: usize = Reason::ALL.len();
 
 /// How many endings there are.
 const ENDINGS: usize = Ending::ALL.len();

@@ -13,6 +13,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use loadline_core::reason::Reason;
+
 use crate::{
     buffer::Buffers,
     peer::Peer,
@@ -34,8 +36,8 @@ pub(crate) enum End {
     Closed,
     /// The client's connection broke.
     ClientBroken,
-    /// The server's connection broke.
-    ServerBroken,
+    /// The server's connection broke, and why.
+    ServerBroken(Reason),
 }
 
 impl Tunnel {
@@ -64,7 +66,7 @@ impl Tunnel {
         };
         let down = poll_way(&mut self.down, cx, buffers, server, &mut client.socket);
         let end = match (up, down) {
-            (_, Poll::Ready(Err(Broken::Source))) => End::ServerBroken,
+            (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
             _ => return Poll::Pending,

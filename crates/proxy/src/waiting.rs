@@ -3,10 +3,10 @@
 use std::future::poll_fn;
 
 use loadline_core::{
-    ending::Ending,
     fleet::{Class, Then, WhenFull},
     permit::Permit,
     plan::{Ask, QueuePlace, QueuedDecision, Refusal},
+    reason::Reason,
     time::Duration,
 };
 use tokio::time::sleep_until;
@@ -45,7 +45,7 @@ impl Waiting<'_> {
             biased;
             decided = decide(worker, route, &standing, ask) => Some(decided),
             () = poll_fn(|cx| client.socket.poll_closed(cx)) => {
-                return Err(Failure::new(Ending::ClientGone));
+                return Err(Failure::new(Reason::ClientGone));
             }
             () = sleep_until(deadline) => None,
         };
@@ -57,7 +57,7 @@ impl Waiting<'_> {
                 route.desk().cells.displaced.add(1);
                 refuse(route, Refusal::QueueFull, ask)
             }
-            None => spread(route, ask).ok_or(Failure::new(Ending::QueueTimeout)),
+            None => spread(route, ask).ok_or(Failure::new(Reason::QueueTimeout)),
         }
     }
 

@@ -17,7 +17,6 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
     fleet::{Fleet, HttpVersion, Listener, ServerTimeouts},
     ledger::ServerId,
     plan::{GroupPlan, Plan},
@@ -29,6 +28,7 @@ use crate::{
     dial::{Dial, dial},
     http2::{Link, Target},
     pool::{Connection, Slot},
+    reason::of_io,
     timer::{Timer, Timers},
     tls::Dialing,
     view::View,
@@ -156,14 +156,13 @@ impl Opening {
         // In the reactor's hands, so that looking at it every tick costs no system call.
         let watched = |mut connection: Connection| match connection.peer.socket.watch() {
             Ok(()) => Ok(connection),
-            Err(_) => Err(Ending::Internal),
+            Err(error) => Err(of_io(&error)),
         };
         let dialled = dial(to, slot, &timer).await.and_then(watched);
         let Some(worker) = worker.upgrade() else { return };
         let now = timers.coarse_now();
-        let opened = dialled.map_err(|ending| {
-            let (address, ending) = (self.address, ending.name());
-            tracing::debug!(%address, ending, "no connection to keep ready");
+        let opened = dialled.map_err(|reason| {
+            tracing::debug!(address = %self.address, %reason, "no connection to keep ready");
             now + PAUSE_AFTER_FAILURE
         });
         worker.pools.warmed(self.server, opened, now + stay(self.timeouts));

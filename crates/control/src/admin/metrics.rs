@@ -4,6 +4,7 @@
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
 //! becomes one. The table below is the reference as well ([`reference`]).
 
+mod failures;
 mod forwarding;
 mod standby;
 
@@ -85,7 +86,7 @@ struct Exposition(State, Process);
 
 /// Every metric there is.
 fn families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(forwarding::FAMILIES).chain(standby::FAMILIES)
+    FAMILIES.iter().chain(failures::FAMILIES).chain(forwarding::FAMILIES).chain(standby::FAMILIES)
 }
 
 impl Collector for Exposition {

@@ -51,7 +51,7 @@ pub fn managed(plan: &Plan) -> impl Iterator<Item = (&Service, &ServerState)> {
     let managed = services.filter(|(service, _)| service.policy == PolicyKind::Managed);
     managed.flat_map(|(service, groups)| {
         let servers = groups.iter().flat_map(|group| &group.servers);
-        servers.map(move |(state, _)| (service, &**state))
+        servers.map(move |(state, ..)| (service, &**state))
     })
 }
 

@@ -33,7 +33,8 @@ pub fn targets(plan: &Plan, service: usize) -> Vec<Target> {
     let mut found: BTreeMap<SocketAddr, Target> = BTreeMap::new();
     for (g, (group, enrolled)) in of.groups.iter().zip(&*plan.census[service]).enumerate() {
         let first = ways.groups.first().filter(|first| usize::from(first.index) == g);
-        for (s, (server, (_, condition))) in group.servers.iter().zip(&enrolled.servers).enumerate()
+        for (s, (server, (_, condition, _))) in
+            group.servers.iter().zip(&enrolled.servers).enumerate()
         {
             let given = first
                 .and_then(|first| first.servers.iter().find(|given| usize::from(given.index) == s));

@@ -7,6 +7,7 @@ use loadline_core::{
     ledger::ServerId,
     permit::Permit,
     plan::{Ask, Decision, Plan, Refusal},
+    reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -48,7 +49,8 @@ fn share(plan: &Plan, now: Instant, count: usize) -> Vec<usize> {
 }
 
 fn checked(server: ServerId, passed: bool) -> Input {
-    Input::Checked { server, passed: passed.then(|| fleets::passed(1)) }
+    let failed = || "answered 404".to_owned();
+    Input::Checked { server, passed: passed.then(|| fleets::passed(1)).ok_or_else(failed) }
 }
 
 fn in_flight(limit: u32) -> Capacity {
@@ -125,11 +127,19 @@ fn three_errors_in_a_row_eject_a_server_for_a_second() {
         Service { groups: vec![group("near", 0, 4, Capacity::default())], ..Service::named("web") };
     let (mut controller, mut plan) = started(service);
     let victim = send(&plan, at(1)).server();
-    plan =
-        after(&mut controller, plan, at(2), Input::Failing { server: victim, errors_in_a_row: 2 });
+    plan = after(
+        &mut controller,
+        plan,
+        at(2),
+        Input::Failing { server: victim, errors_in_a_row: 2, reason: Reason::EmptyReply },
+    );
     assert_eq!(plan.services[0].groups[0].servers.len(), 4, "two are not enough");
-    plan =
-        after(&mut controller, plan, at(3), Input::Failing { server: victim, errors_in_a_row: 3 });
+    plan = after(
+        &mut controller,
+        plan,
+        at(3),
+        Input::Failing { server: victim, errors_in_a_row: 3, reason: Reason::EmptyReply },
+    );
     assert_eq!(plan.services[0].groups[0].servers.len(), 3);
     assert_eq!(controller.next_deadline(), at(1_003));
     plan = after(&mut controller, plan, at(1_003), Input::Tick);
@@ -147,7 +157,8 @@ fn an_ejected_server_that_answers_no_check_stays_out_until_it_does_or_is_down() 
         for (server, _) in outputs.checks {
             plan = after(&mut controller, plan, at(1), checked(server, true));
         }
-        let failing = Input::Failing { server: victim, errors_in_a_row: 3 };
+        let failing =
+            Input::Failing { server: victim, errors_in_a_row: 3, reason: Reason::EmptyReply };
         plan = after(&mut controller, plan, at(2), failing);
         for &passed in answers {
             plan = after(&mut controller, plan, at(500), checked(victim, passed));
@@ -172,7 +183,10 @@ fn a_server_that_went_down_meanwhile_is_not_said_to_be_back() {
             controller.handle(at(1), checked(*server, true));
         }
         let (server, address) = servers[0];
-        controller.handle(at(2), Input::Failing { server, errors_in_a_row: 3 });
+        controller.handle(
+            at(2),
+            Input::Failing { server, errors_in_a_row: 3, reason: Reason::EmptyReply },
+        );
         for _ in 0..2 {
             controller.handle(at(500), checked(server, passed));
         }
@@ -186,7 +200,7 @@ fn a_server_that_went_down_meanwhile_is_not_said_to_be_back() {
     let (address, notices) = told(true);
     assert!(notices.contains(&Change::Returned(address)), "{notices:?}");
     let (address, notices) = told(false);
-    assert!(notices.contains(&Change::Down(address)), "{notices:?}");
+    assert!(notices.contains(&Change::Down(address, "answered 404".into())), "{notices:?}");
     assert!(!notices.contains(&Change::Returned(address)), "{notices:?}");
 }
 
@@ -196,7 +210,12 @@ fn who_waits_for_a_server_that_is_out_for_errors_hears_that_it_hangs() {
     let (mut controller, mut plan) = started(Service { groups, ..Service::named("web") });
     let waiting = send(&plan, at(1));
     let server = waiting.server();
-    plan = after(&mut controller, plan, at(2), Input::Failing { server, errors_in_a_row: 3 });
+    plan = after(
+        &mut controller,
+        plan,
+        at(2),
+        Input::Failing { server, errors_in_a_row: 3, reason: Reason::EmptyReply },
+    );
     assert!(!waiting.hangs(), "errors alone say nothing of those under way");
     plan = after(&mut controller, plan, at(3), Input::Silent { server, suspicions: 2 });
     assert!(!waiting.hangs());
@@ -283,7 +302,7 @@ fn a_region_without_a_given_distance_is_ordered_by_what_checks_measure() {
     let outputs = drain(&mut controller);
     let mut plan = outputs.plan.unwrap();
     for (n, rtt) in [(0, 80), (1, 20)] {
-        let passed = Some(fleets::passed(rtt));
+        let passed = Ok(fleets::passed(rtt));
         let result = Input::Checked { server: outputs.checks[n].0, passed };
         plan = after(&mut controller, plan, at(90), result);
     }

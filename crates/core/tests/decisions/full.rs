@@ -56,8 +56,10 @@ fn with_one_of_three_down(capacity: Capacity, scaler: Ratio) -> usize {
     let mut controller = Controller::new(Instant::ZERO, fleet(service));
     let outputs = drain(&mut controller);
     let (plan, server) = (outputs.plan.unwrap(), outputs.checks[0].0);
-    let plan = after(&mut controller, plan, at(1), Input::Checked { server, passed: None });
-    let plan = after(&mut controller, plan, at(2), Input::Checked { server, passed: None });
+    let plan =
+        after(&mut controller, plan, at(1), Input::Checked { server, passed: Err(String::new()) });
+    let plan =
+        after(&mut controller, plan, at(2), Input::Checked { server, passed: Err(String::new()) });
     permits(&plan, at(3), 100).len()
 }
 

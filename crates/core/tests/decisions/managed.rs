@@ -77,7 +77,7 @@ fn slow_checks_count_where_the_file_says_so() {
     let mut controller = Controller::new(Instant::ZERO, fleet(service));
     let checks = drain(&mut controller).checks;
     for ((server, _), millis) in checks.into_iter().zip([10, 30]) {
-        let passed = Some(fleets::passed(millis));
+        let passed = Ok(fleets::passed(millis));
         controller.handle(at(0), Input::Checked { server, passed });
     }
     let plan = look(&mut controller, at(2)).unwrap();

@@ -8,6 +8,7 @@ use loadline_core::{
     ledger::ServerId,
     permit::Permit,
     plan::{Ask, Decision, Plan, QueuePlace, QueuedDecision},
+    reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -91,7 +92,7 @@ impl World {
             Op::LeaveQueue => drop(self.places.pop()),
             Op::Check { server, passed } => self.hear(Input::Checked {
                 server: self.servers[server],
-                passed: passed.then(|| fleets::passed(1)),
+                passed: passed.then(|| fleets::passed(1)).ok_or_else(String::new),
             }),
             Op::Reload { scaler } => self.hear(Input::Reload(config(self.policy, scaler))),
             Op::Pass(millis) => {
@@ -148,7 +149,7 @@ impl World {
         let permit = self.permits.swap_remove(n % self.permits.len());
         let server = permit.server();
         let errors_in_a_row = permit.fail();
-        self.hear(Input::Failing { server, errors_in_a_row });
+        self.hear(Input::Failing { server, errors_in_a_row, reason: Reason::EmptyReply });
     }
 
     fn hear(&mut self, input: Input) {

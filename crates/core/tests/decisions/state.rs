@@ -4,6 +4,7 @@ use loadline_core::{
     controller::Input,
     fleet::{Capacity, Service},
     plan::{Ask, Decision},
+    reason::Reason,
     state::{Condition, Standing, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -57,10 +58,16 @@ fn a_group_that_is_out_comes_last_and_may_be_given_nothing() {
 fn servers_that_fail_are_told_as_ejected_and_counted() {
     let (mut controller, first) = started(two_groups());
     let server = first.server_ids().next().unwrap();
-    let plan = after(&mut controller, first, NOW, Input::Failing { server, errors_in_a_row: 3 });
+    let plan = after(
+        &mut controller,
+        first,
+        NOW,
+        Input::Failing { server, errors_in_a_row: 3, reason: Reason::EmptyReply },
+    );
     let state = State::of(&plan, NOW);
     let near = state.services[0].groups.iter().find(|group| group.name == "near").unwrap();
     assert_eq!(near.servers[0].condition, Condition::Ejected);
+    assert_eq!(near.servers[0].reason.as_deref(), Some(Reason::EmptyReply.text()));
     assert_eq!(near.servers[0].ejections, 1);
     assert_eq!(near.limits.rate_per_s, Some(50.0), "half of the group is left");
 }

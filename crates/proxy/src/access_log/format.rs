@@ -13,8 +13,10 @@
 //! attempts and times in milliseconds. In `text` each counts from the head of the request: to the
 //! first pick of a server (time in the queue), to sending, to the head of the answer, to the end.
 //! In the others they are stretches: queue, connect (from the pick to sending, failed attempts
-//! included), first byte (from sending to the head of the answer), total. Where tracing is on JSON
-//! tells the trace as well.
+//! included), first byte (from sending to the head of the answer), total. Last comes
+//! `reason="..."`: why the request failed, or the last attempt that was repeated; nothing (in JSON
+//! null) where none did.
+//! Where tracing is on JSON tells the trace as well.
 
 use std::{io::Write as _, net::SocketAddr};
 
@@ -95,6 +97,7 @@ impl Writer {
             out.push(b' ');
             millis(out, instant.map(|instant| instant.since(times.received)), b"-");
         }
+        reason(out, line);
     }
 
     fn combined(&mut self, line: &Line<'_>) {
@@ -122,6 +125,7 @@ impl Writer {
             out.push(if index == 0 { b' ' } else { b'/' });
             millis(out, time, b"-");
         }
+        reason(out, line);
     }
 
     fn json(&mut self, line: &Line<'_>) {
@@ -151,6 +155,7 @@ impl Writer {
             None => out.extend_from_slice(b"null"),
         }
         member(out, "ending", line.ending.name().as_bytes());
+        member(out, "reason", line.reason.as_bytes());
         out.extend_from_slice(b",\"retries\":");
         number(out, u64::from(line.retries));
         for (name, time) in STRETCHES.into_iter().zip(stretches(line)) {
@@ -196,6 +201,15 @@ fn place(out: &mut Vec<u8>, line: &Line<'_>) {
     out.extend_from_slice(line.ending.name().as_bytes());
     out.push(b' ');
     number(out, u64::from(line.retries));
+}
+
+/// Why it failed; nothing where nothing did.
+fn reason(out: &mut Vec<u8>, line: &Line<'_>) {
+    if !line.reason.is_empty() {
+        out.extend_from_slice(b" reason=\"");
+        escape::quoted(out, line.reason.as_bytes());
+        out.push(b'"');
+    }
 }
 
 fn stretches(line: &Line<'_>) -> [Option<Duration>; 4] {
@@ -294,6 +308,7 @@ mod tests {
             service: "web",
             server: Some(("near", SocketAddr::from(([10, 0, 0, 1], 80)))),
             ending: Ending::Complete,
+            reason: "",
             retries: 1,
             times: Times {
                 received: at(10),
@@ -326,11 +341,21 @@ mod tests {
             "time": "2026-11-21T03:59:50.010Z", "client": "10.0.0.9:4000", "method": "GET",
             "target": "/a", "version": "HTTP/1.1", "status": 200, "bytes": 1324,
             "service": "web", "group": "near", "server": "10.0.0.1:80", "ending": "complete",
-            "retries": 1, "queue_ms": 0.0, "connect_ms": null, "first_byte_ms": null,
-            "total_ms": 39.0, "referer": null, "user_agent": "curl/8",
+            "reason": null, "retries": 1, "queue_ms": 0.0, "connect_ms": null,
+            "first_byte_ms": null, "total_ms": 39.0, "referer": null, "user_agent": "curl/8",
         });
         let json: Value = serde_json::from_str(&written(LogFormat::Json, &line)).unwrap();
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_line_says_why_a_request_failed() {
+        let line = Line { reason: "connection refused", ..line(b"/a", b"curl/8") };
+        for format in [LogFormat::Text, LogFormat::Combined] {
+            assert!(written(format, &line).ends_with("39.0 reason=\"connection refused\"\n"));
+        }
+        let json: Value = serde_json::from_str(&written(LogFormat::Json, &line)).unwrap();
+        assert_eq!(json["reason"], "connection refused");
     }
 
     #[test]

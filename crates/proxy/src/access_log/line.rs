@@ -35,6 +35,8 @@ pub struct Line<'a> {
     pub server: Option<(&'a str, SocketAddr)>,
     /// How it ended.
     pub ending: Ending,
+    /// Why it, or the last attempt that was repeated, failed; empty where nothing did.
+    pub reason: &'a str,
     /// Further attempts.
     pub retries: u32,
     /// When.

@@ -18,7 +18,7 @@ use std::{
 
 use h2::{Reason, RecvStream, client::ResponseFuture};
 use http::Response;
-use loadline_core::ending::Ending;
+use loadline_core::reason::Reason as Why;
 use loadline_http1::{Framing, Known, Method, RequestHead, Status};
 
 use super::{
@@ -28,6 +28,7 @@ use super::{
     outgoing::Outgoing,
     websocket::{self, Accept},
 };
+use crate::reason::of_http2;
 
 /// A request to a server, and its answer.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(crate) enum Fate {
     /// As much as of any connection that breaks.
     Unknown,
     /// Nothing was sent: the link did not open, or HTTP/2 cannot say the request.
-    Unsent(Ending),
+    Unsent(Why),
     /// The server has not acted on it: it refused the stream, had none left, or left before it.
     Refused,
     /// The server reset this stream; the link is in order.
@@ -91,6 +92,11 @@ impl Call {
         self.fate
     }
 
+    /// Whether the link is not open yet.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.seat.link().is_opening()
+    }
+
     /// Lets nobody call over the same link from now on.
     pub(crate) fn retire(&self) {
         self.seat.link().retire();
@@ -104,7 +110,7 @@ impl Call {
     ) -> Poll<io::Result<usize>> {
         if let Answer::Unasked = self.answer {
             let asked = ready!(self.poll_ask(cx, bytes));
-            return Poll::Ready(asked.map_err(|fate| self.fail(fate)));
+            return Poll::Ready(asked.map_err(|fate| self.fail(fate, fate.reason())));
         }
         match &mut self.body {
             Some(body) => body.poll_write(cx, bytes),
@@ -122,7 +128,7 @@ impl Call {
             match poll_head(answer, cx, &mut self.interim) {
                 Poll::Ready(Ok(head)) => self.begin(head),
                 Poll::Ready(Err(error)) => {
-                    let error = self.fail(Fate::of(&error));
+                    let error = self.fail(Fate::of(&error), of_http2(&error));
                     return Poll::Ready(Err(error));
                 }
                 Poll::Pending if self.interim.is_empty() => return Poll::Pending,
@@ -137,7 +143,8 @@ impl Call {
         }
         match &mut self.answer {
             Answer::Begun(answer) => answer.poll_read(cx, into),
-            _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            // Of answers only a switch of protocols cannot be written in HTTP/1.
+            _ => Poll::Ready(Err(io::Error::other(Why::SwitchInHttp2))),
         }
     }
 
@@ -151,7 +158,7 @@ impl Call {
         let link = self.seat.link();
         let opened = ready!(link.poll_open(cx));
         let mut requests = opened.map_err(|failed| failed.map_or(Fate::Refused, Fate::Unsent))?;
-        let unsayable = Fate::Unsent(Ending::ClientBad);
+        let unsayable = Fate::Unsent(Why::ClientBad);
         let mut head = RequestHead::new(ANY);
         let Ok(Status::Complete(length)) = head.parse(bytes) else {
             return Poll::Ready(Err(unsayable));
@@ -162,7 +169,7 @@ impl Call {
             let offered = requests.is_extended_connect_protocol_enabled();
             let protocol = head.fields().get_known(bytes, Known::Upgrade).filter(|_| offered);
             let accept = protocol.and_then(|protocol| websocket::connect(&mut request, protocol));
-            self.accept = Some(accept.ok_or(Fate::Unsent(Ending::NoUpgrade))?);
+            self.accept = Some(accept.ok_or(Fate::Unsent(Why::NoUpgrade))?);
             framing = Framing::UntilClose;
         }
         let is_whole = matches!(framing, Framing::None | Framing::Length(0));
@@ -193,14 +200,22 @@ impl Call {
         };
     }
 
-    fn fail(&mut self, fate: Fate) -> io::Error {
+    fn fail(&mut self, fate: Fate, reason: Why) -> io::Error {
         self.fate = fate;
         self.answer = Answer::Broken;
-        io::ErrorKind::ConnectionReset.into()
+        io::Error::other(reason)
     }
 }
 
 impl Fate {
+    /// Why a call failed whose request was not sent.
+    const fn reason(self) -> Why {
+        match self {
+            Self::Unsent(reason) => reason,
+            Self::Unknown | Self::Refused | Self::Reset => Why::Http2Leaving,
+        }
+    }
+
     fn of(error: &h2::Error) -> Self {
         // A stream hears of the server's GOAWAY only if it is behind the last one processed.
         let is_left = error.is_go_away() && error.is_remote();

@@ -12,8 +12,10 @@ use std::{
 use bytes::Bytes;
 use h2::RecvStream;
 use http::HeaderMap;
+use loadline_core::reason::Reason;
 
 use super::head::write_fields;
+use crate::reason::of_http2;
 
 /// The receiving half of a stream, as HTTP/1.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ enum Stage {
     Data,
     Trailers,
     Over,
-    Broken,
+    Broken(Reason),
 }
 
 impl Incoming {
@@ -95,15 +97,15 @@ impl Incoming {
         match self.stage {
             Stage::Data => match ready!(self.receive.poll_data(cx)) {
                 Some(Ok(data)) => self.begin_data(data),
-                Some(Err(_)) => self.stage = Stage::Broken,
+                Some(Err(error)) => self.stage = Stage::Broken(of_http2(&error)),
                 None => self.stage = Stage::Trailers,
             },
             Stage::Trailers => match ready!(self.receive.poll_trailers(cx)) {
                 Ok(trailers) => self.end(trailers.as_ref()),
-                Err(_) => self.stage = Stage::Broken,
+                Err(error) => self.stage = Stage::Broken(of_http2(&error)),
             },
             Stage::Over => return Poll::Ready(Ok(false)),
-            Stage::Broken => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            Stage::Broken(reason) => return Poll::Ready(Err(io::Error::other(reason))),
         }
         Poll::Ready(Ok(true))
     }

@@ -24,8 +24,8 @@ use std::{
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use loadline_core::{
-    ending::Ending,
     fleet::ServerTimeouts,
+    reason::{Phase, Reason},
     time::{Duration, Instant},
 };
 use loadline_http1::HeadLimits;
@@ -35,6 +35,7 @@ use super::{head::list_size, wire::Wire};
 use crate::{
     dial::{Dial, dial},
     pool::Slot,
+    reason::of_http2,
     timer::{Timer, Timers},
     tls::Dialing,
 };
@@ -61,7 +62,7 @@ enum State {
     Opening,
     Open(SendRequest<Bytes>),
     Retired,
-    Failed(Ending),
+    Failed(Reason),
 }
 
 /// Where a link goes and how.
@@ -102,6 +103,11 @@ impl Link {
         matches!(*self.state.borrow(), State::Opening | State::Open(_))
     }
 
+    /// Whether it is about to open.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(*self.state.borrow(), State::Opening)
+    }
+
     /// Whether it is open already.
     pub(crate) fn is_open(&self) -> bool {
         matches!(*self.state.borrow(), State::Open(_))
@@ -128,11 +134,11 @@ impl Link {
     /// What to send a request with, once the link is open.
     ///
     /// # Errors
-    /// How it ended; nothing where it was open, but has no stream for the request.
+    /// Why it did not open; nothing where it was open, but has no stream for the request.
     pub(super) fn poll_open(
         &self,
         cx: &Context<'_>,
-    ) -> Poll<Result<SendRequest<Bytes>, Option<Ending>>> {
+    ) -> Poll<Result<SendRequest<Bytes>, Option<Reason>>> {
         let is_full = self.begun.get() >= self.max();
         match &*self.state.borrow() {
             State::Opening => {
@@ -141,7 +147,7 @@ impl Link {
             }
             State::Open(requests) if !is_full => Poll::Ready(Ok(requests.clone())),
             State::Open(_) | State::Retired => Poll::Ready(Err(None)),
-            State::Failed(ending) => Poll::Ready(Err(Some(*ending))),
+            State::Failed(reason) => Poll::Ready(Err(Some(*reason))),
         }
     }
 
@@ -215,7 +221,7 @@ async fn run(link: Rc<Link>, target: Target, slot: Slot) {
     let keep_alive = target.timeouts.keep_alive;
     let (requests, mut connection, _slot) = match greet(&target, slot, &timer).await {
         Ok(open) => open,
-        Err(ending) => return link.turn(State::Failed(ending)),
+        Err(reason) => return link.turn(State::Failed(reason)),
     };
     link.idle_since.set(link.timers.coarse_now());
     link.turn(State::Open(requests));
@@ -238,7 +244,7 @@ async fn run(link: Rc<Link>, target: Target, slot: Slot) {
 type Open = (SendRequest<Bytes>, Connection<Wire, Bytes>, Option<Slot>);
 
 /// Opens a connection and exchanges settings. Nothing of a request has been sent where this fails.
-async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Ending> {
+async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Reason> {
     let to = Dial {
         address: target.address,
         tls: target.tls.as_ref(),
@@ -247,22 +253,21 @@ async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Endin
     };
     let (peer, slot) = dial(to, slot, timer).await?.into_parts();
     if !peer.socket.is_plain() && peer.socket.protocol() != Some(b"h2") {
-        tracing::debug!(address = %target.address, "the server does not agree on HTTP/2");
-        return Err(Ending::ServerBad);
+        return Err(Reason::AlpnNotHttp2);
     }
     let mut greeting = pin!(builder(target.longest_head).handshake(Wire(peer)));
     let greeted = poll_fn(|cx| match greeting.as_mut().poll(cx) {
-        Poll::Pending if timer.has_expired() => Poll::Ready(Err(Ending::ConnectTimeout)),
+        Poll::Pending if timer.has_expired() => Poll::Ready(Err(Reason::SettingsTimeout)),
         greeted => greeted.map_err(|error| unopened(&error)),
     });
     let (requests, mut connection) = greeted.await?;
     let settled = poll_fn(|cx| {
         let polled = Pin::new(&mut connection).poll(cx);
         match polled {
-            Poll::Ready(Ok(())) => Poll::Ready(Err(Ending::ServerReset)),
+            Poll::Ready(Ok(())) => Poll::Ready(Err(Reason::ClosedBeforeSettings)),
             Poll::Ready(Err(error)) => Poll::Ready(Err(unopened(&error))),
             Poll::Pending if requests.current_max_send_streams() != UNTOLD => Poll::Ready(Ok(())),
-            Poll::Pending if timer.has_expired() => Poll::Ready(Err(Ending::ConnectTimeout)),
+            Poll::Pending if timer.has_expired() => Poll::Ready(Err(Reason::SettingsTimeout)),
             Poll::Pending => Poll::Pending,
         }
     });
@@ -270,10 +275,14 @@ async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Endin
     Ok((requests, connection, slot))
 }
 
-/// How a link ends that never opened.
-fn unopened(error: &h2::Error) -> Ending {
-    tracing::debug!(%error, "no HTTP/2");
-    if error.is_io() { Ending::ServerReset } else { Ending::ServerBad }
+/// Why a link never opened.
+fn unopened(error: &h2::Error) -> Reason {
+    let reason = of_http2(error);
+    match reason {
+        _ if error.is_library() => Reason::NotHttp2,
+        Reason::BrokenPipe | Reason::Closed => Reason::ClosedBeforeSettings,
+        reason => reason.during(Phase::Await),
+    }
 }
 
 fn builder(longest_head: usize) -> Builder {

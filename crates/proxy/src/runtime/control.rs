@@ -135,8 +135,9 @@ async fn run_check(
     if let Err(error) = &result {
         tracing::debug!(%address, %error, "check failed");
     }
+    let passed = result.map_err(|error| error.to_string());
     // The controller is gone only when loadline stops.
-    let _ = results.send(Input::Checked { server, passed: result.ok() });
+    let _ = results.send(Input::Checked { server, passed });
 }
 
 fn log(notice: &Notice) {
@@ -146,9 +147,11 @@ fn log(notice: &Notice) {
     };
     match change {
         Up(server) => tracing::info!(%service, %group, %server, "server is up"),
-        Down(server) => tracing::warn!(%service, %group, %server, "server is down: checks fail"),
-        Ejected(server, time) => {
-            tracing::warn!(%service, %group, %server, %time, "server is ejected: requests fail");
+        Down(server, reason) => {
+            tracing::warn!(%service, %group, %server, "server is down: {reason}");
+        }
+        Ejected(server, time, reason) => {
+            tracing::warn!(%service, %group, %server, %time, "server is ejected: {reason}");
         }
         Silent(server, time) => {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: it hangs");

@@ -7,8 +7,9 @@ use loadline_core::{
     ending::Ending,
     fleet::Fleet,
     plan::Plan,
+    reason::Reason,
     rules::CopyResult,
-    state::{self, Counts, State},
+    state::{self, Counts, LastFailure, State},
 };
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -35,7 +36,8 @@ impl Handle {
     #[must_use]
     pub fn state(&self) -> State {
         let plan = self.shared.plan();
-        let mut state = State::of(&plan, self.shared.clock.now());
+        let now = self.shared.clock.now();
+        let mut state = State::of(&plan, now);
         let tallies = self.shared.snapshot();
         state.draining = self.shared.stage() != Stage::Serving;
         state.log_lines_dropped = tallies.log_lines_dropped;
@@ -52,6 +54,11 @@ impl Handle {
         }
         for (id, server) in plan.server_ids().zip(state.servers_mut()) {
             server.connections = self.shared.connections(id);
+            let failed = self.shared.failures.last(id);
+            server.last_failure = failed.map(|(reason, at)| LastFailure {
+                reason: reason.text().to_owned(),
+                age_s: now.since(at).as_secs_f64(),
+            });
         }
         state
     }
@@ -130,11 +137,13 @@ fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
 fn counts(tally: &ServiceTally) -> Counts {
     let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
     let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
+    let reasons = Reason::ALL.iter().zip(&tally.reasons).filter(|(_, n)| **n > 0);
     let copies = CopyResult::ALL.iter().zip(tally.copies);
     Counts {
         copies: copies.map(|(result, n)| (result.name().to_owned(), n)).collect(),
         statuses: statuses.collect(),
         endings: Ending::ALL.map(ending).into(),
+        reasons: reasons.map(|(reason, n)| (reason.text().to_owned(), *n)).collect(),
         overflowed: tally.overflowed,
         retries: tally.retries,
         queued: tally.queued,

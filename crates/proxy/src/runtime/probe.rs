@@ -8,13 +8,14 @@ mod ping;
 mod road;
 mod script;
 
-use std::{net::SocketAddr, time::Instant};
+use std::{io, net::SocketAddr, time::Instant};
 
 use http::Uri;
 use loadline_core::{
     advisor::Transport,
     controller::Passed,
     fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion},
+    reason::{Phase, Reason},
     time::Duration,
 };
 use loadline_http1::{
@@ -32,6 +33,7 @@ use self::script::ScriptError;
 use crate::{
     proxy_protocol,
     random::Random,
+    reason::{of_http2, of_io, of_syntax},
     tls::{Dialing, TlsError},
 };
 
@@ -50,20 +52,20 @@ pub(super) struct Way {
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProbeError {
-    /// Not finished in the time the check allows.
-    #[error("no answer in {0}")]
-    Timeout(Duration),
+    /// Not finished in the time the check allows; how far it had come.
+    #[error("{} ({})", .0.timeout(), .1)]
+    Timeout(Phase, Duration),
     /// The connection could not be opened, or broke.
     #[error("{0}")]
-    Connection(#[from] std::io::Error),
+    Connection(#[from] io::Error),
     /// The path or the host of the check cannot be put into a request.
     #[error("the check cannot be sent: {0}")]
     Request(#[from] BuildError),
     /// Not an HTTP answer.
-    #[error("not an HTTP answer: {0}")]
+    #[error("{}", of_syntax(*.0))]
     Answer(#[from] ParseError),
     /// The server gave up on HTTP/2, or never spoke it.
-    #[error("no HTTP/2: {0}")]
+    #[error("{}", of_http2(.0))]
     Http2(#[from] h2::Error),
     /// The host of the check cannot be asked for.
     #[error("the check cannot be sent: {0}")]
@@ -92,9 +94,22 @@ pub(super) async fn probe(
     check: &HealthCheck,
 ) -> Result<Passed, ProbeError> {
     let started = Instant::now();
-    let attempt = timeout(check.timeout.to_std(), attempt(address, way, check));
-    let round_trip = attempt.await.unwrap_or(Err(ProbeError::Timeout(check.timeout)))?;
+    let mut phase = Phase::Await;
+    let attempt = timeout(check.timeout.to_std(), attempt(address, way, check, &mut phase)).await;
+    let attempt = attempt.unwrap_or_else(|_| Err(ProbeError::Timeout(phase, check.timeout)));
+    let round_trip = attempt.map_err(|error| error.during(phase))?;
     Ok(Passed { round_trip, whole: Duration::from_std(started.elapsed()) })
+}
+
+impl ProbeError {
+    /// The same in the words of the access log, where those know it.
+    fn during(self, phase: Phase) -> Self {
+        let Self::Connection(error) = self else { return self };
+        Self::Connection(match of_io(&error).during(phase) {
+            Reason::SystemError => error,
+            reason => io::Error::other(reason),
+        })
+    }
 }
 
 /// One check; gives the round trip.
@@ -102,6 +117,7 @@ async fn attempt(
     address: SocketAddr,
     way: &Way,
     check: &HealthCheck,
+    phase: &mut Phase,
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     match &check.probe {
@@ -110,7 +126,7 @@ async fn attempt(
             let socket = road::associate(address, way.lane.as_ref(), check).await?;
             script::exchange(socket, script).await?;
         }
-        _ => return over_connection(address, way, check).await,
+        _ => return over_connection(address, way, check, phase).await,
     }
     Ok(Duration::from_std(started.elapsed()))
 }
@@ -119,8 +135,10 @@ async fn over_connection(
     address: SocketAddr,
     way: &Way,
     check: &HealthCheck,
+    phase: &mut Phase,
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
+    *phase = Phase::Connect;
     let mut stream = road::connect(address, way.lane.as_ref(), check).await?;
     let round_trip = Duration::from_std(started.elapsed());
     if let Some(version) = way.send_proxy {
@@ -134,10 +152,15 @@ async fn over_connection(
         tls => tls.clone(),
     };
     match tls {
-        None => ask(stream, (address, way.version), check).await?,
+        None => {
+            *phase = Phase::Await;
+            ask(stream, (address, way.version), check).await?;
+        }
         Some(tls) => {
             let (config, name) = tls.to(address.ip());
+            *phase = Phase::Handshake;
             let stream = TlsConnector::from(config).connect(name, stream).await?;
+            *phase = Phase::Await;
             ask(stream, (address, way.version), check).await?;
         }
     }
@@ -373,7 +396,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let failed = probe(address, &PLAIN, &check(http(), false)).await.unwrap_err();
-        assert_eq!(failed.to_string(), "no answer in 300ms");
+        assert_eq!(failed.to_string(), "timed out while waiting for the response (300ms)");
         assert!(probe(address, &PLAIN, &check(Probe::Tcp, false)).await.is_ok());
         drop(listener);
         let refused = probe(address, &PLAIN, &check(Probe::Tcp, false)).await;

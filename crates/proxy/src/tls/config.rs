@@ -18,7 +18,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{names::ByName, unverified::Unverified};
+use super::{names::ByName, unverified::Unverified, verified::Verified};
 
 /// Why TLS cannot be configured as the file says.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ pub(super) fn for_servers(
             path: tls.authorities.clone().unwrap_or_default(),
             why: error.to_string(),
         })?;
-        builder.with_webpki_verifier(verifier)
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Verified(verifier)))
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
     };

@@ -5,6 +5,7 @@ mod keys;
 mod names;
 mod stream;
 mod unverified;
+mod verified;
 
 pub use config::TlsError;
 pub(crate) use keys::Dialing;

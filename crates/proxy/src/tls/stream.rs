@@ -11,6 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use loadline_core::reason::Phase;
 use rustls::{
     ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection,
     pki_types::ServerName,
@@ -46,6 +47,16 @@ impl Tls {
     ) -> Result<Box<Self>, rustls::Error> {
         let connection = Connection::Client(ClientConnection::new(config, name)?);
         Ok(Box::new(Self { connection, owed: 0 }))
+    }
+
+    /// How far a connection to a server has come.
+    pub(crate) fn phase(&self) -> Phase {
+        match (self.connection.is_handshaking(), self.connection.wants_write()) {
+            (false, _) => Phase::Send,
+            (true, false) => Phase::Handshake,
+            // What is said first goes out as soon as the connection stands.
+            (true, true) => Phase::Connect,
+        }
     }
 
     /// The protocol that both sides agreed on (RFC 7301), if any.

@@ -145,7 +145,7 @@ fn a_head_over_the_limit_gives_502() {
     });
     let proxy = Proxy::to(&[server.address]);
     assert!(proxy.get().starts_with("HTTP/1.1 502 "));
-    proxy.expect(Ending::ServerBad, 1);
+    proxy.expect(Ending::ServerHeadTooLarge, 1);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_bad_chunk_ends_the_answer() {
     assert!(!proxy.get().ends_with("0\r\n\r\n"));
     let bad_or_cut = || {
         let tallies = proxy.runtime.tallies();
-        tallies.count(Ending::ServerBad) + tallies.count(Ending::ServerCut) == 1
+        tallies.count(Ending::ServerBodyBad) + tallies.count(Ending::ServerCut) == 1
     };
     wait_until(bad_or_cut, "the request to end");
 }

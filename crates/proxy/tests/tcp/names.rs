@@ -213,5 +213,5 @@ fn servers_of_bare_bytes_may_be_reached_by_tls_and_must_prove_their_name() {
     service.tls = Some(ServerTls { name: Some("bank.test".to_owned()), ..tls });
     let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
     assert_eq!(until_closed(&mut proxy.connect()), "");
-    proxy.expect(Ending::ConnectRefused, 1);
+    proxy.expect(Ending::TlsFailed, 1);
 }

@@ -173,7 +173,9 @@ fn server(server: &Server) -> Line<'static> {
         number(server.latency_ms),
         server.failures,
     );
-    vec![format!("  {:<21} ", server.address).into(), condition, figures.into()].into()
+    let reason = server.reason.iter().map(|reason| format!("  {reason}").red());
+    let line = [format!("  {:<21} ", server.address).into(), condition, figures.into()];
+    line.into_iter().chain(reason).collect::<Vec<Span<'_>>>().into()
 }
 
 /// How requests end now, where some fail.

@@ -78,6 +78,7 @@ fn picture(service: &Service, samples: &[Sample]) -> Markup {
                 (line("waiting", samples, |it| Some(it.queued)))
             }
             (endings(service))
+            (reasons(service))
             (servers(service))
         }
     }
@@ -190,6 +191,19 @@ fn endings(service: &Service) -> Markup {
     }
 }
 
+/// Why requests, or attempts that were repeated, have failed since the start.
+fn reasons(service: &Service) -> Markup {
+    html! {
+        @if !service.counts.reasons.is_empty() {
+            ul class="endings" aria-label="Reasons of failures since the start" {
+                @for (reason, count) in &service.counts.reasons {
+                    li class="faint" { (reason) " " strong { (count) } }
+                }
+            }
+        }
+    }
+}
+
 fn servers(service: &Service) -> Markup {
     let rows =
         || service.groups.iter().flat_map(|group| group.servers.iter().map(move |it| (group, it)));
@@ -214,11 +228,19 @@ fn row(group: &Group, server: &Server) -> Markup {
     html! {
         tr {
             td { (server.address) " " span class="faint" { (group.name) } }
-            td class=(if server.is_well() { "good" } else { "bad" }) { (server.condition.name()) }
+            td class=(if server.is_well() { "good" } else { "bad" }) {
+                (server.condition.name())
+                @if let Some(reason) = &server.reason { ": " (reason) }
+            }
             td { (number(server.load.rate_per_s)) }
             td { (server.load.in_flight) }
             td { (number(server.latency_ms)) }
-            td { (server.failures) }
+            td {
+                (server.failures)
+                @if let Some(last) = &server.last_failure {
+                    " " span class="faint" { (last.reason) ", " (span(last.age_s)) " ago" }
+                }
+            }
             td { (server.ejections) }
         }
     }

@@ -1,0 +1,11 @@
+//! Metrics of failures.
+
+use super::{Family, Read, by_word};
+
+/// The metrics of failures.
+pub(super) const FAMILIES: &[Family] = &[Family {
+    name: "request_failures",
+    help: "Requests, and attempts that were repeated, that failed, by the reason",
+    labels: &["service", "reason"],
+    read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.reasons)),
+}];

@@ -1,0 +1,229 @@
+//! From the errors of kernel, TLS, HTTP/1 and HTTP/2 to reasons.
+
+use std::io;
+
+use loadline_core::reason::Reason;
+use loadline_http1::ParseError;
+use rustix::io::Errno;
+use rustls::{
+    AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved,
+};
+
+/// Why reading from, or writing to, a server failed.
+pub(crate) fn of_io(error: &io::Error) -> Reason {
+    if let Some(inner) = error.get_ref() {
+        if let Some(reason) = inner.downcast_ref() {
+            return *reason;
+        }
+        if let Some(error) = inner.downcast_ref() {
+            return of_tls(error);
+        }
+        if let Some(error) = inner.downcast_ref() {
+            return of_http2(error);
+        }
+    }
+    match Errno::from_io_error(error) {
+        Some(Errno::CONNREFUSED) => Reason::ConnectionRefused,
+        Some(Errno::HOSTUNREACH) => Reason::NoRouteToHost,
+        Some(Errno::NETUNREACH | Errno::NETDOWN) => Reason::NetworkUnreachable,
+        Some(Errno::HOSTDOWN) => Reason::HostDown,
+        Some(Errno::CONNRESET | Errno::CONNABORTED) => Reason::Reset,
+        Some(Errno::PIPE) => Reason::BrokenPipe,
+        Some(Errno::TIMEDOUT) => Reason::TimedOut,
+        Some(Errno::PERM | Errno::ACCESS) => Reason::ConnectForbidden,
+        Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => Reason::NoLocalPort,
+        Some(Errno::MFILE | Errno::NFILE) => Reason::TooManyFiles,
+        Some(Errno::NOMEM | Errno::NOBUFS) => Reason::NoMemory,
+        _ => of_kind(error.kind()),
+    }
+}
+
+/// As [`of_io`], of an error that is not the kernel's.
+fn of_kind(kind: io::ErrorKind) -> Reason {
+    match kind {
+        io::ErrorKind::UnexpectedEof => Reason::TlsUnexpectedEof,
+        io::ErrorKind::ConnectionReset => Reason::Reset,
+        io::ErrorKind::BrokenPipe | io::ErrorKind::WriteZero => Reason::BrokenPipe,
+        io::ErrorKind::TimedOut => Reason::TimedOut,
+        io::ErrorKind::InvalidData => Reason::TlsError,
+        _ => Reason::SystemError,
+    }
+}
+
+/// Why TLS with a server failed.
+fn of_tls(error: &Error) -> Reason {
+    match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::AlertReceived(alert) => of_alert(*alert),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => Reason::NotTls,
+        Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) => Reason::TlsVersion,
+        Error::InvalidMessage(_) => Reason::TlsMalformed,
+        Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
+            Reason::TlsUnexpected
+        }
+        Error::PeerIncompatible(error) => match error {
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled => Reason::TlsVersion,
+            PeerIncompatible::NoKxGroupsInCommon => Reason::TlsGroup,
+            PeerIncompatible::NoSignatureSchemesInCommon
+            | PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon => {
+                Reason::TlsSignatureScheme
+            }
+            _ => Reason::TlsIncompatible,
+        },
+        Error::PeerMisbehaved(error) => match error {
+            PeerMisbehaved::SelectedUnofferedCipherSuite
+            | PeerMisbehaved::SelectedUnusableCipherSuiteForVersion => Reason::TlsCipher,
+            PeerMisbehaved::SelectedUnofferedKxGroup | PeerMisbehaved::WrongGroupForKeyShare => {
+                Reason::TlsGroup
+            }
+            PeerMisbehaved::SelectedUnofferedApplicationProtocol => Reason::AlpnUnoffered,
+            _ => Reason::TlsMisbehaved,
+        },
+        Error::NoCertificatesPresented => Reason::NoCertificate,
+        Error::DecryptError => Reason::TlsBadMac,
+        Error::PeerSentOversizedRecord => Reason::TlsOversized,
+        _ => Reason::TlsError,
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> Reason {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Reason::CertificateExpired
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Reason::CertificateNotYetValid
+        }
+        CertificateError::UnknownIssuer => Reason::UnknownIssuer,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Reason::WrongName
+        }
+        CertificateError::Revoked => Reason::CertificateRevoked,
+        CertificateError::UnknownRevocationStatus | CertificateError::ExpiredRevocationList => {
+            Reason::RevocationUnknown
+        }
+        CertificateError::BadSignature => Reason::CertificateSignature,
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            Reason::CertificatePurpose
+        }
+        CertificateError::BadEncoding => Reason::CertificateEncoding,
+        CertificateError::UnhandledCriticalExtension => Reason::CertificateExtension,
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            Reason::CertificateAlgorithm
+        }
+        CertificateError::Other(error) => match error.0.downcast_ref() {
+            Some(reason) => *reason,
+            None => match error.0.downcast_ref() {
+                Some(webpki::Error::CaUsedAsEndEntity) => Reason::CertificateOfAuthority,
+                _ => Reason::CertificateInvalid,
+            },
+        },
+        _ => Reason::CertificateInvalid,
+    }
+}
+
+const fn of_alert(alert: AlertDescription) -> Reason {
+    use AlertDescription as Alert;
+    match alert {
+        Alert::UnexpectedMessage => Reason::AlertUnexpectedMessage,
+        Alert::BadRecordMac => Reason::AlertBadRecordMac,
+        Alert::RecordOverflow => Reason::AlertRecordOverflow,
+        Alert::HandshakeFailure => Reason::AlertHandshakeFailure,
+        Alert::BadCertificate => Reason::AlertBadCertificate,
+        Alert::UnsupportedCertificate => Reason::AlertUnsupportedCertificate,
+        Alert::CertificateRevoked => Reason::AlertCertificateRevoked,
+        Alert::CertificateExpired => Reason::AlertCertificateExpired,
+        Alert::CertificateUnknown => Reason::AlertCertificateUnknown,
+        Alert::IllegalParameter => Reason::AlertIllegalParameter,
+        Alert::UnknownCA => Reason::AlertUnknownCa,
+        Alert::AccessDenied => Reason::AlertAccessDenied,
+        Alert::DecodeError => Reason::AlertDecodeError,
+        Alert::DecryptError => Reason::AlertDecryptError,
+        Alert::ProtocolVersion => Reason::AlertProtocolVersion,
+        Alert::InsufficientSecurity => Reason::AlertInsufficientSecurity,
+        Alert::InternalError => Reason::AlertInternalError,
+        Alert::InappropriateFallback => Reason::AlertInappropriateFallback,
+        Alert::UserCanceled => Reason::AlertUserCanceled,
+        Alert::MissingExtension => Reason::AlertMissingExtension,
+        Alert::UnsupportedExtension => Reason::AlertUnsupportedExtension,
+        Alert::UnrecognisedName => Reason::AlertUnrecognizedName,
+        Alert::CertificateRequired => Reason::AlertCertificateRequired,
+        Alert::NoApplicationProtocol => Reason::AlertNoApplicationProtocol,
+        _ => Reason::AlertOther,
+    }
+}
+
+/// Which rule of HTTP/1 an answer breaks.
+pub(crate) const fn of_syntax(error: ParseError) -> Reason {
+    match error {
+        ParseError::HeadTooLarge => Reason::HeadTooLarge,
+        ParseError::TooManyFields => Reason::TooManyFields,
+        ParseError::BareLf => Reason::BareLf,
+        ParseError::BareCr => Reason::BareCr,
+        ParseError::ControlByte => Reason::ControlByte,
+        ParseError::BadVersion => Reason::BadVersion,
+        ParseError::UnsupportedVersion => Reason::UnsupportedVersion,
+        ParseError::BadStatusLine => Reason::BadStatusLine,
+        ParseError::ObsFold => Reason::ObsFold,
+        ParseError::SpaceBeforeColon => Reason::SpaceBeforeColon,
+        ParseError::EmptyFieldName => Reason::EmptyFieldName,
+        ParseError::BadFieldName => Reason::BadFieldName,
+        ParseError::DuplicateContentLength => Reason::DuplicateContentLength,
+        ParseError::BadContentLength => Reason::BadContentLength,
+        ParseError::ContentLengthOverflow => Reason::ContentLengthOverflow,
+        ParseError::LengthAndTransferEncoding => Reason::LengthAndTransferEncoding,
+        ParseError::DuplicateTransferEncoding => Reason::DuplicateTransferEncoding,
+        ParseError::BadTransferEncoding => Reason::BadTransferEncoding,
+        ParseError::UnknownTransferCoding => Reason::UnknownTransferCoding,
+        ParseError::TransferEncodingOnHttp10 => Reason::TransferEncodingOnHttp10,
+        ParseError::TooManyConnectionOptions => Reason::TooManyConnectionOptions,
+        ParseError::BadChunkSize => Reason::BadChunkSize,
+        ParseError::ChunkSizeOverflow => Reason::ChunkSizeOverflow,
+        ParseError::BadChunkExtension => Reason::BadChunkExtension,
+        ParseError::ChunkExtensionTooLong => Reason::ChunkExtensionTooLong,
+        ParseError::MissingChunkEnd => Reason::MissingChunkEnd,
+        ParseError::ForbiddenTrailer => Reason::ForbiddenTrailer,
+        ParseError::TrailersTooLarge => Reason::TrailersTooLarge,
+        ParseError::TruncatedBody => Reason::ClosedInBody,
+        // The others are of requests alone.
+        _ => Reason::Malformed,
+    }
+}
+
+/// Why a stream of HTTP/2, or its connection, failed.
+pub(crate) fn of_http2(error: &h2::Error) -> Reason {
+    if let Some(error) = error.get_io() {
+        return of_io(error);
+    }
+    let code = error.reason().map_or(u32::MAX, u32::from);
+    match (error.is_remote(), error.is_go_away()) {
+        (true, true) => Reason::http2_goaway(code),
+        (true, false) => Reason::http2_reset(code),
+        (false, _) => Reason::http2_violation(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_kernel_are_told_as_it_tells_them() {
+        for (errno, told) in [
+            (Errno::CONNREFUSED, "connection refused"),
+            (Errno::HOSTUNREACH, "no route to host"),
+            (Errno::NETUNREACH, "network is unreachable"),
+            (Errno::HOSTDOWN, "host is down"),
+            (Errno::CONNRESET, "connection reset by peer"),
+            (Errno::MFILE, "too many open files"),
+            (Errno::ADDRNOTAVAIL, "cannot assign requested address: no local port is free"),
+            (Errno::IO, "a system call failed"),
+        ] {
+            assert_eq!(of_io(&errno.into()).text(), told);
+        }
+    }
+}
