@@ -401,3 +401,15 @@ fn a_lab_can_be_held_looked_into_and_ended() {
     let again = loadline(&["lab", "down", &name]).output().unwrap();
     assert_eq!(again.status.code(), Some(1), "{}", text(&again.stdout));
 }
+
+#[test]
+fn budgets_are_used_up_in_virtual_time_and_the_page_says_so() {
+    let page = folder("overflow").join("overflow.md");
+    let args = ["lab", "overflow", "--quick", "--markdown", page.to_str().unwrap()];
+    let output = loadline(&args).output().unwrap();
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
+    assert_eq!(told.lines().filter(|line| line.starts_with("PASS ")).count(), 16, "{told}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(told.lines().all(|line| page.contains(line)), "{page}");
+}

@@ -403,8 +403,8 @@ pub(crate) struct Group {
     pub(crate) capacity: Key<Text<Word<Found>>>,
     /// Requests per second for the group as a whole. Not limited where absent.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
-    /// least 1, where absent.
+    /// Requests that may come at once on top of an even `max_rate`; 12 where absent, or the rate
+    /// over 100 ms where that is more, and up to 128 where requests come in batches.
     pub(crate) burst: Key<Burst>,
     /// Requests in flight at a time for the group as a whole. Not limited where absent.
     pub(crate) max_in_flight: Key<InFlight>,
@@ -434,8 +434,8 @@ pub(crate) enum Found {
 pub(crate) struct PerServer {
     /// Requests per second. Not limited where absent.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
-    /// least 1, where absent.
+    /// Requests that may come at once on top of an even `max_rate`; 12 where absent, or the rate
+    /// over 100 ms where that is more.
     pub(crate) burst: Key<Burst>,
     /// Requests in flight at a time. Not limited where absent.
     pub(crate) max_in_flight: Key<InFlight>,

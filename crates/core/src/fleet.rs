@@ -544,8 +544,8 @@ impl Server {
 pub struct Capacity {
     /// Requests per second.
     pub max_rate: Option<Rate>,
-    /// Requests that may come at once on top of an even `max_rate`; the rate over 100 ms, at
-    /// least 1, where absent.
+    /// Requests that may come at once on top of an even `max_rate`; where absent as
+    /// [`Allowance::new`](crate::budget::Allowance::new) says.
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,

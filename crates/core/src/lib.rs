@@ -15,6 +15,7 @@ extern crate std;
 
 pub mod advisor;
 pub mod average;
+mod batches;
 pub mod bottleneck;
 pub mod budget;
 pub mod client;

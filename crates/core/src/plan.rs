@@ -187,7 +187,24 @@ impl ServicePlan {
             Overflow::Capacity => self.first_with_room(ask),
             Overflow::Soonest => self.soonest(ask, waiting),
         });
+        if ask.tried.is_empty() {
+            self.count_asked(permit.as_ref(), ask.now);
+        }
         permit.map_or_else(|| self.when_full(ask), Decision::Send)
+    }
+
+    /// Tells the budgets of the groups that were asked for a newcomer: those up to the group that
+    /// takes it, or all.
+    fn count_asked(&self, permit: Option<&Permit>, now: Instant) {
+        let taken = permit.map(|permit| permit.terms.group);
+        for group in &self.groups {
+            if let Some(rate) = &group.limits.rate {
+                group.state.budget.count(rate, now);
+            }
+            if taken == Some(group.index) {
+                return;
+            }
+        }
     }
 
     /// Decides about the request at the head of the queue. Only the head may ask, so that

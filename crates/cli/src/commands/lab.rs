@@ -4,6 +4,7 @@ mod find;
 mod folder;
 mod judge;
 mod list;
+mod overflow;
 mod present;
 mod progress;
 mod questions;
@@ -42,6 +43,7 @@ enum Command {
     List(list::Args),
     Run(run::Args),
     Questions(questions::Args),
+    Overflow(overflow::Args),
     Judge(judge::Args),
     Up(up::Args),
     Shell(shell::Args),
@@ -56,6 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::List(args) => list::run(args),
         Command::Run(args) => run::run(args),
         Command::Questions(args) => questions::run(args),
+        Command::Overflow(args) => overflow::run(args),
         Command::Judge(args) => judge::run(args),
         Command::Up(args) => up::run(args),
         Command::Shell(args) => shell::run(args),
@@ -132,6 +135,7 @@ Examples:
   loadline lab run capacity --quick
   loadline lab run capacity --peer haproxy --out runs/capacity
   loadline lab questions --quick
+  loadline lab overflow
   loadline lab judge capacity runs/capacity
   loadline lab up examples/lab/three-regions.toml &
   loadline lab shell client -- curl -sI http://edge/

@@ -7,7 +7,7 @@ use crate::process::{Process, loadline, run};
 const REQUESTS: u64 = 100_000;
 
 /// Answers a worker says it gave.
-fn answered(worker: &Process) -> u64 {
+pub(crate) fn answered(worker: &Process) -> u64 {
     let stats = run("curl", &["-s", &worker.url("/stats")]);
     let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
     stats["answered"].as_u64().unwrap()

@@ -6,6 +6,7 @@
 
 mod clients;
 mod counts;
+mod excess;
 mod operation;
 mod outage;
 mod process;

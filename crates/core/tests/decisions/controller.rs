@@ -94,9 +94,13 @@ fn a_server_that_goes_down_takes_its_part_of_the_budget_with_it() {
     let mut controller = Controller::new(Instant::ZERO, fleet(service));
     let outputs = drain(&mut controller);
     let plan = outputs.plan.unwrap();
-    assert_eq!(share(&plan, at(1), 60), [30, 30, 0], "a burst is a tenth of a second");
+    // A thousand requests in a second: the rate of a second, and the burst of a tenth of one.
+    let near = |plan: &Plan, from| {
+        (from..from + 1_000).filter(|ms| send(plan, at(*ms)).place().0 == 0).count()
+    };
+    assert!((328..=330).contains(&near(&plan, 1)));
     let plan = after(&mut controller, plan, at(10), checked(outputs.checks[0].0, false));
-    assert_eq!(share(&plan, at(5_000), 60), [20, 40, 0]);
+    assert!((218..=220).contains(&near(&plan, 5_000)));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod controller;
 mod departures;
+mod excess;
 mod fleets;
 mod full;
 mod managed;

@@ -1,6 +1,7 @@
 //! What must be true of the figures: pure functions from records to verdicts.
 
 use loadline_core::{
+    budget::default_burst,
     record::{Latency, LoadRecord},
     time::Duration,
     units::Rate,
@@ -84,9 +85,9 @@ pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<Verdict
 }
 
 /// (c) No run gave the near region more than its rate allows in the time of the run, plus its
-/// burst: the rate over 100 ms. Told of the run that came nearest to that.
+/// burst for even arrivals. Told of the run that came nearest to that.
 pub(crate) fn near_capacity(runs: &[LoadRecord]) -> Verdict {
-    let burst = (MAX_RATE * Duration::from_millis(100)).get();
+    let burst = default_burst(MAX_RATE);
     let given = |run: &LoadRecord| {
         (answered(run, NEAR), (MAX_RATE * run.elapsed).get() + burst, run.elapsed)
     };
@@ -258,9 +259,9 @@ pub(crate) mod tests {
     #[test]
     fn one_request_more_than_the_near_region_may_be_given_is_seen() {
         let mut run = record(200, 55.0, 90.0);
-        run.by_header = [("near-1".to_owned(), 260)].into();
+        run.by_header = [("near-1".to_owned(), 262)].into();
         assert!(near_capacity(&[run.clone()]).pass);
-        run.by_header = [("near-1".to_owned(), 261)].into();
+        run.by_header = [("near-1".to_owned(), 263)].into();
         assert!(!near_capacity(&[run]).pass);
     }
 
