@@ -47,6 +47,8 @@ pub(crate) struct Attempt<'e, 'a> {
     upload: Relay,
     /// The kernel took some of the request.
     sent: bool,
+    /// Why the server took no more of the request before all that was at hand had gone.
+    unfinished: Option<Reason>,
     /// The server said something.
     heard: bool,
     /// The client has seen some of the answer; how its connection must go if that breaks off.
@@ -84,6 +86,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             timeouts,
             upload,
             sent: false,
+            unfinished: None,
             heard: false,
             committed: None,
             refused: None,
@@ -161,7 +164,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
             self.patience = grant.patience(rules.silence);
         }
         self.send().await?;
-        let (head, buffer) = self.ask(grant).await?;
+        let (head, buffer) = match (self.ask(grant).await, self.unfinished) {
+            (Err(reason), Some(first)) if reason.ending() == first.ending() => return Err(first),
+            (answered, _) => answered?,
+        };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
         grant.answered(now);
@@ -208,7 +214,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Err(reason) = sent.await {
             let had_begun = self.sent || self.connection.reused;
             let socket = &self.connection.peer.socket;
-            return Err(reason.during(if had_begun { Phase::Send } else { socket.phase() }));
+            let reason = reason.during(if had_begun { Phase::Send } else { socket.phase() });
+            if !self.sent || reason.ending() != Ending::ServerReset {
+                return Err(reason);
+            }
+            // It may have answered.
+            self.unfinished = Some(reason);
+            self.upload.abandon();
         }
         self.expect_answer()
     }
@@ -446,8 +458,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
             (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
             (false, _) => Next::Linger,
         };
-        let reusable =
-            head.keep_alive() && self.upload.is_complete() && self.connection.peer.rest.is_empty();
+        let through = self.upload.is_complete() && self.unfinished.is_none();
+        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
         Ok(Done { ending: Ending::Complete, next, reusable })
     }
 

@@ -403,3 +403,24 @@ fn a_connection_that_is_kept_ready_carries_the_first_request() {
     assert_eq!(server.connections(), 1);
     proxy.expect(Ending::Complete, 1);
 }
+
+#[test]
+fn the_answer_of_a_server_that_takes_no_more_of_the_body_is_not_a_502() {
+    let mut builder = Builder::new();
+    builder.initial_window_size(1_000);
+    let server = Scripted::with(builder, async |mut asked: Asked| {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+        let mut answer = asked.respond.send_response(response, false).unwrap();
+        answer.send_data("no".into(), true).unwrap();
+    });
+    let proxy = server.proxy();
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n";
+    let request = format!("{head}Content-Length: 50000\r\n\r\n{}", "x".repeat(50_000));
+    for _ in 0..20 {
+        let answer = say(&proxy, &request);
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+        assert!(answer.contains("\r\nno\r\n"), "{answer}");
+    }
+    proxy.expect(Ending::Complete, 20);
+}
