@@ -48,6 +48,8 @@ pub(crate) enum Role {
     Judged,
     Peer,
     Yardstick,
+    /// Shown beside the yardstick.
+    Reference,
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -130,15 +132,20 @@ impl Contender {
         Ok(Self { name, role, port, process })
     }
 
-    /// Starts the floor, which has no configuration.
-    pub(crate) fn floor(workshop: &Workshop, servers: &[u16]) -> Result<Self> {
+    /// Starts the floor, which has no configuration but this option.
+    fn floor(
+        (name, role, option): (&'static str, Role, Option<&str>),
+        workshop: &Workshop,
+        servers: &[u16],
+    ) -> Result<Self> {
         let [port] = free_ports()?;
         let mut command = vec![this_program()?, "floor".to_owned(), port.to_string()];
         command.extend(servers.iter().map(u16::to_string));
-        let log = workshop.directory.join("floor.log");
+        command.extend(option.map(str::to_owned));
+        let log = workshop.directory.join(format!("{name}.log"));
         let mut process = Process::start(PROXY_CORE, &command, &log)?;
         process.wait_for(port)?;
-        Ok(Self { name: FLOOR, role: Role::Yardstick, port, process })
+        Ok(Self { name, role, port, process })
     }
 }
 
@@ -197,7 +204,10 @@ fn start_contenders(
         contenders.push(Contender::start(lineup, workshop, servers, setup)?);
     }
     if setup == Setup::Usual {
-        contenders.push(Contender::floor(workshop, servers)?);
+        for floor in [("floor", Role::Yardstick, None), ("tuned", Role::Reference, Some("--tuned"))]
+        {
+            contenders.push(Contender::floor(floor, workshop, servers)?);
+        }
     }
     Ok(contenders)
 }
@@ -228,8 +238,6 @@ fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
 
 /// The case whose user time is judged too.
 const SMALL: &str = "small keep-alive";
-
-const FLOOR: &str = "floor";
 
 /// Fills the pools of server connections and the caches.
 const WARM_UP_SECONDS: u64 = 1;

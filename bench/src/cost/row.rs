@@ -104,10 +104,11 @@ pub(super) fn judge(case: &Case, rows: &[Row]) -> Vec<Verdict> {
         let name = format!("{}, user time", case.name);
         verdicts.push(Verdict::new(name, user, Target::AtMost(USER_TIME)).unit(" us"));
     }
-    let told = peers().filter(|peer| other.is_none_or(|other| other.name != peer.name));
-    verdicts.extend(told.map(|peer| {
-        let name = format!("{}, to {}", case.name, peer.name);
-        Verdict::new(name, ours.ratio_to(peer).median, Target::Wish(1.0))
+    let judged = other.map(|row| row.name);
+    let told = rows.iter().filter(|row| ![Some(ours.name), judged].contains(&Some(row.name)));
+    verdicts.extend(told.map(|row| {
+        let name = format!("{}, to {}", case.name, row.name);
+        Verdict::new(name, ours.ratio_to(row).median, Target::Wish(1.0))
     }));
     verdicts
 }

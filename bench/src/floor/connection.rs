@@ -55,10 +55,13 @@ impl Connection {
         !self.blocked.is_empty()
     }
 
+    pub(super) fn socket(&self) -> io::Result<&OwnedFd> {
+        Ok(self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?)
+    }
+
     /// What has come; none if nothing has, an error at the end.
     pub(super) fn receive<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
-        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        match recv(socket, &mut *buffer, RecvFlags::empty()) {
+        match recv(self.socket()?, &mut *buffer, RecvFlags::empty()) {
             Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok((count, _)) => Ok(Some(&buffer[..count])),
             Err(Errno::AGAIN) => Ok(None),
@@ -83,6 +86,11 @@ impl Connection {
         Ok(())
     }
 
+    /// Keeps bytes that the socket did not take.
+    pub(super) fn wait_with(&mut self, bytes: Vec<u8>) {
+        self.blocked = bytes;
+    }
+
     /// Sends what was kept; whether all of it has gone.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         let sent = self.write(&self.blocked)?;
@@ -91,8 +99,7 @@ impl Connection {
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        match send(socket, bytes, SendFlags::NOSIGNAL) {
+        match send(self.socket()?, bytes, SendFlags::NOSIGNAL) {
             Err(Errno::AGAIN) => Ok(0),
             sent => Ok(sent?),
         }

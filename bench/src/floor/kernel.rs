@@ -10,15 +10,17 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect as begin, socket_with};
 use socket2::{Domain, Socket, Type};
 
-/// Listens so that a connection is handed out when its request has come. What it accepts inherits
-/// the rest.
-pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Listens; where it `defers`, a connection is handed out when its request has come. What it
+/// accepts inherits the rest.
+pub(super) fn listen(address: SocketAddr, defers: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    defer_accept(&socket)?;
+    if defers {
+        defer_accept(&socket)?;
+    }
     socket.listen(4096)?;
     Ok(socket.into())
 }

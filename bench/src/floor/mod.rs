@@ -5,12 +5,16 @@
 //! counted, checked or retried. What loadline costs is judged by what this costs on the same
 //! machine in the same rounds.
 //!
+//! `--tuned` saves system calls as well: a connection is handed out when its request has come,
+//! epoll hears of it if it stays, and long bodies do not come into memory.
+//!
 //! It knows what the load of this benchmark needs, and closes a connection on anything else: GET
 //! without a body, one request after another, answers with a length.
 
 mod connection;
 mod head;
 mod kernel;
+mod pipe;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -24,6 +28,7 @@ use rustix::net::{SocketFlags, accept_with};
 
 use connection::{Connection, Role};
 use head::Status;
+use pipe::Pipe;
 
 /// Relay requests from a port of loopback to servers on others, and do nothing else
 #[derive(Debug, clap::Args)]
@@ -31,22 +36,27 @@ pub(crate) struct Args {
     port: u16,
     #[arg(required = true)]
     servers: Vec<u16>,
+    /// Save system calls with TCP_DEFER_ACCEPT, late registration and splice
+    #[arg(long)]
+    tuned: bool,
 }
 
 /// Relays until the process is ended.
 pub(crate) fn serve(args: &Args) -> Result<()> {
-    Relay::bind(args.port, &args.servers)?.run()
+    Relay::bind(args.port, &args.servers, args.tuned)?.run()
 }
 
 struct Relay {
     epoll: OwnedFd,
     listener: TcpListener,
     servers: Vec<Server>,
+    tuned: bool,
     /// Whose turn it is.
     turn: usize,
     connections: Vec<Connection>,
     /// Places that are free.
     vacant: Vec<usize>,
+    pipe: Pipe,
     /// Places that will be free when no event of this turn can mean them any more.
     leaving: Vec<usize>,
 }
@@ -58,10 +68,10 @@ struct Server {
 }
 
 impl Relay {
-    fn bind(port: u16, servers: &[u16]) -> Result<Self> {
+    fn bind(port: u16, servers: &[u16], tuned: bool) -> Result<Self> {
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener =
-            kernel::listen(local(port)).with_context(|| format!("listen on port {port}"))?;
+            kernel::listen(local(port), tuned).with_context(|| format!("listen on port {port}"))?;
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("create an epoll")?;
         epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
         let server = |port: &u16| Server { address: local(*port), idle: Vec::new() };
@@ -69,9 +79,11 @@ impl Relay {
             epoll,
             listener,
             servers: servers.iter().map(server).collect(),
+            tuned,
             turn: 0,
             connections: Vec::new(),
             vacant: Vec::new(),
+            pipe: Pipe::new()?,
             leaving: Vec::new(),
         })
     }
@@ -101,8 +113,12 @@ impl Relay {
             match accept_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     let place = self.add(socket, Role::Client);
-                    // Its request has come already, or it would not have been handed out.
-                    self.attempt(place, buffer, Self::read_client);
+                    if self.tuned {
+                        // Its request has come, or it would not have been handed out.
+                        self.attempt(place, buffer, Self::read_client);
+                    } else {
+                        self.watch(place)?;
+                    }
                 }
                 Err(Errno::AGAIN) => return Ok(()),
                 // It has gone before it was taken.
@@ -198,13 +214,26 @@ impl Relay {
             }
             let server = &mut self.connections[place];
             server.unread = false;
-            let Some(bytes) = server.receive(buffer)? else { return Ok(()) };
-            let drained = bytes.len() < BUFFER;
-            if self.pass_on(place, client, bytes)? {
+            let over = match server.left {
+                Some(left) if self.tuned && left >= SPLICE_MIN => {
+                    match self.splice(place, client, left)? {
+                        None => return Ok(()),
+                        Some(over) => over,
+                    }
+                }
+                left => {
+                    let most = if self.tuned && left.is_none() { HEAD } else { BUFFER };
+                    let Some(bytes) = server.receive(&mut buffer[..most])? else { return Ok(()) };
+                    let drained = bytes.len() < most;
+                    let over = self.pass_on(place, client, bytes)?;
+                    if drained && !over {
+                        return Ok(());
+                    }
+                    over
+                }
+            };
+            if over {
                 return self.part(place, client, buffer);
-            }
-            if drained {
-                return Ok(());
             }
         }
     }
@@ -228,6 +257,20 @@ impl Relay {
         let closes = self.connections[client].closes;
         self.send(client, answer.forwarded(bytes, closes).as_ref())?;
         Ok(left == 0)
+    }
+
+    /// Moves a piece of a long body from the server to the client inside the kernel; whether it was
+    /// the last, and none if nothing has come.
+    fn splice(&mut self, server: usize, client: usize, left: usize) -> io::Result<Option<bool>> {
+        let Some(count) = self.pipe.fill(&self.connections[server], left)? else {
+            return Ok(None);
+        };
+        self.connections[server].left = Some(left - count);
+        self.pipe.empty(&mut self.connections[client], count)?;
+        if self.connections[client].is_blocked() {
+            self.watch(client)?;
+        }
+        Ok(Some(left == count))
     }
 
     /// An answer is complete: the server is free again, and so is the client.
@@ -286,7 +329,7 @@ impl Relay {
         }
     }
 
-    /// Has epoll tell of it, once and for all; a client that asks once and leaves never is.
+    /// Has epoll tell of it, once and for all.
     fn watch(&mut self, place: usize) -> io::Result<()> {
         let connection = &mut self.connections[place];
         let (Some(socket), false) = (&connection.socket, connection.watched) else {
@@ -312,8 +355,11 @@ impl Relay {
 /// The token of the listener; others are places.
 const LISTENER: u64 = u64::MAX;
 const EVENTS: usize = 512;
-/// An answer of 50 kB is one read and one write.
+/// What is read of an answer before its length is known; more of a long one would be copied.
+const HEAD: usize = 4 << 10;
 const BUFFER: usize = 128 << 10;
+/// Of a body that is worth two calls to splice.
+const SPLICE_MIN: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use super::*;
 use crate::backend;
 
 /// A floor before two servers; the threads last as long as the test process.
-fn start() -> TcpStream {
+fn start(tuned: bool) -> TcpStream {
     let servers = [backend::start(), backend::start()];
-    let relay = Relay::bind(0, &servers).unwrap();
+    let relay = Relay::bind(0, &servers, tuned).unwrap();
     let port = relay.listener.local_addr().unwrap().port();
     thread::spawn(move || relay.run());
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -40,24 +40,28 @@ fn ask(stream: &mut TcpStream, path: &str, header: &str, length: usize) -> Strin
 
 #[test]
 fn a_connection_gets_one_answer_after_another_from_servers_by_turns() {
-    let mut stream = start();
-    for (path, length) in [("/s", 100), ("/m", 50_000), ("/l", 10_000_000), ("/s", 100)] {
-        let head = ask(&mut stream, path, "", length);
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && !head.contains("close"), "{head}");
+    for tuned in [false, true] {
+        let mut stream = start(tuned);
+        for (path, length) in [("/s", 100), ("/m", 50_000), ("/l", 10_000_000), ("/s", 100)] {
+            let head = ask(&mut stream, path, "", length);
+            assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && !head.contains("close"), "{head}");
+        }
     }
 }
 
 #[test]
 fn a_client_that_wants_to_leave_is_told_so_and_let_go() {
-    let mut stream = start();
-    let head = ask(&mut stream, "/s", "Connection: close\r\n", 100);
-    assert!(head.ends_with("\r\nConnection: close"), "{head}");
-    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    for tuned in [false, true] {
+        let mut stream = start(tuned);
+        let head = ask(&mut stream, "/s", "Connection: close\r\n", 100);
+        assert!(head.ends_with("\r\nConnection: close"), "{head}");
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
 }
 
 #[test]
 fn a_head_in_pieces_is_put_together() {
-    let mut stream = start();
+    let mut stream = start(true);
     stream.set_nodelay(true).unwrap();
     for piece in ["GET /s HT", "TP/1.1\r\nHost: ", "a\r\n", "\r\n"] {
         stream.write_all(piece.as_bytes()).unwrap();
@@ -69,7 +73,7 @@ fn a_head_in_pieces_is_put_together() {
 
 #[test]
 fn what_it_does_not_know_ends_the_connection() {
-    let mut stream = start();
+    let mut stream = start(false);
     stream.write_all(b"POST /s HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi").unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
