@@ -280,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn a_far_answer_takes_its_way_and_a_busy_core_makes_wait() {
+    fn near_gets_its_burst_and_a_far_answer_takes_its_way() {
         let rate = Some(Rate::milli_per_sec(1));
         let near = Budgeted { rate, burst: Some(1), distance: Duration::ZERO, cores: 1 };
         let far = Budgeted { rate: None, distance: Duration::from_millis(30), cores: 9, ..near };
         let runs = simulate(&load(Arrivals::Even), &[near, far]).expect("it runs");
-        assert_eq!((runs[0].given, runs[1].given), (1, 19_998));
+        assert_eq!((runs[0].given, runs[1].given), (1, 19_999));
         assert_eq!(runs[0].p99, Duration::from_millis(40));
     }
 }
