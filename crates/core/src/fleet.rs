@@ -29,7 +29,7 @@ use crate::{
     units::{BitRate, Bytes, Rate, Ratio},
 };
 
-pub use access_log::{AccessLog, LogFormat, LogTarget};
+pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use forwarding::{Datapath, Forwarding, Frontend, Road, XdpMode};
 pub use health::{Ejection, HealthCheck, Probe};

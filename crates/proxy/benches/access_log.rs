@@ -11,7 +11,7 @@ use loadline_core::{
     fleet::LogFormat,
     time::{Duration, Instant},
 };
-use loadline_proxy::access_log::{Line, Times, Writer};
+use loadline_proxy::access_log::{Came, Line, Times, Writer};
 
 fn main() {
     divan::main();
@@ -33,6 +33,7 @@ fn line(bencher: Bencher<'_, '_>, format: LogFormat) {
         server: Some(("europe-west3", SocketAddr::from(([10, 0, 0, 11], 8080)))),
         ending: Ending::Complete,
         reason: "",
+        came: Came::default(),
         retries: 0,
         times: Times {
             received: at(10_000),

@@ -575,6 +575,7 @@ impl<'a> Exchange<'a> {
             retries: self.record.retries,
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
+            came: self.entrance.came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     rules::{self, Changes, Reply, Routed},
     spans::{Spans, Trace},
     sticky::Session,
+    tls::ClientTls,
     view::{Desk, Entrance, View},
     worker::Worker,
 };
@@ -66,6 +67,8 @@ pub(crate) struct Request {
     pub(crate) asked: Option<Box<Asked>>,
     /// Its place in a trace.
     pub(crate) trace: Option<Box<Trace>>,
+    /// What its client's handshake has told.
+    pub(crate) tls: Option<Rc<ClientTls>>,
 }
 
 /// The client's side of a request that is read.
@@ -74,6 +77,7 @@ pub(crate) struct From<'a> {
     /// The client, who may be behind other proxies.
     pub(crate) address: SocketAddr,
     pub(crate) lines: &'a ClientLines,
+    pub(crate) tls: Option<&'a Rc<ClientTls>>,
     /// Whether what is said of the client is believed.
     pub(crate) is_trusted: bool,
 }
@@ -96,6 +100,10 @@ impl Request {
         let trust_client = from.is_trusted;
         let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
         write_request(&mut text, bytes, head, from.lines, options);
+        if let Some(header) = &entrance.subject_header {
+            let subject = from.tls.map_or("", |tls| &tls.subject);
+            rules::hand_on_subject(&mut text, header, subject);
+        }
         let routed = if entrance.routes.is_empty() {
             Routed { service: entrance.service, ..Routed::default() }
         } else {
@@ -135,6 +143,7 @@ impl Request {
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
             trace,
+            tls: from.tls.cloned(),
         };
         if let Some(copies) = routed.copies {
             request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
@@ -181,6 +190,7 @@ impl Request {
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
             // Its server is told of the span of the request, and no span tells of it.
             trace: None,
+            tls: self.tls.clone(),
             ..*self
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);

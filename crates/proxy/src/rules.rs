@@ -312,6 +312,19 @@ fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
     text.extend_from_slice(b"\r\n");
 }
 
+/// Tells a server the subject of a client's certificate in this header, of which nothing that the
+/// client has sent stays. `text` ends with the head.
+#[cold]
+pub(crate) fn hand_on_subject(text: &mut Vec<u8>, header: &str, subject: &str) {
+    let mut edits = HeaderEdits::default();
+    if subject.is_empty() {
+        edits.remove.push(header.to_owned());
+    } else {
+        edits.set.push((header.to_owned(), subject.to_owned()));
+    }
+    change_fields(text, &edits);
+}
+
 fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
     write!(out, "{name}: {value}\r\n").expect("a vector takes all that is written");
 }

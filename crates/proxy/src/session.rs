@@ -23,7 +23,7 @@ use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Statu
 use tokio::task::spawn_local;
 
 use crate::{
-    access_log::{Line, Times},
+    access_log::{Line, Log, Times},
     buffer::Buffer,
     door::{Door, Pass},
     exchange::{Exchange, Next},
@@ -32,7 +32,7 @@ use crate::{
     request::{From, Request},
     socket::Socket,
     timer::Timer,
-    tls::Tls,
+    tls::{ClientTls, Tls},
     view::View,
     worker::Worker,
 };
@@ -59,6 +59,8 @@ pub(crate) struct Origin {
     pub(crate) door: Arc<Door>,
     address: SocketAddr,
     pub(crate) lines: ClientLines,
+    /// What its handshake has told, where somebody wants to know.
+    tls: Option<Rc<ClientTls>>,
 }
 
 /// Why a request is not even tried.
@@ -107,6 +109,7 @@ impl Session {
             if let Err(error) = session.agree().await {
                 return session.note_no_tls(&error);
             }
+            session.note_tls();
             let next = session.run().await;
             session.leave(next).await;
             drop(pass);
@@ -132,7 +135,7 @@ impl Session {
         let scheme = if socket.is_plain() { "http" } else { "https" };
         let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
         let (worker, door) = (worker.clone(), pass.door.clone());
-        let origin = Origin { worker, door, address, lines };
+        let origin = Origin { worker, door, address, lines, tls: None };
         Some(Self { origin, client: Peer::new(socket), timer, partial: None, is_new: true })
     }
 
@@ -168,6 +171,20 @@ impl Session {
             return self.record(DISPLACED, 0);
         }
         tracing::debug!(address = %self.origin.address, %error, "no TLS");
+    }
+
+    /// Keeps what the handshake has told, if access log or servers are to know it.
+    fn note_tls(&mut self) {
+        if self.client.socket.is_plain() {
+            return;
+        }
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let logged = worker.shared.log.as_ref().is_some_and(Log::tells_tls);
+        let handed_on = || view.entrance(door).is_some_and(|it| it.subject_header.is_some());
+        if logged || handed_on() {
+            self.origin.tls = self.client.socket.client_tls().map(Rc::new);
+        }
     }
 
     /// Answers requests until the connection is to be closed: how.
@@ -233,7 +250,7 @@ impl Session {
         loop {
             let mut buffer = ready!(self.poll_bytes(cx))?;
             let Self { origin, client, timer, partial, is_new } = self;
-            let Origin { worker, door, address, lines } = origin;
+            let Origin { worker, door, address, lines, tls } = origin;
             let view = worker.view_at(door);
             let entrance = view.entrance(door).ok_or(Stop::Over)?;
             let is_first = partial.is_none();
@@ -265,7 +282,8 @@ impl Session {
             } else {
                 *address
             };
-            let from = From { address: client_address, lines, is_trusted };
+            let tls = tls.as_ref();
+            let from = From { address: client_address, lines, is_trusted, tls };
             let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
             entrance.give_request_head(head);
             client.keep(buffer, &worker.buffers);
@@ -332,7 +350,7 @@ impl Session {
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
-        let Origin { worker, door, address, .. } = &self.origin;
+        let Origin { worker, door, address, tls, .. } = &self.origin;
         let view = worker.view_at(door);
         let Some(entrance) = view.entrance(door) else { return };
         view.desks[entrance.service].cells.end(refused.ending, refused.status);
@@ -356,6 +374,7 @@ impl Session {
             retries: 0,
             times: Times { received: now, ended: now, ..Times::default() },
             trace: None,
+            came: entrance.came(b"", tls.as_deref()),
         };
         worker.log.add(log, worker.shared.clock, &line);
     }

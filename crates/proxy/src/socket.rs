@@ -33,7 +33,7 @@ use crate::{
     idle::Idle,
     meter::Meter,
     pipe::Pipe,
-    tls::Tls,
+    tls::{ClientTls, Tls},
 };
 
 /// Where bytes come from and go to without blocking.
@@ -123,6 +123,14 @@ impl Socket {
             meter.handshake(agreed.is_ok());
         }
         agreed
+    }
+
+    /// What is known of a client with which TLS is agreed on; nothing where it came in clear.
+    pub(crate) fn client_tls(&self) -> Option<ClientTls> {
+        match self {
+            Self::Secure(_, tls) => tls.client_tls(),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+        }
     }
 
     /// The protocol that a TLS handshake agreed on (RFC 7301), if any.

@@ -28,7 +28,7 @@ use loadline_core::{
 use tokio::task::spawn_local;
 
 use crate::{
-    access_log::{Line, Log, Times},
+    access_log::{Came, Line, Log, Times},
     client_hello::{self, Hello},
     dial::{Dial, dial},
     door::Pass,
@@ -40,7 +40,7 @@ use crate::{
     route::Route,
     socket::Socket,
     timer::Timer,
-    tls::Tls,
+    tls::{ClientTls, Tls},
     tunnel::{End, Tunnel},
     view::View,
     waiting::Waiting,
@@ -70,6 +70,10 @@ struct Record {
     protocol: &'static str,
     /// The server name the client asked for.
     name: Option<String>,
+    /// The address of the listener in the file.
+    listener: SocketAddr,
+    /// What the handshake has told, where the log is to know it.
+    tls: Option<Box<ClientTls>>,
     bytes: u64,
     times: Times,
     retries: u32,
@@ -151,7 +155,12 @@ impl StreamSession {
     /// Learns what the client says before a server is chosen.
     async fn greet(&mut self, view: &Rc<View>, listener: &Listener) -> Result<(), Unheard> {
         match listener.protocol {
-            Protocol::Tls => self.agree().await?,
+            Protocol::Tls => {
+                self.agree().await?;
+                if self.worker.shared.log.as_ref().is_some_and(Log::tells_tls) {
+                    self.record.tls = self.client.socket.client_tls().map(Box::new);
+                }
+            }
             Protocol::TlsPassthrough => {
                 self.record.name = self.asked_name().await?;
                 let named = self.record.name.as_deref().and_then(|name| listener.names.find(name));
@@ -380,6 +389,8 @@ impl Record {
             client,
             protocol: told_as(listener.protocol),
             name: None,
+            listener: listener.bind,
+            tls: None,
             bytes: 0,
             times: Times { received: worker.shared.clock.now(), ..Times::default() },
             retries: 0,
@@ -425,6 +436,12 @@ impl Record {
         }
     }
 
+    fn came(&self) -> Came<'_> {
+        let told = ClientTls::came(self.tls.as_deref());
+        let server_name = self.name.as_deref().unwrap_or(told.server_name);
+        Came { listener: Some(self.listener), server_name, ..told }
+    }
+
     /// The protocol stands where a request has its method, the server name where it has its target.
     fn line(&self, ending: Ending) -> Line<'_> {
         let settings = self.route.settings();
@@ -445,6 +462,7 @@ impl Record {
             retries: self.retries,
             times: self.times,
             trace: None,
+            came: self.came(),
         }
     }
 }

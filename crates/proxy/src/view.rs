@@ -18,13 +18,14 @@ use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead,
 use rustls::ServerConfig;
 
 use crate::{
+    access_log::Came,
     door::{Door, Spot},
     idle::FAR,
     meter::ListenerCells,
     queue::Queue,
     sticky::Sessions,
     tally::Cells,
-    tls::{Dialing, Keys},
+    tls::{ClientTls, Dialing, Keys},
     warm::Warm,
 };
 
@@ -109,6 +110,8 @@ pub(crate) struct Entrance {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// The line that keeps clients from coming in clear, for every answer; empty for none.
     pub(crate) hsts: Box<[u8]>,
+    /// The header that tells servers the subject of a client's certificate.
+    pub(crate) subject_header: Option<String>,
     pub(crate) cells: Arc<ListenerCells>,
     max_connections: u32,
     requests: RefCell<Vec<Box<RequestHead>>>,
@@ -132,6 +135,10 @@ impl Entrance {
             underscores: underscores(listener.underscore_headers),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
             hsts: hsts(listener),
+            subject_header: listener
+                .tls
+                .as_ref()
+                .and_then(|tls| tls.clients.as_ref()?.subject_header.clone()),
             cells,
             max_connections: listener.max_connections,
             requests: RefCell::default(),
@@ -142,6 +149,12 @@ impl Entrance {
     /// The most client connections at a time.
     pub(crate) fn max_connections(&self) -> u32 {
         self.max_connections
+    }
+
+    /// How a request came that asked for `host`, for the access log.
+    pub(crate) fn came<'a>(&self, host: &'a [u8], tls: Option<&'a ClientTls>) -> Came<'a> {
+        let (scheme, listener) = (self.scheme(), Some(self.bind));
+        Came { host, scheme, listener, ..ClientTls::came(tls) }
     }
 
     /// By which scheme of URLs it is reached.

@@ -1,6 +1,6 @@
 //! The access log: one text, or a table of which all but `to` has a default.
 
-use loadline_core::fleet::AccessLog;
+use loadline_core::fleet::{AccessLog, LogField, LogFormat};
 
 use super::set;
 use crate::{
@@ -30,5 +30,10 @@ pub(super) fn access_log(
     set(&table.format, |it| &it.0.0, &mut log.format);
     set(&table.successes, |it| &it.0.0, &mut log.successes);
     set(&table.query, |it| it, &mut log.query);
+    log.fields = match table.fields.get() {
+        Some(fields) => fields.iter().map(|field| field.0.0).collect(),
+        None if log.format == LogFormat::Json => LogField::ALL.to_vec(),
+        None => Vec::new(),
+    };
     Some(log)
 }

@@ -26,7 +26,7 @@ pub(super) fn listener(
     let given = entry.value.tls.at();
     match (protocol.ends_tls(), given) {
         (true, Some(given)) => {
-            let tls = towards_clients(given, problems);
+            let tls = towards_clients(given, protocol, problems);
             Some(ListenerTls { hsts: hsts(entry, &given.value, protocol, problems), ..tls })
         }
         (true, None) => {
@@ -51,7 +51,11 @@ pub(super) fn listener(
     }
 }
 
-fn towards_clients(given: &At<file::ListenerTls>, problems: &mut Problems) -> ListenerTls {
+fn towards_clients(
+    given: &At<file::ListenerTls>,
+    protocol: Protocol,
+    problems: &mut Problems,
+) -> ListenerTls {
     let file = &given.value;
     let certificates: Vec<Certificate> = file
         .certificates
@@ -71,16 +75,53 @@ fn towards_clients(given: &At<file::ListenerTls>, problems: &mut Problems) -> Li
         let help = "name the file of those who sign clients' certificates".to_owned();
         problems.error(&required.span, message, "never used", help);
     }
+    let subject_header = subject_header(file, protocol, problems);
     let required = file.client_required.get().copied().unwrap_or(true);
     let clients = file.client_authorities.get().map(|path| path.0.0.clone());
     ListenerTls {
         certificates,
-        clients: clients.map(|authorities| ClientCheck { authorities, required }),
+        clients: clients.map(|authorities| ClientCheck { authorities, required, subject_header }),
         resumption: file.resumption.get().copied().unwrap_or(true),
         hsts: None,
         terms: terms(&file.min_version, &file.suites),
     }
 }
+
+/// The header for the subject of clients' certificates.
+fn subject_header(
+    file: &file::ListenerTls,
+    protocol: Protocol,
+    problems: &mut Problems,
+) -> Option<String> {
+    let given = file.client_subject_header.at()?;
+    let name = &given.value.0.0;
+    let (message, help) = if file.client_authorities.at().is_none() {
+        let message = "`client_subject_header` without `client_authorities`";
+        (message, "name the file of those who sign clients' certificates")
+    } else if protocol != Protocol::Https {
+        ("`client_subject_header` on a listener without HTTP", "say protocol = \"https\"")
+    } else if HEADERS_OF_OTHERS.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+        let message = "`client_subject_header` names a header with a meaning of its own";
+        (message, "take another: client_subject_header = \"X-Client-Subject\"")
+    } else {
+        return Some(name.clone());
+    };
+    problems.error(&given.span, message.to_owned(), "not possible", help.to_owned());
+    None
+}
+
+/// What frames a message, routes it, or concerns the connection.
+const HEADERS_OF_OTHERS: &[&str] = &[
+    "Connection",
+    "Content-Length",
+    "Expect",
+    "Host",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
+    "Via",
+];
 
 /// TLS towards servers.
 pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> Option<ServerTls> {

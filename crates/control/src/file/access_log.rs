@@ -1,6 +1,6 @@
 //! The access log in the file: where it goes, how it is written, what it leaves out.
 
-use loadline_core::fleet::LogFormat;
+use loadline_core::fleet::{LogField, LogFormat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,4 +34,9 @@ pub(crate) struct AccessLog {
     /// there.
     #[schemars(extend("default" = true))]
     pub(crate) query: Key<bool>,
+    /// What lines say beside what each does: `host`, `scheme`, `listener`, `server_name`,
+    /// `tls_version`, `tls_cipher`, `client_certificate`. At the end as `host="www.example.com"`,
+    /// as members of JSON; where absent JSON has all and the others none.
+    #[schemars(extend("examples" = [["host", "tls_version"]]))]
+    pub(crate) fields: Key<Vec<Text<Word<LogField>>>>,
 }

@@ -9,7 +9,7 @@ use crate::{
     place::{At, Key},
     value::{
         either::TextOr,
-        label::{FilePath, Host, SuiteName},
+        label::{FilePath, HeaderName, Host, SuiteName},
         quantity::{AnyTime, TimeOrOff},
         text::Text,
         word::Word,
@@ -29,6 +29,10 @@ pub(crate) struct ListenerTls {
     /// Whether a client without a certificate is turned away.
     #[schemars(extend("default" = true))]
     pub(crate) client_required: Key<bool>,
+    /// The header that tells servers the subject of a client's certificate, as RFC 4514 writes it:
+    /// `CN=alice,O=Example`. What a client sends by this name never reaches a server.
+    #[schemars(extend("examples" = ["X-Client-Subject"]))]
+    pub(crate) client_subject_header: Key<Text<HeaderName>>,
     /// Whether clients that come back may resume their session and spare a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,

@@ -2,8 +2,8 @@
 
 use loadline_core::{
     fleet::{
-        Class, Family, Forwarded, HashKey, HttpVersion, LogFormat, Overflow, PolicyKind, Protocol,
-        ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull, XdpMode,
+        Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
+        Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull, XdpMode,
     },
     forwarding::Method,
 };
@@ -259,6 +259,23 @@ impl Words for TlsVersion {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![("1.2", Self::V12, "TLS 1.2 and 1.3."), ("1.3", Self::V13, "TLS 1.3 alone.")]
+    }
+}
+
+impl Words for LogField {
+    const WHAT: &'static str = "a field of lines";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        let meaning = |field| match field {
+            Self::Host => "The host the client asked for.",
+            Self::Scheme => "`http` or `https`, as the client came.",
+            Self::Listener => "The address of the listener, as the file has it.",
+            Self::ServerName => "The server name of the client's TLS (SNI).",
+            Self::TlsVersion => "The version of TLS towards the client.",
+            Self::TlsCipher => "The cipher suite towards the client.",
+            Self::ClientCertificate => "The subject of the client's certificate (RFC 4514).",
+        };
+        Self::ALL.map(|field| (field.name(), field, meaning(field))).into()
     }
 }
 

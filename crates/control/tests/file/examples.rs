@@ -3,7 +3,8 @@
 use loadline_control::{LocalOnly, counts, describe, load, parse, parse_with};
 use loadline_core::{
     fleet::{
-        AccessLog, Fleet, HashKey, LogFormat, LogTarget, Overflow, PolicyKind, Probe, WhenFull,
+        AccessLog, Fleet, HashKey, LogField, LogFormat, LogTarget, Overflow, PolicyKind, Probe,
+        WhenFull,
     },
     time::Duration,
     units::{Rate, Ratio},
@@ -65,6 +66,7 @@ fn limits_per_server_hold_for_servers_that_set_none() {
             format: LogFormat::Json,
             successes: Ratio::percent(10),
             query: false,
+            fields: vec![LogField::Host, LogField::TlsVersion],
         })
     );
     let web = &fleet.services[0];

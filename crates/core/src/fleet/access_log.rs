@@ -1,6 +1,6 @@
 //! The access log: where its lines go, how they are written, which there are.
 
-use alloc::string::String;
+use alloc::{string::String, vec::Vec};
 use core::net::SocketAddr;
 
 use crate::units::Ratio;
@@ -17,13 +17,70 @@ pub struct AccessLog {
     pub successes: Ratio,
     /// Whether queries are told.
     pub query: bool,
+    /// What lines say beside what each does, in this order.
+    pub fields: Vec<LogField>,
 }
 
 impl AccessLog {
     /// A line of text for each request.
     #[must_use]
     pub const fn to(to: LogTarget) -> Self {
-        Self { to, format: LogFormat::Text, successes: Ratio::ONE, query: true }
+        Self { to, format: LogFormat::Text, successes: Ratio::ONE, query: true, fields: Vec::new() }
+    }
+}
+
+/// What a line says where the file asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogField {
+    /// The host the client asked for.
+    Host,
+    /// `http` or `https`, as the client came.
+    Scheme,
+    /// The address of the listener in the file.
+    Listener,
+    /// The server name of the client's handshake.
+    ServerName,
+    /// The version of TLS towards the client.
+    TlsVersion,
+    /// The cipher suite towards the client.
+    TlsCipher,
+    /// The subject of the client's certificate.
+    ClientCertificate,
+}
+
+impl LogField {
+    /// Every field, in the order of the documentation.
+    pub const ALL: [Self; 7] = [
+        Self::Host,
+        Self::Scheme,
+        Self::Listener,
+        Self::ServerName,
+        Self::TlsVersion,
+        Self::TlsCipher,
+        Self::ClientCertificate,
+    ];
+
+    /// The name in the file and in lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Scheme => "scheme",
+            Self::Listener => "listener",
+            Self::ServerName => "server_name",
+            Self::TlsVersion => "tls_version",
+            Self::TlsCipher => "tls_cipher",
+            Self::ClientCertificate => "client_certificate",
+        }
+    }
+
+    /// Whether it is known by a handshake of TLS.
+    #[must_use]
+    pub const fn is_of_tls(self) -> bool {
+        matches!(
+            self,
+            Self::ServerName | Self::TlsVersion | Self::TlsCipher | Self::ClientCertificate
+        )
     }
 }
 

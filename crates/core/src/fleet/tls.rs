@@ -77,6 +77,8 @@ pub struct ClientCheck {
     pub authorities: String,
     /// Whether a client without one is turned away.
     pub required: bool,
+    /// The header that tells servers its subject; none where absent.
+    pub subject_header: Option<String>,
 }
 
 /// What may be spoken.

@@ -21,13 +21,13 @@
 use std::{io::Write as _, net::SocketAddr};
 
 use loadline_core::{
-    fleet::LogFormat,
+    fleet::{LogField, LogFormat},
     time::{Duration, Instant},
 };
 
 use super::{
     escape,
-    line::Line,
+    line::{Came, Line},
     stamp::{Stamps, Style},
 };
 
@@ -35,6 +35,7 @@ use super::{
 #[derive(Debug)]
 pub struct Writer {
     format: LogFormat,
+    fields: Vec<LogField>,
     stamps: Stamps,
     /// What the wall clock shows at [`Instant::ZERO`], in milliseconds since 1970.
     zero: u64,
@@ -49,7 +50,13 @@ impl Writer {
             LogFormat::Text | LogFormat::Json => Style::Rfc3339,
             LogFormat::Combined => Style::Common,
         };
-        Self { format, stamps: Stamps::new(style), zero: 0, out: Vec::new() }
+        Self { format, fields: Vec::new(), stamps: Stamps::new(style), zero: 0, out: Vec::new() }
+    }
+
+    /// The same, whose lines say these too.
+    #[must_use]
+    pub fn telling(self, fields: &[LogField]) -> Self {
+        Self { fields: fields.to_vec(), ..self }
     }
 
     /// Says what the wall clock shows at [`Instant::ZERO`], in milliseconds since 1970.
@@ -97,7 +104,7 @@ impl Writer {
             out.push(b' ');
             millis(out, instant.map(|instant| instant.since(times.received)), b"-");
         }
-        reason(out, line);
+        self.rest(line);
     }
 
     fn combined(&mut self, line: &Line<'_>) {
@@ -125,7 +132,7 @@ impl Writer {
             out.push(if index == 0 { b' ' } else { b'/' });
             millis(out, time, b"-");
         }
-        reason(out, line);
+        self.rest(line);
     }
 
     fn json(&mut self, line: &Line<'_>) {
@@ -168,7 +175,19 @@ impl Writer {
             // Writing into memory cannot fail.
             let _ = write!(out, ",\"trace_id\":\"{trace}\"");
         }
+        for field in &self.fields {
+            field_of(*field, &line.came, |value| member(out, field.name(), value));
+        }
         out.push(b'}');
+    }
+
+    /// What the file asks for, each by its name, and why the request failed.
+    fn rest(&mut self, line: &Line<'_>) {
+        let out = &mut self.out;
+        for field in &self.fields {
+            field_of(*field, &line.came, |value| named(out, field.name(), value));
+        }
+        named(out, "reason", line.reason.as_bytes());
     }
 
     fn stamp(&mut self, at: Instant) {
@@ -203,12 +222,31 @@ fn place(out: &mut Vec<u8>, line: &Line<'_>) {
     number(out, u64::from(line.retries));
 }
 
-/// Why it failed; nothing where nothing did.
-fn reason(out: &mut Vec<u8>, line: &Line<'_>) {
-    if !line.reason.is_empty() {
-        out.extend_from_slice(b" reason=\"");
-        escape::quoted(out, line.reason.as_bytes());
+/// A value by its name; nothing where there is none.
+fn named(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if !value.is_empty() {
+        out.push(b' ');
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"=\"");
+        escape::quoted(out, value);
         out.push(b'"');
+    }
+}
+
+/// Gives the value of a field to `write`; an empty one where it is not known.
+fn field_of(field: LogField, came: &Came<'_>, write: impl FnOnce(&[u8])) {
+    match field {
+        LogField::Host => write(came.host),
+        LogField::Scheme => write(came.scheme.as_bytes()),
+        LogField::Listener => {
+            let mut text = Vec::new();
+            came.listener.into_iter().for_each(|listener| address(&mut text, listener));
+            write(&text);
+        }
+        LogField::ServerName => write(came.server_name.as_bytes()),
+        LogField::TlsVersion => write(came.tls_version.as_bytes()),
+        LogField::TlsCipher => write(came.tls_cipher.as_bytes()),
+        LogField::ClientCertificate => write(came.client_certificate.as_bytes()),
     }
 }
 
@@ -318,6 +356,7 @@ mod tests {
                 ended: at(49),
             },
             trace: None,
+            came: Came::default(),
         }
     }
 
@@ -356,6 +395,33 @@ mod tests {
         }
         let json: Value = serde_json::from_str(&written(LogFormat::Json, &line)).unwrap();
         assert_eq!(json["reason"], "connection refused");
+    }
+
+    #[test]
+    fn a_line_says_how_a_request_came_where_it_is_asked_to() {
+        let came = Came {
+            host: b"a.test",
+            scheme: "https",
+            listener: Some(SocketAddr::from(([0, 0, 0, 0], 443))),
+            client_certificate: "CN=a\\, b",
+            ..Came::default()
+        };
+        let line = Line { came, ..line(b"/a", b"curl/8") };
+        let told = |format| {
+            let mut writer = Writer::new(format).telling(&LogField::ALL);
+            writer.add(&line);
+            String::from_utf8(writer.take()).unwrap()
+        };
+        let expected = " host=\"a.test\" scheme=\"https\" listener=\"0.0.0.0:443\" \
+             client_certificate=\"CN=a\\\\, b\"\n";
+        assert!(told(LogFormat::Text).ends_with(expected), "{}", told(LogFormat::Text));
+        let json: Value = serde_json::from_str(&told(LogFormat::Json)).unwrap();
+        assert_eq!((&json["host"], &json["listener"]), (&json!("a.test"), &json!("0.0.0.0:443")));
+        assert_eq!(
+            (&json["client_certificate"], &json["tls_version"]),
+            (&json!("CN=a\\, b"), &Value::Null)
+        );
+        assert!(!written(LogFormat::Text, &line).contains("a.test"));
     }
 
     #[test]

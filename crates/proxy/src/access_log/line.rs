@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     ending::Ending,
-    fleet::{AccessLog, LogFormat},
+    fleet::{AccessLog, LogField, LogFormat},
     time::{Duration, Instant},
     trace::TraceId,
 };
@@ -43,6 +43,27 @@ pub struct Line<'a> {
     pub times: Times,
     /// The trace it belongs to, where tracing is on.
     pub trace: Option<TraceId>,
+    /// How it came.
+    pub came: Came<'a>,
+}
+
+/// How a request came. Empty texts stand for what is not known, or is not so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Came<'a> {
+    /// The host the client asked for, as it wrote it.
+    pub host: &'a [u8],
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// The address of the listener in the file.
+    pub listener: Option<SocketAddr>,
+    /// The server name of the client's handshake.
+    pub server_name: &'a str,
+    /// The version of TLS towards the client.
+    pub tls_version: &'a str,
+    /// The cipher suite towards the client.
+    pub tls_cipher: &'a str,
+    /// The subject of the client's certificate.
+    pub client_certificate: &'a str,
 }
 
 /// When what happened to a request; none for what did not.
@@ -86,8 +107,8 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     bytes: Vec<u8>,
-    /// Where method, target, referer and agent end.
-    ends: [usize; 4],
+    /// Where method, target, referer, agent and host end.
+    ends: [usize; 5],
 }
 
 impl Asked {
@@ -104,6 +125,8 @@ impl Asked {
         };
         self.add(2, whole(header("referer")));
         self.add(3, header("user-agent"));
+        let host = settings.fields.contains(&LogField::Host).then(|| head.host(bytes)).flatten();
+        self.add(4, host.unwrap_or_default());
     }
 
     fn add(&mut self, which: usize, bytes: &[u8]) {
@@ -130,6 +153,10 @@ impl Asked {
 
     pub(crate) fn agent(&self) -> &[u8] {
         self.part(3)
+    }
+
+    pub(crate) fn host(&self) -> &[u8] {
+        self.part(4)
     }
 
     /// Whether it is worth keeping.

@@ -32,7 +32,7 @@ use crate::{clock::Clock, random::Random};
 use sink::Sink;
 
 pub use format::Writer;
-pub use line::{Line, Times};
+pub use line::{Came, Line, Times};
 
 pub(crate) use line::Asked;
 
@@ -76,6 +76,11 @@ impl Log {
             share => (share.as_f64() * 2f64.powi(64)) as u64,
         };
         Self { settings: settings.clone(), kept, channel, dropped: Arc::default() }
+    }
+
+    /// Whether lines say what clients' handshakes have told.
+    pub(crate) fn tells_tls(&self) -> bool {
+        self.settings.fields.iter().any(|field| field.is_of_tls())
     }
 
     /// Lines that were given up.
@@ -143,7 +148,7 @@ impl LogBuffer {
     pub(crate) fn add(&self, log: &Log, clock: Clock, line: &Line<'_>) {
         let mut writer = self.writer.borrow_mut();
         let writer = writer.get_or_insert_with(|| {
-            let mut writer = Writer::new(log.settings.format);
+            let mut writer = Writer::new(log.settings.format).telling(&log.settings.fields);
             writer.set_clock(wall_of_zero(clock));
             writer
         });

@@ -1,5 +1,6 @@
 //! TLS: connections, and the configurations they are made with.
 
+mod client;
 mod config;
 mod keys;
 mod names;
@@ -7,6 +8,7 @@ mod stream;
 mod unverified;
 mod verified;
 
+pub(crate) use client::ClientTls;
 pub use config::TlsError;
 pub(crate) use keys::Dialing;
 pub use keys::Keys;

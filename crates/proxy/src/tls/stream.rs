@@ -17,6 +17,7 @@ use rustls::{
     pki_types::ServerName,
 };
 
+use super::client::ClientTls;
 use crate::socket::Io;
 
 /// One side of a TLS connection.
@@ -47,6 +48,14 @@ impl Tls {
     ) -> Result<Box<Self>, rustls::Error> {
         let connection = Connection::Client(ClientConnection::new(config, name)?);
         Ok(Box::new(Self { connection, owed: 0 }))
+    }
+
+    /// What is known of a client with which TLS is agreed on; nothing of a server.
+    pub(crate) fn client_tls(&self) -> Option<ClientTls> {
+        match &self.connection {
+            Connection::Server(connection) => Some(ClientTls::of(connection)),
+            Connection::Client(_) => None,
+        }
     }
 
     /// How far a connection to a server has come.

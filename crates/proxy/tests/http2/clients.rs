@@ -65,7 +65,7 @@ fn curl_shows_its_certificate_in_every_version_of_tls_and_http() {
     let authority = Authority::new();
     let mut fleet = fleet(answering(OK));
     https(&mut fleet, authority.sign(&["a.test"]));
-    let check = ClientCheck { authorities: authority.file(), required: true };
+    let check = ClientCheck { authorities: authority.file(), required: true, subject_header: None };
     fleet.listeners[0].tls.as_mut().unwrap().clients = Some(check);
     let proxy = Proxy::of(fleet);
     let (port, known) = (proxy.address.port(), authority.sign(&["client.test"]).chain);

@@ -47,7 +47,9 @@ impl Authority {
     pub(crate) fn sign_as(&self, file: &str, names: &[&str]) -> Certificate {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer);
+        let mut params = CertificateParams::new(names.clone()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, names[0].clone());
+        let certificate = params.signed_by(&key, &self.issuer);
         let path = self.path(file);
         fs::write(&path, certificate.unwrap().pem() + &key.serialize_pem()).unwrap();
         let path = path.display().to_string();

@@ -89,7 +89,11 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
     let authority = Authority::new();
     let tls = ListenerTls {
         certificates: vec![authority.sign(&["a.test"])],
-        clients: Some(ClientCheck { authorities: authority.file(), required: true }),
+        clients: Some(ClientCheck {
+            authorities: authority.file(),
+            required: true,
+            subject_header: None,
+        }),
         resumption: true,
         hsts: None,
         terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },

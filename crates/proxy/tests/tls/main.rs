@@ -3,6 +3,7 @@
 
 mod authority;
 mod clients;
+mod handed_on;
 mod hsts;
 mod servers;
 mod support;
