@@ -181,7 +181,7 @@ mod tests {
             vec![figure("work", Some(20.0), ""), figure("router", None, "it was not run")];
         let lab = Some(Box::new(StudyLab { figures, ..StudyLab::default() }));
         let text = answers(&StudyRecord { lab, ..StudyRecord::default() });
-        assert!(text.contains("   measured  20.0 ms, as the machine tells it"), "{text}");
+        assert!(text.contains("   measured  20.0 ms: what 300 requests"), "{text}");
         assert!(text.contains("? (it was not run) beside the machine's work"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 90), "{text}");
     }
