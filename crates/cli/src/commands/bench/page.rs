@@ -31,6 +31,9 @@ pub(super) fn write(record: &LoadRecord) -> String {
     end.push('\n');
     verdict::objective(&mut end, record);
     verdict::validity(&mut end, record);
+    if page.lines().count() + end.lines().count() > HEIGHT {
+        page = page.replace(LEGEND, "");
+    }
     let mut room = HEIGHT.saturating_sub(page.lines().count() + end.lines().count());
     let [mut rows, mut bars] = [String::new(), String::new()];
     timeline::write(&mut rows, record);
@@ -134,7 +137,7 @@ fn latencies(page: &mut String, record: &LoadRecord) {
             line(page, format_args!("    {name:<10}{}", figures(latency)));
         }
     }
-    page.push_str("  response: planned to answered; service: sent to answered; lag: before it\n");
+    page.push_str(LEGEND);
     if record.outcomes.failed() > 0 && record.response.count > 0 {
         of_all(page, record);
     }
@@ -230,6 +233,9 @@ fn wrapped(page: &mut String, start: &str, text: &str) {
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
+
+/// Left out where the page would be too high with it.
+const LEGEND: &str = "  response: planned to answered; service: sent to answered; lag: before it\n";
 
 /// Lines of the page.
 const HEIGHT: usize = 45;
