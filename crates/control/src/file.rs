@@ -352,6 +352,10 @@ pub(crate) struct Ejection {
     /// that may be repeated leave a server that is ejected for that.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
+    /// By how much the share of 5xx among a server's answers may exceed that of the other servers
+    /// of its group. Beyond that, and beyond chance, it is ejected; 100% switches it off.
+    #[schemars(extend("default" = "25%"))]
+    pub(crate) excess_5xx: Key<Share<PERCENT, { 100 * PERCENT }>>,
 }
 
 /// When a failed request may be sent again.
@@ -367,6 +371,16 @@ pub(crate) struct Retry {
     /// Retries that are always allowed, so that a quiet service can retry too.
     #[schemars(extend("default" = "10/s"))]
     pub(crate) min_rate: Key<AnyRate>,
+    /// Answers that are failures too, of which there is one: "5xx". Idempotent requests whose body
+    /// is at hand then go to another server that has room at once; where none has, and where all
+    /// answer so, the client is given the last answer.
+    pub(crate) on: Key<Vec<Text<Word<Repeated>>>>,
+}
+
+/// An answer for which a request goes to another server, if repeating it is safe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Repeated {
+    ServerErrors,
 }
 
 /// How long servers may take; 0s switches a limit off.

@@ -12,6 +12,8 @@ use alloc::{
 };
 use core::net::SocketAddr;
 
+mod outliers;
+
 use crate::{
     departures::Departures,
     ejection::{RETURN_HOLD, may_eject},
@@ -19,6 +21,7 @@ use crate::{
     health::Health,
     ledger::{Ledger, ServerId},
     management::Management,
+    outlier::{Evidence, Watch},
     plan::Plan,
     planner::{self, GroupStatus},
     reason::Reason,
@@ -49,6 +52,11 @@ pub enum Input {
         errors_in_a_row: u32,
         /// Why the last of them failed.
         reason: Reason,
+    },
+    /// Servers of the group of this one answer 5xx ([`crate::permit::Permit::answered_5xx`]).
+    Errs {
+        /// The server.
+        server: ServerId,
     },
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::permit::Permit::suspect`]).
@@ -109,6 +117,8 @@ pub enum Change {
     Down(SocketAddr, Arc<str>),
     /// Real requests failed on it, the last one for this reason; it is out for this long.
     Ejected(SocketAddr, Duration, Reason),
+    /// It answered with more 5xx than the others of its group; it is out for this long.
+    Outlier(SocketAddr, Duration, Evidence),
     /// It left requests without an answer and answered nobody; it is out for this long.
     Silent(SocketAddr, Duration),
     /// Its time out is over.
@@ -131,6 +141,8 @@ pub struct Controller {
     management: Management,
     /// By service and group name: whether the group yields, and since when it need not.
     standing: BTreeMap<(String, String), Standing>,
+    /// By service and group name: what is known of groups in which errors occur.
+    watches: BTreeMap<(String, String), Watch>,
     generation: u64,
     /// When slow starts move on; never while none is under way.
     next_step: Instant,
@@ -155,6 +167,7 @@ impl Controller {
             departures: Departures::default(),
             management: Management::default(),
             standing: BTreeMap::new(),
+            watches: BTreeMap::new(),
             generation: 0,
             next_step: Instant::NEVER,
             outputs: VecDeque::new(),
@@ -189,14 +202,19 @@ impl Controller {
             Input::Silent { server, suspicions } => {
                 self.failing(now, (server, suspicions), Reason::Hangs)
             }
+            Input::Errs { server } => {
+                self.errs(now, server);
+                false
+            }
         };
+        let outliers = self.eject_outliers(now);
         let returned = self.expire_ejections(now);
         let regained = self.settle_standing(now);
         let cut = self.cut_late(now);
         let Self { management, fleet, ledger, roster, .. } = self;
         let managed = management
             .look(now, fleet, ledger, |server| roster.get(server).is_some_and(Member::is_healthy));
-        if changed || returned || regained || cut || managed || self.next_step <= now {
+        if changed || outliers || returned || regained || cut || managed || self.next_step <= now {
             self.publish(now);
         }
         self.order_checks(now);
@@ -214,7 +232,8 @@ impl Controller {
         let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
         let regain = regain.unwrap_or(Instant::NEVER);
         let cut = self.departures.next_deadline().min(self.management.next_deadline());
-        self.roster.next_deadline().min(regain).min(self.next_step).min(cut)
+        let look = self.watches.values().map(Watch::due).min().unwrap_or(Instant::NEVER);
+        self.roster.next_deadline().min(regain).min(self.next_step).min(cut).min(look)
     }
 
     /// What is configured now.
@@ -246,8 +265,9 @@ impl Controller {
         self.roster.enlist(now, &self.fleet, &mut self.ledger);
         self.departures.settle(now, &before, &self.fleet, &self.ledger);
         self.management.settle(now, &self.fleet, &mut self.ledger);
-        self.ledger.retain(&self.fleet);
         let groups = group_keys(&self.fleet);
+        self.forget_watches(&groups);
+        self.ledger.retain(&self.fleet);
         self.standing.retain(|key, _| groups.contains(key));
     }
 
@@ -346,6 +366,8 @@ impl Controller {
 
     fn expire_ejections(&mut self, now: Instant) -> bool {
         let returned = self.roster.expire_ejections(now);
+        let tried: Vec<Place> =
+            returned.iter().filter(|it| it.ejected.was_outlier()).map(|it| it.place).collect();
         for member in &returned {
             let (service, group) = member.place.of(&self.fleet);
             self.ledger.server(&service.name, &group.name, member.address).silence.set_out(false);
@@ -353,7 +375,9 @@ impl Controller {
                 self.outputs.push_back(notice(service, group, Change::Returned(member.address)));
             }
         }
-        !returned.is_empty()
+        let any = !returned.is_empty();
+        tried.into_iter().for_each(|place| self.begin_trial(now, place));
+        any
     }
 
     /// Moves groups behind the others or back; says whether any moved.

@@ -12,6 +12,7 @@
 use crate::{
     ending::Ending,
     fleet::Ejection,
+    outlier::Evidence,
     reason::Reason,
     time::{Duration, Instant},
 };
@@ -20,8 +21,10 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ejected {
     until: Option<Instant>,
-    /// Why it was taken out last.
+    /// Why it was taken out last, if not as an outlier.
     reason: Option<Reason>,
+    /// Its share of 5xx, where it was last taken out for that.
+    evidence: Option<Evidence>,
     /// A check has passed since it was taken out.
     vouched: bool,
     /// When it last came back, and after how many ejections in a row.
@@ -54,6 +57,24 @@ impl Ejected {
         self.reason.filter(|_| self.is_out())
     }
 
+    /// Its share of 5xx, where it is out for that.
+    #[must_use]
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.evidence.filter(|_| self.is_out())
+    }
+
+    /// Whether it was last taken out for its share of 5xx.
+    #[must_use]
+    pub fn was_outlier(&self) -> bool {
+        self.evidence.is_some()
+    }
+
+    /// Whether it has come back not long ago, after it had been out for its share of 5xx.
+    #[must_use]
+    pub fn is_on_trial(&self, now: Instant, rules: &Ejection) -> bool {
+        self.evidence.is_some() && now.since(self.returned_at) <= rules.time_max
+    }
+
     /// Whether a check has passed since the server was taken out.
     #[must_use]
     pub fn is_vouched(&self) -> bool {
@@ -78,7 +99,18 @@ impl Ejected {
 
     /// Takes the server out, for its silence ([`Reason::Hangs`]) or for errors.
     pub fn eject(&mut self, now: Instant, rules: &Ejection, reason: Reason) {
-        (self.reason, self.vouched) = (Some(reason), false);
+        (self.reason, self.evidence) = (Some(reason), None);
+        self.take_out(now, rules);
+    }
+
+    /// Takes the server out for its share of 5xx.
+    pub fn eject_outlier(&mut self, now: Instant, rules: &Ejection, evidence: Evidence) {
+        (self.reason, self.evidence) = (None, Some(evidence));
+        self.take_out(now, rules);
+    }
+
+    fn take_out(&mut self, now: Instant, rules: &Ejection) {
+        self.vouched = false;
         let quiet = now.since(self.returned_at) > rules.time_max;
         let before = if quiet { 0 } else { self.in_a_row };
         self.in_a_row = before + 1;

@@ -452,11 +452,13 @@ pub struct Retry {
     pub budget: Ratio,
     /// Retries per second that are always allowed, so that a quiet service can retry too.
     pub min_rate: Rate,
+    /// Whether a 5xx of a server is a failure that may be repeated.
+    pub on_5xx: bool,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { attempts: 2, budget: Ratio::percent(20), min_rate: Rate::per_sec(10) }
+        Self { attempts: 2, budget: Ratio::percent(20), min_rate: Rate::per_sec(10), on_5xx: false }
     }
 }
 

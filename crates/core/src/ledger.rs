@@ -11,7 +11,7 @@ use alloc::{
 };
 use core::{
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     fleet::Fleet,
     gradient::AutoLimit,
     orca::Utilization,
+    outlier::Answers,
     policy::draw::again,
     retry::RetryBudget,
     silence::Silence,
@@ -128,6 +129,8 @@ pub struct GroupState {
     pub(crate) utilization: Utilization,
     /// Requests that came because nearer groups were full or down.
     pub(crate) overflowed: AtomicU64,
+    /// The controller has been told that servers answer 5xx, and has not looked yet.
+    pub(crate) errors_told: AtomicBool,
 }
 
 impl GroupState {
@@ -152,6 +155,11 @@ pub struct ServerState {
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
     /// tied the one with the least is chosen.
     pub(crate) tag: AtomicU64,
+    /// Its last answer was a 5xx, or its last request failed.
+    pub(crate) errs: AtomicBool,
+    /// What it has answered, where shares of 5xx are compared, and how much of that was 5xx.
+    pub(crate) answers: AtomicU64,
+    pub(crate) answers_5xx: AtomicU64,
     pub(crate) latency: LatencyAverage,
     pub(crate) peak: PeakLatency,
     pub(crate) budget: Budget,
@@ -180,6 +188,9 @@ impl ServerState {
         Self {
             in_flight: AtomicU32::new(0),
             tag: AtomicU64::new(0),
+            errs: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
+            answers_5xx: AtomicU64::new(0),
             latency: LatencyAverage::default(),
             peak: PeakLatency::default(),
             budget: Budget::default(),
@@ -235,6 +246,12 @@ impl ServerState {
     /// Requests in flight and forwarded connections that are open.
     pub(crate) fn active(&self) -> f64 {
         f64::from(self.in_flight()) + f64::from_bits(self.forwarded.1.load(Relaxed))
+    }
+
+    /// What it has answered, as far as shares of 5xx are compared.
+    pub(crate) fn answered(&self) -> Answers {
+        let errors = self.answers_5xx.load(Relaxed);
+        Answers { all: self.answers.load(Relaxed), errors }
     }
 
     pub(crate) fn set_leave(&self, leave: Leave) {

@@ -39,6 +39,7 @@ mod management;
 pub mod manager;
 pub mod objective;
 pub mod orca;
+pub mod outlier;
 mod overflow;
 pub mod overrides;
 pub mod permit;

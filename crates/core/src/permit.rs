@@ -35,6 +35,8 @@ pub(crate) struct Terms {
     pub tracks_peak: bool,
     /// Whether the group's limit of requests in flight is found by latency.
     pub finds_limit: bool,
+    /// Whether the server's share of 5xx is compared with that of the others.
+    pub compares_5xx: bool,
     pub server_utilization: Option<Ratio>,
     pub group_utilization: Option<Ratio>,
 }
@@ -70,13 +72,13 @@ impl Permit {
         self.since
     }
 
-    /// Records that the head of the answer came: the server is alive, and this fast.
+    /// Records that the head of an answer came that is not a 5xx, or that a connection stands: the
+    /// server is alive, and this fast.
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
-        self.server.latency.record(latency);
-        self.server.silence.heard(now);
-        if self.terms.tracks_peak {
-            self.server.peak.record(now, latency);
+        self.heard(now, latency);
+        if self.server.errs.load(Relaxed) {
+            self.server.errs.store(false, Relaxed);
         }
     }
 
@@ -86,6 +88,38 @@ impl Permit {
         if self.terms.finds_limit {
             let group = &self.server.group;
             group.auto.record(now, self.since, group.in_flight());
+        }
+    }
+
+    /// Records that the head of a 5xx came. Such answers are often fast, and would make a broken
+    /// server look like the best one: their latency counts only where it is longer than usual. True
+    /// if the controller is to be told
+    /// ([`Input::Errs`](crate::controller::Input::Errs)).
+    #[must_use = "the controller ejects servers that answer with more 5xx than others"]
+    pub fn answered_5xx(&self, now: Instant) -> bool {
+        let latency = now.since(self.since);
+        let usual = self.server.latency.get();
+        self.heard(now, if usual > Duration::ZERO { latency.max(usual) } else { usual });
+        self.server.errs.store(true, Relaxed);
+        if !self.terms.compares_5xx {
+            return false;
+        }
+        self.server.answers_5xx.fetch_add(1, Relaxed);
+        let told = &self.server.group.errors_told;
+        !told.load(Relaxed) && !told.swap(true, Relaxed)
+    }
+
+    /// The server is alive; `latency` is zero where it says nothing.
+    fn heard(&self, now: Instant, latency: Duration) {
+        self.server.silence.heard(now);
+        if self.terms.compares_5xx {
+            self.server.answers.fetch_add(1, Relaxed);
+        }
+        if latency > Duration::ZERO {
+            self.server.latency.record(latency);
+            if self.terms.tracks_peak {
+                self.server.peak.record(now, latency);
+            }
         }
     }
 
@@ -134,6 +168,7 @@ impl Permit {
     /// Records a failure of the server and gives how many it has had in a row.
     #[must_use = "the controller ejects a server after a number of failures"]
     pub fn fail(self) -> u32 {
+        self.server.errs.store(true, Relaxed);
         self.server.failures.fetch_add(1, Relaxed);
         self.server.errors_in_a_row.fetch_add(1, Relaxed) + 1
     }

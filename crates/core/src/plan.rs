@@ -66,8 +66,12 @@ pub struct GroupPlan {
     pub(crate) auto: Option<Auto>,
     /// Whether sessions belong to servers by [`Ask::key`].
     pub(crate) sticks_by_hash: bool,
+    /// Whether servers are compared by their share of 5xx.
+    pub(crate) compares_5xx: bool,
     /// The servers that can be given requests.
     pub servers: Box<[ServerPlan]>,
+    /// The sum of their weights.
+    pub(crate) total_weight: u64,
     pub(crate) policy: PolicyKind,
     pub(crate) chooser: Chooser,
     pub(crate) state: Arc<GroupState>,
@@ -254,6 +258,18 @@ impl ServicePlan {
         self.state.retries.deposit(&self.retry);
     }
 
+    /// Takes a place elsewhere for a request that a server answered with a 5xx, where one is to be
+    /// had at once and a request that has been sent `attempts` times may be sent again. None means
+    /// that the client is given the answer there is.
+    #[must_use]
+    pub fn retry_5xx(&self, attempts: u32, ask: &Ask<'_>) -> Option<Permit> {
+        if !self.retry.on_5xx || attempts > self.retry.attempts || self.state.queued() > 0 {
+            return None;
+        }
+        let permit = self.first_with_room(ask)?;
+        self.state.retries.withdraw(&self.retry, ask.now).then_some(permit)
+    }
+
     /// Whether a request that has failed `attempts` times may be sent again now.
     #[must_use]
     pub fn may_retry(&self, attempts: u32, now: Instant) -> bool {
@@ -420,6 +436,7 @@ impl GroupPlan {
             overflow,
             tracks_peak: self.policy == PolicyKind::PeakEwma,
             finds_limit: self.auto.is_some(),
+            compares_5xx: self.compares_5xx,
             server_utilization: server.limits.utilization,
             group_utilization: self.limits.utilization,
         };

@@ -132,6 +132,8 @@ fn group_plan(
         limits: limits(&group.capacity, group.scaler, part),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
+        compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
+        total_weight: servers.iter().map(|server| u64::from(server.weight)).sum(),
         sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
         state: ledger.group(&service.name, &group.name),
         servers,

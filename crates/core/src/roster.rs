@@ -1,6 +1,11 @@
 //! Every server with what its checks and its errors say of it, by its number.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 use core::net::SocketAddr;
 
 use crate::{
@@ -65,8 +70,9 @@ impl Member {
         match self.health {
             Health::Down { .. } => (Condition::Down, self.down_for.clone()),
             _ if self.ejected.is_out() => {
+                let evidence = self.ejected.evidence().map(|it| it.to_string().into());
                 let reason = self.ejected.reason().map(|reason| reason.text().into());
-                (Condition::Ejected, reason)
+                (Condition::Ejected, evidence.or(reason))
             }
             Health::Up { .. } => (Condition::Up, None),
             Health::Starting => (Condition::Unchecked, None),
@@ -175,6 +181,24 @@ impl Roster {
 
     pub(crate) fn get_mut(&mut self, server: ServerId) -> Option<&mut Member> {
         self.members.get_mut(&server)
+    }
+
+    /// The servers of a group that take part now.
+    pub(crate) fn taking_part(
+        &self,
+        service: usize,
+        group: usize,
+    ) -> impl Iterator<Item = (ServerId, &Member)> {
+        let here = move |place: &Place| place.service == service && place.group == group;
+        let members = self.members.iter().filter(move |(_, member)| here(&member.place));
+        let members = members.map(|(id, member)| (*id, member));
+        members.filter(|(_, member)| member.takes_part && member.is_healthy())
+    }
+
+    /// How many servers of a group are out by ejection, and how many there are.
+    pub(crate) fn ejected_of_group(&self, service: usize, group: usize) -> (usize, usize) {
+        let members = || self.group(service, group);
+        (members().filter(|m| m.ejected.is_out()).count(), members().count())
     }
 
     /// How many servers of a service are out by ejection, and how many there are.

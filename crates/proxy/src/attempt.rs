@@ -14,7 +14,6 @@ use std::{
 use loadline_core::{
     ending::Ending,
     fleet::ServerTimeouts,
-    orca::parse_orca,
     reason::{Phase, Reason},
     time::{Duration, Instant},
 };
@@ -26,10 +25,11 @@ use loadline_http1::{
 use crate::{
     body_pace::BodyPace,
     buffer::Buffer,
-    exchange::{Exchange, Failure, Next},
-    grant::Grant,
+    exchange::{Exchange, Next},
+    failure::Failure,
+    grant::{Grant, report},
     http2::Fate,
-    peer::Gone,
+    peer::client_gone,
     pool::Connection,
     reason::{of_io, of_syntax},
     relay::{Broken, Relay},
@@ -170,9 +170,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
-        grant.answered(now);
         if head.status() < 500 {
+            grant.answered(now);
             grant.answered_well(now);
+        } else if self.is_repeated(grant, now) {
+            return Ok(self.discard(head, buffer));
         }
         if self.exchange.route.desk().reads_load {
             report(grant, now, head.load_metrics(buffer.filled()));
@@ -345,6 +347,29 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let now = self.exchange.worker.timers.coarse_now();
         self.paid = safe && self.exchange.take_retry(now);
         self.paid
+    }
+
+    /// Counts a 5xx against the server. Whether the request goes elsewhere for it.
+    fn is_repeated(&mut self, grant: &Grant, now: Instant) -> bool {
+        if grant.answered_5xx(now) {
+            self.exchange.worker.shared.report_errs(grant.server());
+        }
+        let unread = self.upload.bytes == 0 && !self.upload.waits_for_sink();
+        let safe = unread && self.exchange.request.is_repeatable();
+        safe && self.exchange.take_elsewhere(grant, now)
+    }
+
+    /// Gives up an answer; its connection is good for another request if it has come whole.
+    fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
+        let mut body = BodyReader::new(head.framing());
+        let taken = self.take_early(&mut body, &head, &mut buffer, None);
+        let is_over = taken.is_ok() && body.is_finished() && self.connection.peer.rest.is_empty();
+        let reusable = is_over && head.keep_alive() && self.upload.is_complete();
+        self.exchange.worker.buffers.give(buffer);
+        self.exchange.record.status = head.status();
+        self.exchange.entrance.give_response_head(head);
+        self.exchange.request.copy = self.upload.take_copy();
+        Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
     }
 
     /// Who let the deadline pass while the answer was awaited.
@@ -558,21 +583,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let bytes = tunnel.await;
         record.bytes += text.len() as u64 + bytes;
         Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
-    }
-}
-
-/// Takes in a report of utilization. One that makes no sense is as good as none.
-fn report(grant: &Grant, now: Instant, metrics: Option<&[u8]>) {
-    let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());
-    if let Some(utilization) = text.and_then(parse_orca) {
-        grant.report_utilization(now, utilization);
-    }
-}
-
-const fn client_gone(gone: Gone) -> Reason {
-    match gone {
-        Gone::Closed | Gone::Broken(_) => Reason::ClientGone,
-        Gone::Expired => Reason::ClientTimeout,
     }
 }
 

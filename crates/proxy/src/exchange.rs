@@ -22,6 +22,7 @@ use crate::{
     attempt::Attempt,
     dial::{Dial, dial},
     door::Door,
+    failure::Failure,
     grant::Grant,
     http2::{Link, Target},
     mirror::Copy,
@@ -51,6 +52,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request: Request,
     pub(crate) route: Route,
     pub(crate) record: Record,
+    /// Servers that have failed the request.
+    tried: Vec<ServerId>,
+    /// A place at another server, where the last has answered with a 5xx.
+    elsewhere: Option<Grant>,
 }
 
 /// What is told about the request when it has ended.
@@ -89,54 +94,6 @@ pub(crate) enum Next {
     Http2,
 }
 
-/// Why an attempt, or the request as a whole, failed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failure {
-    pub(crate) ending: Ending,
-    pub(crate) reason: Reason,
-    /// What is wrong with the client's message, if that is why.
-    pub(crate) refused: Option<ParseError>,
-    /// Whether sending the request again is safe.
-    pub(crate) repeatable: bool,
-    /// A kept connection had been closed meanwhile: nobody's fault.
-    pub(crate) stale: bool,
-    /// Part of an answer has reached the client, whose connection has to go like this.
-    pub(crate) committed: Option<Next>,
-    /// The server has all the connections it may have.
-    pub(crate) crowded: bool,
-    /// Sending it again is already taken out of the retry budget.
-    pub(crate) paid: bool,
-}
-
-impl Failure {
-    /// Its server has been given up: whatever the client has seen so far, this is its end.
-    const CUT: Self =
-        Self { repeatable: false, committed: Some(Next::Reset), ..Self::new(Reason::DrainOver) };
-
-    /// A failure before anything was sent anywhere.
-    pub(crate) const fn new(reason: Reason) -> Self {
-        Self {
-            ending: reason.ending(),
-            reason,
-            refused: None,
-            repeatable: true,
-            stale: false,
-            committed: None,
-            crowded: false,
-            paid: false,
-        }
-    }
-
-    /// Refused by the plan.
-    pub(crate) const fn refused(refusal: Refusal) -> Self {
-        Self::new(match refusal {
-            Refusal::NoServer => Reason::NoServer,
-            Refusal::Full => Reason::Full,
-            Refusal::QueueFull => Reason::QueueFull,
-        })
-    }
-}
-
 impl<'a> Exchange<'a> {
     /// An exchange for a request that came in at `entrance` of `view`.
     pub(crate) fn new(
@@ -147,7 +104,8 @@ impl<'a> Exchange<'a> {
         let route = Route::new(view.clone(), request.service);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
-        Self { worker, door, entrance, client, timer, request, route, record }
+        let (tried, elsewhere) = (Vec::new(), None);
+        Self { worker, door, entrance, client, timer, request, route, record, tried, elsewhere }
     }
 
     /// Answers the request, until its door cuts what is left.
@@ -195,19 +153,21 @@ impl<'a> Exchange<'a> {
 
     /// Tries servers until one has answered, or until no further attempt is allowed.
     async fn serve(&mut self) -> Result<(Ending, Next), Failure> {
-        let mut tried = Vec::new();
         let mut now = self.request.received;
         let mut last: Option<Failure> = None;
         loop {
-            let grant = self.pick(now, &tried).await;
-            let grant = match (grant, last) {
-                (Ok(grant), _) => grant,
-                (Err(_), Some(last)) => return Err(last),
-                (Err(failure), None) => {
-                    self.note(failure, None);
-                    return Err(failure);
-                }
+            let grant = match (self.elsewhere.take(), last) {
+                (Some(grant), _) => grant,
+                (None, last) => match (self.pick(now).await, last) {
+                    (Ok(grant), _) => grant,
+                    (Err(_), Some(last)) => return Err(last),
+                    (Err(failure), None) => {
+                        self.note(failure, None);
+                        return Err(failure);
+                    }
+                },
             };
+            self.go_to(&grant);
             self.begin_span(&grant);
             let attempted = {
                 let mut attempt = pin!(self.attempt(&grant));
@@ -218,13 +178,17 @@ impl<'a> Exchange<'a> {
                 .await
             };
             let failure = match attempted {
+                Ok(_) if self.goes_elsewhere() => {
+                    self.pass_over(&grant);
+                    continue;
+                }
                 Ok((ending, next)) => {
                     self.finish(ending, grant);
                     return Ok((ending, next));
                 }
                 Err(failure) => failure,
             };
-            tried.push(grant.server());
+            self.tried.push(grant.server());
             now = self.worker.shared.clock.now();
             if let Some(trace) = &mut self.request.trace {
                 trace.fail(failure.ending, now, &self.record.times);
@@ -238,11 +202,19 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Failure> {
+    async fn pick(&mut self, now: Instant) -> Result<Grant, Failure> {
         let draw = self.worker.random.draw();
         let stick = self.request.session.server();
-        let ask = Ask { now, key: self.request.key, draw, tried, stick };
-        let grant = match self.route.plan().pick(&ask) {
+        // Taken out while it is asked about: waiting borrows the whole exchange.
+        let tried = std::mem::take(&mut self.tried);
+        let ask = Ask { now, key: self.request.key, draw, tried: &tried, stick };
+        let picked = self.decide(ask).await;
+        self.tried = tried;
+        picked
+    }
+
+    async fn decide(&mut self, ask: Ask<'_>) -> Result<Grant, Failure> {
+        Ok(match self.route.plan().pick(&ask) {
             Decision::Send(permit) => self.route.grant(permit),
             // Nobody waits for a copy, so it takes nobody's place.
             Decision::Queue(_) if self.request.is_copy => {
@@ -252,13 +224,43 @@ impl<'a> Exchange<'a> {
             // In memory of its own: few requests wait, and all would have room for it.
             Decision::Queue(place) => Box::pin(self.waiting().wait(place, ask)).await?,
             Decision::Refuse(why) => Box::pin(self.waiting().refused(why, ask)).await?,
-        };
+        })
+    }
+
+    fn go_to(&mut self, grant: &Grant) {
         if self.record.times.picked.is_none() {
             self.record.times.picked = Some(grant.since());
         }
         self.record.overflowed = grant.is_overflow();
         self.record.server = Some((grant.place().0, grant.address()));
-        Ok(grant)
+    }
+
+    /// Takes a place for the request at another server than the one of `grant`, which has answered
+    /// with a 5xx; true if there is one.
+    pub(crate) fn take_elsewhere(&mut self, grant: &Grant, now: Instant) -> bool {
+        self.tried.push(grant.server());
+        let (key, draw) = (self.request.key, self.worker.random.draw());
+        let ask = Ask { now, key, draw, tried: &self.tried, stick: None };
+        let permit = self.route.plan().retry_5xx(self.record.retries + 1, &ask);
+        self.tried.pop();
+        self.record.retries += u32::from(permit.is_some());
+        self.elsewhere = permit.map(|permit| self.route.grant(permit));
+        self.goes_elsewhere()
+    }
+
+    /// Forgets the answer of a server whose request goes elsewhere.
+    fn pass_over(&mut self, grant: &Grant) {
+        self.tried.push(grant.server());
+        let now = self.worker.shared.clock.now();
+        let status = std::mem::take(&mut self.record.status);
+        if let Some(trace) = &mut self.request.trace {
+            trace.pass_over(status, now, &self.record.times);
+        }
+    }
+
+    /// Whether there is a place for the request at another server.
+    pub(crate) const fn goes_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
     }
 
     /// Begins the span of an attempt, and tells its server.

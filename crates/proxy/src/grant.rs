@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, rc::Rc};
 
-use loadline_core::{permit::Permit, time::Instant};
+use loadline_core::{orca::parse_orca, permit::Permit, time::Instant};
 
 use crate::view::View;
 
@@ -48,5 +48,13 @@ impl Drop for Grant {
         if self.view.service(self.service).state().queued() > 0 {
             self.view.desks[self.service].queue.notify();
         }
+    }
+}
+
+/// Takes in a report of utilization. One that makes no sense is as good as none.
+pub(crate) fn report(grant: &Grant, now: Instant, metrics: Option<&[u8]>) {
+    let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());
+    if let Some(utilization) = text.and_then(parse_orca) {
+        grant.report_utilization(now, utilization);
     }
 }

@@ -39,6 +39,7 @@ mod door;
 mod doors;
 pub mod engine;
 mod exchange;
+mod failure;
 mod failures;
 mod grant;
 mod heads;

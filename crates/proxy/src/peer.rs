@@ -136,3 +136,11 @@ impl Peer {
         buffers.give(buffer);
     }
 }
+
+/// Why a request fails whose client is gone.
+pub(crate) const fn client_gone(gone: Gone) -> Reason {
+    match gone {
+        Gone::Closed | Gone::Broken(_) => Reason::ClientGone,
+        Gone::Expired => Reason::ClientTimeout,
+    }
+}

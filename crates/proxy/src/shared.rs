@@ -179,6 +179,12 @@ impl Shared {
         let _ = self.inputs.send(Input::Failing { server, errors_in_a_row, reason });
     }
 
+    /// Tells the controller that servers of the group of this one answer 5xx.
+    pub(crate) fn report_errs(&self, server: ServerId) {
+        // The controller is gone only when the process stops.
+        let _ = self.inputs.send(Input::Errs { server });
+    }
+
     /// Tells the controller that so many requests waited for a server while it answered nobody.
     pub(crate) fn report_silent(&self, server: ServerId, suspicions: u32) {
         // The controller is gone only when the process stops.

@@ -12,7 +12,7 @@ use loadline_core::{
 use tokio::time::sleep_until;
 
 use crate::{
-    exchange::Failure,
+    failure::Failure,
     grant::Grant,
     peer::Peer,
     queue::{Displaced, Standing},

@@ -1,8 +1,11 @@
 //! Services: policy, overflow, overload, retries, timeouts, and their groups.
 
-use loadline_core::fleet::{
-    Ejection, HashKey, HttpVersion, Overflow, PolicyKind, Retry, ServerTimeouts, Service, Then,
-    WhenFull,
+use loadline_core::{
+    fleet::{
+        Ejection, HashKey, HttpVersion, Overflow, PolicyKind, Retry, ServerTimeouts, Service, Then,
+        WhenFull,
+    },
+    units::Ratio,
 };
 
 use super::{
@@ -14,13 +17,15 @@ use super::{
 };
 use crate::{
     error::Problems,
-    file::{self, File},
+    file::{self, File, Repeated},
     place::{At, Key, Named, Span},
     resolve::Resolve,
     value::{
         either::{TableOrFalse, TextOr},
         label::{NAME_RULE, is_name},
         quantity::TimeOrOff,
+        text::Text,
+        word::Word,
     },
 };
 
@@ -95,7 +100,7 @@ fn service(
 }
 
 fn hash(
-    given: &Key<TextOr<crate::value::word::Word<HashKey>, file::HashHeader>>,
+    given: &Key<TextOr<Word<HashKey>, file::HashHeader>>,
     policy: PolicyKind,
     problems: &mut Problems,
 ) -> HashKey {
@@ -120,7 +125,7 @@ fn hash(
 }
 
 fn when_full(
-    given: &At<TextOr<crate::value::word::Word<WhenFull>, file::Queue>>,
+    given: &At<TextOr<Word<WhenFull>, file::Queue>>,
     default: WhenFull,
     problems: &mut Problems,
 ) -> WhenFull {
@@ -157,6 +162,8 @@ fn ejection(
     set(&table.time_max, |time| &time.0.0, &mut ejection.time_max);
     set(&table.share_max, |share| &share.0.0, &mut ejection.share_max);
     set(&table.silence, |time| &time.0.0, &mut ejection.silence);
+    let excess = table.excess_5xx.get().map_or(ejection.excess_5xx, |share| Some(share.0.0));
+    ejection.excess_5xx = excess.filter(|share| *share < Ratio::ONE);
     if ejection.time_max < ejection.time {
         let at: Span = table.time_max.place_or(&table.time.place_or(&(0..0)));
         let (time, time_max) = (ejection.time, ejection.time_max);
@@ -172,6 +179,8 @@ fn retry(given: Option<&file::Retry>) -> Retry {
         set(&given.attempts, |whole| &whole.0, &mut retry.attempts);
         set(&given.budget, |share| &share.0.0, &mut retry.budget);
         set(&given.min_rate, |rate| &rate.0.0, &mut retry.min_rate);
+        let repeats = |word: &Text<Word<Repeated>>| matches!(word.0.0, Repeated::ServerErrors);
+        retry.on_5xx = given.on.get().is_some_and(|on| on.iter().any(repeats));
     }
     retry
 }

@@ -11,7 +11,7 @@ use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
 use crate::{
-    file::{Forward, Found, Scheme, Spoken},
+    file::{Forward, Found, Repeated, Scheme, Spoken},
     suggest::known,
 };
 
@@ -108,6 +108,14 @@ impl Words for Overflow {
                 "When the expected wait near exceeds the extra round trip far.",
             ),
         ]
+    }
+}
+
+impl Words for Repeated {
+    const WHAT: &'static str = "an answer that is repeated elsewhere";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![("5xx", Self::ServerErrors, "A status from 500 to 599.")]
     }
 }
 

@@ -75,6 +75,9 @@ pub struct Ejection {
     /// The least time without an answer to anybody that counts as an error; ten times the usual
     /// latency where that is more. [`Duration::ZERO`] switches it off.
     pub silence: Duration,
+    /// By how much the share of 5xx among a server's answers may exceed that of the other servers
+    /// of its group; beyond that, and beyond chance, it is ejected. None switches it off.
+    pub excess_5xx: Option<Ratio>,
 }
 
 impl Default for Ejection {
@@ -85,6 +88,7 @@ impl Default for Ejection {
             time_max: Duration::from_secs(30),
             share_max: Ratio::percent(50),
             silence: Duration::from_millis(500),
+            excess_5xx: Some(Ratio::percent(25)),
         }
     }
 }

@@ -18,6 +18,8 @@
 //!
 //! `managed` is round robin by weights that the [`manager`](crate::manager) makes.
 
+use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
+
 use crate::{
     fleet::PolicyKind,
     plan::{Ask, GroupPlan, ServerPlan},
@@ -75,7 +77,44 @@ impl Chooser {
     }
 
     /// Chooses among the servers for which `open` holds.
+    ///
+    /// A server whose last answer was a 5xx has often answered at once, and looks idle for it. So
+    /// policies that prefer the idle or the quick may only choose it for its share of requests.
     pub(crate) fn choose<'a>(
+        &self,
+        group: &'a GroupPlan,
+        ask: &Ask<'_>,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        if !self.prefers_some() {
+            return self.choose_open(group, ask, open);
+        }
+        let passed_over = Cell::new(false);
+        let fair = |server: &ServerPlan| {
+            let is_fair = !server.state.errs.load(Relaxed) || has_share(group, server, ask.draw);
+            passed_over.set(passed_over.get() || !is_fair);
+            is_fair && open(server)
+        };
+        let chosen = self.choose_open(group, ask, fair);
+        if chosen.is_none() && passed_over.get() {
+            return self.choose_open(group, ask, open);
+        }
+        chosen
+    }
+
+    /// Whether some servers are given more requests than others of their weight.
+    const fn prefers_some(&self) -> bool {
+        match self {
+            Self::RoundRobin(_) | Self::Random(_) | Self::Maglev(_) | Self::BoundedHash(_) => false,
+            Self::LeastRequests(_)
+            | Self::PowerOfTwo(_)
+            | Self::PeakEwma(_)
+            | Self::LowestLatency
+            | Self::LatencyWeighted(_) => true,
+        }
+    }
+
+    fn choose_open<'a>(
         &self,
         group: &'a GroupPlan,
         ask: &Ask<'_>,
@@ -99,6 +138,12 @@ impl Chooser {
             }
         }
     }
+}
+
+/// Whether this request is one of those of which each server has its share.
+fn has_share(group: &GroupPlan, server: &ServerPlan, draw: u64) -> bool {
+    let own = draw::again(draw ^ draw::again(u64::from(server.index)));
+    draw::part(own, group.total_weight) < u64::from(server.weight)
 }
 
 /// Requests in flight per weight. Equal fractions give equal numbers, because division is rounded

@@ -9,6 +9,7 @@ mod fleets;
 mod full;
 mod managed;
 mod model;
+mod outliers;
 mod overrides;
 mod state;
 mod two_regions;

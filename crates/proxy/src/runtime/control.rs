@@ -143,7 +143,7 @@ async fn run_check(
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
     use loadline_core::controller::Change::{
-        Cut, Down, Ejected, Recovered, Returned, Silent, Up, Yields,
+        Cut, Down, Ejected, Outlier, Recovered, Returned, Silent, Up, Yields,
     };
     match change {
         Up(server) => tracing::info!(%service, %group, %server, "server is up"),
@@ -152,6 +152,9 @@ fn log(notice: &Notice) {
         }
         Ejected(server, time, reason) => {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: {reason}");
+        }
+        Outlier(server, time, evidence) => {
+            tracing::warn!(%service, %group, %server, %time, "server is ejected: {evidence}");
         }
         Silent(server, time) => {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: it hangs");

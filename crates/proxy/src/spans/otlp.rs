@@ -128,7 +128,8 @@ fn server(told: &Told, wall: Wall) -> Span {
 
 /// The span of one server that was asked.
 fn client(told: &Told, (nth, asked_server): (usize, &Try), wall: Wall) -> Span {
-    let Try { group, url, server, begun, sent, answered, ended, failed, .. } = asked_server;
+    let Try { group, url, server, begun, sent, answered, ended, failed, passed_over, .. } =
+        asked_server;
     let mut attributes = asked(told);
     attributes.text("url.full", url);
     attributes.address("server", *server);
@@ -137,9 +138,10 @@ fn client(told: &Told, (nth, asked_server): (usize, &Try), wall: Wall) -> Span {
         attributes.number("http.request.resend_count", nth as i64);
     }
     // The last one ends as the request does.
-    let ending = failed.or(Some(told.outcome.ending).filter(|it| it.fault() != Fault::None));
+    let last = Some(told.outcome.ending).filter(|it| it.fault() != Fault::None);
+    let ending = failed.or(last.filter(|_| passed_over.is_none()));
     let is_passed_on = answered.is_some() && failed.is_none();
-    let heard = if is_passed_on { told.outcome.status } else { 0 };
+    let heard = passed_over.unwrap_or(if is_passed_on { told.outcome.status } else { 0 });
     let error = error(heard, 400, ending);
     attributes.end(heard, error.as_deref());
     let event = |name: &str, at: Option<Instant>| {

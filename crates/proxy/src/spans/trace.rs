@@ -74,6 +74,8 @@ pub(crate) struct Try {
     pub(super) ended: Instant,
     /// How it failed, where another followed.
     pub(super) failed: Option<Ending>,
+    /// The status of its answer, where the client was not given it and another followed.
+    pub(super) passed_over: Option<u16>,
 }
 
 impl Trace {
@@ -131,6 +133,7 @@ impl Trace {
             answered: None,
             ended: Instant::ZERO,
             failed: None,
+            passed_over: None,
         });
     }
 
@@ -139,6 +142,13 @@ impl Trace {
         let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
         last.end(now, times);
         last.failed = Some(ending);
+    }
+
+    /// Ends the span of a server whose answer of this status the client is not given.
+    pub(crate) fn pass_over(&mut self, status: u16, now: Instant, times: &Times) {
+        let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
+        last.end(now, times);
+        last.passed_over = Some(status);
     }
 
     /// Hands the spans over, now that the request has ended.

@@ -10,6 +10,7 @@ mod collector;
 mod corpus;
 mod large;
 mod life;
+mod outliers;
 mod overload;
 mod semantics;
 mod servers;

@@ -1,0 +1,154 @@
+//! Servers that answer, but with 5xx.
+
+use std::{thread, time::Duration as StdDuration};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::{Ejection, Fleet, PolicyKind, Retry},
+    state::{Condition, Server},
+    time::Duration,
+    units::{Rate, Ratio},
+};
+
+use crate::support::{OK, Proxy, Scripted, fleet, head};
+
+const BROKEN: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 6\r\n\r\nbroken";
+const ALSO: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nalso";
+
+/// A server that answers well after a millisecond.
+fn takes_a_millisecond() -> Scripted {
+    Scripted::new(|mut stream, _| {
+        while head(&mut stream).is_some() {
+            thread::sleep(StdDuration::from_millis(1));
+            if std::io::Write::write_all(&mut stream, OK).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// A fleet of these servers, whose ejections outlast a test.
+fn for_a_minute(servers: &[&Scripted], policy: PolicyKind) -> Fleet {
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let mut fleet = fleet(&addresses);
+    let time = Duration::from_secs(60);
+    fleet.services[0].policy = policy;
+    fleet.services[0].ejection = Some(Ejection { time, time_max: time, ..Ejection::default() });
+    fleet
+}
+
+fn fails(proxy: &Proxy) -> bool {
+    !proxy.get().starts_with("HTTP/1.1 200 ")
+}
+
+fn servers(proxy: &Proxy) -> Vec<Server> {
+    proxy.runtime.handle().state().services.remove(0).groups.remove(0).servers
+}
+
+/// At 200/s they are one second: until then it may fail requests, but no more than its share.
+#[test]
+fn a_server_that_answers_500_at_once_leaves_within_two_hundred_requests() {
+    for policy in [
+        PolicyKind::LeastRequests,
+        PolicyKind::RoundRobin,
+        PolicyKind::PeakEwma,
+        PolicyKind::LowestLatency,
+        PolicyKind::LatencyWeighted,
+        PolicyKind::PowerOfTwo,
+    ] {
+        let broken = Scripted::answering(BROKEN);
+        let well = [(); 3].map(|()| takes_a_millisecond());
+        let proxy = Proxy::of(for_a_minute(&[&well[0], &broken, &well[1], &well[2]], policy));
+        let paced = || {
+            thread::sleep(StdDuration::from_millis(4));
+            fails(&proxy)
+        };
+        let failed = (0..200).filter(|_| paced()).count();
+        assert!((1..=80).contains(&failed), "{policy:?}: {failed} of 200 failed");
+        assert_eq!((0..50).filter(|_| paced()).count(), 0, "{policy:?}: it is out");
+        let out = servers(&proxy).remove(1);
+        assert_eq!((out.condition, out.ejections), (Condition::Ejected, 1), "{policy:?}");
+        let reason = out.reason.unwrap();
+        assert!(reason.contains("answers were 5xx, 0 of "), "{reason}");
+    }
+}
+
+#[test]
+fn where_all_servers_answer_500_none_is_ejected_and_two_errors_eject_nobody() {
+    let broken = [(); 3].map(|()| Scripted::answering(BROKEN));
+    let fleet = for_a_minute(&[&broken[0], &broken[1], &broken[2]], PolicyKind::LeastRequests);
+    let proxy = Proxy::of(fleet);
+    assert_eq!((0..200).filter(|_| fails(&proxy)).count(), 200);
+    assert!(servers(&proxy).iter().all(|server| server.ejections == 0));
+
+    let twice = Scripted::new(|mut stream, number| {
+        while head(&mut stream).is_some() {
+            let answer = if number < 2 { BROKEN } else { OK };
+            let both = [answer, b""].concat();
+            if std::io::Write::write_all(&mut stream, &both).is_err() || number < 2 {
+                return;
+            }
+        }
+    });
+    let well = Scripted::answering(OK);
+    let proxy = Proxy::of(for_a_minute(&[&twice, &well], PolicyKind::RoundRobin));
+    assert_eq!((0..100).filter(|_| fails(&proxy)).count(), 2);
+    assert!(servers(&proxy).iter().all(|server| server.ejections == 0));
+}
+
+#[test]
+fn a_server_that_answers_500_keeps_its_share_where_comparing_is_switched_off() {
+    let (broken, well) = (Scripted::answering(BROKEN), Scripted::answering(OK));
+    let mut fleet = for_a_minute(&[&broken, &well], PolicyKind::RoundRobin);
+    fleet.services[0].ejection = Some(Ejection { excess_5xx: None, ..Ejection::default() });
+    let proxy = Proxy::of(fleet);
+    assert_eq!((0..100).filter(|_| fails(&proxy)).count(), 50);
+}
+
+/// A proxy that sends requests elsewhere that met a 5xx, by turns and without ejection.
+fn repeating(servers: &[&Scripted], retry: Retry) -> Proxy {
+    let mut fleet = for_a_minute(servers, PolicyKind::RoundRobin);
+    fleet.services[0].ejection = None;
+    fleet.services[0].retry = Retry { on_5xx: true, ..retry };
+    Proxy::of(fleet)
+}
+
+#[test]
+fn a_request_that_met_a_5xx_is_answered_by_another_server_where_that_is_safe() {
+    let (broken, well) = (Scripted::answering(BROKEN), Scripted::answering(OK));
+    let budget = Ratio::percent(100);
+    let proxy = repeating(&[&broken, &well], Retry { budget, ..Retry::default() });
+    for _ in 0..10 {
+        assert!(!fails(&proxy));
+    }
+    // Each takes the turns of both.
+    assert_eq!(proxy.runtime.tallies().services["web"].retries, 10);
+    assert_eq!(broken.connections(), 1, "an answer that came whole leaves its connection usable");
+    let post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+    let answers: Vec<String> = (0..2).map(|_| proxy.ask(post)).collect();
+    let failed = answers.iter().filter(|it| it.starts_with("HTTP/1.1 500 ")).count();
+    assert_eq!(failed, 1, "a POST is not sent twice");
+    let put = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+    for _ in 0..4 {
+        assert!(proxy.ask(put).starts_with("HTTP/1.1 200 "), "its body is at hand");
+    }
+    proxy.expect(Ending::Complete, 16);
+}
+
+#[test]
+fn where_every_server_answers_5xx_the_client_is_given_the_last_answer() {
+    let (one, other) = (Scripted::answering(BROKEN), Scripted::answering(ALSO));
+    let proxy = repeating(&[&one, &other], Retry::default());
+    for _ in 0..2 {
+        let answer = proxy.get();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("also"), "{answer}");
+    }
+    assert_eq!(proxy.runtime.tallies().services["web"].retries, 2);
+    proxy.expect(Ending::Complete, 2);
+
+    // Without a budget it is the first.
+    let none = Retry { budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
+    let proxy = repeating(&[&one, &other], none);
+    (0..4).for_each(|_| assert!(fails(&proxy)));
+    assert_eq!(proxy.runtime.tallies().services["web"].retries, 0);
+}
