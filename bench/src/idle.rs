@@ -275,8 +275,9 @@ const BODY: usize = 100;
 /// After which a proxy has done what it does when connections come.
 const REST: Duration = Duration::from_secs(2);
 
-/// After which it has done what it does when they go: some allocators keep memory for 10 s.
-const SETTLE: Duration = Duration::from_secs(12);
+/// After which it has done what it does when they go. jemalloc gives memory back that nobody has
+/// used for 10 s, and looks every 12 s or so: in between, what is kept is a matter of chance.
+const SETTLE: Duration = Duration::from_secs(25);
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -34,23 +34,27 @@ impl Pipe {
         }
     }
 
-    /// Gives out all that it holds; what the socket does not take is copied and waits there.
+    /// Gives out all that it holds; what the socket does not take is copied and waits there. The
+    /// pipe serves everybody, so nothing may stay in it, whatever becomes of the socket.
     pub(super) fn empty(&self, to: &mut Connection, mut held: usize) -> io::Result<()> {
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-        while held > 0 {
+        let taken = loop {
+            if held == 0 {
+                return Ok(());
+            }
             match splice(&self.read, None, to.socket()?, None, held, flags) {
                 Ok(count) => held -= count,
-                Err(Errno::AGAIN) => break,
-                Err(error) => return Err(error.into()),
+                Err(Errno::AGAIN) => break Ok(()),
+                Err(error) => break Err(error.into()),
             }
-        }
+        };
         let mut rest = vec![0; held];
         let mut filled = 0;
         while filled < held {
             filled += read(&self.read, &mut rest[filled..])?;
         }
         to.wait_with(rest);
-        Ok(())
+        taken
     }
 }
 

@@ -86,3 +86,18 @@ fn the_server_does_not_hear_of_connection() {
     let expected = b"GET / HTTP/1.1\r\nHost: a\r\nAccept: b\r\n\r\n";
     assert_eq!(request.forwarded(bytes).as_ref(), expected);
 }
+
+#[test]
+fn clients_that_leave_amid_long_answers_take_nothing_from_those_that_stay() {
+    for tuned in [false, true] {
+        let mut stream = start(tuned);
+        let proxy = stream.peer_addr().unwrap();
+        for _ in 0..20 {
+            let mut leaving = TcpStream::connect(proxy).unwrap();
+            leaving.write_all(b"GET /l HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            leaving.read_exact(&mut [0; 1024]).unwrap();
+        }
+        let head = ask(&mut stream, "/m", "", 50_000);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    }
+}
