@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod process_log;
 
 /// jemalloc, since what tokio keeps for each connection begins on a cache line: the allocator of
 /// glibc leaves holes in between, 300 of the 1,070 bytes that an idle connection costs with it, and
@@ -17,6 +18,7 @@ use commands::{
     bench, capacity, check, compare, demo, l4, lab, ping, plan, report, schema, serve, top, ttfb,
     upgrade, watch, worker,
 };
+use process_log::LogFormat;
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
 #[derive(Parser)]
@@ -52,7 +54,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return commands::report_usage(&error),
     };
-    start_log();
+    process_log::start(match &cli.command {
+        Command::Serve(args) => args.log_format,
+        _ => LogFormat::Text,
+    });
     // Each connection is a descriptor, and a shell's default is a thousand.
     if let Err(error) = loadline_load::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of open descriptors stays as it is");
@@ -77,16 +82,6 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(&args),
     };
     outcome.unwrap_or_else(|error| commands::report_error(&error))
-}
-
-/// Notices for people go to the standard error; `RUST_LOG` sets how much.
-fn start_log() {
-    let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_max_level(level.unwrap_or(tracing::Level::INFO))
-        .init();
 }
 
 const AFTER_HELP: &str = "\

@@ -6,8 +6,11 @@ mod served;
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    net::{TcpStream, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -54,6 +57,39 @@ impl Edge {
         (done.status.code(), told + &String::from_utf8(done.stderr).unwrap())
     }
 
+    /// The process id in the file that the configuration names.
+    fn pid(&self) -> Option<String> {
+        let text = fs::read_to_string(self.directory.path().join("pid")).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// Puts a configuration in the place of the first whose servers are those of a name, and which
+    /// waits for 20 s for them. Gives the name server, which answers nobody.
+    fn write_waiting(&self) -> UdpSocket {
+        let name_server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        name_server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let more = format!(
+            "[dns]\nservers = [\"{}\"]\ntimeout = \"20s\"\nstart_wait = \"20s\"\n",
+            name_server.local_addr().unwrap()
+        );
+        let group = "discover = { dns = \"web.test:80\" }";
+        write_group(self.directory.path(), group, &more);
+        name_server
+    }
+
+    /// Whether the first process ends well, and soon.
+    fn ends(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.first.try_wait().unwrap() {
+                self.processes.retain(|it| *it != self.first.id().to_string());
+                return status.success();
+            }
+            thread::yield_now();
+        }
+        false
+    }
+
     fn signal(&self, name: &str) {
         let last = self.processes.last().unwrap();
         assert!(Command::new("kill").args(["-s", name, last]).status().unwrap().success());
@@ -62,8 +98,9 @@ impl Edge {
 
 impl Drop for Edge {
     fn drop(&mut self) {
-        let last = self.processes.last().into_iter();
-        let _ = Command::new("kill").args(["-s", "KILL"]).args(last).status();
+        if let Some(last) = self.processes.last() {
+            let _ = Command::new("kill").args(["-s", "KILL", last]).status();
+        }
         // The first has ended by itself unless it is the last.
         let _ = self.first.kill();
         let _ = self.first.wait();
@@ -78,11 +115,15 @@ fn loadline(args: &[&str]) -> Command {
 
 /// Writes a configuration with one server and `more`. By a rename, as nobody may read half of it.
 fn write(directory: &Path, server: &str, more: &str) {
-    let control = directory.join("control");
+    write_group(directory, &format!("servers = [\"{server}\"]"), more);
+}
+
+fn write_group(directory: &Path, group: &str, more: &str) {
+    let (control, pid) = (directory.join("control"), directory.join("pid"));
     let text = format!(
-        "[edge]\ncontrol = {control:?}\ndrain_timeout = \"5s\"\n[[listener]]\n\
-         bind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}[service.web]\n\
-         [[service.web.group]]\nservers = [\"{server}\"]\n"
+        "[edge]\ncontrol = {control:?}\npid_file = {pid:?}\ndrain_timeout = \"5s\"\n\
+         [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}[service.web]\n\
+         [[service.web.group]]\n{group}\n"
     );
     fs::write(directory.join("next"), text).unwrap();
     fs::rename(directory.join("next"), directory.join("loadline.toml")).unwrap();
@@ -128,3 +169,49 @@ fn a_new_process_that_cannot_start_is_told_with_its_reason_and_the_old_one_goes_
     edge.write(&worker.address, "");
     assert_eq!(edge.upgrade().0, Some(0), "and can be upgraded later");
 }
+
+#[test]
+fn the_process_id_in_the_file_is_that_of_the_process_that_serves() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    assert_eq!(edge.pid(), Some(edge.first.id().to_string()));
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(edge.pid().as_ref(), edge.processes.last());
+    assert!(edge.ends());
+    assert_eq!(edge.pid().as_ref(), edge.processes.last(), "the first leaves it to the second");
+    edge.signal("TERM");
+    let deadline = Instant::now() + PATIENCE;
+    while edge.pid().is_some() {
+        assert!(Instant::now() < deadline, "it goes with the last");
+        thread::yield_now();
+    }
+    edge.processes.clear();
+}
+
+#[test]
+fn who_is_told_to_stop_while_the_next_process_starts_stops() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let name_server = edge.write_waiting();
+    edge.signal("USR2");
+    name_server.recv(&mut [0; 512]).unwrap();
+    edge.signal("TERM");
+    assert!(edge.ends());
+    assert!(TcpStream::connect(&edge.address).is_err(), "and so does the next");
+    assert_eq!(edge.pid(), None);
+}
+
+#[test]
+fn who_is_told_to_stop_while_a_reload_asks_for_names_stops() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let name_server = edge.write_waiting();
+    edge.signal("HUP");
+    name_server.recv(&mut [0; 512]).unwrap();
+    edge.signal("TERM");
+    assert!(edge.ends());
+}
+
+/// Longer than anything takes that goes right, and shorter than a name is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);

@@ -107,6 +107,10 @@ pub(crate) struct Edge {
     /// There is none where absent. Taken from the file at the start only.
     #[schemars(extend("examples" = ["/run/loadline/control.sock"]))]
     pub(crate) control: Key<Text<FilePath>>,
+    /// A file with the id of the process, for as long as it runs; there is none where absent. After
+    /// an upgrade it has that of the new process. Taken from the file at the start only.
+    #[schemars(extend("examples" = ["/run/loadline/loadline.pid"]))]
+    pub(crate) pid_file: Key<Text<FilePath>>,
 }
 
 /// A place servers are in.

@@ -52,7 +52,7 @@ pub struct Loaded {
     pub admin: Option<admin::Settings>,
     /// Who is asked for names, where groups are to be found out by them.
     pub names: discovery::NameServers,
-    /// As whom it runs, and where it is told to make way.
+    /// As whom it runs, where it tells its id and is told to make way.
     pub process: Process,
     /// What in it works but is hardly meant, in the order of the file.
     pub warnings: Vec<ConfigError>,
@@ -67,6 +67,8 @@ pub struct Process {
     pub group: Option<String>,
     /// The socket for `loadline upgrade`; none where absent.
     pub control: Option<PathBuf>,
+    /// The file for the id of the process; none where absent.
+    pub pid_file: Option<PathBuf>,
 }
 
 /// Reads the file at `path` and resolves host names with the resolver of the machine.

@@ -176,6 +176,7 @@ impl Controller {
         let Self { departures, management, fleet, ledger, .. } = &mut controller;
         departures.settle(now, fleet, fleet, ledger);
         management.settle(now, fleet, ledger);
+        ledger.limiters.settle(now, fleet);
         controller.publish(now);
         controller.order_checks(now);
         controller
@@ -265,6 +266,7 @@ impl Controller {
         self.roster.enlist(now, &self.fleet, &mut self.ledger);
         self.departures.settle(now, &before, &self.fleet, &self.ledger);
         self.management.settle(now, &self.fleet, &mut self.ledger);
+        self.ledger.limiters.settle(now, &self.fleet);
         let groups = group_keys(&self.fleet);
         self.forget_watches(&groups);
         self.ledger.retain(&self.fleet);

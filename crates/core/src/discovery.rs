@@ -113,6 +113,19 @@ impl Lists {
         }
     }
 
+    /// Takes over what has been heard of names since these lists were copied from those that
+    /// are in force.
+    pub fn catch_up(&mut self, in_force: &Self) {
+        for (source, list) in self.0.iter_mut().filter(|(source, _)| source.place.is_name()) {
+            let Some(heard) = in_force.0.get(source).filter(|it| !it.is_unheard()) else {
+                continue;
+            };
+            *list = heard.clone();
+            // Who asks may have given up; to be asked twice costs little.
+            list.due = if list.due == Instant::NEVER { Instant::ZERO } else { list.due };
+        }
+    }
+
     /// The names to ask for now; each counts as being asked for from here on.
     pub fn due(&mut self, now: Instant) -> Vec<Source> {
         let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
@@ -125,9 +138,8 @@ impl Lists {
 
     /// The names of which nothing has been said yet; each counts as being asked for from here on.
     pub fn due_first(&mut self) -> Vec<Source> {
-        let unheard = |list: &List| list.servers.is_none() && list.trouble.is_none();
         let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
-        let first = names.filter(|(_, list)| unheard(list)).map(|(source, list)| {
+        let first = names.filter(|(_, list)| list.is_unheard()).map(|(source, list)| {
             list.due = Instant::NEVER;
             source.clone()
         });
@@ -207,6 +219,11 @@ impl Lists {
 }
 
 impl List {
+    /// Whether nothing has been said of it yet.
+    fn is_unheard(&self) -> bool {
+        self.servers.is_none() && self.trouble.is_none()
+    }
+
     fn replace(&mut self, now: Instant, mut servers: Vec<Listed>) -> Outcome {
         servers.sort_unstable();
         servers.dedup_by_key(|server| server.address);

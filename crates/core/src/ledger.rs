@@ -23,6 +23,7 @@ use crate::{
     outlier::Answers,
     policy::draw::again,
     retry::RetryBudget,
+    rules::Limiters,
     silence::Silence,
     time::{Duration, Instant},
     units::Ratio,
@@ -34,6 +35,8 @@ pub struct Ledger {
     services: BTreeMap<String, Arc<ServiceState>>,
     groups: BTreeMap<(String, String), Arc<GroupState>>,
     servers: BTreeMap<(String, String, SocketAddr), Arc<ServerState>>,
+    /// Rate limits of routes.
+    pub(crate) limiters: Limiters,
     next_id: u32,
 }
 

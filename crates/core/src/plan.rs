@@ -14,6 +14,7 @@ use crate::{
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
     permit::{Permit, Terms},
     policy::Chooser,
+    rules::RouteLimiters,
     state::Enrolled,
     time::{Duration, Instant},
     turn::Part,
@@ -29,11 +30,19 @@ pub struct Plan {
     pub fleet: Arc<Fleet>,
     /// In the order of [`Fleet::services`].
     pub services: Box<[ServicePlan]>,
+    /// In the order of [`Fleet::listeners`].
+    pub(crate) limiters: Arc<[RouteLimiters]>,
     /// Every group of every service, as in the file, for whoever shows how they do.
     pub(crate) census: Box<[Box<[Enrolled]>]>,
 }
 
 impl Plan {
+    /// The rate limits of the routes of the listener at this index.
+    #[must_use]
+    pub fn limiters(&self, listener: usize) -> RouteLimiters {
+        self.limiters.get(listener).cloned().unwrap_or_default()
+    }
+
     /// The servers to which connections are worth keeping: those that are not about to be given up,
     /// healthy or not.
     pub fn staying(&self) -> impl Iterator<Item = ServerId> {

@@ -42,7 +42,8 @@ pub(crate) fn plan(
     services.iter().flat_map(|service| &service.groups).for_each(|group| group.change_budgets(now));
     let enrolled = fleet.services.iter().zip(status);
     let census = enrolled.map(|(service, status)| enroll(service, ledger, status)).collect();
-    Plan { generation, fleet: fleet.clone(), services, census }
+    let limiters = ledger.limiters.in_force().clone();
+    Plan { generation, fleet: fleet.clone(), services, limiters, census }
 }
 
 fn enroll(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> Box<[Enrolled]> {

@@ -10,7 +10,10 @@ use std::{
     pin::pin,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU32,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
 };
 
@@ -58,14 +61,16 @@ pub(crate) struct Crowd {
     connections: AtomicU32,
     /// The most at a time.
     max: AtomicU32,
+    /// Workers that wait for a place.
+    waiting: AtomicU32,
     freed: Notify,
 }
 
 impl Default for Crowd {
     /// Nobody yet, and as many as like may come.
     fn default() -> Self {
-        let (connections, max) = (AtomicU32::new(0), AtomicU32::new(u32::MAX));
-        Self { connections, max, freed: Notify::new() }
+        let (connections, waiting) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { connections, max: AtomicU32::new(u32::MAX), waiting, freed: Notify::new() }
     }
 }
 
@@ -74,6 +79,31 @@ impl Crowd {
     pub(crate) fn limit(&self, max: u32) {
         self.max.store(max, Relaxed);
         self.freed.notify_waiters();
+    }
+
+    /// Tells those who wait that a place may be free. Telling takes a lock that all workers share,
+    /// so it is not done for nobody. Whoever waits says so before it looks for a place, and a place
+    /// is given back before this is called: one of the two sees the other ([`SeqCst`]).
+    fn tell_freed(&self) {
+        if self.waiting.load(SeqCst) > 0 {
+            self.freed.notify_waiters();
+        }
+    }
+}
+
+/// Somebody who waits for a place.
+struct Waits<'a>(&'a Crowd);
+
+impl<'a> Waits<'a> {
+    fn at(crowd: &'a Crowd) -> Self {
+        crowd.waiting.fetch_add(1, SeqCst);
+        Self(crowd)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, SeqCst);
     }
 }
 
@@ -139,7 +169,7 @@ impl Door {
             return None;
         }
         if !take(&self.crowd.connections, self.crowd.max.load(Relaxed)) {
-            self.connections.fetch_sub(1, Relaxed);
+            self.connections.fetch_sub(1, SeqCst);
             return None;
         }
         Some(Pass { door: self.clone() })
@@ -154,6 +184,7 @@ impl Door {
 
     /// Waits until a connection may be taken in.
     pub(crate) async fn enter(self: &Arc<Self>, max: u32) -> Pass {
+        let _waits = Waits::at(&self.crowd);
         loop {
             let mut freed = pin!(self.crowd.freed.notified());
             freed.as_mut().enable();
@@ -167,7 +198,7 @@ impl Door {
 
 fn take(places: &AtomicU32, max: u32) -> bool {
     let more = |count| (count < max).then_some(count + 1);
-    places.fetch_update(Relaxed, Relaxed, more).is_ok()
+    places.fetch_update(SeqCst, SeqCst, more).is_ok()
 }
 
 /// One connection's place under the limits of its listener and of all.
@@ -178,9 +209,9 @@ pub(crate) struct Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.door.connections.fetch_sub(1, Relaxed);
-        self.door.crowd.connections.fetch_sub(1, Relaxed);
-        self.door.crowd.freed.notify_waiters();
+        self.door.connections.fetch_sub(1, SeqCst);
+        self.door.crowd.connections.fetch_sub(1, SeqCst);
+        self.door.crowd.tell_freed();
     }
 }
 
@@ -208,6 +239,16 @@ mod tests {
         assert!(!now);
         drop(pass);
         next.await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_closes_takes_no_lock_of_all_workers_where_nobody_waits() {
+        let door = Arc::new(Door::new(0, spot(), &Arc::default()));
+        // It hears of every call from here on, though it has not been polled.
+        let mut told = pin!(door.crowd.freed.notified());
+        drop(door.enter(1).await);
+        let is_told = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx).is_ready())).await;
+        assert!(!is_told);
     }
 
     #[tokio::test]

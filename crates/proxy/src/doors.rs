@@ -181,6 +181,12 @@ impl Doors {
         }
     }
 
+    /// Gives the sockets up. Those that workers accept from close with them, unless another process
+    /// has them too.
+    pub(crate) fn release(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.sockets.clear());
+    }
+
     /// Every socket goes to a worker, and every worker gets one: some share where there are fewer.
     fn hand_out(&self, entry: &Entry) {
         let (workers, sockets) = (self.inboxes.len(), entry.sockets.len());

@@ -138,7 +138,10 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
             Some(pass) => pass,
             None => {
                 count(&worker, &door, |cells| &cells.held);
-                enter(&worker, &door, &listener, max).await
+                match enter(&worker, &door, &listener, max).await {
+                    Some(pass) => pass,
+                    None => break,
+                }
             }
         };
         if let Err(error) = admit(&worker, &listener, pass) {
@@ -153,12 +156,13 @@ pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<Tc
     }
 }
 
-/// A place for the connection that has come, which somebody who is slow may have to make.
-async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) -> Pass {
+/// A place for the connection that has come, which somebody who is slow may have to make; none
+/// when it is the last that is taken in here.
+async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) -> Option<Pass> {
     let mut asked = false;
-    loop {
+    while !worker.is_leaving(door) {
         if let Some(pass) = door.try_enter(max) {
-            return pass;
+            return Some(pass);
         }
         // What a tick has made since is about to be free.
         let is_made = asked && !door.wants_room();
@@ -169,9 +173,11 @@ async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) 
         // Until then somebody may have become slow enough.
         if let Ok(pass) = timeout(TICK, door.enter(max)).await {
             door.want_room(false);
-            return pass;
+            return Some(pass);
         }
     }
+    door.want_room(false);
+    None
 }
 
 /// Whether a connection has really come: that the listener was ready is known from before.

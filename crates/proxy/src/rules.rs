@@ -91,7 +91,7 @@ pub(crate) fn route(
     let unruled = Routed { service: entrance.service, ..Routed::default() };
     let Some(matched) = entrance.routes.find(&seen.request()) else { return unruled };
     let ruled = Routed { rank: Some(matched.rank), ..unruled };
-    if let Err(wait) = seen.take(&entrance.routes, matched, worker) {
+    if let Err(wait) = seen.take(entrance, matched, worker) {
         return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
     }
     match &matched.rule.action {
@@ -143,11 +143,14 @@ impl Seen<'_> {
     }
 
     /// Takes the request out of the budget of its key, if the rule has a limit.
-    fn take(&self, routes: &Routes, matched: Matched<'_>, worker: &Worker) -> Result<(), Duration> {
-        let (Some(limiter), Some(limit)) = (routes.limiter(matched.index), &matched.rule.limit)
-        else {
-            return Ok(());
-        };
+    fn take(
+        &self,
+        entrance: &Entrance,
+        matched: Matched<'_>,
+        worker: &Worker,
+    ) -> Result<(), Duration> {
+        let limiter = entrance.limiters.get(matched.index).and_then(Option::as_ref);
+        let (Some(limiter), Some(limit)) = (limiter, &matched.rule.limit) else { return Ok(()) };
         limiter.take(self.limit_key(&limit.by), worker.shared.clock.now())
     }
 

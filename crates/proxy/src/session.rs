@@ -47,6 +47,8 @@ pub(crate) struct Session {
     partial: Option<Box<RequestHead>>,
     /// Nothing has been read of it.
     is_new: bool,
+    /// It is new, the proxy ends, and it has a moment left for its first request.
+    is_hurried: bool,
 }
 
 /// The part of a session that is in memory of its own.
@@ -136,14 +138,16 @@ impl Session {
         let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
         let (worker, door) = (worker.clone(), pass.door.clone());
         let origin = Origin { worker, door, address, lines, tls: None };
-        Some(Self { origin, client: Peer::new(socket), timer, partial: None, is_new: true })
+        let client = Peer::new(socket);
+        Some(Self { origin, client, timer, partial: None, is_new: true, is_hurried: false })
     }
 
     /// Answers the one request of a stream, and ends the stream.
     pub(crate) async fn answer_stream(origin: Origin, stream: Box<Stream>) {
         let timer = Timer::here(&origin.worker.timers).await;
         let client = Peer::new(Socket::Stream(stream));
-        let mut session = Self { origin, client, timer, partial: None, is_new: false };
+        let mut session =
+            Self { origin, client, timer, partial: None, is_new: false, is_hurried: false };
         match session.next().await {
             Next::Reset => session.client.socket.reset(),
             Next::Linger => session.linger().await,
@@ -249,7 +253,7 @@ impl Session {
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Rc<View>, Request), Stop>> {
         loop {
             let mut buffer = ready!(self.poll_bytes(cx))?;
-            let Self { origin, client, timer, partial, is_new } = self;
+            let Self { origin, client, timer, partial, is_new, .. } = self;
             let Origin { worker, door, address, lines, tls } = origin;
             let view = worker.view_at(door);
             let entrance = view.entrance(door).ok_or(Stop::Over)?;
@@ -293,7 +297,8 @@ impl Session {
 
     /// Reads the first bytes of a request, or more of one that has begun.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
-        let Self { origin: Origin { worker, door, .. }, client, timer, partial, is_new } = self;
+        let Self { origin, client, timer, partial, is_new, is_hurried } = self;
+        let Origin { worker, door, .. } = origin;
         if partial.is_none() && !client.rest.is_empty() {
             return Poll::Ready(Ok(self.pipelined()));
         }
@@ -305,11 +310,17 @@ impl Session {
                 let in_head = *is_new || partial.is_some();
                 let late =
                     if in_head { timer.has_waited_enough(door) } else { timer.has_expired() };
-                let unwanted = || partial.is_none() && !worker.waits_for_more(door);
+                let unwanted = partial.is_none() && !worker.waits_for_more(door);
+                if unwanted && *is_new && !*is_hurried && !door.is_cut() {
+                    // It may have come through the accept queue just now, and has been told that
+                    // it is connected.
+                    *is_hurried = true;
+                    timer.arm(FIRST_WAIT);
+                }
                 if timer.is_displaced() {
                     return Poll::Ready(Err(Stop::Displaced));
                 }
-                if late || unwanted() {
+                if late || unwanted && !*is_hurried {
                     let stop = Stop::before_request(Gone::Expired, partial.is_some());
                     return Poll::Ready(Err(stop));
                 }
@@ -423,6 +434,9 @@ const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, erro
 
 /// A client takes loadline for a forward proxy.
 const CONNECT: Refused = Refused { ending: Ending::ClientBad, status: 501, error: None };
+
+/// How long a client that has just connected may take for its first request when the proxy ends.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

@@ -5,7 +5,10 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering::Relaxed},
+        atomic::{
+            AtomicU8,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
     },
 };
 
@@ -132,12 +135,20 @@ impl Shared {
     /// Stops accepting connections, which another process does from now on, and closes each one
     /// after its next answer.
     pub(crate) fn leave(&self) {
-        self.stage.fetch_max(Stage::Leaving as u8, Relaxed);
+        self.end_accepting(Stage::Leaving);
     }
 
     /// Stops accepting connections, and closes each one after the answer it is waiting for.
     pub fn drain(&self) {
-        self.stage.fetch_max(Stage::Draining as u8, Relaxed);
+        self.end_accepting(Stage::Draining);
+    }
+
+    /// The sockets close as soon as each worker has taken in who waits there.
+    fn end_accepting(&self, stage: Stage) {
+        // A reload holds these while it opens others, and opens none after this.
+        let mut doors = self.doors();
+        self.stage.fetch_max(stage as u8, AcqRel);
+        doors.release();
     }
 
     /// What has been counted so far.
@@ -161,11 +172,11 @@ impl Shared {
 
     /// Cuts every connection that is left.
     pub(crate) fn stop(&self) {
-        self.stage.fetch_max(Stage::Stopped as u8, Relaxed);
+        self.stage.fetch_max(Stage::Stopped as u8, AcqRel);
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        match self.stage.load(Relaxed) {
+        match self.stage.load(Acquire) {
             0 => Stage::Serving,
             1 => Stage::Leaving,
             2 => Stage::Draining,

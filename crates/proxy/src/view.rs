@@ -12,7 +12,7 @@ use loadline_core::{
         UnderscoreHeaders,
     },
     plan::{Plan, ServicePlan},
-    rules::{Network, Routes},
+    rules::{Network, RouteLimiters, Routes},
 };
 use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead, Underscores};
 use rustls::ServerConfig;
@@ -97,6 +97,8 @@ pub(crate) struct Entrance {
     pub(crate) service: usize,
     /// What decides before the service gets a request.
     pub(crate) routes: Routes,
+    /// How much of it they let through.
+    pub(crate) limiters: RouteLimiters,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
     /// The one version of HTTP that is spoken; the client chooses where absent.
@@ -119,13 +121,18 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// The entrance of a listener, counted in `cells`.
-    pub(crate) fn new(listener: &Listener, keys: &Keys, cells: Arc<ListenerCells>) -> Self {
+    /// The entrance of a listener with the limits of its routes, counted in `cells`.
+    pub(crate) fn new(
+        (listener, limiters): (&Listener, RouteLimiters),
+        keys: &Keys,
+        cells: Arc<ListenerCells>,
+    ) -> Self {
         let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
         Self {
             bind: listener.bind,
             service: listener.service,
             routes: listener.routes.clone(),
+            limiters,
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             http_version: listener.http_version,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::Service,
+    fleet::{Listener, Service},
     plan::{Plan, ServicePlan},
     time::Instant,
 };
@@ -173,13 +173,12 @@ impl Worker {
         entrance.filter(|_| !self.is_leaving(door)).map(Entrance::max_connections)
     }
 
-    /// Begins to accept from what is new and in the plan.
+    /// Begins to accept from what is new and in the plan. At the end only those who wait there
+    /// already are taken in.
     fn open_doors(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
-        if self.stage.get() != Stage::Serving {
-            return Vec::new();
-        }
+        let is_last = self.stage.get() != Stage::Serving;
         let view = self.view();
-        let opened = self.inbox.take(|door| view.entrance(door).is_some());
+        let opened = self.inbox.take(|door| is_last || view.entrance(door).is_some());
         let begin = |(door, socket): (Arc<Door>, _)| {
             self.doors.borrow_mut().push(door.clone());
             spawn_local(accept(self.clone(), door, socket))
@@ -263,7 +262,9 @@ fn view(shared: &Shared, counters: &RefCell<Counters>, plan: Arc<Plan>) -> Rc<Vi
         let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
         cells.clone()
     };
-    let entrance = |listener| Entrance::new(listener, &keys, cells(listener.bind));
-    let entrances = plan.fleet.listeners.iter().map(entrance).collect();
+    let entrance = |(index, listener): (usize, &Listener)| {
+        Entrance::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
+    };
+    let entrances = plan.fleet.listeners.iter().enumerate().map(entrance).collect();
     View::new(plan, desks, entrances)
 }

@@ -1,13 +1,17 @@
 //! `loadline serve`: run the load balancer.
 
 mod bounds;
+mod control;
 mod follow;
 mod forwarder;
 mod handover;
 mod identity;
 mod notify;
+mod pid_file;
+mod reader;
 mod running;
 mod signals;
+mod upgrade;
 
 use std::{
     io::Write as _,
@@ -19,8 +23,8 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_control::{
-    Loaded, Process,
-    admin::{Admin, BoundAdmin, Settings, Site, bind_path},
+    ConfigError, Loaded, Process,
+    admin::{Admin, BoundAdmin, Settings, Site},
     discovery::{self, NameServers},
 };
 use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet};
@@ -30,19 +34,25 @@ use loadline_proxy::{
     tally::Tallies,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixStream,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    sync::mpsc::channel,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval},
 };
 
-use crate::commands::{EXIT_FAILED, EXIT_USAGE, check, xdp_mode::XdpMode};
+use crate::{
+    commands::{EXIT_FAILED, EXIT_USAGE, check, xdp_mode::XdpMode},
+    process_log::LogFormat,
+};
 use follow::{Changed, Follower};
 use forwarder::Forwarder;
-use handover::{Estate, Heritage};
+use handover::{Estate, Heritage, Successor};
 use identity::Identity;
 use notify::notify;
+use pid_file::PidFile;
+use reader::Reader;
 use running::Running;
 use signals::{Signals, Told};
+use upgrade::Upgrade;
 
 /// Run the load balancer
 #[derive(Clone, clap::Args)]
@@ -67,9 +77,26 @@ pub(crate) struct Args {
     /// How packet forwarding is attached, instead of what `l4.xdp_mode` says
     #[arg(long, value_enum, value_name = "MODE", requires = "file")]
     xdp_mode: Option<XdpMode>,
+
+    /// Write the process id there, instead of where `edge.pid_file` says
+    #[arg(long, value_name = "PATH")]
+    pid_file: Option<PathBuf>,
+
+    /// How notices are written to the standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let outcome = serve(args);
+    if let (Err(error), LogFormat::Json) = (&outcome, args.log_format) {
+        tracing::error!("{error:#}");
+        return Ok(ExitCode::from(EXIT_FAILED));
+    }
+    outcome
+}
+
+fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut heritage = Heritage::take()?;
     // Before anybody is told that it listens: a signal that comes earlier would end the process.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -90,7 +117,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     heritage.report(Ok(()));
     notify("READY=1");
     let outcome = runtime.block_on(edge.until_ended(&mut signals))?;
-    runtime.block_on(edge.end(outcome, &mut signals))
+    let code = runtime.block_on(edge.end(outcome, &mut signals));
+    // Nobody waits for files that are still being read.
+    runtime.shutdown_background();
+    code
 }
 
 /// Why it did not start; it has been told.
@@ -126,6 +156,9 @@ struct Edge {
     program: PathBuf,
     follower: Follower,
     forwarder: Option<Arc<Forwarder>>,
+    reader: Reader,
+    upgrade: Option<Upgrade>,
+    pid_file: Option<PidFile>,
 }
 
 /// Why a process ends.
@@ -160,8 +193,9 @@ impl Edge {
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
         let administration = settings.map(|it| BoundAdmin::new(&it, heritage.admin(&it.bind)));
         let administration = administration.transpose().map_err(Failure::running)?;
-        let control = control(process.control, heritage, identity.as_ref());
-        let control = control.map_err(Failure::running)?;
+        let control = process.control.as_deref();
+        let control = control.map(|path| control::open(path, heritage, identity.as_ref()));
+        let control = control.transpose().map_err(Failure::running)?;
         let forwarder = Forwarder::start(&bound.plan(), args.xdp_mode);
         let forwarder = forwarder.map_err(Failure::running)?;
         if let Some(identity) = identity {
@@ -181,7 +215,21 @@ impl Edge {
         site.restore(std::mem::take(&mut heritage.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
-        Ok(Self { proxy, site, admin, control, program, follower, forwarder })
+        let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);
+        pid_file.iter().try_for_each(PidFile::write).map_err(Failure::running)?;
+        let (reader, upgrade) = (Reader::new(site.clone()), None);
+        Ok(Self {
+            proxy,
+            site,
+            admin,
+            control,
+            program,
+            follower,
+            forwarder,
+            reader,
+            upgrade,
+            pid_file,
+        })
     }
 
     /// Says where it listens, for whoever started it and waits for it to be ready.
@@ -204,87 +252,111 @@ impl Edge {
         let _ = std::io::stdout().write_all(said.as_bytes());
     }
 
-    /// Does what signals and the control socket ask for until one of them ends it.
+    /// Does what signals and the control socket ask for until one of them ends it. Nothing that
+    /// takes its time is done here: the next signal may be the one that ends it.
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
-        let control = self.control.as_ref().map(|(_, socket)| socket.try_clone()).transpose()?;
-        let control = control.map(tokio::net::UnixListener::from_std).transpose()?;
         tokio::spawn(discovery::follow_names(self.site.clone()));
+        let mut listening = JoinSet::new();
+        let (askers, mut asked) = channel(1);
+        if let Some((_, socket)) = &self.control {
+            let socket = tokio::net::UnixListener::from_std(socket.try_clone()?)?;
+            listening.spawn(control::listen(socket, askers));
+        }
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            self.go_on();
             tokio::select! {
                 told = signals.next() => {
-                    if let Some(outcome) = self.heed(told) {
-                        return Ok(outcome);
+                    if self.heed(told) {
+                        return Ok(Outcome::Stopped);
                     }
                 }
-                asking = asked(control.as_ref()) => {
-                    if let Some(process) = self.answer(asking).await {
+                Some(asker) = asked.recv(), if self.upgrade.is_none() => {
+                    self.upgrade = Some(Upgrade::new(Some(asker)));
+                }
+                done = done(self.upgrade.as_mut()) => {
+                    if let Some(process) = self.conclude(done) {
                         return Ok(Outcome::Succeeded(process));
                     }
                 }
-                _ = looks.tick() => self.follow(),
+                () = self.reader.done() => {}
+                _ = looks.tick(), if self.upgrade.is_none() && self.reader.is_idle() => {
+                    if let Some(changed) = self.follower.look(&self.site.file()) {
+                        self.reader.ask(changed);
+                    }
+                }
             }
         }
     }
 
-    /// Does what a signal tells; gives the outcome where that is the end.
-    fn heed(&self, told: Told) -> Option<Outcome> {
+    /// Begins with what was asked for. What the next process is given must not change meanwhile,
+    /// so files are read before that or, where it does not serve, after.
+    fn go_on(&mut self) {
+        if self.upgrade.is_none() {
+            self.reader.go_on();
+        } else if self.reader.is_idle() {
+            let begins = self.upgrade.as_ref().is_some_and(|upgrade| !upgrade.has_begun());
+            let started = begins.then(|| self.pass_on());
+            if let (Some(upgrade), Some(started)) = (&mut self.upgrade, started) {
+                upgrade.begin(started);
+            }
+        }
+    }
+
+    /// Does what a signal tells; true where that is the end.
+    fn heed(&mut self, told: Told) -> bool {
         match told {
-            Told::End => return Some(Outcome::Stopped),
+            Told::End => {
+                if let Some(upgrade) = self.upgrade.take() {
+                    tracing::warn!("told to stop: the new process is given up");
+                    upgrade.answer("error it was told to stop meanwhile\n");
+                    self.write_pid();
+                }
+                return true;
+            }
             Told::Reload => {
                 self.proxy.handle().reopen_log();
-                tell(self.site.reload());
+                self.reader.ask(Changed::Configuration);
             }
             Told::ReopenLog => self.proxy.handle().reopen_log(),
-            Told::Upgrade => match self.pass_on() {
-                Ok(process) => return Some(Outcome::Succeeded(process)),
-                Err(error) => tracing::error!("not upgraded, this process goes on: {error:#}"),
-            },
+            Told::Upgrade => {
+                self.upgrade.get_or_insert_with(|| Upgrade::new(None));
+            }
         }
-        None
+        false
     }
 
-    /// Reads again what has changed on disk. Unless that is the configuration itself, what was
-    /// changed at run time stays.
-    fn follow(&mut self) {
-        match self.follower.look(&self.site.file()) {
-            None => {}
-            Some(Changed::Configuration) => tell(self.site.reload()),
-            Some(Changed::Lists) => self.site.relist(),
-            Some(Changed::Named) => {
-                self.site.relist();
-                tell(self.site.renew());
+    /// Tells how the upgrade ended; the id of the new process where it serves.
+    fn conclude(&mut self, done: anyhow::Result<u32>) -> Option<u32> {
+        let upgrade = self.upgrade.take()?;
+        match done {
+            Ok(new) => {
+                let (old, drain) = (std::process::id(), self.site.file().edge.drain_timeout);
+                upgrade.answer(&format!(
+                    "ok process {new} serves; process {old} ends when its connections have, or \
+                     after {drain}\n"
+                ));
+                Some(new)
+            }
+            Err(error) => {
+                tracing::error!("not upgraded, this process goes on: {error:#}");
+                upgrade.answer(&format!("error {error:#}\n"));
+                self.write_pid();
+                None
             }
         }
     }
 
-    /// Does what somebody at the control socket asks for.
-    async fn answer(&self, mut asking: UnixStream) -> Option<u32> {
-        let mut asked = [0; UPGRADE.len()];
-        let heard = timeout(PATIENCE, asking.read_exact(&mut asked)).await;
-        if !matches!(heard, Ok(Ok(_))) || asked != *UPGRADE {
-            return None;
+    /// Puts its id back where another process may have put its own.
+    fn write_pid(&self) {
+        if let Err(error) = self.pid_file.iter().try_for_each(PidFile::write) {
+            tracing::warn!("{error:#}");
         }
-        let done = self.pass_on();
-        let (old, drain) = (std::process::id(), self.site.file().edge.drain_timeout);
-        let told = match &done {
-            Ok(new) => format!(
-                "ok process {new} serves; process {old} ends when its connections have, or after \
-                 {drain}\n"
-            ),
-            Err(error) => format!("error {error:#}\n"),
-        };
-        if let Err(error) = &done {
-            tracing::error!("not upgraded, this process goes on: {error:#}");
-        }
-        // Whoever asked may have gone; what is done is done.
-        let _ = asking.write_all(told.as_bytes()).await;
-        done.ok()
     }
 
-    /// Starts a process that takes over; its id.
-    fn pass_on(&self) -> anyhow::Result<u32> {
+    /// Starts a process that is to take over.
+    fn pass_on(&self) -> anyhow::Result<Successor> {
         if self.forwarder.is_some() {
             anyhow::bail!("packet forwarding cannot be passed on: start loadline anew");
         }
@@ -306,7 +378,7 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, pid_file, .. } = self;
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
         // The successor answers on the same sockets.
@@ -334,6 +406,7 @@ impl Edge {
             }
         };
         forwarder.iter().for_each(|forwarder| forwarder.end());
+        pid_file.iter().for_each(PidFile::remove);
         told(&tallies.context("draining")?);
         Ok(ExitCode::SUCCESS)
     }
@@ -353,50 +426,39 @@ fn read(args: &Args) -> Result<(Intent, Option<Settings>, Process), String> {
     let file = args.file.as_deref().ok_or("no file is named")?;
     match loadline_control::load(file) {
         Ok(loaded) => {
-            check::print_warnings(&loaded);
+            match args.log_format {
+                LogFormat::Text => check::print_warnings(&loaded),
+                LogFormat::Json => loaded.warnings.iter().for_each(log),
+            }
             let Loaded { fleet, names, admin, process, .. } = loaded;
             Ok(((fleet, names), admin, process))
         }
         Err(errors) => {
             let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
-            check::print_errors(errors);
+            match args.log_format {
+                LogFormat::Text => check::print_errors(errors),
+                LogFormat::Json => errors.errors().iter().for_each(log),
+            }
             Err(why.join("; "))
         }
     }
 }
 
-/// Where upgrades are asked for: the socket of the process before, or a new one of `identity`.
-fn control(
-    path: Option<PathBuf>,
-    heritage: &mut Heritage,
-    identity: Option<&Identity>,
-) -> anyhow::Result<Option<(PathBuf, UnixListener)>> {
-    let Some(path) = path else { return Ok(None) };
-    let socket = match heritage.control(&path) {
-        Some(socket) => UnixListener::from(socket),
-        None => {
-            let socket = bind_path(&path);
-            let socket = socket.with_context(|| format!("edge.control: {}", path.display()))?;
-            if let Some((user, group)) = identity.map(Identity::ids) {
-                std::os::unix::fs::chown(&path, Some(user), Some(group))?;
-            }
-            socket
-        }
-    };
-    socket.set_nonblocking(true)?;
-    Ok(Some((path, socket)))
+/// Tells what is wrong with the configuration on one line.
+fn log(problem: &ConfigError) {
+    let (line, column, help) = (problem.line(), problem.column(), problem.help_text());
+    if problem.is_warning() {
+        tracing::warn!(line, column, help, "{}", problem.message());
+    } else {
+        tracing::error!(line, column, help, "{}", problem.message());
+    }
 }
 
-/// The next who asks for something; nobody where there is no control socket.
-async fn asked(control: Option<&tokio::net::UnixListener>) -> UnixStream {
-    let Some(control) = control else { return std::future::pending().await };
-    loop {
-        match control.accept().await {
-            Ok((asking, _)) => return asking,
-            // Too few descriptors, say: trying at once would only burn time.
-            Err(error) => tracing::warn!(%error, "cannot accept at the control socket"),
-        }
-        sleep(PATIENCE).await;
+/// Waits for the end of an upgrade; for ever where there is none.
+async fn done(upgrade: Option<&mut Upgrade>) -> anyhow::Result<u32> {
+    match upgrade {
+        Some(upgrade) => upgrade.done().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -410,26 +472,12 @@ fn site(running: Running, begun: (Intent, Lists), args: &Args) -> Site {
     Site::new(running, begun, load)
 }
 
-/// Tells how a reload went.
-fn tell(outcome: Result<(), String>) {
-    match outcome {
-        Ok(()) => tracing::info!("reloaded"),
-        Err(error) => tracing::error!("not reloaded, what is in force stays: {error}"),
-    }
-}
-
 fn told(tallies: &Tallies) {
     let endings = Ending::ALL.map(|ending| (ending.name(), tallies.count(ending)));
     let counts = endings.iter().filter(|(_, count)| *count > 0);
     let counts: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
     tracing::info!("stopped: {}", counts.join(" "));
 }
-
-/// What is asked for at the control socket.
-const UPGRADE: &[u8; 8] = b"upgrade\n";
-
-/// Whoever connects to the control socket knows what to ask for.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Time from one look at the files to the next.
 const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -445,5 +493,6 @@ tells how many clients there can be at a time, and how much memory they can take
 Signals: SIGHUP reads the file again without dropping a request; a file that is wrong changes
 nothing. SIGHUP and SIGUSR1 open the file of the access log again. SIGTERM and SIGINT stop
 accepting, let requests end (edge.drain_timeout) and exit 0; a second one cuts what is left.
-SIGUSR2 upgrades: see `loadline upgrade`. Sockets that systemd passes (LISTEN_FDS) are used.
+SIGUSR2 upgrades: see `loadline upgrade`. The log is without colours where NO_COLOR is set or the
+standard error is no terminal. Sockets that systemd passes (LISTEN_FDS) are used.
 Exit codes: 0 stopped by a signal, 1 wrong usage or configuration, 2 could not start.";

@@ -11,4 +11,5 @@ mod operation;
 mod outage;
 mod process;
 mod secrets;
+mod service;
 mod slow_clients;

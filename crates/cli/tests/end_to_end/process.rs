@@ -76,6 +76,10 @@ impl Process {
         format!("http://{}{path}", self.address)
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         let told = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();

@@ -42,6 +42,8 @@ pub struct Site {
     engine: Box<dyn Engine>,
     load: Box<dyn Fn() -> Result<(Fleet, NameServers), String> + Send + Sync>,
     clock: Clock,
+    /// Held by the one who reads files, so that what was read last is in force last.
+    reading: Mutex<()>,
     kept: Mutex<Kept>,
     reloaded: Notify,
 }
@@ -77,24 +79,27 @@ impl Site {
             engine: Box::new(engine),
             load: Box::new(load),
             clock: Clock::start(),
+            reading: Mutex::default(),
             kept: Mutex::new(Kept { file, names, lists, overrides: Overrides::default() }),
             reloaded: Notify::new(),
         }
     }
 
     /// Reads the file and its lists again, puts them in force and forgets what was changed over
-    /// them.
+    /// them. Who comes while another does so waits, for as long as new names are asked for.
     ///
     /// # Errors
     /// What is wrong with one of them; nothing has changed then.
     pub fn reload(&self) -> Result<(), String> {
+        let _turn = lock(&self.reading);
         let (file, names) = (self.load)()?;
         let before = self.kept().lists.clone();
         // Nobody is held up while names that are new are asked for.
         let lists = discovery::begin_again(before, &file, &names, self.clock.now());
         let lists = lists.map_err(|error| error.to_string())?;
-        let next = Kept { file, names, lists, overrides: Overrides::default() };
+        let mut next = Kept { file, names, lists, overrides: Overrides::default() };
         let mut kept = self.kept();
+        next.lists.catch_up(&kept.lists);
         self.engine.reload(next.listed())?;
         *kept = next;
         self.reloaded.notify_one();
@@ -132,6 +137,7 @@ impl Site {
     /// Reads the lists of servers again that are files. What one of them says is put in force as a
     /// whole, or nothing of it.
     pub fn relist(&self) {
+        let _turn = lock(&self.reading);
         let mut kept = self.kept();
         if discovery::reread(&mut kept.lists, self.clock.now()) {
             self.engine.amend(kept.whole());
@@ -144,6 +150,7 @@ impl Site {
     /// # Errors
     /// Which one cannot be used; nothing has changed then.
     pub fn renew(&self) -> Result<(), String> {
+        let _turn = lock(&self.reading);
         let kept = self.kept();
         self.engine.reload(kept.whole())
     }
@@ -193,12 +200,140 @@ impl Site {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Site").finish_non_exhaustive()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::UdpSocket,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering::SeqCst},
+            mpsc,
+        },
+        thread,
+    };
+
+    use loadline_core::discovery::Listed;
+
+    use super::*;
+
+    /// A proxy that remembers what was last put in force.
+    #[derive(Clone, Default)]
+    struct Remembers(Arc<Mutex<Option<Fleet>>>);
+
+    impl Remembers {
+        fn in_force(&self) -> Fleet {
+            lock(&self.0).clone().unwrap()
+        }
+    }
+
+    impl Engine for Remembers {
+        fn state(&self) -> State {
+            State::default()
+        }
+
+        fn reload(&self, fleet: Fleet) -> Result<(), String> {
+            self.amend(fleet);
+            Ok(())
+        }
+
+        fn amend(&self, fleet: Fleet) {
+            *lock(&self.0) = Some(fleet);
+        }
+
+        fn flows(&self) -> Result<Vec<Flow>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// A file with a group for each of these lines.
+    fn file(groups: &[&str]) -> Fleet {
+        let group = |line| format!("[[service.web.group]]\n{line}\n");
+        let groups: String = groups.iter().map(group).collect();
+        let text = format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n{groups}"
+        );
+        crate::parse_with("a", &text, &crate::LocalOnly).unwrap().fleet
+    }
+
+    #[test]
+    fn of_two_reloads_at_once_the_file_that_was_read_last_is_in_force_last() {
+        let engine = Remembers::default();
+        let reads = AtomicU32::new(0);
+        let (ended, second_ended) = mpsc::channel();
+        let (has_read, read) = mpsc::channel();
+        let second_ended = Mutex::new(second_ended);
+        let load = move || {
+            let version = reads.fetch_add(1, SeqCst);
+            if version == 0 {
+                has_read.send(()).unwrap();
+                // The second reload ends meanwhile, unless it has to wait.
+                let _ = lock(&second_ended).recv_timeout(std::time::Duration::from_millis(500));
+            }
+            let mut file = file(&[SERVER]);
+            file.edge.threads = version + 1;
+            Ok((file, NameServers::default()))
+        };
+        let begun = ((file(&[SERVER]), NameServers::default()), Lists::default());
+        let site = Site::new(engine.clone(), begun, load);
+        thread::scope(|scope| {
+            scope.spawn(|| site.reload().unwrap());
+            read.recv().unwrap();
+            site.reload().unwrap();
+            let _ = ended.send(());
+        });
+        assert_eq!(engine.in_force().edge.threads, 2);
+        assert_eq!(site.file().edge.threads, 2);
+    }
+
+    #[test]
+    fn what_a_name_is_found_to_be_while_a_reload_asks_for_another_is_not_lost() {
+        let engine = Remembers::default();
+        let name_server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let names = NameServers {
+            servers: vec![name_server.local_addr().unwrap()],
+            start_wait: Duration::from_millis(700),
+            ..NameServers::default()
+        };
+        let known = file(&[KNOWN]);
+        let discovery = known.services[0].groups[0].discovery.as_ref();
+        let source = discovery.unwrap().source.clone();
+        let mut lists = Lists::default();
+        lists.follow(&known);
+        let after = (file(&[KNOWN, NEW]), names.clone());
+        let load = move || Ok(after.clone());
+        let site = Site::new(engine.clone(), ((known, names), lists), load);
+        let answer = |last| {
+            let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
+            Answer { servers: Ok(servers), ttl: None }
+        };
+        site.found(&source, answer(1));
+        thread::scope(|scope| {
+            let reloading = scope.spawn(|| site.reload());
+            // It asks for the new name, which nobody answers.
+            name_server.recv(&mut [0; 512]).unwrap();
+            site.found(&source, answer(2));
+            reloading.join().unwrap().unwrap();
+        });
+        let fleet = engine.in_force();
+        assert_eq!(fleet.services[0].groups.len(), 2);
+        assert_eq!(fleet.services[0].groups[0].servers[0].address, ([10, 0, 0, 2], 80).into());
+    }
+
+    const SERVER: &str = "servers = [\"127.0.0.1:1\"]";
+    const KNOWN: &str = "name = \"known\"\ndiscover = { dns = \"known.test:80\" }";
+    const NEW: &str = "name = \"new\"\ndiscover = { dns = \"new.test:80\" }";
 }

@@ -1,4 +1,4 @@
-//! The process itself: as whom it runs, and where it is told to make way.
+//! The process itself: as whom it runs, where it tells its id and is told to make way.
 
 use crate::{Process, error::Problems, file, place::Key};
 
@@ -14,5 +14,6 @@ pub(crate) fn process(edge: &Key<file::Edge>, problems: &mut Problems) -> Proces
         user: edge.user.get().map(|name| name.0.0.clone()),
         group: edge.group.get().map(|name| name.0.0.clone()),
         control: edge.control.get().map(|path| path.0.0.clone().into()),
+        pid_file: edge.pid_file.get().map(|path| path.0.0.clone().into()),
     }
 }

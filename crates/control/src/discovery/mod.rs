@@ -75,8 +75,8 @@ impl fmt::Display for NameServers {
 /// The servers of a list, or why they cannot be known, and how long that counts where it says so.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    servers: Result<Vec<Listed>, String>,
-    ttl: Option<Duration>,
+    pub(crate) servers: Result<Vec<Listed>, String>,
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl Answer {

@@ -11,9 +11,10 @@
 //! bits and in the set share a budget: with the default of 65,536 places any two of them with a
 //! chance of 1 in 500 million.
 
-use alloc::{boxed::Box, string::String};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{
     array,
+    cmp::Reverse,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -36,7 +37,7 @@ pub struct RateLimit {
 }
 
 /// Whose requests are counted together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitKey {
     /// Those of a client's address, of IPv6 its first 64 bits.
     Client,
@@ -46,25 +47,59 @@ pub enum LimitKey {
     Cookie(String),
 }
 
-/// What has been let through, shared by all workers.
-#[derive(Debug)]
+/// A limit in force. What has been let through is shared by its copies and by the limits that
+/// follow it.
+#[derive(Clone, Debug)]
 pub struct Limiter {
     interval: u64,
     tolerance: u64,
-    sets: Box<[[AtomicU64; WAYS]]>,
+    sets: Arc<[Set]>,
 }
+
+/// The places in which a key may stand.
+type Set = [AtomicU64; WAYS];
 
 impl Limiter {
     /// A table in which nobody owes anything; takes 8 bytes for each of its keys.
     #[must_use]
     pub fn new(limit: &RateLimit) -> Self {
+        let empty = || array::from_fn(|_| AtomicU64::new(0));
+        Self::of(limit, (0..set_count(limit)).map(|_| empty()).collect())
+    }
+
+    /// The limit that follows this one: what each key has been given stays given, counted in
+    /// requests, not in the time that they took at the old rate. What old copies let through
+    /// meanwhile counts too, unless there are more or fewer keys now.
+    #[must_use]
+    pub fn followed_by(&self, limit: &RateLimit, now: Instant) -> Self {
+        let count = set_count(limit);
+        let is_same = self.sets.len() == count;
+        let sets = if is_same { self.sets.clone() } else { resized(&self.sets, count) };
+        let next = Self::of(limit, sets);
+        if next.interval != self.interval {
+            next.rescale(self.interval, ticks(now));
+        }
+        next
+    }
+
+    fn of(limit: &RateLimit, sets: Arc<[Set]>) -> Self {
         // Rounded up, so that never more than the rate gets through.
         let interval = limit.rate.interval().as_nanos().div_ceil(1 << TICK_BITS).max(1);
-        let sets = (limit.keys as usize).div_ceil(WAYS).max(1);
-        Self {
-            interval,
-            tolerance: interval.saturating_mul(u64::from(limit.burst.saturating_sub(1))),
-            sets: (0..sets).map(|_| array::from_fn(|_| AtomicU64::new(0))).collect(),
+        let tolerance = interval.saturating_mul(u64::from(limit.burst.saturating_sub(1)));
+        Self { interval, tolerance, sets }
+    }
+
+    /// Says in the present interval what is owed in the one before.
+    fn rescale(&self, before: u64, now: u64) {
+        let rescaled = |seen: u64| {
+            // Where nothing is owed there is nothing to rescale.
+            let debt = (seen & TIME).checked_sub(now)?;
+            let debt = u128::from(debt) * u128::from(self.interval) / u128::from(before);
+            let empty_at = now.saturating_add(u64::try_from(debt).unwrap_or(TIME)).min(TIME);
+            Some(seen & !TIME | empty_at)
+        };
+        for place in self.sets.iter().flatten() {
+            let _ = place.fetch_update(Relaxed, Relaxed, rescaled);
         }
     }
 
@@ -92,8 +127,27 @@ impl Limiter {
     }
 }
 
+/// How many sets a limit has.
+fn set_count(limit: &RateLimit) -> usize {
+    (limit.keys as usize).div_ceil(WAYS).max(1)
+}
+
+/// A table of another size with what is in this one. Each set gets what any of its keys may owe;
+/// where that is too much those that owe most stay.
+fn resized(old: &[Set], count: usize) -> Arc<[Set]> {
+    let set = |at: usize| {
+        let first = at * old.len() / count;
+        let end = ((at + 1) * old.len()).div_ceil(count);
+        let places = old[first..end].iter().flatten();
+        let mut owed: Vec<u64> = places.map(|place| place.load(Relaxed)).collect();
+        owed.sort_unstable_by_key(|seen| Reverse(seen & TIME));
+        array::from_fn(|way| AtomicU64::new(owed.get(way).copied().unwrap_or(0)))
+    };
+    (0..count).map(set).collect()
+}
+
 /// Where a key stands, or else the place of the one that owes least, and what is there.
-fn place(set: &[AtomicU64; WAYS], tag: u64) -> (&AtomicU64, u64) {
+fn place(set: &Set, tag: u64) -> (&AtomicU64, u64) {
     let seen: [u64; WAYS] = array::from_fn(|way| set[way].load(Relaxed));
     let own = seen.iter().position(|seen| seen & !TIME == tag && *seen != 0);
     let least = || (0..WAYS).min_by_key(|way| seen[*way] & TIME).unwrap_or(0);
@@ -155,6 +209,32 @@ mod tests {
             assert!(limiter.take(hash(other), at(1)).is_ok());
         }
         assert!(limiter.take(hash(0), at(2)).is_err());
+    }
+
+    #[test]
+    fn a_limit_that_follows_another_forgives_nothing() {
+        let fast = limiter(100, 4, 64);
+        (0..3).for_each(|_| assert!(fast.take(hash(1), at(0)).is_ok()));
+        let slow = RateLimit { rate: Rate::per_sec(10), burst: 4, by: LimitKey::Client, keys: 64 };
+        let slow = fast.followed_by(&slow, at(0));
+        let more = (0..9).filter(|_| slow.take(hash(1), at(0)).is_ok()).count();
+        assert_eq!(more, 1, "three of four were given before");
+        assert!(slow.take(hash(2), at(0)).is_ok());
+        assert!(fast.take(hash(1), at(0)).is_err(), "who still goes by the old one sees the same");
+    }
+
+    #[test]
+    fn a_table_of_another_size_knows_who_owes() {
+        for (before, after) in [(64, 1_000), (1_000, 64), (64, 40)] {
+            let terms =
+                |keys| RateLimit { rate: Rate::per_sec(10), burst: 5, by: LimitKey::Client, keys };
+            let limiter = Limiter::new(&terms(before));
+            let keys = || (0..8).map(hash);
+            keys().for_each(|key| while limiter.take(key, at(0)).is_ok() {});
+            let next = limiter.followed_by(&terms(after), at(0));
+            assert!(keys().all(|key| next.take(key, at(1)).is_err()), "{before} to {after}");
+            assert!(next.take(hash(100), at(1)).is_ok());
+        }
     }
 
     proptest! {

@@ -17,6 +17,7 @@
 mod action;
 mod covers;
 mod limit;
+mod limiters;
 mod lint;
 mod mirror;
 pub mod normal;
@@ -31,6 +32,8 @@ use crate::fleet::Class;
 
 pub use action::{Action, Answer, Asked, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use limit::{LimitKey, Limiter, RateLimit};
+pub(crate) use limiters::Limiters;
+pub use limiters::RouteLimiters;
 pub use lint::{Shadowed, lint};
 pub use mirror::{Copies, CopyPlace, CopyResult, Mirror};
 pub use pattern::{

@@ -1,11 +1,10 @@
-//! The rules of a listener, compiled, with the rate limits and the copies that live as long as
-//! they do.
+//! The rules of a listener, compiled, with the copies that live as long as they do.
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{Action, Copies, Headers, Limiter, Matched, Request, Rule, Share, Table};
+use super::{Action, Copies, Headers, Matched, Request, Rule, Share, Table};
 
-/// The rules of a listener. A copy is the same rules with the same limits.
+/// The rules of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Routes(Option<Arc<Compiled>>);
 
@@ -13,8 +12,6 @@ pub struct Routes(Option<Arc<Compiled>>);
 struct Compiled {
     table: Table,
     /// In the order of the rules of the file.
-    limiters: Vec<Option<Limiter>>,
-    /// In the same order.
     copies: Vec<Option<Arc<Copies>>>,
 }
 
@@ -25,9 +22,8 @@ impl Routes {
         if rules.is_empty() {
             return Self::default();
         }
-        let limiters = rules.iter().map(|rule| rule.limit.as_ref().map(Limiter::new)).collect();
         let copies = rules.iter().map(|rule| rule.mirror.as_ref().map(Copies::new)).collect();
-        Self(Some(Arc::new(Compiled { table: Table::compile(rules), limiters, copies })))
+        Self(Some(Arc::new(Compiled { table: Table::compile(rules), copies })))
     }
 
     /// Whether there are none.
@@ -40,12 +36,6 @@ impl Routes {
     #[must_use]
     pub fn find<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> Option<Matched<'_>> {
         self.0.as_ref()?.table.find(request)
-    }
-
-    /// What the rule at this place of the file has let through.
-    #[must_use]
-    pub fn limiter(&self, index: usize) -> Option<&Limiter> {
-        self.0.as_ref()?.limiters.get(index)?.as_ref()
     }
 
     /// The copies of the requests of the rule at this place of the file, if it makes some.

@@ -20,8 +20,11 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread, time,
 };
@@ -43,14 +46,23 @@ pub(crate) struct Log {
     /// Of 2^64 requests that ended well, how many have a line.
     kept: u64,
     channel: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    signs: Arc<Signs>,
+}
+
+/// What is known on both sides of the channel, whether or not a message fits into it.
+#[derive(Debug, Default)]
+struct Signs {
+    /// Lines that were given up.
+    dropped: AtomicU64,
+    /// The file is to be opened again by its name.
+    reopen: AtomicBool,
 }
 
 #[derive(Debug)]
 enum Message {
     Lines(Vec<u8>),
-    /// Open the file again by its name.
-    Reopen,
+    /// Look at the signs.
+    Wake,
     /// Answer when everything before this is written.
     Flush(SyncSender<()>),
 }
@@ -64,9 +76,9 @@ impl Log {
         let sink = Sink::open(&settings.to)?;
         let (channel, messages) = sync_channel(CHUNKS_WAITING);
         let log = Self::to(settings, channel);
-        let dropped = log.dropped.clone();
+        let signs = log.signs.clone();
         let thread = thread::Builder::new().name("access-log".into());
-        thread.spawn(move || write_lines(sink, &messages, &dropped))?;
+        thread.spawn(move || write_lines(sink, &messages, &signs))?;
         Ok(log)
     }
 
@@ -75,7 +87,7 @@ impl Log {
             Ratio::ONE => u64::MAX,
             share => (share.as_f64() * 2f64.powi(64)) as u64,
         };
-        Self { settings: settings.clone(), kept, channel, dropped: Arc::default() }
+        Self { settings: settings.clone(), kept, channel, signs: Arc::default() }
     }
 
     /// Whether lines say what clients' handshakes have told.
@@ -85,22 +97,30 @@ impl Log {
 
     /// Lines that were given up.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Relaxed)
+        self.signs.dropped.load(Relaxed)
     }
 
     /// Has the file opened again by its name, for whoever moved it away.
     pub(crate) fn reopen(&self) {
-        // A thread that does not take messages has worse to worry about.
-        let _ = self.channel.try_send(Message::Reopen);
+        self.signs.reopen.store(true, SeqCst);
+        // Where the channel is full the thread has messages to take, and looks before each.
+        let _ = self.channel.try_send(Message::Wake);
     }
 
     /// Waits until everything handed over so far is written, or for a second.
     pub(crate) fn flush(&self) {
+        let deadline = time::Instant::now() + FLUSH_MAX;
         let (done, written) = sync_channel(1);
-        if self.channel.try_send(Message::Flush(done)).is_ok() {
+        let mut message = Message::Flush(done);
+        while let Err(TrySendError::Full(again)) = self.channel.try_send(message) {
             // A disk that takes longer is no reason not to stop.
-            let _ = written.recv_timeout(time::Duration::from_secs(1));
+            if time::Instant::now() >= deadline {
+                return;
+            }
+            message = again;
+            thread::sleep(FLUSH_POLL);
         }
+        let _ = written.recv_timeout(deadline.saturating_duration_since(time::Instant::now()));
     }
 
     /// Whether a request that ended like this has a line.
@@ -112,7 +132,7 @@ impl Log {
     fn hand_over(&self, lines: Vec<u8>) {
         let count = count(&lines);
         if self.channel.try_send(Message::Lines(lines)).is_err() {
-            self.dropped.fetch_add(count, Relaxed);
+            self.signs.dropped.fetch_add(count, Relaxed);
         }
     }
 }
@@ -121,13 +141,16 @@ fn count(lines: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', lines).count() as u64
 }
 
-fn write_lines(mut sink: Sink, messages: &Receiver<Message>, dropped: &AtomicU64) {
+fn write_lines(mut sink: Sink, messages: &Receiver<Message>, signs: &Signs) {
     while let Ok(message) = messages.recv() {
+        if signs.reopen.swap(false, SeqCst) {
+            sink.reopen();
+        }
         match message {
             Message::Lines(lines) => {
-                dropped.fetch_add(sink.write(&lines), Relaxed);
+                signs.dropped.fetch_add(sink.write(&lines), Relaxed);
             }
-            Message::Reopen => sink.reopen(),
+            Message::Wake => {}
             // Whoever asked may have stopped waiting.
             Message::Flush(done) => drop(done.send(())),
         }
@@ -195,6 +218,12 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// Chunks that may wait for the writer: 8 MiB, or a second of 60,000 requests.
 const CHUNKS_WAITING: usize = 256;
 
+/// The longest that the end of the process waits for lines to be written.
+const FLUSH_MAX: time::Duration = time::Duration::from_secs(1);
+
+/// How often it looks whether the channel has room.
+const FLUSH_POLL: time::Duration = time::Duration::from_millis(5);
+
 /// Requests under way whose memory is worth keeping for the next.
 const SPARE: usize = 256;
 
@@ -218,6 +247,21 @@ mod tests {
         log.flush();
         log.reopen();
         drop(messages);
+    }
+
+    #[test]
+    fn a_file_that_was_moved_away_is_opened_again_though_the_writer_does_not_keep_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("log"), directory.path().join("log.1"));
+        let sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
+        let (log, messages) = log(Ratio::ONE, 1);
+        log.hand_over(b"one\n".to_vec());
+        std::fs::rename(&path, &moved).unwrap();
+        log.reopen();
+        let signs = log.signs.clone();
+        drop(log);
+        write_lines(sink, &messages, &signs);
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "one\n");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_core::{
-    controller::{Controller, Input, Notice, Output},
+    controller::{Controller, Input, Notice, Output, Passed},
     fleet::{HealthCheck, HttpVersion},
     ledger::ServerId,
     time::Instant,
@@ -131,13 +131,29 @@ async fn run_check(
     check: HealthCheck,
     results: UnboundedSender<Input>,
 ) {
+    let passed = Err("the check panicked, a defect: see the log".to_owned());
+    let mut checked = Checked { server, passed, results };
     let result = probe(address, &way, &check).await;
     if let Err(error) = &result {
         tracing::debug!(%address, %error, "check failed");
     }
-    let passed = result.map_err(|error| error.to_string());
-    // The controller is gone only when loadline stops.
-    let _ = results.send(Input::Checked { server, passed });
+    checked.passed = result.map_err(|error| error.to_string());
+}
+
+/// The result of a check, told when it is dropped. One that panics has failed: a server without a
+/// result would never be checked again.
+struct Checked {
+    server: ServerId,
+    passed: Result<Passed, String>,
+    results: UnboundedSender<Input>,
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        let passed = std::mem::replace(&mut self.passed, Err(String::new()));
+        // The controller is gone only when loadline stops.
+        let _ = self.results.send(Input::Checked { server: self.server, passed });
+    }
 }
 
 fn log(notice: &Notice) {
@@ -165,5 +181,54 @@ fn log(notice: &Notice) {
         Returned(server) => tracing::info!(%service, %group, %server, "server is back on trial"),
         Yields => tracing::warn!(%service, %group, "group yields: too few healthy servers"),
         Recovered => tracing::info!(%service, %group, "group comes first again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::{
+        fleet::{Probe, Road},
+        forwarding::{self, Method},
+        ledger::Ledger,
+        time::Duration,
+    };
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl Detour for Panicking {
+        fn lend(
+            &self,
+            _: u16,
+            _: (SocketAddr, forwarding::Protocol),
+            _: Road,
+            _: Duration,
+        ) -> io::Result<()> {
+            panic!("a defect")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_checked_again_though_its_check_panicked() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let server = Ledger::default().server("web", "here", address).id();
+        let time = Duration::from_secs(1);
+        let (probe, lenient) = (Probe::Tcp, false);
+        let (interval, fast_interval, timeout) = (time, time, time);
+        let (rise, fall) = (1, 1);
+        let check = HealthCheck { probe, interval, fast_interval, timeout, rise, fall, lenient };
+        let road = Road { method: Method::Ipip, service: address.ip() };
+        let lane = Some(Lane { road, detour: Arc::new(Panicking) });
+        let way = Way { tls: None, send_proxy: None, version: HttpVersion::Http11, lane };
+        let (results, mut inputs) = unbounded_channel();
+        let checking = tokio::spawn(run_check(server, (address, way), check, results));
+        assert!(checking.await.unwrap_err().is_panic());
+        let told = inputs.recv().await;
+        assert!(
+            matches!(told, Some(Input::Checked { passed: Err(_), server: it }) if it == server)
+        );
     }
 }

@@ -10,13 +10,8 @@ use loadline_core::{
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
 use crate::support::{
-    Client, anywhere, asked_anew, fleet, listener, server, tcp, wait_until_refused,
+    Client, anywhere, asked_anew, fleet, free, listener, server, tcp, wait_until_refused,
 };
-
-/// An address that was free a moment ago.
-fn free() -> SocketAddr {
-    TcpListener::bind(anywhere()).unwrap().local_addr().unwrap()
-}
 
 /// Asks at an address until this server answers: a reload comes into force with the next tick.
 fn wait_for(address: SocketAddr, name: &str) {

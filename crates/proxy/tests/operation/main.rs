@@ -3,5 +3,6 @@
 
 mod drains;
 mod listeners;
+mod stops;
 mod succession;
 mod support;

@@ -23,6 +23,11 @@ pub(crate) fn anywhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
+/// An address that was free a moment ago.
+pub(crate) fn free() -> SocketAddr {
+    TcpListener::bind(anywhere()).unwrap().local_addr().unwrap()
+}
+
 /// A server that answers `GET /NAME` with its name and upgrades whatever asks for it to an echo.
 pub(crate) fn server(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind(anywhere()).unwrap();
@@ -167,9 +172,17 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
 
 /// Waits until nobody listens at this address.
 pub(crate) fn wait_until_refused(address: SocketAddr) {
+    assert!(becomes(|| TcpStream::connect(address).is_err()), "{address} takes connections");
+}
+
+/// Whether something comes to hold.
+pub(crate) fn becomes(holds: impl Fn() -> bool) -> bool {
     let deadline = std::time::Instant::now() + PATIENCE;
-    while TcpStream::connect(address).is_ok() {
-        assert!(std::time::Instant::now() < deadline, "{address} still takes connections");
+    while std::time::Instant::now() < deadline {
+        if holds() {
+            return true;
+        }
         thread::yield_now();
     }
+    false
 }

@@ -158,6 +158,23 @@ fn a_limit_counts_each_key_and_says_when_to_come_back() {
 }
 
 #[test]
+fn a_reload_forgives_nobody_who_is_over_a_limit() {
+    let limited = |burst| {
+        let (rate, by) = (Rate::milli_per_sec(10), LimitKey::Client);
+        let mut limited = rule(under("/limited"), Action::Service(Split::all(0)));
+        limited.limit = Some(RateLimit { rate, burst, by, keys: 64 });
+        vec![limited]
+    };
+    let proxy = Proxy::of(limited(2));
+    let is_let_through = || proxy.get("/limited").starts_with("HTTP/1.1 200");
+    assert!(is_let_through() && is_let_through() && !is_let_through());
+    proxy.reload(limited(2));
+    assert!(!is_let_through(), "the same limit in another file");
+    proxy.reload(limited(3));
+    assert!(is_let_through() && !is_let_through(), "two of three have been given");
+}
+
+#[test]
 fn an_expression_sees_the_whole_path() {
     let regex = loadline_core::rules::Regex::whole("/users/[0-9]+").unwrap();
     let when = Conditions { paths: vec![Path::Regex(regex)], ..Conditions::default() };

@@ -51,6 +51,7 @@ pub(crate) fn answer(status: u16, body: &str) -> Answer {
 /// A proxy for the services `zero`, which is the listener's, and `one`.
 pub(crate) struct Proxy {
     runtime: Runtime,
+    fleet: Fleet,
     address: SocketAddr,
     served: Arc<AtomicU64>,
 }
@@ -90,9 +91,21 @@ impl Proxy {
             services: services.into(),
         };
         change(&mut fleet);
-        let runtime = Runtime::start(fleet).expect("a proxy");
+        let runtime = Runtime::start(fleet.clone()).expect("a proxy");
         let address = runtime.local_addrs()[0];
-        Self { runtime, address, served }
+        Self { runtime, fleet, address, served }
+    }
+
+    /// Puts other rules in force, of which one answers `GET /reloaded`.
+    pub(crate) fn reload(&self, rules: Vec<Rule>) {
+        let marker = rule(under("/reloaded"), Action::Answer(answer(299, "")));
+        let mut fleet = self.fleet.clone();
+        fleet.listeners[0].routes = Routes::new([vec![marker], rules].concat());
+        self.runtime.reload(fleet).expect("a reload");
+        let start = Instant::now();
+        while !self.get("/reloaded").starts_with("HTTP/1.1 299") {
+            assert!(start.elapsed() < PATIENCE, "the reload comes into force");
+        }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

@@ -6,4 +6,5 @@ mod clients;
 mod handed_on;
 mod hsts;
 mod servers;
+mod stops;
 mod support;

@@ -25,15 +25,15 @@ pub(super) struct Follower {
     seen: BTreeMap<PathBuf, Mark>,
 }
 
-/// Which file has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which file has changed. With each the ones before it are read again, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Changed {
-    /// The configuration itself.
-    Configuration,
-    /// One that it names, alone.
-    Named,
     /// Lists of servers, alone.
     Lists,
+    /// One that the configuration names, alone.
+    Named,
+    /// The configuration itself.
+    Configuration,
 }
 
 /// What tells one content of a file from another without reading it.

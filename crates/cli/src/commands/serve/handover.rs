@@ -14,8 +14,8 @@ use std::{
         fd::{AsFd, AsRawFd as _, OwnedFd, RawFd},
         unix::net::UnixStream,
     },
-    path::PathBuf,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -31,6 +31,7 @@ use rustix::{
     io::dup,
 };
 use serde::{Deserialize, Serialize};
+use tokio::{io::AsyncReadExt as _, net, time::timeout};
 
 /// What a process begins with.
 #[derive(Debug, Default)]
@@ -109,7 +110,7 @@ impl Heritage {
     }
 
     /// The socket for upgrades that was there before, if it was at the same place.
-    pub(super) fn control(&mut self, path: &PathBuf) -> Option<OwnedFd> {
+    pub(super) fn control(&mut self, path: &Path) -> Option<OwnedFd> {
         self.control.take().filter(|(place, _)| place == path).map(|(_, it)| it)
     }
 
@@ -125,12 +126,12 @@ impl Heritage {
 }
 
 impl Estate {
-    /// Starts the program that this process was started from, with the same arguments, and waits
-    /// until it serves; its process id. This process goes on as before.
+    /// Starts the program that this process was started from, with the same arguments. This
+    /// process goes on as before.
     ///
     /// # Errors
-    /// Why it does not serve; it has ended then, or is killed.
-    pub(super) fn pass_on(self, program: &PathBuf) -> anyhow::Result<u32> {
+    /// Why it cannot be started.
+    pub(super) fn pass_on(self, program: &Path) -> anyhow::Result<Successor> {
         let mut kept: Vec<OwnedFd> = Vec::new();
         let mut share = |socket: &dyn AsFd| -> io::Result<RawFd> {
             // A copy is inherited; it is closed again once the successor has it.
@@ -139,7 +140,7 @@ impl Estate {
             kept.push(copy);
             Ok(number)
         };
-        let (mut answer, report) = UnixStream::pair()?;
+        let (answer, report) = UnixStream::pair()?;
         let mut description = Description {
             changes: self.changes,
             report: Some(share(&report)?),
@@ -164,21 +165,52 @@ impl Estate {
         command.env(HANDOVER, file.as_raw_fd().to_string());
         command.env_remove("LISTEN_FDS").env_remove("LISTEN_PID");
         let started = command.spawn();
-        let mut child = started.with_context(|| format!("cannot start {}", program.display()))?;
+        let child = started.with_context(|| format!("cannot start {}", program.display()))?;
         drop((kept, file));
-        answer.set_read_timeout(Some(PATIENCE))?;
+        Ok(Successor { child, answer, serves: false })
+    }
+}
+
+/// A process that was started to take over. It is ended where it is dropped before it serves.
+#[derive(Debug)]
+pub(super) struct Successor {
+    child: Child,
+    /// Where it says that it serves, or why not.
+    answer: UnixStream,
+    serves: bool,
+}
+
+impl Successor {
+    /// Waits until it serves: its id.
+    pub(super) async fn serving(mut self) -> anyhow::Result<u32> {
+        self.answer.set_nonblocking(true)?;
+        let mut answer = net::UnixStream::from_std(self.answer.try_clone()?)?;
         let mut said = String::new();
-        let heard = answer.read_to_string(&mut said);
+        let heard = timeout(PATIENCE, answer.read_to_string(&mut said)).await;
         if said == READY {
-            return Ok(child.id());
+            self.serves = true;
+            return Ok(self.child.id());
         }
-        // It may have ended by itself.
-        let _ = child.kill();
-        let status = child.wait()?;
+        let status = self.end()?;
         match heard {
             Err(_) => bail!("the new process did not serve after {} s", PATIENCE.as_secs()),
-            Ok(0) => bail!("the new process ended before it served: {status}; see its log"),
-            Ok(_) => Err(anyhow!(said)),
+            Ok(Ok(1..)) => Err(anyhow!(said)),
+            Ok(_) => bail!("the new process ended before it served: {status}; see its log"),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        self.child.wait()
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if !self.serves {
+            // It is not there either way.
+            let _ = self.end();
         }
     }
 }

@@ -1,0 +1,63 @@
+//! The file that tells the id of the process.
+
+use std::{
+    fs::{self, Permissions},
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+
+/// The path of the file.
+#[derive(Debug)]
+pub(super) struct PidFile(pub(super) PathBuf);
+
+impl PidFile {
+    /// Puts the id of this process there, whatever was there before. Whoever reads it meanwhile
+    /// finds one id or the other.
+    pub(super) fn write(&self) -> anyhow::Result<()> {
+        let directory = self.0.parent().filter(|it| *it != Path::new(""));
+        let readable = Permissions::from_mode(0o644);
+        let mut next = tempfile::Builder::new();
+        let next = next.prefix(".loadline-").permissions(readable);
+        let written = next.tempfile_in(directory.unwrap_or(Path::new("."))).and_then(|mut file| {
+            writeln!(file, "{}", std::process::id())?;
+            Ok(file.persist(&self.0)?)
+        });
+        written.map(drop).with_context(|| {
+            let path = self.0.display();
+            format!("cannot write the process id to {path}, whose directory must be writable")
+        })
+    }
+
+    /// Removes it, unless another process has put its own id there.
+    pub(super) fn remove(&self) {
+        let Ok(text) = fs::read_to_string(&self.0) else { return };
+        if text.trim().parse() != Ok(std::process::id()) {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "the process id stays there");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_another_process_stays_and_ones_own_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = PidFile(directory.path().join("pid"));
+        fs::write(&file.0, "1\n").unwrap();
+        file.remove();
+        assert_eq!(fs::read_to_string(&file.0).unwrap(), "1\n");
+        file.write().unwrap();
+        let own = format!("{}\n", std::process::id());
+        assert_eq!(fs::read_to_string(&file.0).unwrap(), own);
+        file.remove();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,69 @@
+//! Reads files again, one after another and apart from the thread that hears signals: a name may
+//! have to be asked for, and a disk may be slow.
+
+use std::{future::pending, sync::Arc};
+
+use loadline_control::admin::Site;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::follow::Changed;
+
+/// What is being read again, and what is to be.
+pub(super) struct Reader {
+    site: Arc<Site>,
+    under_way: Option<JoinHandle<()>>,
+    next: Option<Changed>,
+}
+
+impl Reader {
+    pub(super) fn new(site: Arc<Site>) -> Self {
+        Self { site, under_way: None, next: None }
+    }
+
+    /// Has it read again by the next [`Reader::go_on`], once however often it is asked for.
+    pub(super) fn ask(&mut self, what: Changed) {
+        self.next = self.next.max(Some(what));
+    }
+
+    /// Begins with what has been asked for, unless something is under way.
+    pub(super) fn go_on(&mut self) {
+        if self.under_way.is_some() {
+            return;
+        }
+        let Some(what) = self.next.take() else { return };
+        let site = self.site.clone();
+        self.under_way = Some(spawn_blocking(move || read_again(&site, what)));
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.is_none()
+    }
+
+    /// Waits for the end of what is under way; for ever where nothing is.
+    pub(super) async fn done(&mut self) {
+        let Some(under_way) = &mut self.under_way else { return pending().await };
+        // One that panicked has said so on its own.
+        let _ = under_way.await;
+        self.under_way = None;
+    }
+}
+
+/// Unless the configuration itself is read, what was changed at run time stays.
+fn read_again(site: &Site, what: Changed) {
+    match what {
+        Changed::Configuration => tell(site.reload()),
+        Changed::Lists => site.relist(),
+        Changed::Named => {
+            site.relist();
+            tell(site.renew());
+        }
+    }
+}
+
+/// Tells how a reload went.
+fn tell(outcome: Result<(), String>) {
+    match outcome {
+        Ok(()) => tracing::info!("reloaded"),
+        Err(error) => tracing::error!("not reloaded, what is in force stays: {error}"),
+    }
+}

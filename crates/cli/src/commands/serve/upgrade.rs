@@ -1,0 +1,47 @@
+//! An upgrade that was asked for, by a signal or at the control socket.
+
+use std::{
+    future::{Future, pending},
+    pin::Pin,
+};
+
+use tokio::net::UnixStream;
+
+use super::handover::Successor;
+
+/// It waits to begin, or for the new process to serve. Dropping it ends that process.
+pub(super) struct Upgrade {
+    /// Who waits to be told; none where a signal asked.
+    asker: Option<UnixStream>,
+    under_way: Option<Pin<Box<dyn Future<Output = anyhow::Result<u32>>>>>,
+}
+
+impl Upgrade {
+    pub(super) fn new(asker: Option<UnixStream>) -> Self {
+        Self { asker, under_way: None }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Begins with a process that was started, or could not be.
+    pub(super) fn begin(&mut self, started: anyhow::Result<Successor>) {
+        self.under_way = Some(Box::pin(async { started?.serving().await }));
+    }
+
+    /// Waits until the new process serves: its id; for ever where it has not begun. May be given
+    /// up and called again.
+    pub(super) async fn done(&mut self) -> anyhow::Result<u32> {
+        match &mut self.under_way {
+            Some(under_way) => under_way.await,
+            None => pending().await,
+        }
+    }
+
+    /// Tells whoever asked.
+    pub(super) fn answer(self, text: &str) {
+        // It is less than a socket takes at once, and whoever asked may have gone.
+        let _ = self.asker.map(|asker| asker.try_write(text.as_bytes()));
+    }
+}

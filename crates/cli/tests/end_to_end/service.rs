@@ -1,0 +1,145 @@
+//! What a process manager and its neighbours see: the process id, the log, its rotation.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::process::{Process, file, loadline, run};
+
+#[test]
+fn the_process_id_is_in_the_file_for_as_long_as_the_process_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pid");
+    let pid_file = path.to_str().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--pid-file"];
+    let proxy = Process::start(&[&serve[..], &[pid_file]].concat());
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", proxy.id()));
+    assert_eq!(proxy.terminate().code, Some(0));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+    let nowhere = directory.path().join("no/pid");
+    let refused = loadline(&[&serve[..], &[nowhere.to_str().unwrap()]].concat()).output().unwrap();
+    let log = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{log}");
+    assert!(log.contains("no/pid"), "{log}");
+}
+
+#[test]
+fn the_log_has_no_colours_where_it_is_no_terminal() {
+    let path = file("colours.toml", "[service.web]\n");
+    let mut command = loadline(&["serve", path.to_str().unwrap()]);
+    let log = command.env_remove("NO_COLOR").output().unwrap().stderr;
+    assert!(!log.contains(&0x1b), "{}", String::from_utf8_lossy(&log));
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
+    let mut command = loadline(&serve);
+    command.env_remove("NO_COLOR").stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let id = child.id().to_string();
+    // It heeds signals before it does anything else.
+    let heeds = format!("/proc/{id}/status");
+    let is_ready = || {
+        let status = fs::read_to_string(&heeds).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (15 - 1) & 1 == 1
+    };
+    assert!(becomes(is_ready));
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    let log = child.wait_with_output().unwrap().stderr;
+    let text = String::from_utf8_lossy(&log);
+    assert!(text.contains("stopped") && !log.contains(&0x1b), "{text}");
+}
+
+#[test]
+fn each_line_of_the_log_is_json_where_that_is_asked_for() {
+    let right = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+                 [[service.web.group]]\nservers = [\"127.0.0.1:9\"]\n";
+    let path = file("json.toml", right);
+    let proxy = Process::start(&["serve", path.to_str().unwrap(), "--log-format", "json"]);
+    fs::write(&path, format!("{right}policy = 3\n")).unwrap();
+    proxy.signal("HUP");
+    // The reload is told before the end is, or given up for it.
+    let ended = proxy.terminate();
+    let told = lines(&ended.log);
+    let said = |text: &str| told.iter().any(|it| it["message"].as_str().unwrap().contains(text));
+    assert!(said("stopped") && said("draining"), "{}", ended.log);
+    let wrong = loadline(&["serve", path.to_str().unwrap(), "--log-format", "json"]);
+    let wrong = { wrong }.output().unwrap();
+    let told = lines(&String::from_utf8(wrong.stderr).unwrap());
+    assert_eq!((wrong.status.code(), told[0]["level"].as_str()), (Some(1), Some("ERROR")));
+    assert_eq!(told[0]["line"], 7, "{told:?}");
+}
+
+/// The objects of a log.
+fn lines(log: &str) -> Vec<Value> {
+    let line = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    log.lines().map(line).collect()
+}
+
+#[test]
+fn logrotate_as_documented_moves_the_access_log_and_no_line_is_lost() {
+    let worker = Process::fixed();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    let (log, pid) = (place("access.log"), place("loadline.pid"));
+    let config = format!(
+        "[edge]\naccess_log = {log:?}\npid_file = {pid:?}\n[[listener]]\n\
+         bind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+         [[service.web.group]]\nservers = [\"{}\"]\n",
+        worker.address
+    );
+    let path = file("rotated.toml", &config);
+    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let stanza = documented_stanza().replace("/var/log/loadline/*.log", &log);
+    let stanza = stanza.replace("/run/loadline/loadline.pid", &pid);
+    fs::write(place("logrotate"), &stanza).unwrap();
+    let rotate = || {
+        let state = place("state");
+        let done = run("logrotate", &["--force", "--state", &state, &place("logrotate")]);
+        assert!(done.status.success(), "{stanza}{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let moved = place("access.log.1");
+    let ask = |path: &str| assert!(run("curl", &["-sSf", &proxy.url(path)]).status.success());
+    ask("/?first");
+    assert!(becomes(|| has(&log, "/?first")));
+    rotate();
+    ask("/?second");
+    assert!(becomes(|| has(&log, "/?second") || has(&moved, "/?second")));
+    assert!(becomes(|| Path::new(&log).exists()), "the log is opened again by its name");
+    ask("/?third");
+    assert!(becomes(|| has(&log, "/?third")));
+    assert!(has(&moved, "/?first") && !has(&log, "/?first"));
+    rotate();
+    assert!(has(&moved, "/?third"), "what was the log is moved on");
+    assert!(Path::new(&place("access.log.2.gz")).exists(), "and what was moved is compressed");
+    proxy.terminate();
+}
+
+/// The lines for logrotate in `docs/operation.md`.
+fn documented_stanza() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/operation.md")).unwrap();
+    let start = page.find("/var/log/loadline/*.log {").unwrap();
+    let length = page[start..].find("```").unwrap();
+    page[start..start + length].to_owned()
+}
+
+fn has(path: &str, text: &str) -> bool {
+    fs::read_to_string(path).is_ok_and(|log| log.contains(text))
+}
+
+/// Whether something comes to hold.
+fn becomes(holds: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if holds() {
+            return true;
+        }
+        thread::yield_now();
+    }
+    false
+}
