@@ -28,6 +28,9 @@
 mod confidence;
 mod judge;
 mod pressure;
+mod spent;
+
+pub use spent::Spent;
 
 use alloc::{
     string::{String, ToString},

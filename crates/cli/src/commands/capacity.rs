@@ -86,7 +86,9 @@ fn json(record: &CapacityRecord) -> anyhow::Result<String> {
 fn exit_code(verdict: Verdict) -> ExitCode {
     match verdict {
         Verdict::Found | Verdict::AtLeast => ExitCode::SUCCESS,
-        Verdict::NoLoadMeets | Verdict::Unconfirmed => ExitCode::from(EXIT_BREACHED),
+        Verdict::NoLoadMeets | Verdict::Unconfirmed | Verdict::OutOfTime => {
+            ExitCode::from(EXIT_BREACHED)
+        }
         Verdict::GeneratorInvalid => ExitCode::from(EXIT_INVALID),
         Verdict::Interrupted => ExitCode::from(super::EXIT_FAILED),
     }

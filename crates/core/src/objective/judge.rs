@@ -111,7 +111,7 @@ impl Statistic {
 }
 
 impl Of {
-    fn times(self, record: &LoadRecord) -> (&Latency, &Spread) {
+    pub(super) fn times(self, record: &LoadRecord) -> (&Latency, &Spread) {
         match self {
             Self::Response => (&record.response, &record.spreads.response),
             Self::Service => (&record.service, &record.spreads.service),
@@ -157,7 +157,7 @@ fn of_target(relation: Relation, bound: Ratio, record: &LoadRecord) -> Finding {
 /// Left out are the moments before the median answer to the first request could come and the one
 /// in which the plan ended. Where no moment is left, the run as a whole stands for them: all
 /// answers over the time that the median one leaves, beside the planned rate over the same time.
-fn while_planned(record: &LoadRecord, rate: Rate) -> (u64, u64) {
+pub(super) fn while_planned(record: &LoadRecord, rate: Rate) -> (u64, u64) {
     let median = record.response.p50;
     let moments = &record.moments;
     let Some(last) = moments.iter().rposition(|moment| moment.planned > 0) else {

@@ -13,6 +13,9 @@ use crate::{time::Duration, units::Rate};
 pub struct CapacityRecord {
     /// What was loaded: a URL.
     pub target: String,
+    /// When it began, in milliseconds since 1970-01-01 UTC; 0 in records of older versions.
+    #[serde(default)]
+    pub started_unix_ms: u64,
     /// The objective as it was judged, for example `p99<300ms, errors<1%`.
     pub objective: String,
     /// How the planned instants of the trials lay.
@@ -30,6 +33,15 @@ pub struct CapacityRecord {
     /// The lowest load that was refused: what was breached just above the load line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Bound>,
+    /// How often each rate passed, of those that long trials were made at.
+    #[serde(default)]
+    pub tried: Vec<Tried>,
+    /// From one burst of late answers to the next, as trials near the load line showed it; none
+    /// where answers were not late in bursts. Trials last over several of it.
+    #[serde(default, rename = "cycle_s", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "number::some_secs")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub cycle: Option<Duration>,
     /// The closed ladder, in the order it was climbed.
     pub rungs: Vec<Rung>,
     /// The scalability law fitted to the ladder; none with fewer than four sound rungs.
@@ -51,14 +63,16 @@ pub struct CapacityRecord {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The load line was found, and a confirming run at it met the objective.
+    /// The load line was found: the objective holds over all long trials at it.
     Found,
     /// The highest load that the search may try still meets the objective.
     AtLeast,
     /// Not even the lowest load meets the objective.
     NoLoadMeets,
-    /// No confirming run met the objective, at lower and lower loads.
+    /// The objective held over the confirming runs of no load, at lower and lower ones.
     Unconfirmed,
+    /// The time was over before a load was confirmed.
+    OutOfTime,
     /// The generator gave out before the service did.
     GeneratorInvalid,
     /// It was ended from outside.
@@ -106,13 +120,12 @@ pub struct Interval {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
-    /// 95 % confidence: where the line through the logarithms of rate and of pressure (measured
-    /// value over its limit) of the bracketing trials crosses the limit, by Fieller's theorem;
-    /// widened where need be to hold the highest accepted, the lowest refused and the confirmed
-    /// load.
+    /// 95 % confidence: where what the long trials spent of what the objective allows crosses it,
+    /// a power of the rate by quasi-likelihood, each trial one draw, by Fieller's theorem; widened
+    /// where need be to hold the confirmed load.
     Regression95,
     /// From the highest accepted to the lowest refused load, and the width of the goal more on
-    /// either side: so close to each other the trials show no significant trend.
+    /// either side: the trials show no significant trend.
     Bracket,
 }
 
@@ -134,6 +147,29 @@ pub struct Bound {
     pub breached: Duration,
     /// What was measured in its last trial that decided as the bound does.
     pub criteria: Vec<Criterion>,
+}
+
+/// A rate that long trials were made at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// The planned rate.
+    #[serde(rename = "rate_per_s", with = "number::per_s")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub rate: Rate,
+    /// How many long trials were made at it.
+    pub trials: u32,
+    /// How many of them met the objective, each for itself.
+    pub passed: u32,
+    /// How long they lasted together.
+    #[serde(rename = "lasted_s", with = "number::secs")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub lasted: Duration,
+    /// What all of them spent together of what the objective allows, by the worst criterion: of
+    /// `p95<300ms` the share of requests that were late over 5 %. At most 1 where the objective
+    /// holds over all of them; none where it allows nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_share: Option<f64>,
 }
 
 /// A rung of the closed ladder.

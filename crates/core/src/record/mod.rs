@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use capacity::{
     Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
-    Trial, Verdict,
+    Trial, Tried, Verdict,
 };
 pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};

@@ -64,6 +64,27 @@ pub(crate) mod ms_or_never {
     }
 }
 
+/// Seconds, where there are any.
+pub(crate) mod some_secs {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::time::Duration;
+
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(Duration::as_secs_f64).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let secs: Option<f64> = Option::deserialize(from)?;
+        Ok(secs.map(|secs| Duration::from_nanos(libm::round(secs * 1e9) as u64)))
+    }
+}
+
 /// A number; null where it is infinite, which JSON cannot say.
 pub(crate) mod bound {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};

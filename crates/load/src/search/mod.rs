@@ -1,33 +1,41 @@
 //! The capacity search: a pure state machine from measured runs to the load line.
 //!
 //! ```text
-//! Ladder --> Bisection (bracket, curve, goals that grow stricter) --> Confirmation --> Done
+//! Ladder --> Bracket --> Measure --> Confirm --> Done
+//!                           ^           | breached: lower
 //!   each breached trial: --> CoolDown --> back
 //! ```
-//! [`Search::next`] says what to run, [`Search::observe`] takes what came of it; there is no clock
-//! and no I/O here, so the same search runs against a service and against a simulated queue.
+//! [`Search::next`] says what to run, [`Search::observe`] takes what came of it and how late it is;
+//! there is no clock and no I/O here, so the same search runs against a service and against a
+//! simulated queue.
 //!
 //! - ladder: a closed loop with 1, 2, 4 ... users, which cannot overload the service by much and
 //!   shows its throughput (`ladder`, and `scalability` for the law fitted to it);
-//! - bisection: open-loop trials in the manner of RFC 9971, first short, then longer and repeated
-//!   (`loads` for what accepts a load, `bisect` for which comes next);
-//! - confirmation: longer runs, each at a lower load than the one before, until one meets the
-//!   objective.
+//! - bracket: short open-loop trials, doubling, halving, then bisecting;
+//! - measure: long trials on either side of the load line, each over several of the slowest cycle
+//!   that shows in what was late (`cycle`), until the line through all of them crosses the limit
+//!   in an interval that is narrow enough (`estimate`);
+//! - confirm: [`CONFIRMATIONS`] more trials at a load a little below the crossing. All long trials
+//!   at that load count together (`runs`): the objective must hold over all of them, and the
+//!   estimate of all trials must not lie below. Otherwise the next lower load is confirmed.
 //!
-//! A run whose generator was at fault decides nothing and is made again; three in a row end the
-//! search, with what is known by then.
+//! The search ends within the time it is given; what it could not measure in it makes the interval
+//! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
+//! the search, with what is known by then.
 
-mod bisect;
+mod cycle;
 mod estimate;
 mod knee;
 mod ladder;
-mod loads;
 mod outcome;
+mod rates;
+mod runs;
 mod scalability;
 
 use std::collections::VecDeque;
 
 use loadline_core::{
+    objective::{Objective, Spent},
     record::{
         Arrivals, CapacityRecord, Criterion, Fault, Latency, LoadRecord, Purpose, Trial, Verdict,
     },
@@ -35,9 +43,11 @@ use loadline_core::{
     units::{Rate, Ratio},
 };
 
-use bisect::{Ask, Range, scale};
+use cycle::Lateness;
+use estimate::Crossing;
 use ladder::Ladder;
-use loads::{Goal, Loads};
+use rates::{at_most, between, nearest, scale};
+use runs::{Bounds, Run, Runs};
 
 /// What to search and how long to look.
 #[derive(Clone, Debug)]
@@ -56,26 +66,24 @@ pub struct Config {
     pub most_users: u32,
     /// How long the first, short trials last.
     pub first_trial: Duration,
-    /// How long a trial lasts that counts in full at the end.
+    /// How long a trial lasts that counts in full, where no slow cycle shows.
     pub last_trial: Duration,
-    /// The time of such trials that decides a load.
+    /// The least time of such trials before a load is confirmed.
     pub duration_sum: Duration,
-    /// The share of that time that may breach the objective at an accepted load.
-    pub exceed: Ratio,
-    /// How close the accepted and the refused load must come, as a share of the refused one.
+    /// How narrow the interval is to become, as a share of the load line to either side.
     pub width: Ratio,
     /// How long a confirming run lasts.
     pub confirm: Duration,
     /// The highest load that may be tried.
     pub highest: Rate,
-    /// The most open-loop runs; a search that needs more is not going to end.
-    pub most_trials: usize,
+    /// When the search ends at the latest.
+    pub within: Duration,
     /// The share of the load line that is to stay free.
     pub headroom: Ratio,
 }
 
 impl Default for Config {
-    /// Two to five minutes for a service of some hundred requests per second or more.
+    /// Three to five minutes for a service of some hundred requests per second or more, ten at most.
     fn default() -> Self {
         Self {
             target: String::new(),
@@ -86,49 +94,30 @@ impl Default for Config {
             most_users: 1_024,
             first_trial: Duration::from_secs(3),
             last_trial: Duration::from_secs(10),
-            duration_sum: Duration::from_secs(30),
-            exceed: Ratio::percent(50),
+            duration_sum: Duration::from_secs(80),
             width: Ratio::percent(2),
             confirm: Duration::from_secs(30),
             highest: Rate::per_sec(1_000_000),
-            most_trials: 100,
+            within: Duration::from_secs(600),
             headroom: Ratio::percent(20),
         }
     }
 }
 
 impl Config {
-    /// A look of half a minute: shorter trials, a wider goal.
+    /// A look that ends in half a minute: shorter trials, a wider interval.
     #[must_use]
     pub fn quick(self) -> Self {
         Self {
             rung: Duration::from_millis(500),
             first_trial: Duration::from_millis(500),
             last_trial: Duration::from_secs(1),
-            duration_sum: Duration::from_secs(3),
+            duration_sum: Duration::from_secs(8),
             width: Ratio::percent(4),
-            confirm: Duration::from_secs(3),
+            confirm: Duration::from_secs(2),
+            within: Duration::from_secs(30),
             ..self
         }
-    }
-
-    /// Three goals: trials longer by the same factor each time, bounds closer by half and more.
-    fn goals(&self) -> [Goal; 3] {
-        let (first, last) = (self.first_trial.as_secs_f64(), self.last_trial.as_secs_f64());
-        let growth = (last / first.max(1e-3)).max(1.0).sqrt();
-        let sum = self.duration_sum.max(self.last_trial);
-        let goal = |duration, sum, width| Goal {
-            duration,
-            sum,
-            exceed: self.exceed.as_f64().clamp(0.0, 0.99),
-            width: self.width.as_f64().max(1e-3) * width,
-        };
-        let middle = self.first_trial.scale(growth);
-        [
-            goal(self.first_trial, self.first_trial, 4.0),
-            goal(middle, (middle * 2).min(sum), 2.0),
-            goal(self.last_trial, sum, 1.0),
-        ]
     }
 }
 
@@ -167,12 +156,14 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observation {
     /// Of [`Step::Ladder`] and [`Step::Trial`].
-    Run(Measured),
+    Run(Box<Measured>),
     /// Of [`Step::CoolDown`]: whether the service came to rest in the time there was.
     Cooled {
         /// It did.
         at_rest: bool,
     },
+    /// The run was cut off because the time of the search was over.
+    OutOfTime,
     /// Someone wants the search to end now.
     Interrupted,
 }
@@ -192,20 +183,26 @@ pub struct Measured {
     pub criteria: Vec<Criterion>,
     /// What makes the run invalid.
     pub faults: Vec<Fault>,
+    /// What each criterion spent of what it allows.
+    pub spent: Vec<Spent>,
+    /// When requests were late since the run began, in the order of time, and about how many.
+    pub late: Vec<(Duration, f64)>,
 }
 
 impl Measured {
-    /// What a run says whose record holds its objective; a run without one meets it.
+    /// What a run says whose record holds its verdict on an objective; a run without one meets it.
     #[must_use]
-    pub fn of(run: &LoadRecord, pressure: Option<f64>) -> Self {
+    pub fn of(run: &LoadRecord, asked: &Objective) -> Self {
         let objective = run.objective.as_ref();
         Self {
             achieved: run.achieved,
             response: run.response.clone(),
             met: objective.is_none_or(loadline_core::record::ObjectiveRecord::is_met),
-            pressure,
+            pressure: asked.pressure(run),
             criteria: objective.map_or_else(Vec::new, |objective| objective.criteria.clone()),
             faults: run.generator.faults.clone(),
+            spent: asked.spent(run),
+            late: asked.late(run),
         }
     }
 }
@@ -214,15 +211,17 @@ impl Measured {
 #[derive(Clone, Debug)]
 pub struct Search {
     config: Config,
-    goals: [Goal; 3],
     ladder: Ladder,
     range: Option<Range>,
-    loads: Loads,
+    stage: Stage,
+    runs: Runs,
     trials: Vec<Trial>,
     /// Loads well below the line still to be tried for the curve; none before it is their turn.
     curve: Option<VecDeque<Rate>>,
-    /// The load of the next confirming run, and how many were breached.
-    confirming: Option<(Rate, u32)>,
+    /// The slowest cycle that shows in what was late near the line.
+    cycle: Option<Duration>,
+    /// Since the search began.
+    elapsed: Duration,
     /// Whether the service is yet to come to rest after a breach.
     hot: bool,
     /// Invalid runs since the last valid one.
@@ -231,20 +230,42 @@ pub struct Search {
     step: Step,
 }
 
+/// Where a search begins and what it may try.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    lowest: Rate,
+    guess: Rate,
+    highest: Rate,
+}
+
+/// What trials are for now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    Bracket,
+    Measure,
+    /// At this load, of which so many confirming runs were made.
+    Confirm {
+        rate: Rate,
+        made: u32,
+        refused: u32,
+    },
+}
+
 impl Search {
     /// A search that has not begun.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let step = Step::Ladder { users: 1, duration: config.rung };
         Self {
-            goals: config.goals(),
             config,
             ladder: Ladder::default(),
             range: None,
-            loads: Loads::default(),
+            stage: Stage::Bracket,
+            runs: Runs::default(),
             trials: Vec::new(),
             curve: None,
-            confirming: None,
+            cycle: None,
+            elapsed: Duration::ZERO,
             hot: false,
             invalid: 0,
             notes: Vec::new(),
@@ -258,27 +279,38 @@ impl Search {
         self.step.clone()
     }
 
-    /// The highest accepted and the lowest refused load so far, by the trials as they stand.
+    /// The highest load that held and the lowest that did not, by the trials as they stand.
     #[must_use]
     pub fn bracket(&self) -> (Option<Rate>, Option<Rate>) {
-        let bounds = self.loads.bounds(&self.goals[0]);
+        let bounds = self.bounds();
         (bounds.lower, bounds.upper)
     }
 
-    /// Takes what came of the step that [`Search::next`] asked for; what is no answer to it is
-    /// ignored.
-    pub fn observe(&mut self, observation: Observation) {
+    /// The slowest cycle that shows in what was late, and how long trials last for it.
+    #[must_use]
+    pub fn cycle(&self) -> Option<(Duration, Duration)> {
+        self.cycle.map(|cycle| (cycle, self.long_trial()))
+    }
+
+    /// Takes what came of the step that [`Search::next`] asked for, so long after the search
+    /// began; what is no answer to it is ignored.
+    pub fn observe(&mut self, elapsed: Duration, observation: Observation) {
+        self.elapsed = self.elapsed.max(elapsed);
         match (self.step.clone(), observation) {
             (Step::Done(_), _) => return,
             (_, Observation::Interrupted) => {
                 self.step = self.end(Verdict::Interrupted);
                 return;
             }
+            (_, Observation::OutOfTime) => {
+                self.step = self.end_of_time();
+                return;
+            }
             (Step::Ladder { users, duration }, Observation::Run(measured)) => {
-                self.climb(users, duration, measured);
+                self.climb(users, duration, *measured);
             }
             (Step::Trial { rate, duration, seed, purpose }, Observation::Run(measured)) => {
-                self.record(rate, duration, seed, purpose, measured);
+                self.record(rate, duration, seed, purpose, *measured);
             }
             (Step::CoolDown { at_rest }, Observation::Cooled { at_rest: cooled }) => {
                 self.hot = false;
@@ -312,13 +344,14 @@ impl Search {
         let valid = measured.faults.is_empty();
         self.hot = !measured.met;
         self.invalid = if valid { 0 } else { self.invalid + 1 };
+        let Measured { achieved, response, met, pressure, criteria, faults, spent, late } =
+            measured;
         if valid {
-            self.loads.add(rate, lasts, measured.met);
+            self.runs.0.push(Run { rate, lasts, spent, late });
+            if let Stage::Confirm { made, .. } = &mut self.stage {
+                *made += 1;
+            }
         }
-        if valid && purpose == Purpose::Confirmation && !measured.met {
-            self.step_down();
-        }
-        let Measured { achieved, response, met, pressure, criteria, faults } = measured;
         self.trials.push(Trial {
             purpose,
             rate,
@@ -333,14 +366,6 @@ impl Search {
         });
     }
 
-    fn step_down(&mut self) {
-        if let Some((rate, breached)) = self.confirming {
-            let doubled = 2f64.powi(breached.saturating_sub(EVEN_STRIDES).cast_signed());
-            let stride = self.goals[2].width * CONFIRM_STRIDE * doubled;
-            self.confirming = Some((scale(rate, 1.0 - stride.min(0.5)), breached + 1));
-        }
-    }
-
     fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
@@ -351,14 +376,15 @@ impl Search {
         if self.invalid >= INVALID_IN_A_ROW {
             return self.end(Verdict::GeneratorInvalid);
         }
-        if self.trials.last().is_some_and(|last| self.is_confirmed_by(last)) {
-            return self.end(Verdict::Found);
+        if self.left() < self.config.first_trial {
+            return self.end_of_time();
         }
         if self.hot {
             let at_rest = self.ladder.at_rest();
             return Step::CoolDown { at_rest: at_rest.scale(AT_REST) + AT_REST_LEAST };
         }
         if self.range.is_none()
+            && self.elapsed < self.config.within.scale(LADDER_PART)
             && let Some(users) = self.ladder.next(&self.config)
         {
             return Step::Ladder { users, duration: self.config.rung };
@@ -369,53 +395,239 @@ impl Search {
                 scale(guess, 1.0 / self.ladder.depth()).max(LOWEST).min(self.config.highest);
             Range { lowest, guess, highest: self.config.highest }
         });
-        match self.confirming {
-            Some((_, breached)) if breached >= MOST_CONFIRMATIONS => self.end(Verdict::Unconfirmed),
-            Some((rate, _)) => self.trial(rate, self.config.confirm, Purpose::Confirmation),
-            None if self.trials.len() >= self.config.most_trials => self.end(Verdict::Unconfirmed),
-            None => self.narrow(&range),
+        if self.stage == Stage::Bracket
+            && let Some(step) = self.bracketing(&range)
+        {
+            return step;
         }
+        self.look_for_cycle();
+        if self.stage == Stage::Measure
+            && let Some(step) = self.measuring(&range)
+        {
+            return step;
+        }
+        self.confirming()
     }
 
-    fn is_confirmed_by(&self, last: &Trial) -> bool {
-        last.purpose == Purpose::Confirmation && last.met && last.faults.is_empty()
-    }
-
-    /// The next trial of the bisection, or the first confirming run after it.
-    fn narrow(&mut self, range: &Range) -> Step {
-        match bisect::next(&self.loads, &self.goals, range) {
-            Ask::Trial { rate, goal: 0, bracketing } => {
-                let purpose = if bracketing { Purpose::Bracket } else { Purpose::Bisection };
-                self.trial(rate, self.goals[0].duration, purpose)
+    /// The next short trial; none where the bounds are as close as such trials can tell.
+    fn bracketing(&mut self, range: &Range) -> Option<Step> {
+        let bounds = self.bounds();
+        let rate = match (bounds.lower, bounds.upper) {
+            (None, None) => range.guess,
+            (None, Some(upper)) if upper <= range.lowest => {
+                return Some(self.end(Verdict::NoLoadMeets));
             }
-            Ask::Trial { rate, goal, .. } => match self.curve_point() {
-                Some(point) => self.trial(point, self.goals[0].duration, Purpose::Curve),
-                None => self.trial(rate, self.goals[goal].duration, Purpose::Bisection),
-            },
-            Ask::Narrow { lower, upper } => {
-                let rate = outcome::best_guess(self, lower, upper);
-                self.confirming = Some((rate, 0));
-                self.trial(rate, self.config.confirm, Purpose::Confirmation)
+            (None, Some(upper)) => scale(upper, 0.5).max(range.lowest),
+            (Some(lower), None) if lower >= range.highest => {
+                self.stage = Stage::Measure;
+                return None;
             }
-            Ask::Ceiling { .. } => self.end(Verdict::AtLeast),
-            Ask::Floor { .. } => self.end(Verdict::NoLoadMeets),
-        }
+            (Some(lower), None) => scale(lower, 2.0).min(range.highest),
+            (Some(lower), Some(upper)) => {
+                if let Some(point) = self.curve_point(lower) {
+                    return Some(self.trial(point, self.config.first_trial, Purpose::Curve));
+                }
+                let close = self.step_of(BRACKET_STEPS);
+                let late = self.elapsed >= self.config.within.scale(BRACKET_PART);
+                if late || upper.as_per_sec_f64() <= lower.as_per_sec_f64() * close {
+                    self.stage = Stage::Measure;
+                    return None;
+                }
+                between(lower, upper)
+            }
+        };
+        let both = bounds.lower.is_some() && bounds.upper.is_some();
+        let purpose = if both { Purpose::Bisection } else { Purpose::Bracket };
+        Some(self.trial(rate, self.config.first_trial, purpose))
     }
 
     /// The next load of the curve, where one is still to be tried.
-    fn curve_point(&mut self) -> Option<Rate> {
-        let lower = self.loads.bounds(&self.goals[0]).lower;
-        let curve = self.curve.get_or_insert_with(|| {
-            let shares = lower.map(|lower| CURVE.map(|share| scale(lower, share)));
-            shares.into_iter().flatten().collect()
-        });
-        curve.pop_front()
+    fn curve_point(&mut self, lower: Rate) -> Option<Rate> {
+        let shares = || CURVE.map(|share| scale(lower, share)).into_iter().collect();
+        self.curve.get_or_insert_with(shares).pop_front()
+    }
+
+    /// The next long trial; none where enough is known, or no more time for it.
+    fn measuring(&mut self, range: &Range) -> Option<Step> {
+        let duration = self.long_trial();
+        let long = self.long_runs();
+        let (bounds, crossing) = (runs::bounds(&long), estimate::crossing(&long));
+        let made = long.len();
+        let lasted: Duration = long.iter().map(|run| run.lasts).sum();
+        let enough = made >= FEWEST_LONG && lasted >= self.config.duration_sum;
+        let narrow = crossing.is_some_and(|crossing| self.is_narrow(&crossing));
+        let late = self.elapsed + duration >= self.config.within.scale(MEASURE_PART);
+        let all = self.bounds();
+        let rate = match (bounds.lower, bounds.upper) {
+            (Some(lower), _) if lower >= range.highest => {
+                return (made >= 2)
+                    .then(|| self.end(Verdict::AtLeast))
+                    .or_else(|| Some(self.trial(range.highest, duration, Purpose::Bisection)));
+            }
+            _ if late || (enough && narrow) => {
+                self.stage = self.next_to_confirm(None, 0);
+                return None;
+            }
+            (None, None) => all.lower.unwrap_or(range.guess),
+            (None, Some(upper)) => scale(upper, 1.0 / self.outward(made)).max(range.lowest),
+            (Some(lower), None) => scale(lower, self.outward(made)).min(range.highest),
+            (Some(lower), Some(upper)) => {
+                let at = crossing.map_or_else(|| between(lower, upper), |crossing| crossing.at);
+                let at = at.max(scale(lower, 0.9)).min(scale(upper, 1.1));
+                let reach = crossing.map_or(1.0, |crossing| APART.ln() / crossing.slope);
+                let step = self.step_of(0.5).ln();
+                let reach = reach.clamp(step, WIDEST);
+                let side = [-1.0, 1.0, 0.0][made % 3];
+                scale(at, (side * reach).exp()).min(range.highest)
+            }
+        };
+        let rate = nearest(rate, self.width() / 2.0).max(LOWEST).min(range.highest);
+        Some(self.trial(rate, duration, Purpose::Bisection))
+    }
+
+    /// How far beyond all long trials the next one is, further each time.
+    fn outward(&self, made: usize) -> f64 {
+        let doubled = 2f64.powi(made.saturating_sub(1).min(6) as i32);
+        (1.0 + 2.0 * self.width() * doubled).min(2.0)
+    }
+
+    /// The next confirming run, or the end.
+    fn confirming(&mut self) -> Step {
+        let Stage::Confirm { rate, made, refused } = self.stage else {
+            return self.end(Verdict::Unconfirmed);
+        };
+        if made >= CONFIRMATIONS {
+            if self.holds(rate) {
+                return self.end(Verdict::Found);
+            }
+            self.stage = self.next_to_confirm(Some(rate), refused + 1);
+        }
+        let Stage::Confirm { rate, made, .. } = self.stage else {
+            return self.end(Verdict::Unconfirmed);
+        };
+        if rate < LOWEST {
+            return self.end(Verdict::Unconfirmed);
+        }
+        let wanted = self.config.confirm.max(self.long_trial());
+        let missing = u64::from(CONFIRMATIONS.saturating_sub(made).max(1));
+        let fits = self.left().scale(SAFE) / missing;
+        self.trial(rate, wanted.min(fits), Purpose::Confirmation)
+    }
+
+    /// The load to confirm: a step below where the line crosses, and below what was refused.
+    fn next_to_confirm(&self, refused: Option<Rate>, times: u32) -> Stage {
+        let (long, width) = (self.long_runs(), self.width());
+        let bounds = runs::bounds(&long);
+        let all = self.bounds();
+        let lower = bounds.lower.or(all.lower);
+        let round = refused.or(lower).unwrap_or_default();
+        let at = match (self.line(&long, round), lower) {
+            // Once refused, the load that all runs leave little doubt about.
+            (Some(line), _) if times > 0 => line.low.max(scale(round, SURE)),
+            (Some(line), _) => {
+                let low = between(line.low, line.at).max(scale(line.at, 1.0 - 2.0 * width));
+                low.min(scale(line.at, 1.0 - width / 4.0))
+            }
+            (None, Some(lower)) => lower,
+            (None, None) => scale(bounds.upper.or(all.upper).unwrap_or(LOWEST), 0.9),
+        };
+        let stride = (width * 2f64.powi(times as i32 - 2)).min(0.5);
+        let below = refused.map_or(at, |refused| at.min(scale(refused, 1.0 - stride)));
+        Stage::Confirm { rate: at_most(below, width / 2.0), made: 0, refused: times }
+    }
+
+    /// Whether the objective holds over all long runs at this rate, and all runs together do not
+    /// say that the line lies below.
+    fn holds(&self, rate: Rate) -> bool {
+        let long = self.long_runs();
+        let same = long.iter().copied().filter(|run| run.rate == rate);
+        let line = self.line(&long, rate).map_or(rate, |line| line.at);
+        runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
+    }
+
+    /// Where the line crosses; where `long` runs show no significant rise, what those round this
+    /// rate say together.
+    fn line(&self, long: &[&Run], round: Rate) -> Option<Crossing> {
+        let range = scale(round, 1.0 - ROUND)..=scale(round, 1.0 + ROUND);
+        let near = || long.iter().copied().filter(|run| range.contains(&run.rate));
+        let least = || estimate::by_least_slope(&near().collect::<Vec<_>>());
+        estimate::crossing(long).or_else(least)
+    }
+
+    fn bounds(&self) -> Bounds {
+        let long = self.long_runs();
+        let found = runs::bounds(&long);
+        match (found.lower, found.upper) {
+            (Some(_), Some(_)) => found,
+            _ => runs::bounds(&self.runs.long(Duration::ZERO)),
+        }
+    }
+
+    /// The runs that count for the line: at least half as long as trials are by now.
+    fn long_runs(&self) -> Vec<&Run> {
+        if self.stage == Stage::Bracket {
+            return Vec::new();
+        }
+        self.runs.long(self.long_trial() / 2)
+    }
+
+    /// Long enough to hold several of the slowest cycle, as far as the time of the search goes.
+    fn long_trial(&self) -> Duration {
+        let cycles = self.cycle.unwrap_or_default() * CYCLES;
+        let most = self.config.within.scale(TRIAL_PART).max(self.config.last_trial);
+        cycles.clamp(self.config.last_trial, most)
+    }
+
+    fn look_for_cycle(&mut self) {
+        let Some(near) = self.near() else { return };
+        let mut lateness = Lateness::default();
+        let range = scale(near, 1.0 - ROUND)..=scale(near, 1.0 + ROUND);
+        for run in self.runs.0.iter().filter(|run| range.contains(&run.rate)) {
+            lateness.add(run.lasts, &run.late);
+        }
+        // What was seen once is not forgotten when a few trials see less of it.
+        self.cycle = lateness.cycle().max(self.cycle.map(|before| before.scale(0.8)));
+    }
+
+    fn near(&self) -> Option<Rate> {
+        let bounds = self.bounds();
+        let line = estimate::crossing(&self.long_runs()).map(|line| line.at);
+        line.or(bounds.lower).or(bounds.upper)
+    }
+
+    fn is_narrow(&self, crossing: &Crossing) -> bool {
+        let (low, high) = (crossing.low.as_per_sec_f64(), crossing.high.as_per_sec_f64());
+        high <= low * self.step_of(2.0)
+    }
+
+    fn width(&self) -> f64 {
+        self.config.width.as_f64().max(1e-3)
+    }
+
+    /// The factor of so many steps of the width.
+    fn step_of(&self, steps: f64) -> f64 {
+        1.0 + self.width() * steps
+    }
+
+    fn left(&self) -> Duration {
+        self.config.within.saturating_sub(self.elapsed)
     }
 
     fn trial(&self, rate: Rate, duration: Duration, purpose: Purpose) -> Step {
         let seed = self.config.seed.wrapping_mul(SEEDS).wrapping_add(self.trials.len() as u64);
         let enough = rate.interval() * FEWEST_REQUESTS;
-        Step::Trial { rate, duration: duration.max(enough), seed, purpose }
+        let duration = duration.max(enough).min(self.left());
+        Step::Trial { rate, duration, seed, purpose }
+    }
+
+    /// The time is over: what was confirmed by then is found, the rest is what is known.
+    fn end_of_time(&self) -> Step {
+        match self.stage {
+            Stage::Confirm { rate, made, .. } if made > 0 && self.holds(rate) => {
+                self.end(Verdict::Found)
+            }
+            _ => self.end(Verdict::OutOfTime),
+        }
     }
 
     fn end(&self, verdict: Verdict) -> Step {
@@ -423,15 +635,40 @@ impl Search {
     }
 }
 
-/// Between two confirming runs the load falls by this share of the goal width: at the very load
-/// line every second run is breached, and that is no reason to go far from it.
-const CONFIRM_STRIDE: f64 = 0.5;
+/// So many confirming runs are made at a load, and count together.
+pub const CONFIRMATIONS: u32 = 2;
 
-/// After so many such strides each is twice as long as the one before.
-const EVEN_STRIDES: u32 = 3;
+/// Parts of the time after which the ladder, the bracket and the long trials end.
+const LADDER_PART: f64 = 0.2;
+const BRACKET_PART: f64 = 0.3;
+const MEASURE_PART: f64 = 0.7;
 
-/// After so many breached confirming runs the bracket was wrong.
-const MOST_CONFIRMATIONS: u32 = 8;
+/// A load that was refused is followed by no less than this part of it.
+const SURE: f64 = 0.85;
+
+/// No trial takes more than this part of the time.
+const TRIAL_PART: f64 = 0.07;
+
+/// What is left is shared out less this, for what runs take beyond their plan.
+const SAFE: f64 = 0.9;
+
+/// Short trials bring the bounds so many widths together.
+const BRACKET_STEPS: f64 = 4.0;
+
+/// Long trials that must be there before their interval is believed.
+const FEWEST_LONG: usize = 8;
+
+/// A trial lasts over so many of the slowest cycle.
+const CYCLES: u64 = 5;
+
+/// Long trials to either side of the line spend this many times more or less than is allowed ...
+const APART: f64 = 1.5;
+
+/// ... but are no further from it than this, as a logarithm.
+const WIDEST: f64 = 0.15;
+
+/// Runs within this share of the line show its cycle.
+const ROUND: f64 = 0.15;
 
 /// An invalid run may be an accident of the machine, and two when it is busy; three in a row are
 /// none.

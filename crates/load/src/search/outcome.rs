@@ -4,31 +4,25 @@ use std::collections::BTreeMap;
 
 use loadline_core::{
     record::{
-        Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Purpose, Series,
-        Trial, Verdict,
+        Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Series, Trial,
+        Tried, Verdict,
     },
     units::{Rate, Ratio},
 };
 
-use super::{
-    Search,
-    bisect::scale,
-    estimate::{self, Point},
-    knee, scalability,
-};
+use super::{Search, estimate, knee, rates::scale, runs, scalability};
 
 /// The record of `search` as it stands, ended by `verdict`.
 pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
     let config = &search.config;
-    let strict = search.goals.iter().rev().map(|goal| search.loads.bounds(goal));
-    let bounds = strict.into_iter().find(|it| it.lower.is_some() || it.upper.is_some());
-    let bounds = bounds.unwrap_or_default();
+    let bounds = search.bounds();
     let found = (verdict == Verdict::Found).then(|| search.trials.last()).flatten();
     let curve = curve(&search.trials);
     let near = found.map_or(Rate::milli_per_sec(u64::MAX), |line| scale(line.rate, NEAR));
     let bend: Vec<_> = curve.iter().filter(|(rate, _)| *rate <= near).cloned().collect();
     CapacityRecord {
         target: config.target.clone(),
+        started_unix_ms: 0,
         objective: config.objective.clone(),
         arrivals: config.arrivals,
         seed: config.seed,
@@ -36,20 +30,39 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         found: found.map(|confirmed| load_line(search, confirmed.rate)),
         accepted: bounds.lower.map(|rate| bound(search, rate, true)),
         refused: bounds.upper.map(|rate| bound(search, rate, false)),
+        tried: tried(search),
+        cycle: search.cycle,
         rungs: search.ladder.rungs.clone(),
         scalability: scalability::fit(&search.ladder.rungs),
         trials: search.trials.clone(),
         knee: found.and_then(|_| knee::find(&bend)),
         curve: Series { name: config.objective.clone(), points: curve },
-        notes: notes(search, verdict),
+        notes: notes(search),
     }
 }
 
-/// The load to confirm: where the line through the trials crosses the limit, kept within the
-/// bounds; the accepted load where there is no such line.
-pub(super) fn best_guess(search: &Search, lower: Rate, upper: Rate) -> Rate {
-    let points = points(search, lower, upper);
-    estimate::crossing(&points).map_or(lower, |line| line.at.clamp(lower, upper))
+/// How often each rate passed of those that long trials were made at, and what all trials at it
+/// spent together.
+fn tried(search: &Search) -> Vec<Tried> {
+    let long = search.long_trial() / 2;
+    let mut rates: BTreeMap<Rate, Vec<&Trial>> = BTreeMap::new();
+    for trial in search.trials.iter().filter(|it| it.faults.is_empty() && it.lasts >= long) {
+        rates.entry(trial.rate).or_default().push(trial);
+    }
+    let runs = search.runs.long(long);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let of = |(rate, trials): (Rate, Vec<&Trial>)| {
+        let same = runs.iter().copied().filter(|run| run.rate == rate);
+        let pressure = runs::pressure(same);
+        Tried {
+            rate,
+            trials: count(trials.len()),
+            passed: count(trials.iter().filter(|trial| trial.met).count()),
+            lasted: trials.iter().map(|trial| trial.lasts).sum(),
+            spent_share: pressure.is_finite().then_some(pressure),
+        }
+    };
+    rates.into_iter().map(of).collect()
 }
 
 fn load_line(search: &Search, rate: Rate) -> LoadLine {
@@ -62,45 +75,36 @@ fn load_line(search: &Search, rate: Rate) -> LoadLine {
     }
 }
 
-/// The interval of the regression, widened to the bracket and the confirmed load: trials that were
-/// chosen by what came before them agree more than independent ones would.
+/// The interval of the regression, or where there is none that of the bounds, a width more to
+/// either side; with the confirmed load in it.
 fn interval(search: &Search, rate: Rate) -> Interval {
-    let bounds = search.loads.bounds(&search.goals[2]);
-    let (lower, upper) = (bounds.lower.unwrap_or(rate), bounds.upper.unwrap_or(rate));
-    let points = points(search, lower, upper);
-    let (low, high, method) = match estimate::crossing(&points) {
-        Some(line) => (line.low, line.high, IntervalMethod::Regression95),
+    let (long, missed) = (search.long_runs(), search.width());
+    let (low, high, method, trials) = match estimate::crossing(&long) {
+        Some(line) => {
+            // What a power of the rate misses of the true curve is not in its confidence.
+            let (low, high) = (scale(line.low, 1.0 - missed), scale(line.high, 1.0 + missed));
+            (low, high, IntervalMethod::Regression95, line.runs)
+        }
         None => {
-            let width = search.goals[2].width;
-            (scale(lower, 1.0 - width), scale(upper, 1.0 + width), IntervalMethod::Bracket)
+            let (bounds, width) = (search.bounds(), search.width());
+            let line = search.line(&long, rate);
+            let ends = line.map_or((rate, rate), |line| (line.low, line.high));
+            let (lower, upper) = (bounds.lower.unwrap_or(rate), bounds.upper.unwrap_or(rate));
+            let (low, high) = (scale(lower, 1.0 - width), scale(upper, 1.0 + width));
+            let (low, high) = (low.min(ends.0), high.max(ends.1));
+            (low, high, IntervalMethod::Bracket, long.len())
         }
     };
-    let trials = u32::try_from(points.len()).unwrap_or(u32::MAX);
-    let (low, high) = (low.min(lower).min(rate), high.max(upper).max(rate));
-    Interval { low, high, method, trials }
-}
-
-/// The valid, long trials round the bracket whose pressure is known.
-fn points(search: &Search, lower: Rate, upper: Rate) -> Vec<Point> {
-    let least = search.goals[1].duration;
-    let range = scale(lower, 1.0 - ROUND)..=scale(upper, 1.0 + ROUND);
-    let usable = |trial: &&Trial| {
-        trial.faults.is_empty() && trial.lasts >= least && range.contains(&trial.rate)
-    };
-    let point = |trial: &Trial| {
-        let pressure = trial.pressure.filter(|pressure| *pressure > 0.0)?;
-        Some(Point { rate: trial.rate, pressure, weight: trial.lasts.as_secs_f64() })
-    };
-    search.trials.iter().filter(usable).filter_map(point).collect()
+    let trials = u32::try_from(trials).unwrap_or(u32::MAX);
+    Interval { low: low.min(rate), high: high.max(rate), method, trials }
 }
 
 fn bound(search: &Search, rate: Rate, met: bool) -> Bound {
-    let (good, bad) = search.loads.times(rate);
-    let decided =
-        |trial: &&Trial| trial.rate == rate && trial.met == met && trial.faults.is_empty();
-    let last = search.trials.iter().rev().find(decided);
+    let at = || search.trials.iter().filter(|trial| trial.rate == rate && trial.faults.is_empty());
+    let lasted = |met| at().filter(|trial| trial.met == met).map(|trial| trial.lasts).sum();
+    let last = at().rev().find(|trial| trial.met == met);
     let criteria = last.map_or_else(Vec::new, |trial| trial.criteria.clone());
-    Bound { rate, met: good, breached: bad, criteria }
+    Bound { rate, met: lasted(true), breached: lasted(false), criteria }
 }
 
 /// The longest valid trial of each rate, in the order of the rates.
@@ -115,7 +119,7 @@ fn curve(trials: &[Trial]) -> Vec<(Rate, Latency)> {
     longest.into_iter().map(|(rate, trial)| (rate, trial.response.clone())).collect()
 }
 
-fn notes(search: &Search, verdict: Verdict) -> Vec<String> {
+fn notes(search: &Search) -> Vec<String> {
     let mut notes = search.notes.clone();
     let suspect: Vec<_> = search.ladder.rungs.iter().filter(|rung| rung.suspect).collect();
     for rung in suspect {
@@ -123,17 +127,25 @@ fn notes(search: &Search, verdict: Verdict) -> Vec<String> {
         let users = rung.users;
         notes.push(format!("{users} users: Little's law is off by {error:.0} %, not in the fit"));
     }
-    for rate in search.loads.inverted(&search.goals[0]) {
-        notes.push(format!("{rate} was accepted although a lower load was refused"));
-    }
+    notes.extend(slow_cycle(search));
     notes.extend(invalid(search));
-    let confirming = search.trials.iter().filter(|it| it.purpose == Purpose::Confirmation);
-    let breached = confirming.filter(|trial| trial.faults.is_empty() && !trial.met).count();
-    if breached > 0 && verdict == Verdict::Found {
-        notes.push(format!("{breached} confirming runs at higher loads breached the objective"));
-    }
     notes.extend(few(search));
     notes
+}
+
+/// What cycle the trials were made for, or were too short for.
+fn slow_cycle(search: &Search) -> Option<String> {
+    let (cycle, trial) = search.cycle()?;
+    let (cycle, trial) = (cycle.as_secs_f64(), trial.as_secs_f64());
+    if trial <= search.config.last_trial.as_secs_f64() && cycle * ENOUGH <= trial {
+        return None;
+    }
+    let more = if cycle * ENOUGH > trial { "; give it more time (--within)" } else { "" };
+    Some(format!(
+        "late answers come in bursts about {cycle:.1} s apart: trials lasted {trial:.0} s, over \
+         {:.1} of them{more}",
+        trial / cycle
+    ))
 }
 
 /// How many runs the generator spoiled, and by what the last of them.
@@ -155,12 +167,12 @@ fn few(search: &Search) -> Option<String> {
     ))
 }
 
+/// Trials over fewer cycles are too short for them.
+const ENOUGH: f64 = 3.0;
+
 /// How far above the load line a point may lie and still belong to the bend of the curve: further
 /// up the time measured is the length of the trial.
 const NEAR: f64 = 1.1;
-
-/// Trials within this share of the bracket count for the interval.
-const ROUND: f64 = 0.1;
 
 /// The largest of 299 is at or above the 99th percentile with 95 % confidence.
 const FEW: u64 = 299;

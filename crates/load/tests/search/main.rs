@@ -15,7 +15,7 @@ use loadline_load::{
     Timetable, Until,
     search::{Config, Measured, Observation, Search, Step},
 };
-use queues::{Kind, Server};
+use queues::{Kind, Pace, Server};
 
 /// Runs a search against `server`; `spoil` may change what was measured.
 fn search(
@@ -24,22 +24,31 @@ fn search(
     mut spoil: impl FnMut(Rate, &mut Measured),
 ) -> CapacityRecord {
     let mut search = Search::new(config);
+    // The server goes on while nobody asks it anything: its pauses come when they come.
+    let mut now = 0.0;
     loop {
+        let begun = now;
         let observation = match search.next() {
             Step::Ladder { users, duration } => {
-                Observation::Run(server.closed(users as usize, duration.as_secs_f64(), 1))
+                now += duration.as_secs_f64() + 0.05;
+                Observation::Run(Box::new(server.closed(users as usize, begun, duration.as_secs_f64(), 1))
             }
             Step::Trial { rate, duration, seed, .. } => {
                 let timetable = Timetable::steady(rate, Arrivals::Poisson, seed);
                 let instants = timetable.instants(Until::Elapsed(duration));
-                let mut measured = server.open(instants.map(Duration::as_secs_f64), seed);
+                let instants = instants.map(|due| begun + due.as_secs_f64());
+                let mut measured = server.open(instants, begun, seed);
+                now += duration.as_secs_f64() + 0.1;
                 spoil(rate, &mut measured);
-                Observation::Run(measured)
+                Observation::Run(Box::new(measured))
             }
-            Step::CoolDown { .. } => Observation::Cooled { at_rest: true },
+            Step::CoolDown { .. } => {
+                now += 0.5;
+                Observation::Cooled { at_rest: true }
+            }
             Step::Done(record) => return *record,
         };
-        search.observe(observation);
+        search.observe(Duration::from_nanos((now * 1e9) as u64), observation);
     }
 }
 
@@ -47,40 +56,69 @@ fn run(server: &Server, config: Config) -> CapacityRecord {
     search(server, config, |_, _| {})
 }
 
-/// A hundred searches of the default length: at least 95 within 3 % of `exact` requests per second,
-/// and at least 90 whose interval holds it.
+/// What a hundred searches found beside `exact` requests per second: how far off each load is as a
+/// share, whether its interval holds the exact one, and how long its trials took.
 #[expect(clippy::print_stderr, reason = "the figures belong into the log of the test")]
-fn assert_found(server: &Server, exact: f64) {
+fn searches(server: &Server, exact: f64) -> Vec<(f64, bool, f64)> {
     let found = |seed| {
         let record = run(server, Config { seed, ..Config::default() });
-        let line = record.found.unwrap_or_else(|| panic!("seed {seed}: {:?}", record.verdict));
-        let holds = |rate: Rate| rate.as_per_sec_f64();
-        let covers = holds(line.interval.low) <= exact && exact <= holds(line.interval.high);
-        (line.rate.as_per_sec_f64() / exact - 1.0, covers, seconds(&record.trials))
+        assert!(seconds(&record.trials) <= 600.0, "seed {seed} took longer than it may");
+        let line = record.found?;
+        let of = |rate: Rate| rate.as_per_sec_f64();
+        let covers = of(line.interval.low) <= exact && exact <= of(line.interval.high);
+        Some((of(line.rate) / exact - 1.0, covers, seconds(&record.trials)))
     };
-    let runs: Vec<_> = (0..RUNS).map(found).collect();
-    let near = runs.iter().filter(|(error, _, _)| error.abs() <= 0.03).count();
-    let covering = runs.iter().filter(|(_, covers, _)| *covers).count();
-    let mean = |of: fn(&(f64, bool, f64)) -> f64| runs.iter().map(of).sum::<f64>() / RUNS as f64;
+    let runs: Vec<_> = (1..=RUNS).filter_map(found).collect();
+    let mean = |of: fn(&(f64, bool, f64)) -> f64| {
+        runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
+    };
     eprintln!(
-        "{:?}: {near} of {RUNS} within 3 %, mean error {:.2} %, {covering} intervals hold it, \
+        "{server:?}: {} of {RUNS} found, {} within 3 %, mean error {:.2} %, {} intervals hold it, \
          {:.0} s of trials",
-        server.kind,
+        runs.len(),
+        near(&runs),
         100.0 * mean(|run| run.0),
+        covering(&runs),
         mean(|run| run.2),
     );
-    assert!(near >= 95, "{near} of {RUNS} within 3 % of {exact}/s: {runs:?}");
-    assert!(covering >= 90, "{covering} of {RUNS} intervals hold {exact}/s: {runs:?}");
+    runs
+}
+
+fn near(runs: &[(f64, bool, f64)]) -> usize {
+    runs.iter().filter(|(error, _, _)| error.abs() <= 0.03).count()
+}
+
+fn covering(runs: &[(f64, bool, f64)]) -> usize {
+    runs.iter().filter(|(_, covers, _)| *covers).count()
+}
+
+/// At least 95 of 100 searches find a load within 3 % of the exact one, in an interval that holds
+/// it.
+fn assert_found(server: &Server, exact: f64) {
+    let runs = searches(server, exact);
+    assert!(near(&runs) >= 95, "{} of {RUNS} within 3 % of {exact}/s: {runs:?}", near(&runs));
+    assert!(covering(&runs) >= 95, "{} intervals hold {exact}/s: {runs:?}", covering(&runs));
+}
+
+/// Of a server whose lateness comes in bursts, or hardly grows with the load, a search of ten
+/// minutes finds less: 95 of 100 intervals of those that find a load hold the exact one.
+fn assert_held(server: &Server, exact: f64) {
+    assert!((server.long_run(exact, 4_000_000, 11) - 1.0).abs() < 0.1, "{exact}/s is not exact");
+    let runs = searches(server, exact);
+    assert!(runs.len() >= 90, "{} of {RUNS} found a load", runs.len());
+    let share = covering(&runs) as f64 / runs.len() as f64;
+    assert!(share >= 0.95, "{} of {} hold {exact}/s: {runs:?}", covering(&runs), runs.len());
 }
 
 fn seconds(trials: &[loadline_core::record::Trial]) -> f64 {
     trials.iter().map(|trial| trial.lasts.as_secs_f64()).sum()
 }
 
-/// A run of a million requests and more at the written capacity meets its limit to a fiftieth.
+/// In a run of three million requests at the written capacity as many are late as may be, to a
+/// tenth: a third of a percent of the rate.
 fn assert_exact(server: &Server, exact: f64) {
-    let ratio = server.long_run_p99(exact, 3_000_000, 11) / server.limit;
-    assert!((ratio - 1.0).abs() < 0.03, "p99 at {exact}/s is {ratio} of the limit");
+    let ratio = server.long_run(exact, 3_000_000, 11);
+    assert!((ratio - 1.0).abs() < 0.1, "late at {exact}/s: {ratio} of what is allowed");
 }
 
 /// P(T > t) of the time T at an M/M/c queue in order of arrival, with job length 1/mu (Erlang C
@@ -108,7 +146,7 @@ fn two_cores_with_jobs_of_one_length() {
 
 #[test]
 fn four_cores_with_exponential_jobs() {
-    let server = Server { kind: Kind::Exponential { cores: 4 }, job: 0.001, limit: 0.008 };
+    let server = Server::even(Kind::Exponential { cores: 4 }, 0.001, 0.008);
     let (mut low, mut high) = (1_000.0, 3_999.0);
     for _ in 0..50 {
         let middle = 0.5 * (low + high);
@@ -125,6 +163,67 @@ fn a_core_that_all_jobs_share() {
     assert_found(&SHARING.0, SHARING.1);
 }
 
+/// Six cores of 60 ms that stall for 0.4 s every 7 s: before it was found at 57.9/s by the one of
+/// five confirmations that was lucky.
+#[test]
+fn a_server_that_stalls_every_seven_seconds() {
+    assert_held(&STALLING.0, STALLING.1);
+}
+
+#[test]
+fn a_server_that_runs_a_batch_every_ten_seconds() {
+    let pace = Pace::Slow { every: 10.0, lasts: 2.0, speed: 0.5 };
+    let even = Server::even(Kind::Exponential { cores: 4 }, 0.02, 0.12);
+    assert_held(&Server { share: 0.95, pace, ..even }, 88.9);
+}
+
+#[test]
+fn a_server_that_collects_garbage_every_two_seconds() {
+    let pace = Pace::Slow { every: 2.0, lasts: 0.04, speed: 0.0 };
+    let even = Server::even(Kind::Exponential { cores: 4 }, 0.004, 0.036);
+    assert_held(&Server { pace, ..even }, 476.4);
+}
+
+#[test]
+fn a_server_some_of_whose_jobs_are_much_longer() {
+    let kind = Kind::Pareto { cores: 8, shape: 2.6 };
+    assert_held(&Server::even(kind, 0.005, 0.025), 1_388.0);
+}
+
+#[test]
+fn a_server_that_warms_up_slowly() {
+    let even = Server::even(Kind::Exponential { cores: 4 }, 0.002, 0.016);
+    assert_held(&Server { pace: Pace::Cold { warms: 20.0 }, ..even }, 1_676.6);
+}
+
+#[test]
+fn trials_last_over_several_stalls_and_all_of_them_at_a_rate_count_together() {
+    let record = run(&STALLING.0, Config { seed: 3, ..Config::default() });
+    let cycle = record.cycle.expect("the stalls show").as_secs_f64();
+    assert!((6.5..7.5).contains(&cycle), "{cycle}");
+    let confirmed = record.trials.last().expect("there were trials");
+    assert!(confirmed.lasts >= Duration::from_secs(34), "{}", confirmed.lasts);
+    let line = record.found.expect("it was found");
+    let at = record.tried.iter().find(|tried| tried.rate == line.rate).expect("it was tried");
+    assert!(at.trials >= 2 && at.passed <= at.trials, "{at:?}");
+    assert!(at.spent_share.is_some_and(|share| share <= 1.0), "{at:?}");
+}
+
+#[test]
+fn a_quick_search_ends_in_half_a_minute_whatever_the_server_does() {
+    for server in [M_D_2.0, SHARING.0, STALLING.0] {
+        for seed in 0..10 {
+            let record = run(&server, Config { seed, ..Config::default() }.quick());
+            let planned = seconds(&record.trials) + 0.5 * record.rungs.len() as f64;
+            assert!(planned <= 30.0, "{server:?}, seed {seed}: {planned} s");
+        }
+    }
+    let mut search = Search::new(Config::default().quick());
+    search.observe(Duration::from_secs(30), Observation::OutOfTime);
+    let Step::Done(record) = search.next() else { panic!("the time is over") };
+    assert_eq!((record.verdict, record.found), (Verdict::OutOfTime, None));
+}
+
 #[test]
 fn what_was_found_can_be_read_from_the_record() {
     let record = run(&M_D_2.0, Config::default());
@@ -134,10 +233,7 @@ fn what_was_found_can_be_read_from_the_record() {
     let share = line.max_rate.as_per_sec_f64() / line.rate.as_per_sec_f64();
     assert!((share - 0.8).abs() < 0.001, "20 % stay free, {share} is used");
     let confirmed = record.trials.last().expect("there were trials");
-    assert_eq!(
-        (confirmed.purpose, confirmed.rate, confirmed.met),
-        (Purpose::Confirmation, line.rate, true)
-    );
+    assert_eq!((confirmed.purpose, confirmed.rate), (Purpose::Confirmation, line.rate));
     let (accepted, refused) = (record.accepted.expect("a bound"), record.refused.expect("a bound"));
     assert!(accepted.rate < refused.rate && refused.breached > refused.met);
     assert!(record.rungs.len() >= 4 && record.rungs.iter().all(|rung| !rung.suspect));
@@ -150,7 +246,7 @@ fn what_was_found_can_be_read_from_the_record() {
 
 #[test]
 fn a_server_that_cannot_meet_its_objective_at_all_is_told_from_a_slow_search() {
-    let server = Server { kind: Kind::Fixed { cores: 1 }, job: 0.01, limit: 0.005 };
+    let server = Server::even(Kind::Fixed { cores: 1 }, 0.01, 0.005);
     let record = run(&server, Config::default());
     assert_eq!((record.verdict, record.found), (Verdict::NoLoadMeets, None));
     assert!(record.accepted.is_none() && record.refused.is_some());
@@ -197,6 +293,9 @@ fn a_short_dip_well_below_the_line_does_not_end_in_it() {
         if dips > 0 && rate < Rate::per_sec(2_000) {
             dips -= 1;
             measured.met = false;
+            for spent in &mut measured.spent {
+                spent.spent = 3.0 * spent.allowed;
+            }
         }
     });
     let line = record.found.expect("found all the same");
@@ -216,14 +315,14 @@ fn each_breach_is_followed_by_a_rest_that_is_told_where_it_is_not_had() {
         },
         ..Measured::default()
     };
-    search.observe(Observation::Run(rest.clone()));
+    search.observe(Duration::from_secs(1), Observation::Run(Box::new(rest.clone())));
     assert!(matches!(search.next(), Step::Trial { .. }), "far breached: the ladder ends");
-    search.observe(Observation::Cooled { at_rest: true });
+    search.observe(Duration::from_secs(1), Observation::Cooled { at_rest: true });
     assert!(matches!(search.next(), Step::Trial { .. }), "no answer to the step");
-    search.observe(Observation::Run(rest));
+    search.observe(Duration::from_secs(1), Observation::Run(Box::new(rest)));
     assert_eq!(search.next(), Step::CoolDown { at_rest: Duration::from_millis(16) });
-    search.observe(Observation::Cooled { at_rest: false });
-    search.observe(Observation::Interrupted);
+    search.observe(Duration::from_secs(1), Observation::Cooled { at_rest: false });
+    search.observe(Duration::from_secs(1), Observation::Interrupted);
     let Step::Done(record) = search.next() else { panic!("interrupted") };
     assert_eq!(record.verdict, Verdict::Interrupted);
     assert!(record.notes.iter().any(|note| note.contains("did not come back")));
@@ -231,10 +330,18 @@ fn each_breach_is_followed_by_a_rest_that_is_told_where_it_is_not_had() {
 
 const RUNS: u64 = 100;
 
+/// The capacity by bisection over runs of two million requests.
+const STALLING: (Server, f64) = (
+    Server {
+        share: 0.95,
+        pace: Pace::Slow { every: 7.0, lasts: 0.4, speed: 0.0 },
+        ..Server::even(Kind::Fixed { cores: 6 }, 0.06, 0.3)
+    },
+    46.8,
+);
+
 /// The capacity by interpolation between runs of 32 million requests.
-const M_D_2: (Server, f64) =
-    (Server { kind: Kind::Fixed { cores: 2 }, job: 0.000_5, limit: 0.004 }, 3_401.2);
+const M_D_2: (Server, f64) = (Server::even(Kind::Fixed { cores: 2 }, 0.000_5, 0.004), 3_401.2);
 
 /// As [`M_D_2`].
-const SHARING: (Server, f64) =
-    (Server { kind: Kind::Sharing, job: 0.000_25, limit: 0.006 }, 2_834.6);
+const SHARING: (Server, f64) = (Server::even(Kind::Sharing, 0.000_25, 0.006), 2_834.6);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use loadline_core::{
+    objective::Spent,
     record::Latency,
     time::Duration,
     units::{Count, Rate},
@@ -20,73 +21,140 @@ pub(crate) enum Kind {
     Fixed { cores: usize },
     /// The same with exponential job lengths.
     Exponential { cores: usize },
+    /// The same with lengths of a Pareto distribution of this shape: few jobs are much longer.
+    Pareto { cores: usize, shape: f64 },
     /// One core that works on all jobs at once, each with the same share; exponential lengths.
     Sharing,
 }
 
-/// A server and its objective: so many jobs of so many seconds, `p99 < limit`.
+/// A server and its objective: so many jobs of so many seconds, a percentile below a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     pub(crate) kind: Kind,
     /// The mean length of a job in seconds.
     pub(crate) job: f64,
-    /// The limit of the 99th percentile in seconds.
+    /// The percentile that is judged, 0 to 1.
+    pub(crate) share: f64,
+    /// Its limit in seconds.
     pub(crate) limit: f64,
+    /// How the server works, whatever its jobs are.
+    pub(crate) pace: Pace,
+}
+
+/// How fast a server works at what time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pace {
+    /// Always alike.
+    Even,
+    /// For `lasts` seconds of each `every` it works at this part of its speed.
+    Slow { every: f64, lasts: f64, speed: f64 },
+    /// In its first seconds of life it is slower: at half its speed when it begins, and nearer to
+    /// its whole speed by e for each so many seconds.
+    Cold { warms: f64 },
+}
+
+impl Pace {
+    /// The work that can be done until so many seconds after the server began.
+    fn work(self, at: f64) -> f64 {
+        match self {
+            Self::Even => at,
+            Self::Slow { every, lasts, speed } => {
+                let (cycles, within) = ((at / every).floor(), at % every);
+                let each = every - lasts * (1.0 - speed);
+                cycles * each + within.min(lasts) * speed + (within - lasts).max(0.0)
+            }
+            Self::Cold { warms } => at - 0.5 * warms * (1.0 - (-at / warms).exp()),
+        }
+    }
+
+    /// When so much work is done.
+    fn done(self, work: f64) -> f64 {
+        match self {
+            Self::Even => work,
+            Self::Slow { every, lasts, speed } => {
+                let each = every - lasts * (1.0 - speed);
+                let (cycles, within) = ((work / each).floor(), work % each);
+                let slow = lasts * speed;
+                let into = if within < slow { within / speed } else { lasts + (within - slow) };
+                cycles * every + into
+            }
+            // Newton's method; the slope is never below one half.
+            Self::Cold { warms } => (0..8).fold(work, |at, _| {
+                at - (self.work(at) - work) / (1.0 - 0.5 * (-at / warms).exp())
+            }),
+        }
+    }
 }
 
 impl Server {
-    /// Answers to requests at these instants, in seconds.
-    pub(crate) fn open(&self, instants: impl Iterator<Item = f64>, seed: u64) -> Measured {
-        self.judge(self.responses(instants, seed))
+    /// A server that always works alike, and its objective `p99 < limit`.
+    pub(crate) const fn even(kind: Kind, job: f64, limit: f64) -> Self {
+        Self { kind, job, share: 0.99, limit, pace: Pace::Even }
     }
 
-    /// The 99th percentile of the response time at `rate` over so many requests, in seconds.
-    pub(crate) fn long_run_p99(&self, rate: f64, requests: usize, seed: u64) -> f64 {
+    /// Answers to requests at these instants, in seconds since the server began.
+    pub(crate) fn open(
+        &self,
+        instants: impl Iterator<Item = f64>,
+        from: f64,
+        seed: u64,
+    ) -> Measured {
+        self.judge(from, self.responses(instants, seed))
+    }
+
+    /// What share of so many requests at `rate` is late, over what is allowed.
+    pub(crate) fn long_run(&self, rate: f64, requests: usize, seed: u64) -> f64 {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut at = 0.0;
+        let mut at = if matches!(self.pace, Pace::Cold { .. }) { 1e4 } else { 0.0 };
         let instants = (0..requests).map(|_| {
             at += exponential(&mut draws) / rate;
             at
         });
-        let (mut times, _) = self.responses(instants, seed);
-        quantile(&mut times, 0.99)
+        let (times, _) = self.responses(instants, seed);
+        let late = times.iter().filter(|(_, time)| *time >= self.limit).count();
+        late as f64 / times.len() as f64 / (1.0 - self.share)
     }
 
     /// Answers to so many users who ask again at once, for so many seconds.
-    pub(crate) fn closed(&self, users: usize, lasts: f64, seed: u64) -> Measured {
+    pub(crate) fn closed(&self, users: usize, from: f64, lasts: f64, seed: u64) -> Measured {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let (mut desk, mut since) = (Desk::new(self.kind), vec![0.0; users]);
+        let (mut desk, mut since) = (Desk::new(self.kind), vec![from; users]);
+        let begin = self.pace.work(from);
         for user in 0..users {
-            desk.arrive(0.0, user, self.length(&mut draws));
+            desk.arrive(begin, user, self.length(&mut draws));
         }
-        let (mut times, mut now) = (Vec::new(), 0.0);
+        let (mut times, mut now) = (Vec::new(), from);
         while let Some(end) = desk.next_end() {
-            now = end;
-            let user = desk.finish(now);
-            times.push(now - since[user]);
-            if now < lasts {
+            now = self.pace.done(end);
+            let user = desk.finish(end);
+            times.push((since[user], now - since[user]));
+            if now < from + lasts {
                 since[user] = now;
-                desk.arrive(now, user, self.length(&mut draws));
+                desk.arrive(end, user, self.length(&mut draws));
             }
         }
-        self.judge((times, now))
+        self.judge(from, (times, now))
     }
 
-    fn responses(&self, instants: impl Iterator<Item = f64>, seed: u64) -> (Vec<f64>, f64) {
+    /// When each request came and how long it took, in the order in which they ended, and when the
+    /// last did.
+    fn responses(&self, instants: impl Iterator<Item = f64>, seed: u64) -> (Vec<(f64, f64)>, f64) {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(!seed);
         let mut desk = Desk::new(self.kind);
         let (mut since, mut times, mut now) = (Vec::new(), Vec::new(), 0.0);
         let mut instants = instants.peekable();
         loop {
             let due = instants.peek().copied().unwrap_or(f64::INFINITY);
+            let work = if due.is_finite() { self.pace.work(due) } else { f64::INFINITY };
             match desk.next_end() {
-                Some(end) if end <= due => {
-                    now = end;
-                    times.push(now - since[desk.finish(now)]);
+                Some(end) if end <= work => {
+                    let came: f64 = since[desk.finish(end)];
+                    now = self.pace.done(end).max(came);
+                    times.push((came, now - came));
                 }
                 _ if due.is_finite() => {
                     instants.next();
-                    desk.arrive(due, since.len(), self.length(&mut draws));
+                    desk.arrive(work, since.len(), self.length(&mut draws));
                     since.push(due);
                 }
                 _ => return (times, now),
@@ -98,12 +166,21 @@ impl Server {
         match self.kind {
             Kind::Fixed { .. } => self.job,
             Kind::Exponential { .. } | Kind::Sharing => self.job * exponential(draws),
+            Kind::Pareto { shape, .. } => {
+                let least = self.job * (shape - 1.0) / shape;
+                least * (exponential(draws) / shape).exp()
+            }
         }
     }
 
-    fn judge(&self, (mut times, lasted): (Vec<f64>, f64)) -> Measured {
+    fn judge(&self, from: f64, (answers, ended): (Vec<(f64, f64)>, f64)) -> Measured {
+        let mut times: Vec<_> = answers.iter().map(|answer| answer.1).collect();
+        if times.is_empty() {
+            return Measured { met: true, spent: vec![Spent::default()], ..Measured::default() };
+        }
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let (p50, p99) = (quantile(&mut times, 0.5), quantile(&mut times, 0.99));
+        let judged = quantile(&mut times, self.share);
         let count = times.len() as u64;
         let response = Latency {
             count,
@@ -112,11 +189,22 @@ impl Server {
             p99: seconds(p99),
             ..Latency::default()
         };
+        let late: Vec<_> = answers.iter().filter(|answer| answer.1 >= self.limit).collect();
+        let spent = Spent { spent: late.len() as f64, allowed: (1.0 - self.share) * count as f64 };
+        // By the tenth of a second in which they ended, as a run keeps them.
+        let mut moments = std::collections::BTreeMap::new();
+        for (came, time) in late {
+            *moments.entry(((came + time - from) * 10.0) as u64).or_insert(0.0) += 1.0;
+        }
+        let late =
+            moments.into_iter().map(|(tenth, count)| (Duration::from_millis(tenth * 100), count));
         Measured {
-            achieved: rate(Count::new(count), lasted),
+            achieved: rate(Count::new(count), ended - from),
             response,
-            met: p99 < self.limit,
-            pressure: Some(p99 / self.limit),
+            met: judged < self.limit,
+            pressure: Some(judged / self.limit),
+            spent: vec![spent],
+            late: late.collect(),
             ..Measured::default()
         }
     }
@@ -155,7 +243,7 @@ enum Desk {
 impl Desk {
     fn new(kind: Kind) -> Self {
         match kind {
-            Kind::Fixed { cores } | Kind::Exponential { cores } => {
+            Kind::Fixed { cores } | Kind::Exponential { cores } | Kind::Pareto { cores, .. } => {
                 Self::Queue { free: cores, serving: BinaryHeap::new(), waiting: VecDeque::new() }
             }
             Kind::Sharing => Self::Shared { ends: BinaryHeap::new(), clock: 0.0, at: 0.0 },

@@ -6,7 +6,7 @@ use loadline_core::record::{
 
 use super::{part, picture, text};
 use crate::{
-    figures::{digits, millis, per_second},
+    figures::{digits, millis, per_second, utc},
     page::{Block, Section},
     plot::{
         PlotError, Tone,
@@ -19,6 +19,9 @@ use crate::{
 pub(super) fn section(name: &str, record: &CapacityRecord) -> Result<Section, PlotError> {
     let mut blocks = words(record);
     blocks.push(picture(curve(record).draw()?));
+    if !record.tried.is_empty() {
+        blocks.push(Block::Table(tried(record)));
+    }
     blocks.push(Block::Details(trials(&record.trials)));
     if !record.rungs.is_empty() {
         blocks.push(picture(ladder(record).draw()?));
@@ -32,11 +35,16 @@ fn words(record: &CapacityRecord) -> Vec<Block> {
         Verdict::Found => "The load line was found and confirmed.",
         Verdict::AtLeast => "The highest load that was tried still meets the objective.",
         Verdict::NoLoadMeets => "Not even the lowest load meets the objective.",
-        Verdict::Unconfirmed => "No confirming run met the objective.",
+        Verdict::Unconfirmed => "The objective held over the confirming runs of no load.",
+        Verdict::OutOfTime => "The time was over before a load was confirmed.",
         Verdict::GeneratorInvalid => "The generator gave out before the service did.",
         Verdict::Interrupted => "The search was interrupted.",
     };
-    let asked = format!("{} under {}. {ended}", record.target, record.objective);
+    let began = match record.started_unix_ms {
+        0 => String::new(),
+        at => format!(", {}", utc(at)),
+    };
+    let asked = format!("{} under {}{began}. {ended}", record.target, record.objective);
     let mut blocks = vec![match record.verdict {
         Verdict::Found | Verdict::AtLeast => text(asked),
         _ => Block::Warning(asked),
@@ -115,6 +123,25 @@ fn marks(record: &CapacityRecord) -> Vec<(f64, String)> {
         found.map(|line| (line.max_rate, format!("max_rate {}", per_second(line.max_rate)))),
     ];
     marks.into_iter().flatten().map(|(rate, text)| (rate.as_per_sec_f64(), text)).collect()
+}
+
+/// How often each rate passed.
+fn tried(record: &CapacityRecord) -> Table {
+    let headings =
+        ["rate", "long trials", "met the objective", "lasted", "spent of what it allows"];
+    let mut table = Table::new("Long trials, counted together at each rate", &headings);
+    for tried in &record.tried {
+        let spent = tried.spent_share.map_or("-".into(), |share| format!("{:.0} %", share * 100.0));
+        let held = tried.spent_share.is_some_and(|share| share <= 1.0);
+        table.push([
+            per_second(tried.rate).into(),
+            tried.trials.to_string().into(),
+            tried.passed.to_string().into(),
+            format!("{} s", digits(tried.lasted.as_secs_f64())).into(),
+            if held { Cell::Good(spent) } else { Cell::Bad(spent) },
+        ]);
+    }
+    table
 }
 
 fn trials(trials: &[Trial]) -> Table {

@@ -1,6 +1,7 @@
 //! Runs what a search asks for, and says on the standard error what is being tried.
 
 use std::{
+    cell::Cell,
     io::{self, Write as _},
     time,
 };
@@ -35,11 +36,18 @@ pub(super) fn run(
     pace: &Pace,
 ) -> anyhow::Result<CapacityRecord> {
     let runtime = loadline_load::runtime()?;
-    let driver = Driver { objective, plan, pace, runtime, begun: time::Instant::now() };
+    let within = config.within.to_std();
+    let driver = Driver { objective, plan, pace, runtime, begun: time::Instant::now(), within };
+    let started = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
+    driver.say(&format!("this takes {} at most", span(config.within)));
     let mut search = Search::new(config);
     loop {
+        let known = search.cycle();
         let observation = match search.next() {
-            Step::Done(record) => return Ok(*record),
+            Step::Done(mut record) => {
+                record.started_unix_ms = u64::try_from(started.as_millis()).unwrap_or_default();
+                return Ok(*record);
+            }
             Step::Ladder { users, duration } => driver.rung(users, duration)?,
             Step::CoolDown { at_rest } => driver.cool_down(at_rest)?,
             Step::Trial { rate, duration, seed, purpose } => {
@@ -47,7 +55,19 @@ pub(super) fn run(
                 driver.trial(&search, timetable, rate, duration, purpose)?
             }
         };
-        search.observe(observation);
+        search.observe(Duration::from_std(driver.begun.elapsed()), observation);
+        if let Some((cycle, trial)) = search.cycle().filter(|_| known.is_none()) {
+            let (cycle, trial) = (cycle.as_secs_f64(), trial.as_secs_f64());
+            driver.say(&format!("late about every {cycle:.1} s: trials last {trial:.0} s"));
+        }
+    }
+}
+
+/// Minutes, or the seconds of what is shorter.
+fn span(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} minutes", seconds / 60.0),
     }
 }
 
@@ -57,20 +77,21 @@ struct Driver<'a> {
     pace: &'a Pace,
     runtime: Runtime,
     begun: time::Instant,
+    within: time::Duration,
 }
 
 impl Driver<'_> {
     fn rung(&self, users: u32, duration: Duration) -> anyhow::Result<Observation> {
         let until = Until::Elapsed(duration);
-        let run = self.measure(Pattern::Closed { users, think: Duration::ZERO, until })?;
-        if run.interrupted {
-            return Ok(Observation::Interrupted);
-        }
-        let measured = self.judge(run);
+        let pattern = Pattern::Closed { users, think: Duration::ZERO, until };
+        let measured = match self.measure(pattern, Some(duration))? {
+            Ok(run) => self.judge(run),
+            Err(ended) => return Ok(ended),
+        };
         let throughput = per_second(measured.achieved);
         let plural = if users == 1 { "" } else { "s" };
         self.say(&format!("{users} user{plural}: {throughput}, {}", told(&measured)));
-        Ok(Observation::Run(measured))
+        Ok(Observation::Run(Box::new(measured)))
     }
 
     fn trial(
@@ -81,15 +102,15 @@ impl Driver<'_> {
         duration: Duration,
         purpose: Purpose,
     ) -> anyhow::Result<Observation> {
-        let run = self.measure(Pattern::Open {
+        let pattern = Pattern::Open {
             timetable,
             until: Until::Elapsed(duration),
             max_in_flight: Some(self.pace.max_in_flight),
-        })?;
-        if run.interrupted {
-            return Ok(Observation::Interrupted);
-        }
-        let measured = self.judge(run);
+        };
+        let measured = match self.measure(pattern, Some(duration))? {
+            Ok(run) => self.judge(run),
+            Err(ended) => return Ok(ended),
+        };
         let purpose = match purpose {
             Purpose::Bracket => "bracket",
             Purpose::Curve => "curve",
@@ -106,7 +127,7 @@ impl Driver<'_> {
         let seconds = duration.as_secs_f64();
         let rate = per_second(rate);
         self.say(&format!("{purpose} {rate} for {seconds:.1} s: {}{known}", told(&measured)));
-        Ok(Observation::Run(measured))
+        Ok(Observation::Run(Box::new(measured)))
     }
 
     /// Asks with one user at a time until the median answer is back where it was.
@@ -114,13 +135,14 @@ impl Driver<'_> {
         let begun = time::Instant::now();
         loop {
             let until = Until::Elapsed(PROBE);
-            let run = self.measure(Pattern::Closed { users: 1, think: Duration::ZERO, until })?;
-            if run.interrupted {
-                return Ok(Observation::Interrupted);
-            }
+            let pattern = Pattern::Closed { users: 1, think: Duration::ZERO, until };
+            let run = match self.measure(pattern, None)? {
+                Ok(run) => run,
+                Err(ended) => return Ok(ended),
+            };
             let rested = run.outcomes.ok > 0 && run.response.p50 <= at_rest;
             let waited = begun.elapsed();
-            if rested || waited >= self.pace.cool_down.to_std() {
+            if rested || waited >= self.pace.cool_down.to_std().min(self.within / COOL_DOWN_PART) {
                 let end = if rested { "at rest again" } else { "still busy" };
                 if !rested || waited >= NOTABLE {
                     self.say(&format!("cool down: {end} after {:.1} s", waited.as_secs_f64()));
@@ -130,24 +152,44 @@ impl Driver<'_> {
         }
     }
 
-    fn measure(&self, pattern: Pattern) -> anyhow::Result<LoadRecord> {
+    /// The run of a pattern that is planned for so long, or what ended the search instead. What is
+    /// under way long after the plan is cut off and counts as failed.
+    fn measure(
+        &self,
+        pattern: Pattern,
+        planned: Option<Duration>,
+    ) -> anyhow::Result<Result<LoadRecord, Observation>> {
         let mut plan = self.plan.clone();
         plan.pattern = pattern;
+        let left = self.within.saturating_sub(self.begun.elapsed());
+        let drain = (self.within / DRAIN_PART).min(plan.timeout.to_std());
+        let longest = planned.map_or(left, |planned| left.min(planned.to_std() + drain));
+        let interrupted = Cell::new(false);
         let stop = async {
-            if tokio::signal::ctrl_c().await.is_err() {
-                // Then the signal's own effect ends the process.
-                std::future::pending::<()>().await;
+            tokio::select! {
+                () = tokio::time::sleep(longest) => {}
+                result = tokio::signal::ctrl_c() => {
+                    if result.is_err() {
+                        // Then the signal's own effect ends the process.
+                        std::future::pending::<()>().await;
+                    }
+                    interrupted.set(true);
+                }
             }
         };
-        Ok(self.runtime.block_on(loadline_load::measure(&plan, |_| {}, stop))?)
+        let run = self.runtime.block_on(loadline_load::measure(&plan, |_| {}, stop))?;
+        Ok(match run {
+            _ if interrupted.get() => Err(Observation::Interrupted),
+            run if run.interrupted && longest >= left => Err(Observation::OutOfTime),
+            run => Ok(run),
+        })
     }
 
     fn judge(&self, mut run: LoadRecord) -> Measured {
         let judged = self.objective.judge(&run);
-        let pressure = self.objective.pressure(&run);
         let suits = self.objective.suits(&run.model);
         run.objective = Some(judged);
-        let mut measured = Measured::of(&run, pressure);
+        let mut measured = Measured::of(&run, self.objective);
         if !suits {
             // What compares with a planned rate says nothing of a closed loop.
             measured.criteria.retain(|criterion| !criterion.text.contains("target"));
@@ -179,6 +221,11 @@ fn told(measured: &Measured) -> String {
 
 /// Long enough for a median, short enough not to wait for nothing.
 const PROBE: Duration = Duration::from_millis(200);
+
+/// Waiting for answers after a plan, and for the service to rest, takes no more than these parts of
+/// the time of the search.
+const DRAIN_PART: u32 = 20;
+const COOL_DOWN_PART: u32 = 10;
 
 /// A shorter rest is not worth a line.
 const NOTABLE: time::Duration = time::Duration::from_secs(1);

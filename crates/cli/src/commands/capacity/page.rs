@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::{
-    Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Purpose, Rung,
-    Scalability, Verdict,
+use loadline_core::{
+    record::{
+        Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability,
+        Tried, Verdict,
+    },
+    units::Rate,
 };
 use loadline_report::{Cell, Table, digits, millis, per_second};
 
@@ -24,6 +27,9 @@ pub(super) fn write(record: &CapacityRecord) -> String {
     );
     for (label, text) in lines(record) {
         page += &wrapped(label, INDENT, &text);
+    }
+    if !record.tried.is_empty() {
+        let _ = write!(page, "\n{}", tried(record));
     }
     let _ = write!(page, "\n{}", ladder(&record.rungs));
     let line = record.found.as_ref().map(|line| line.rate);
@@ -76,10 +82,14 @@ fn lines(record: &CapacityRecord) -> Vec<(&'static str, String)> {
     if let Some(found) = &record.found {
         lines.push(("", interval(found)));
     }
-    let confirmed = record.trials.last().filter(|_| record.verdict == Verdict::Found);
-    if let Some(trial) = confirmed.filter(|trial| trial.purpose == Purpose::Confirmation) {
-        let seconds = trial.lasts.as_secs_f64();
-        lines.push(("confirmed", format!("for {seconds:.0} s: {}", criteria(&trial.criteria))));
+    if let Some(at) = record.found.as_ref().and_then(|line| at_line(record, line.rate)) {
+        let share = at.spent_share.map_or(String::new(), |share| {
+            format!("; together they spent {:.0} % of what it allows", 100.0 * share)
+        });
+        let (passed, trials) = (at.passed, at.trials);
+        let seconds = at.lasted.as_secs_f64();
+        let runs = format!("{passed} of {trials} long trials met it, {seconds:.0} s in all{share}");
+        lines.push(("confirmed", runs));
     }
     if let Some(bound) = record.accepted.as_ref().filter(|_| record.found.is_none()) {
         lines.push(("accepted", told(bound)));
@@ -118,6 +128,9 @@ fn verdict(record: &CapacityRecord) -> String {
         (Verdict::Interrupted, None) => {
             format!("unknown: interrupted; accepted was {}", rate(&record.accepted))
         }
+        (Verdict::OutOfTime, None) => {
+            format!("not confirmed: the time was over; accepted was {}", rate(&record.accepted))
+        }
         (Verdict::Unconfirmed | Verdict::Found, None) => {
             "not confirmed: the service does not keep to one line".to_owned()
         }
@@ -133,7 +146,7 @@ fn interval(found: &LoadLine) -> String {
             "{low} to {high} with 95 % confidence, by regression over {trials} trials near it"
         ),
         IntervalMethod::Bracket => {
-            format!("{low} to {high}, the bracket and its width; {trials} trials show no trend")
+            format!("{low} to {high}, the bracket and more; {trials} trials show no trend")
         }
     }
 }
@@ -178,6 +191,37 @@ fn peak(law: &Scalability) -> String {
     }
 }
 
+fn at_line(record: &CapacityRecord, rate: Rate) -> Option<&Tried> {
+    record.tried.iter().find(|tried| tried.rate == rate)
+}
+
+/// How often each rate passed, of those nearest to the load line.
+fn tried(record: &CapacityRecord) -> Table {
+    let headings = ["rate", "trials", "met", "for", "spent of the objective"];
+    let mut table = Table::new("Long trials, counted together at each rate", &headings);
+    let line = record.found.as_ref().map(|line| line.rate);
+    let middle = line.or(record.accepted.as_ref().map(|bound| bound.rate)).unwrap_or_default();
+    let at = record.tried.iter().filter(|tried| tried.rate < middle).count();
+    let from = at.saturating_sub(ROWS / 2).min(record.tried.len().saturating_sub(ROWS));
+    for tried in record.tried.iter().skip(from).take(ROWS) {
+        let share = tried.spent_share;
+        let spent = share.map_or("-".into(), |share| format!("{:.0} %", 100.0 * share));
+        let mark = if line == Some(tried.rate) { " <" } else { "" };
+        table.push([
+            Cell::Text(per_second(tried.rate)),
+            Cell::Text(tried.trials.to_string()),
+            Cell::Text(tried.passed.to_string()),
+            Cell::Text(format!("{:.0} s", tried.lasted.as_secs_f64())),
+            if share.is_some_and(|share| share <= 1.0) {
+                Cell::Good(spent + mark)
+            } else {
+                Cell::Bad(spent + mark)
+            },
+        ]);
+    }
+    table
+}
+
 fn ladder(rungs: &[Rung]) -> Table {
     let headings = ["users", "throughput", "mean", "p99", "X R / N", "objective"];
     let mut table = Table::new("Closed loop, users without think time", &headings);
@@ -194,6 +238,9 @@ fn ladder(rungs: &[Rung]) -> Table {
     }
     table
 }
+
+/// Rates of the table of long trials.
+const ROWS: usize = 12;
 
 /// Where the text behind a label begins.
 const INDENT: usize = 14;
