@@ -183,7 +183,7 @@ impl Fit {
     }
 }
 
-/// The two-sided 99 % quantile of Student's t: from tables up to four degrees of freedom, above by
+/// The two-sided 99 % quantile of Student's t: from tables up to five degrees of freedom, above by
 /// the first terms of its expansion round the normal quantile (Fisher and Cornish), within 2 %.
 /// 99 and not 95: the search looks at the interval after each trial and stops when it is narrow.
 fn student(freedom: usize) -> f64 {
@@ -192,6 +192,7 @@ fn student(freedom: usize) -> f64 {
         2 => 9.925,
         3 => 5.841,
         4 => 4.604,
+        5 => 4.032,
         many => {
             let (z, n) = (2.576_f64, many as f64);
             let first = (z.powi(3) + z) / 4.0;

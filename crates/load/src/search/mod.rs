@@ -521,7 +521,7 @@ impl Search {
         let all = self.bounds();
         let lower = bounds.lower.or(all.lower);
         let round = refused.or(lower).unwrap_or_default();
-        let at = match (self.line(&long, round), lower) {
+        let at = match (self.line(&long, (round, round)), lower) {
             // Once refused, the load that all runs leave little doubt about.
             (Some(line), _) if times > 0 => line.low.max(scale(round, SURE)),
             (Some(line), _) => {
@@ -541,14 +541,14 @@ impl Search {
     fn holds(&self, rate: Rate) -> bool {
         let long = self.long_runs();
         let same = long.iter().copied().filter(|run| run.rate == rate);
-        let line = self.line(&long, rate).map_or(rate, |line| line.at);
+        let line = self.line(&long, (rate, rate)).map_or(rate, |line| line.at);
         runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
     }
 
-    /// Where the line crosses; where `long` runs show no significant rise, what those round this
-    /// rate say together.
-    fn line(&self, long: &[&Run], round: Rate) -> Option<Crossing> {
-        let range = scale(round, 1.0 - ROUND)..=scale(round, 1.0 + ROUND);
+    /// Where the line crosses; where `long` runs show no significant rise, what those round these
+    /// rates say together.
+    fn line(&self, long: &[&Run], (from, to): (Rate, Rate)) -> Option<Crossing> {
+        let range = scale(from, 1.0 - ROUND)..=scale(to, 1.0 + ROUND);
         let near = || long.iter().copied().filter(|run| range.contains(&run.rate));
         let least = || estimate::by_least_slope(&near().collect::<Vec<_>>());
         estimate::crossing(long).or_else(least)

@@ -75,28 +75,26 @@ fn load_line(search: &Search, rate: Rate) -> LoadLine {
     }
 }
 
-/// The interval of the regression, or where there is none that of the bounds, a width more to
-/// either side; with the confirmed load in it.
+/// The interval of the regression, or where there is none that of all runs near the bounds, each if
+/// spending grew by the least power there is; with the bounds and the confirmed load in it, and a
+/// width more to either side: what a power of the rate misses of the true curve.
 fn interval(search: &Search, rate: Rate) -> Interval {
-    let (long, missed) = (search.long_runs(), search.width());
-    let (low, high, method, trials) = match estimate::crossing(&long) {
-        Some(line) => {
-            // What a power of the rate misses of the true curve is not in its confidence.
-            let (low, high) = (scale(line.low, 1.0 - missed), scale(line.high, 1.0 + missed));
-            (low, high, IntervalMethod::Regression95, line.runs)
-        }
-        None => {
-            let (bounds, width) = (search.bounds(), search.width());
-            let line = search.line(&long, rate);
-            let ends = line.map_or((rate, rate), |line| (line.low, line.high));
-            let (lower, upper) = (bounds.lower.unwrap_or(rate), bounds.upper.unwrap_or(rate));
-            let (low, high) = (scale(lower, 1.0 - width), scale(upper, 1.0 + width));
-            let (low, high) = (low.min(ends.0), high.max(ends.1));
-            (low, high, IntervalMethod::Bracket, long.len())
-        }
+    let (long, bounds, width) = (search.long_runs(), search.bounds(), search.width());
+    let lower = bounds.lower.map_or(rate, |lower| lower.min(rate));
+    let upper = bounds.upper.map_or(rate, |upper| upper.max(rate));
+    let method = match estimate::crossing(&long) {
+        Some(_) => IntervalMethod::Regression95,
+        None => IntervalMethod::Bracket,
     };
-    let trials = u32::try_from(trials).unwrap_or(u32::MAX);
-    Interval { low: low.min(rate), high: high.max(rate), method, trials }
+    let line = search.line(&long, (lower, upper));
+    let ends = line.map_or((lower, upper), |line| (line.low.min(lower), line.high.max(upper)));
+    let trials = line.map_or(long.len(), |line| line.runs);
+    Interval {
+        low: scale(ends.0, 1.0 - width),
+        high: scale(ends.1, 1.0 + width),
+        method,
+        trials: u32::try_from(trials).unwrap_or(u32::MAX),
+    }
 }
 
 fn bound(search: &Search, rate: Rate, met: bool) -> Bound {

@@ -23,7 +23,7 @@ pub(super) fn nearest(rate: Rate, step: f64) -> Rate {
 
 /// The highest rate of the grid that is not above.
 pub(super) fn at_most(rate: Rate, step: f64) -> Rate {
-    on_grid(rate, step, |index| (index + 1e-6).floor())
+    on_grid(rate, step, |index| (index + 0.1).floor())
 }
 
 fn on_grid(rate: Rate, step: f64, to_whole: impl Fn(f64) -> f64) -> Rate {

@@ -31,7 +31,8 @@ fn search(
         let observation = match search.next() {
             Step::Ladder { users, duration } => {
                 now += duration.as_secs_f64() + 0.05;
-                Observation::Run(Box::new(server.closed(users as usize, begun, duration.as_secs_f64(), 1))
+                let lasts = duration.as_secs_f64();
+                Observation::Run(Box::new(server.closed(users as usize, begun, lasts, 1)))
             }
             Step::Trial { rate, duration, seed, .. } => {
                 let timetable = Timetable::steady(rate, Arrivals::Poisson, seed);
