@@ -87,7 +87,7 @@ impl Times {
 }
 
 /// The spread of a latency in at most ten bars whose bounds grow by the same factor, at least
-/// 1.02; their counts sum to all.
+/// 1.002; their counts sum to all.
 #[must_use]
 pub fn bars(latency: &Latency, spread: &Spread) -> Vec<Bin> {
     if latency.count == 0 {
@@ -115,8 +115,8 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// As many lines as leave room for the rest of the page on a terminal of 24 lines.
 const BARS: u32 = 10;
 
-/// Bounds closer together than this print alike.
-const FINEST: f64 = 1.02;
+/// The histogram tells no times apart that are closer together than half of this.
+const FINEST: f64 = 1.002;
 
 #[cfg(test)]
 mod tests {
@@ -149,6 +149,17 @@ mod tests {
             let error = measured.as_millis_f64() / right - 1.0;
             assert!(error.abs() < 0.001, "{measured} for {right} ms");
         }
+    }
+
+    #[test]
+    fn times_within_two_percent_are_more_than_one_bar() {
+        let mut times = Times::new(3);
+        for micros in 100_000..101_500 {
+            times.record(Duration::from_micros(micros));
+        }
+        let bars = bars(&times.latency(), &times.spread());
+        assert!(bars.len() >= 5, "{bars:?}");
+        assert!(bars.iter().all(|bar| bar.count > 0), "{bars:?}");
     }
 
     #[test]

@@ -225,10 +225,12 @@ mod tests {
         /// Of one run the sums say what its percentiles do.
         #[test]
         fn a_run_spends_too_much_where_it_breaches(
-            times in prop::collection::vec(1u64..100, 1..300), failed in 0u64..20, bound in 1u64..100,
-            figure in prop::sample::select(
-                alloc::vec!["p50<=", "p90<=", "p99<=", "p99.9<=", "max<=", "mean<=", "p90>=", "p50>="]
-            ),
+            times in prop::collection::vec(1u64..100, 1..300),
+            failed in 0u64..20,
+            bound in 1u64..100,
+            figure in prop::sample::select(alloc::vec![
+                "p50<=", "p90<=", "p99<=", "p99.9<=", "max<=", "mean<=", "p90>=", "p50>=",
+            ]),
         ) {
             let objective: Objective = alloc::format!("{figure}{bound}ms").parse().unwrap();
             let record = run(&times, failed);

@@ -2,9 +2,10 @@
 //!
 //! Near the load line what is spent grows as a power of the rate, so the expected spending of a run
 //! is `allowed * exp(a + b x)`, x the logarithm of its rate, and the line is where that is what was
-//! allowed: `a + b x = 0`. a and b are fitted by quasi-likelihood (McCullagh, Nelder 1989): spending
-//! varies as in a count, times a dispersion that the runs themselves show. Late requests come in
-//! bursts, of which a run holds few; taking each run as one draw counts them as what they are.
+//! allowed: `a + b x = 0`. a and b are fitted by quasi-likelihood (McCullagh, Nelder 1989): what
+//! is spent varies as in a count, times a dispersion that the runs themselves show. Late requests
+//! come in bursts, of which a run holds few; taking each run as one draw counts them as what they
+//! are.
 //!
 //! The rates that the runs do not contradict are Fieller's interval (1954): those x where
 //! `(a + b x)^2 <= t^2 phi var(a + b x)`, phi the dispersion, t Student's quantile.

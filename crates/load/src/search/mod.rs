@@ -23,6 +23,7 @@
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
 //! the search, with what is known by then.
 
+mod config;
 mod cycle;
 mod estimate;
 mod knee;
@@ -31,181 +32,23 @@ mod outcome;
 mod rates;
 mod runs;
 mod scalability;
+mod step;
 
 use std::collections::VecDeque;
 
 use loadline_core::{
-    objective::{Objective, Spent},
-    record::{
-        Arrivals, CapacityRecord, Criterion, Fault, Latency, LoadRecord, Purpose, Trial, Verdict,
-    },
+    record::{Purpose, Trial, Verdict},
     time::Duration,
-    units::{Rate, Ratio},
+    units::Rate,
 };
 
+pub use config::Config;
 use cycle::Lateness;
 use estimate::Crossing;
 use ladder::Ladder;
 use rates::{at_most, between, nearest, scale};
 use runs::{Bounds, Run, Runs};
-
-/// What to search and how long to look.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// What is loaded, for the record.
-    pub target: String,
-    /// The objective as it is judged, for the record.
-    pub objective: String,
-    /// How the planned instants of trials lie, for the record.
-    pub arrivals: Arrivals,
-    /// What the seeds of the trials come from.
-    pub seed: u64,
-    /// How long a rung of the ladder lasts.
-    pub rung: Duration,
-    /// The most users of a rung.
-    pub most_users: u32,
-    /// How long the first, short trials last.
-    pub first_trial: Duration,
-    /// How long a trial lasts that counts in full, where no slow cycle shows.
-    pub last_trial: Duration,
-    /// The least time of such trials before a load is confirmed.
-    pub duration_sum: Duration,
-    /// How narrow the interval is to become, as a share of the load line to either side.
-    pub width: Ratio,
-    /// How long a confirming run lasts.
-    pub confirm: Duration,
-    /// The highest load that may be tried.
-    pub highest: Rate,
-    /// When the search ends at the latest.
-    pub within: Duration,
-    /// The share of the load line that is to stay free.
-    pub headroom: Ratio,
-}
-
-impl Default for Config {
-    /// Three to five minutes for a service of some hundred requests per second or more, ten at most.
-    fn default() -> Self {
-        Self {
-            target: String::new(),
-            objective: String::new(),
-            arrivals: Arrivals::Poisson,
-            seed: 1,
-            rung: Duration::from_secs(3),
-            most_users: 1_024,
-            first_trial: Duration::from_secs(3),
-            last_trial: Duration::from_secs(10),
-            duration_sum: Duration::from_secs(80),
-            width: Ratio::percent(2),
-            confirm: Duration::from_secs(30),
-            highest: Rate::per_sec(1_000_000),
-            within: Duration::from_secs(600),
-            headroom: Ratio::percent(20),
-        }
-    }
-}
-
-impl Config {
-    /// A look that ends in half a minute: shorter trials, a wider interval.
-    #[must_use]
-    pub fn quick(self) -> Self {
-        Self {
-            rung: Duration::from_millis(500),
-            first_trial: Duration::from_millis(500),
-            last_trial: Duration::from_secs(1),
-            duration_sum: Duration::from_secs(8),
-            width: Ratio::percent(4),
-            confirm: Duration::from_secs(2),
-            within: Duration::from_secs(30),
-            ..self
-        }
-    }
-}
-
-/// What to run next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// A closed loop of so many users without think time.
-    Ladder {
-        /// Users at a time.
-        users: u32,
-        /// For how long.
-        duration: Duration,
-    },
-    /// An open loop.
-    Trial {
-        /// The planned rate.
-        rate: Rate,
-        /// For how long requests are planned.
-        duration: Duration,
-        /// Which plan of random arrivals.
-        seed: u64,
-        /// What it is for.
-        purpose: Purpose,
-    },
-    /// Wait until a light probe finds the service back at rest: nothing in flight, and answers
-    /// within this time again.
-    CoolDown {
-        /// The median response time to wait for.
-        at_rest: Duration,
-    },
-    /// Nothing any more.
-    Done(Box<CapacityRecord>),
-}
-
-/// What came of a step.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Observation {
-    /// Of [`Step::Ladder`] and [`Step::Trial`].
-    Run(Box<Measured>),
-    /// Of [`Step::CoolDown`]: whether the service came to rest in the time there was.
-    Cooled {
-        /// It did.
-        at_rest: bool,
-    },
-    /// The run was cut off because the time of the search was over.
-    OutOfTime,
-    /// Someone wants the search to end now.
-    Interrupted,
-}
-
-/// What a search must know of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// Successful answers per second.
-    pub achieved: Rate,
-    /// Their response times.
-    pub response: Latency,
-    /// Whether the objective was met.
-    pub met: bool,
-    /// The worst measured value as a multiple of its limit, where the objective gives one.
-    pub pressure: Option<f64>,
-    /// What was measured, by criterion.
-    pub criteria: Vec<Criterion>,
-    /// What makes the run invalid.
-    pub faults: Vec<Fault>,
-    /// What each criterion spent of what it allows.
-    pub spent: Vec<Spent>,
-    /// When requests were late since the run began, in the order of time, and about how many.
-    pub late: Vec<(Duration, f64)>,
-}
-
-impl Measured {
-    /// What a run says whose record holds its verdict on an objective; a run without one meets it.
-    #[must_use]
-    pub fn of(run: &LoadRecord, asked: &Objective) -> Self {
-        let objective = run.objective.as_ref();
-        Self {
-            achieved: run.achieved,
-            response: run.response.clone(),
-            met: objective.is_none_or(loadline_core::record::ObjectiveRecord::is_met),
-            pressure: asked.pressure(run),
-            criteria: objective.map_or_else(Vec::new, |objective| objective.criteria.clone()),
-            faults: run.generator.faults.clone(),
-            spent: asked.spent(run),
-            late: asked.late(run),
-        }
-    }
-}
+pub use step::{Measured, Observation, Step};
 
 /// A search under way.
 #[derive(Clone, Debug)]

@@ -305,7 +305,9 @@ const SWATCH: i32 = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::prelude::*;
+
+    use super::{super::picture::tests::overlapping, *};
 
     fn line(name: &str, points: &[(f64, f64)]) -> Line {
         let points = points.to_vec();
@@ -334,6 +336,32 @@ mod tests {
         let picture = lines(charts).draw().unwrap();
         for text in ["one &lt;1&gt;", "two\n", "rate\n", "sum\n", "seconds\n", "here\n", "<desc>"] {
             assert!(picture.svg().contains(text), "{text:?} is missing");
+        }
+    }
+
+    proptest! {
+        /// The load line, what was refused just above it and what is to be written just below.
+        #[test]
+        fn labels_do_not_overlap_however_close_the_marks_are(
+            marks in prop::collection::vec(0.0f64..100.0, 1..5), near: bool, points in 1usize..9,
+        ) {
+            let at = |mark: &f64| if near { 50.0 + mark / 50.0 } else { *mark };
+            let point = |n: usize| (n as f64 * 14.0, 3f64.powi(n as i32));
+            let points: Vec<_> = (0..points).map(point).collect();
+            let chart = |kind| Chart {
+                title: "response time, ms".into(),
+                lines: vec![line("p99 of every trial", &points), line("mean", &points)],
+                kind,
+            };
+            let mut picture = lines(vec![chart(Kind::Even), chart(Kind::Fitting)]);
+            let marked = |mark: &f64| (at(mark), format!("load line {:.1}/s", at(mark)));
+            picture.marks = marks.iter().map(marked).collect();
+            let picture = picture.draw().unwrap();
+            prop_assert_eq!(overlapping(&picture), []);
+            for mark in &marks {
+                let text = format!("load line {:.1}/s", at(mark));
+                prop_assert!(picture.svg().contains(&text), "{} is missing", text);
+            }
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) enum Stroke {
 pub(crate) struct Label {
     pub(crate) color: RGBColor,
     pub(crate) bold: bool,
+    /// Left out rather than moved where another text is in its place, as the numbers of an axis.
+    pub(crate) fixed: bool,
     pub(crate) anchor: (HPos, VPos),
     /// Pixels right and down from the point.
     pub(crate) shift: (i32, i32),
@@ -76,11 +78,15 @@ impl<'a> Axis<'a> {
 
 impl Label {
     pub(crate) fn new(color: RGBColor, h: HPos, v: VPos) -> Self {
-        Self { color, bold: false, anchor: (h, v), shift: (0, 0) }
+        Self { color, bold: false, fixed: false, anchor: (h, v), shift: (0, 0) }
     }
 
     pub(crate) fn bold(self) -> Self {
         Self { bold: true, ..self }
+    }
+
+    pub(crate) fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
     }
 
     pub(crate) fn shifted(self, right: i32, down: i32) -> Self {
@@ -168,7 +174,7 @@ impl<'c, 's> Panel<'c, 's> {
     pub(crate) fn mark_y(&self, at: f64, text: &str) -> Result<(), DrawError> {
         let ends = vec![(0.0, at), (self.x_end, at)];
         self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
-        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0);
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0).fixed();
         self.label((0.0, at), text, number)
     }
 
@@ -178,7 +184,7 @@ impl<'c, 's> Panel<'c, 's> {
         let tick =
             PathElement::new(vec![(x, y), (x, y + 4)], ShapeStyle::from(INK).stroke_width(1));
         self.canvas.root.draw(&tick)?;
-        let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8);
+        let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8).fixed();
         self.label((at, 0.0), text, number)
     }
 
@@ -203,13 +209,37 @@ impl<'c, 's> Panel<'c, 's> {
         self.label_at(self.pixel(point), text, label)
     }
 
+    /// Where a text lies. Letters of the usual fonts are a little over half as wide as high.
+    fn text_box(&self, (x, y): (i32, i32), text: &str, label: &Label) -> [i32; 4] {
+        let width = text.chars().count() as i32 * self.canvas.letter * 58 / 100;
+        let height = self.canvas.letter + 1;
+        let left = match label.anchor.0 {
+            HPos::Left => x,
+            HPos::Center => x - width / 2,
+            HPos::Right => x - width,
+        };
+        let top = match label.anchor.1 {
+            VPos::Top => y,
+            VPos::Center => y - height / 2,
+            VPos::Bottom => y - height,
+        };
+        [left, top, left + width, top + height]
+    }
+
+    /// Writes a text beside a point; where others are in its place, above or below them. One that
+    /// finds no place near its own is left out.
     pub(crate) fn label_at(
         &self,
         (x, y): (i32, i32),
         text: &str,
         label: Label,
     ) -> Result<(), DrawError> {
-        let place = (x + label.shift.0, y + label.shift.1);
+        let (x, y) = (x + label.shift.0, y + label.shift.1);
+        let Some(moved) = self.canvas.place_text(self.text_box((x, y), text, &label), label.fixed)
+        else {
+            return Ok(());
+        };
+        let place = (x, y + moved);
         let style = if label.bold { FontStyle::Bold } else { FontStyle::Normal };
         // The SVG backend divides by 1.24: it takes sizes for the height of a line.
         let size = f64::from(self.canvas.letter) * 1.24;
@@ -220,7 +250,7 @@ impl<'c, 's> Panel<'c, 's> {
     }
 
     fn draw_y(&self, axis: &Axis<'_>) -> Result<(), DrawError> {
-        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0);
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0).fixed();
         for &tick in &axis.ticks {
             let ends = vec![(0.0, tick), (self.x_end, tick)];
             self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
@@ -241,7 +271,7 @@ impl<'c, 's> Panel<'c, 's> {
         }
         let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8);
         for &tick in axis.ticks.iter() {
-            self.label((tick, 0.0), &ticks::label(tick), number)?;
+            self.label((tick, 0.0), &ticks::label(tick), number.fixed())?;
         }
         let middle = f64::midpoint(0.0, self.x_end);
         let below = number.shifted(0, 10 + 2 * self.canvas.letter - 6);

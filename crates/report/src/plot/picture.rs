@@ -1,6 +1,8 @@
 //! A picture: one subject, drawn wide and narrow, with the words that stand for it where it
 //! cannot be seen.
 
+use std::cell::RefCell;
+
 use maud::html;
 use plotters::{
     backend::SVGBackend,
@@ -29,6 +31,34 @@ pub(crate) struct Canvas<'s> {
     /// Height of letters in pixels.
     pub(crate) letter: i32,
     pub(crate) narrow: bool,
+    /// Left, top, right and bottom of every text so far.
+    texts: RefCell<Vec<[i32; 4]>>,
+}
+
+impl Canvas<'_> {
+    /// How far down a text must move to lie on no other, up being negative; none where it lies on
+    /// one wherever it goes, or where it must not move.
+    pub(crate) fn place_text(
+        &self,
+        [left, top, right, bottom]: [i32; 4],
+        fixed: bool,
+    ) -> Option<i32> {
+        let mut texts = self.texts.borrow_mut();
+        let row = bottom - top + 1;
+        let rows = if fixed { 0 } else { MOST_ROWS };
+        let shifts = (0..=rows).flat_map(|rows| [rows * row, -rows * row]);
+        let free = |shift: &i32| {
+            let (top, bottom) = (top + shift, bottom + shift);
+            let inside = *shift == 0 || (top >= 0 && bottom <= self.height);
+            let apart = |other: &[i32; 4]| {
+                right <= other[0] || left >= other[2] || bottom <= other[1] || top >= other[3]
+            };
+            inside && texts.iter().all(apart)
+        };
+        let shift = shifts.into_iter().find(free)?;
+        texts.push([left, top + shift, right, bottom + shift]);
+        Some(shift)
+    }
 }
 
 impl Picture {
@@ -73,7 +103,8 @@ fn render(
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
     let letter = if narrow { 12 } else { 14 };
-    let canvas = Canvas { root, width, height, letter, narrow };
+    let texts = RefCell::default();
+    let canvas = Canvas { root, width, height, letter, narrow, texts };
     paint(&canvas)?;
     canvas.root.present()?;
     drop(canvas);
@@ -89,7 +120,70 @@ fn named(svg: &str, title: &str, description: &str) -> String {
     }
 }
 
+/// A text further than this from its place says nothing about it.
+const MOST_ROWS: i32 = 6;
+
 /// Fits a page of text and a printed sheet.
 const WIDE: (i32, i32) = (760, 400);
 /// Fits a phone of 360 points with its margins, unscaled.
 const NARROW: (i32, i32) = (344, 330);
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The texts of a picture that lie on each other, wide or narrow, read from its SVG.
+    pub(crate) fn overlapping(picture: &Picture) -> Vec<(String, String)> {
+        let both = [&picture.wide, &picture.narrow];
+        both.iter().flat_map(|svg| overlapping_in(&boxes(svg))).collect()
+    }
+
+    fn overlapping_in(texts: &[([f64; 4], String)]) -> Vec<(String, String)> {
+        let pairs = texts
+            .iter()
+            .enumerate()
+            .flat_map(|(index, one)| texts[index + 1..].iter().map(move |other| (one, other)));
+        let on = |one: &[f64; 4], other: &[f64; 4]| {
+            one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
+        };
+        let lying = pairs.filter(|(one, other)| on(&one.0, &other.0));
+        lying.map(|(one, other)| (one.1.clone(), other.1.clone())).collect()
+    }
+
+    fn boxes(svg: &str) -> Vec<([f64; 4], String)> {
+        let text = |piece: &str| {
+            let (head, rest) = piece.split_once('>').expect("a tag ends");
+            let words = rest.split("</text>").next().unwrap_or_default().trim().to_owned();
+            let of = |name: &str| {
+                let at = head.find(&format!(" {name}=\"")).map(|at| at + name.len() + 3);
+                at.map_or("", |at| head[at..].split('"').next().unwrap_or_default())
+            };
+            let number = |name| of(name).parse::<f64>().unwrap_or_default();
+            let size = number("font-size");
+            let width = words.chars().count() as f64 * size * 0.55;
+            let left = match of("text-anchor") {
+                "middle" => number("x") - width / 2.0,
+                "end" => number("x") - width,
+                _ => number("x"),
+            };
+            let top = match of("dy") {
+                "0.76em" => number("y"),
+                "0.5ex" => number("y") - size / 2.0,
+                _ => number("y") - size,
+            };
+            ([left, top, left + width, top + size * 0.95], words)
+        };
+        svg.split("<text").skip(1).map(text).collect()
+    }
+
+    #[test]
+    fn texts_on_each_other_are_seen() {
+        let text = |x, words| {
+            let place = format!("x=\"{x}\" y=\"50\" dy=\"0.76em\" text-anchor=\"start\"");
+            format!("<text {place} font-size=\"14\">\n{words}\n</text>")
+        };
+        let svg = [text(0, "load line"), text(40, "refused"), text(200, "far")].concat();
+        let seen = overlapping_in(&boxes(&svg));
+        assert_eq!(seen, [("load line".to_owned(), "refused".to_owned())]);
+    }
+}

@@ -331,6 +331,7 @@ fn alone(run: &Run<'_>) -> Result<Section, PlotError> {
         blocks.extend(super::resources::verdict(resources));
     }
     blocks.push(Block::Details(facts(run.record)));
+    blocks.insert(0, text(format!("{}, {}.", run.record.target, utc(run.record.started_unix_ms))));
     Ok(part(format!("Run {}", run.label), blocks))
 }
 

@@ -188,12 +188,24 @@ fn per_second(rate: Rate) -> String {
 fn spread(page: &mut String, record: &LoadRecord) {
     let bars = bars(&record.response, &record.spreads.response);
     let Some(most) = bars.iter().map(|bar| bar.count).max() else { return };
+    // Times close together are told apart by more digits.
+    let alike = bars.windows(2).any(|pair| millis(pair[0].up_to) == millis(pair[1].up_to));
     line(page, format_args!("\nResponse times up to"));
     for bar in &bars {
         let length = (bar.count * BAR_WIDTH).div_ceil(most.max(1)) as usize;
         let drawn = "#".repeat(length);
         let space = if length == 0 { "" } else { " " };
-        line(page, format_args!("  {:>9} |{drawn}{space}{}", millis(bar.up_to), bar.count));
+        let bound = if alike { finer(bar.up_to) } else { millis(bar.up_to) };
+        line(page, format_args!("  {bound:>9} |{drawn}{space}{}", bar.count));
+    }
+}
+
+/// Five digits that matter.
+fn finer(time: Duration) -> String {
+    match time.as_millis_f64() {
+        ms if ms < 10.0 => format!("{ms:.4} ms"),
+        ms if ms < 1_000.0 => format!("{ms:.2} ms"),
+        ms => format!("{ms:.0} ms"),
     }
 }
 

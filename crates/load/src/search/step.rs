@@ -1,0 +1,94 @@
+//! What a search asks for, and what it is told of it.
+
+use loadline_core::{
+    objective::{Objective, Spent},
+    record::{CapacityRecord, Criterion, Fault, Latency, LoadRecord, Purpose},
+    time::Duration,
+    units::Rate,
+};
+
+/// What to run next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A closed loop of so many users without think time.
+    Ladder {
+        /// Users at a time.
+        users: u32,
+        /// For how long.
+        duration: Duration,
+    },
+    /// An open loop.
+    Trial {
+        /// The planned rate.
+        rate: Rate,
+        /// For how long requests are planned.
+        duration: Duration,
+        /// Which plan of random arrivals.
+        seed: u64,
+        /// What it is for.
+        purpose: Purpose,
+    },
+    /// Wait until a light probe finds the service back at rest: nothing in flight, and answers
+    /// within this time again.
+    CoolDown {
+        /// The median response time to wait for.
+        at_rest: Duration,
+    },
+    /// Nothing any more.
+    Done(Box<CapacityRecord>),
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Observation {
+    /// Of [`Step::Ladder`] and [`Step::Trial`].
+    Run(Box<Measured>),
+    /// Of [`Step::CoolDown`]: whether the service came to rest in the time there was.
+    Cooled {
+        /// It did.
+        at_rest: bool,
+    },
+    /// The run was cut off because the time of the search was over.
+    OutOfTime,
+    /// Someone wants the search to end now.
+    Interrupted,
+}
+
+/// What a search must know of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Successful answers per second.
+    pub achieved: Rate,
+    /// Their response times.
+    pub response: Latency,
+    /// Whether the objective was met.
+    pub met: bool,
+    /// The worst measured value as a multiple of its limit, where the objective gives one.
+    pub pressure: Option<f64>,
+    /// What was measured, by criterion.
+    pub criteria: Vec<Criterion>,
+    /// What makes the run invalid.
+    pub faults: Vec<Fault>,
+    /// What each criterion spent of what it allows.
+    pub spent: Vec<Spent>,
+    /// When requests were late since the run began, in the order of time, and about how many.
+    pub late: Vec<(Duration, f64)>,
+}
+
+impl Measured {
+    /// What a run says whose record holds its verdict on an objective; a run without one meets it.
+    #[must_use]
+    pub fn of(run: &LoadRecord, asked: &Objective) -> Self {
+        let objective = run.objective.as_ref();
+        Self {
+            achieved: run.achieved,
+            response: run.response.clone(),
+            met: objective.is_none_or(loadline_core::record::ObjectiveRecord::is_met),
+            pressure: asked.pressure(run),
+            criteria: objective.map_or_else(Vec::new, |objective| objective.criteria.clone()),
+            faults: run.generator.faults.clone(),
+            spent: asked.spent(run),
+            late: asked.late(run),
+        }
+    }
+}
