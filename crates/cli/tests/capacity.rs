@@ -22,10 +22,10 @@ fn capacity(arguments: &[&str]) -> Output {
     command.arg("capacity").args(arguments).output().unwrap()
 }
 
-/// A search of some twenty seconds, its record and what it said meanwhile; none where the machine
+/// A search, its record and what it said meanwhile; none where the machine
 /// was too busy to find anything, which the search then has to say by all it leaves.
-fn search(address: &str, arguments: &[&str]) -> Option<(CapacityRecord, String)> {
-    let output = capacity(&[&[address, "--json"], SHORT, arguments].concat());
+fn search(address: &str, lengths: &[&str], arguments: &[&str]) -> Option<(CapacityRecord, String)> {
+    let output = capacity(&[&[address, "--json"], lengths, arguments].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     let document: Document = serde_json::from_slice(&output.stdout).unwrap();
     let Record::Capacity(record) = document.record else { panic!("a capacity record") };
@@ -79,7 +79,9 @@ fn exact(cores: usize, job: f64, limit: f64) -> f64 {
 #[test]
 fn random_arrivals_at_sixteen_cores_reach_what_the_queue_allows() {
     let worker = worker(16, "50ms");
-    let Some((record, said)) = search(&worker.address, &["--slo", "p95<80ms"]) else { return };
+    let Some((record, said)) = search(&worker.address, LONG, &["--slo", "p95<80ms"]) else {
+        return;
+    };
     assert_eq!(record.verdict, Verdict::Found);
     assert_near(&record, exact(16, 0.05, 0.08), &said);
     assert!(record.objective.ends_with("errors<1%"), "{}", record.objective);
@@ -107,7 +109,8 @@ servers = [\"127.0.0.1:8081\"]
     let path = file.to_str().unwrap();
     let arrivals = ["--slo", "p95<100ms", "--arrivals", "constant", "--headroom", "25%"];
     let edit = ["--write", path, "--group", "web/local"];
-    let Some((record, said)) = search(&worker.address, &[&arrivals[..], &edit].concat()) else {
+    let Some((record, said)) = search(&worker.address, SHORT, &[&arrivals[..], &edit].concat())
+    else {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "it is left as it was");
         return;
     };
@@ -151,7 +154,18 @@ fn wrong_usage_is_told_before_anything_is_loaded() {
     }
 }
 
-/// Long enough for 10 %, short enough for a test.
+/// Long enough for 10 % where requests come at random.
+const LONG: &[&str] = &[
+    "--rung=400ms",
+    "--first-trial=500ms",
+    "--trial=5s",
+    "--trial-sum=40s",
+    "--confirm=10s",
+    "--width=4%",
+    "--within=200s",
+];
+
+/// Long enough for 10 % where they come evenly, short enough for a test.
 const SHORT: &[&str] = &[
     "--rung=400ms",
     "--first-trial=500ms",
