@@ -7,10 +7,8 @@
 //!
 //! The burst is what a budget can save. One that can save little loses what nobody takes in time:
 //! at 10/s and a burst of 1, random arrivals of 11/s use 52 % of it. So by default the burst is
-//! what random arrivals need, 12 requests or the rate over 100 ms, and what [batches] need where
+//! what random arrivals need, 12 requests or the rate over 100 ms, and what batches need where
 //! requests come in batches, up to 128. `docs/decisions/0008-default-burst.md` has the figures.
-//!
-//! [batches]: crate::batches
 //!
 //! Source: ITU-T I.371 annex A, virtual scheduling. No tick refills anything: time is compared
 //! where a request asks.
