@@ -21,7 +21,8 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
     for _ in 0..7 {
         assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
     }
-    let text = edge.get("/metrics").body;
+    let open_metrics = "Accept: application/openmetrics-text; version=1.0.0";
+    let text = curl(&["-H", open_metrics, &format!("http://{}/metrics", edge.admin)]).body;
     assert_well_formed(&text);
     let sample = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -36,6 +37,42 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
         sample("loadline_capacity_requests_per_second{service=\"web\",group=\"here\"}"),
         "50.0"
     );
+}
+
+#[test]
+fn promtool_has_nothing_to_say_of_what_curl_gets_and_it_tells_when_certificates_end() {
+    let (chain, key) = (file("ends.pem", ""), file("ends.key", ""));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "10"]);
+    openssl.args(["-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test"]);
+    let made = openssl.arg("-out").arg(&chain).arg("-keyout").arg(&key).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (chain, key) = (chain.display(), key.display());
+    let worker = Process::worker();
+    let secure = format!(
+        "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\nservice = \"web\"\n\
+         tls = {{ certificates = [{{ chain = \"{chain}\", key = \"{key}\" }}] }}\n"
+    );
+    let edge = Edge::with(&[&worker], &secure);
+    assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
+    let text = edge.get("/metrics").body;
+
+    let mut promtool = Command::new("promtool");
+    let promtool = promtool.args(["check", "metrics"]).stdin(Stdio::piped());
+    let mut promtool =
+        promtool.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("promtool");
+    std::io::Write::write_all(&mut promtool.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let said = promtool.wait_with_output().unwrap();
+    let both = [said.stdout, said.stderr].concat();
+    assert!(said.status.success() && both.is_empty(), "{}", String::from_utf8_lossy(&both));
+
+    let metric = format!("loadline_certificate_remaining_seconds{{file=\"{chain}\"}} ");
+    let left = text.lines().find_map(|line| line.strip_prefix(&metric)).expect(&text);
+    let days = left.parse::<f64>().unwrap() / 86_400.0;
+    assert!((9.9..=10.0).contains(&days), "{days} days");
+    let certificate = &edge.get("/api/state").json()["certificates"][0];
+    assert_eq!(certificate["names"], json!(["a.test"]));
+    assert!((9.9..=10.0).contains(&certificate["days_left"].as_f64().unwrap()), "{certificate}");
 }
 
 #[test]
@@ -312,18 +349,27 @@ struct Edge {
 impl Edge {
     /// In front of one group, `here`, of these servers, with 50 requests per second.
     fn before(servers: &[&Process]) -> Self {
+        Self::with(servers, "")
+    }
+
+    /// The same with further lines in its file.
+    fn with(servers: &[&Process], lines: &str) -> Self {
         let servers: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.place)).collect();
         let token = file("token", TOKEN);
         let config = format!(
             "[admin]\nbind = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n\
              [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
              [service.web]\nhealth = {{ tcp = true, interval = \"50ms\", fall = 1 }}\n\
-             [[service.web.group]]\nregion = \"here\"\nmax_rate = \"50/s\"\nservers = [{}]\n",
+             [[service.web.group]]\nregion = \"here\"\nmax_rate = \"50/s\"\nservers = [{}]\n\
+             {lines}",
             token.display(),
             servers.join(", ")
         );
         let config = file("admin.toml", &config);
         let mut process = Process::start(&["serve", config.to_str().unwrap()]);
+        for _ in 0..lines.matches("[[listener]]").count() {
+            after(&mut process.lines, "listening on ");
+        }
         let admin = after(&mut process.lines, "administration on ");
         Self { traffic: process.place.clone(), admin, process }
     }

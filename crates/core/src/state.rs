@@ -8,6 +8,7 @@
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
 //! where all of them have one and their sum is less.
 
+mod certificate;
 mod forwarding;
 mod listener;
 mod measure;
@@ -23,6 +24,7 @@ use alloc::{
 };
 use core::sync::atomic::Ordering::Relaxed;
 
+pub use certificate::Certificate;
 pub use forwarding::{
     Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
 };
@@ -61,6 +63,9 @@ pub struct State {
     /// In the order of the file. Several with the same address are counted together, as the first.
     #[serde(default)]
     pub listeners: Vec<Listener>,
+    /// Certificates that are shown to clients or to servers, by their files.
+    #[serde(default)]
+    pub certificates: Vec<Certificate>,
     /// In the order of the file.
     pub services: Vec<Service>,
     /// Packet forwarding; absent where there is none.

@@ -1,15 +1,18 @@
-//! Metrics for Prometheus, in the OpenMetrics text format.
+//! Metrics for Prometheus, in its text format or in that of OpenMetrics.
 //!
 //! Names follow the conventions: base units, `_total` for what only grows. Labels are names of the
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
 //! becomes one. The table below is the reference as well ([`reference`]).
 
+mod certificates;
 mod failures;
+mod format;
 mod forwarding;
 mod standby;
 
 use std::fmt;
 
+pub(crate) use format::Format;
 use loadline_core::state::{Condition, Discovery, Group, Limits, Listener, Server, Service, State};
 use prometheus_client::{
     collector::Collector,
@@ -20,14 +23,17 @@ use prometheus_client::{
 
 use super::process::Process;
 
-/// The state in the OpenMetrics text format.
-pub(crate) fn exposition(state: State) -> String {
+/// The state in `format`.
+pub(crate) fn exposition(state: State, format: Format) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposition(state, Process::read())));
     let mut text = String::new();
     // Writing into memory cannot fail.
     let _ = encode(&mut text, &registry);
-    text
+    match format {
+        Format::OpenMetrics => text,
+        Format::Prometheus => format::prometheus(&text),
+    }
 }
 
 /// The list of all metrics, as a table in Markdown.
@@ -47,9 +53,6 @@ pub fn reference() -> String {
     }
     table
 }
-
-/// How the content is called.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// One metric with all its label values.
 struct Family {
@@ -86,7 +89,14 @@ struct Exposition(State, Process);
 
 /// Every metric there is.
 fn families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(failures::FAMILIES).chain(forwarding::FAMILIES).chain(standby::FAMILIES)
+    let parts = [
+        FAMILIES,
+        certificates::FAMILIES,
+        failures::FAMILIES,
+        forwarding::FAMILIES,
+        standby::FAMILIES,
+    ];
+    parts.into_iter().flatten()
 }
 
 impl Collector for Exposition {
@@ -597,7 +607,7 @@ const FAMILIES: &[Family] = &[
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::state::{ForwardedServer, Forwarding, Traffic};
+    use loadline_core::state::{Certificate, ForwardedServer, Forwarding, Traffic};
 
     use super::*;
     use proptest::prelude::*;
@@ -613,6 +623,7 @@ mod tests {
         let mut service = Service { name: named(), groups: vec![group], ..Service::default() };
         service.counts.endings.insert(named(), 7);
         let listener = Listener { address: named(), ..Listener::default() };
+        let certificate = Certificate { file: named(), ..Certificate::default() };
         let server = ForwardedServer { address: named(), ..ForwardedServer::default() };
         let forwarding = Forwarding {
             verdicts: [(named(), Traffic::default())].into(),
@@ -621,6 +632,7 @@ mod tests {
         };
         State {
             listeners: vec![listener],
+            certificates: vec![certificate],
             services: vec![service],
             forwarding: Some(forwarding),
             ..State::default()
@@ -655,7 +667,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_text_is_well_formed_whatever_the_names(name in any::<String>()) {
-            let text = exposition(state(&name));
+            let text = exposition(state(&name), Format::OpenMetrics);
             prop_assert!(text.ends_with("# EOF\n"));
             let lines = text.split('\n').filter(|line| !line.is_empty());
             let samples = lines.filter(|line| !line.starts_with('#'));

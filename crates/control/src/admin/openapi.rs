@@ -19,7 +19,11 @@ pub fn openapi() -> Value {
     page.flows();
     page.read("/api/changes", "The changes in force until the next reload", answers::<Changes>);
     page.read("/api/changes.toml", "The same as lines to paste into the file", |_| text());
-    page.read("/metrics", "Metrics, in the OpenMetrics text format", |_| text());
+    page.read(
+        "/metrics",
+        "Metrics, in the text format of Prometheus, or of OpenMetrics where that is preferred",
+        |_| text(),
+    );
     page.read("/healthz", "Whether the process lives", |_| text());
     page.read("/readyz", "Whether every service can take traffic; 503 where not", |_| text());
     let group = "/api/services/{service}/groups/{group}";

@@ -5,12 +5,18 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, StatusCode,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
     response::IntoResponse,
     routing::get,
 };
 
-use super::{desk::Desk, metrics};
+use super::{
+    desk::Desk,
+    metrics::{self, Format},
+};
 
 pub(crate) fn routes() -> Router<Arc<Desk>> {
     Router::new()
@@ -19,8 +25,10 @@ pub(crate) fn routes() -> Router<Arc<Desk>> {
         .route("/readyz", get(readiness))
 }
 
-async fn exposition(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::exposition(desk.state()))
+async fn exposition(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> impl IntoResponse {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::preferred(accepted);
+    ([(CONTENT_TYPE, format.content_type())], metrics::exposition(desk.state(), format))
 }
 
 /// Ready where every service has a server that may take traffic; not while draining, so that

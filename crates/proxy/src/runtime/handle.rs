@@ -1,6 +1,10 @@
 //! A second hold on a running proxy, for whoever watches or changes it from another thread.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use loadline_core::{
     controller::Input,
@@ -43,6 +47,7 @@ impl Handle {
         state.log_lines_dropped = tallies.log_lines_dropped;
         state.spans_exported = tallies.spans_exported;
         state.spans_dropped = tallies.spans_dropped;
+        state.certificates = self.shared.keys().certificates(unix_s());
         for listener in &mut state.listeners {
             let bind: Option<SocketAddr> = listener.address.parse().ok();
             if let Some(tally) = bind.and_then(|bind| tallies.listeners.get(&bind)) {
@@ -120,6 +125,12 @@ impl Handle {
         // The receiver lives as long as the process.
         let _ = self.inputs.send(Input::Reload(fleet));
     }
+}
+
+/// Seconds since 1970.
+fn unix_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs().cast_signed()
 }
 
 fn tell(listener: &mut state::Listener, tally: &ListenerTally) {

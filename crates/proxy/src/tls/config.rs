@@ -18,7 +18,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{names::ByName, unverified::Unverified, verified::Verified};
+use super::{names::ByName, unverified::Unverified, validity::Validity, verified::Verified};
 
 /// Why TLS cannot be configured as the file says.
 #[derive(Debug, thiserror::Error)]
@@ -64,17 +64,21 @@ pub enum TlsError {
     Together(rustls::Error),
 }
 
-/// The configuration of connections from clients. `protocols` are offered by ALPN.
+/// The configuration of connections from clients, and how long their certificates last.
+/// `protocols` are offered by ALPN.
 ///
 /// # Errors
 /// See [`TlsError`].
 pub(super) fn for_clients(
     tls: &ListenerTls,
     protocols: &[&str],
-) -> Result<Arc<ServerConfig>, TlsError> {
+) -> Result<(Arc<ServerConfig>, Vec<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
     let keys = tls.certificates.iter().map(|it| certified(it, &provider));
-    let certificates = ByName::new(keys.collect::<Result<_, _>>()?);
+    let keys: Vec<CertifiedKey> = keys.collect::<Result<_, _>>()?;
+    let chains = tls.certificates.iter().zip(&keys);
+    let validities = chains.filter_map(|(it, key)| Validity::of(&it.chain, &key.cert)).collect();
+    let certificates = ByName::new(keys);
     let verifier = tls.clients.as_ref().map(|check| clients(check, &provider)).transpose()?;
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions(&tls.terms))
@@ -91,17 +95,17 @@ pub(super) fn for_clients(
         config.send_tls13_tickets = 0;
     }
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), validities))
 }
 
-/// The configuration of connections to servers.
+/// The configuration of connections to servers, and how long our own certificate lasts.
 ///
 /// # Errors
 /// See [`TlsError`].
 pub(super) fn for_servers(
     tls: &ServerTls,
     protocols: &[&str],
-) -> Result<Arc<ClientConfig>, TlsError> {
+) -> Result<(Arc<ClientConfig>, Option<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions(&tls.terms))
@@ -121,10 +125,12 @@ pub(super) fn for_servers(
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
     };
+    let mut validity = None;
     let mut config = match &tls.certificate {
         None => builder.with_no_client_auth(),
         Some(certificate) => {
             let (chain, key) = (chain(&certificate.chain)?, key(&certificate.key)?);
+            validity = Validity::of(&certificate.chain, &chain);
             builder.with_client_auth_cert(chain, key).map_err(|source| TlsError::Key {
                 chain: certificate.chain.clone(),
                 key: certificate.key.clone(),
@@ -133,7 +139,7 @@ pub(super) fn for_servers(
         }
     };
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
-    Ok(Arc::new(config))
+    Ok((Arc::new(config), validity))
 }
 
 fn provider(terms: &TlsTerms) -> Result<Arc<CryptoProvider>, TlsError> {

@@ -9,10 +9,16 @@ use std::{
     sync::Arc,
 };
 
-use loadline_core::fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms};
+use loadline_core::{
+    fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms},
+    state::Certificate,
+};
 use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
 
-use super::config::{TlsError, for_clients, for_servers};
+use super::{
+    config::{TlsError, for_clients, for_servers},
+    validity::Validity,
+};
 
 /// What TLS connections of a fleet are made with.
 #[derive(Debug, Default)]
@@ -21,6 +27,8 @@ pub struct Keys {
     listeners: BTreeMap<SocketAddr, Arc<ServerConfig>>,
     /// By the name of a service.
     services: BTreeMap<String, Dialing>,
+    /// By the file of a certificate.
+    validities: BTreeMap<String, Validity>,
 }
 
 /// How connections to the servers of a service are made.
@@ -39,15 +47,28 @@ impl Keys {
         let mut keys = Self::default();
         for listener in &fleet.listeners {
             if let Some(tls) = &listener.tls {
-                keys.listeners.insert(listener.bind, for_clients(tls, alpn(listener))?);
+                let (config, validities) = for_clients(tls, alpn(listener))?;
+                keys.listeners.insert(listener.bind, config);
+                keys.remember(validities);
             }
         }
         for service in &fleet.services {
-            if let Some(dialing) = Dialing::of(service)? {
+            if let Some((dialing, validity)) = Dialing::of(service)? {
                 keys.services.insert(service.name.clone(), dialing);
+                keys.remember(validity);
             }
         }
         Ok(keys)
+    }
+
+    fn remember(&mut self, validities: impl IntoIterator<Item = Validity>) {
+        let by_file = validities.into_iter().map(|it| (it.file.clone(), it));
+        self.validities.extend(by_file);
+    }
+
+    /// The certificates, with the days they have left at `now_s` seconds since 1970.
+    pub(crate) fn certificates(&self, now_s: i64) -> Vec<Certificate> {
+        self.validities.values().map(|it| it.at(now_s)).collect()
     }
 
     /// These, and those of `before` that `fleet` alone needs.
@@ -88,7 +109,7 @@ const fn alpn(listener: &Listener) -> &'static [&'static str] {
 }
 
 impl Dialing {
-    fn of(service: &Service) -> Result<Option<Self>, TlsError> {
+    fn of(service: &Service) -> Result<Option<(Self, Option<Validity>)>, TlsError> {
         let Some(tls) = &service.tls else { return Ok(None) };
         let named = |name: &String| {
             ServerName::try_from(name.clone())
@@ -99,7 +120,8 @@ impl Dialing {
             HttpVersion::Http11 => "http/1.1",
             HttpVersion::Http2 => "h2",
         };
-        Ok(Some(Self { config: for_servers(tls, &[protocol])?, name }))
+        let (config, validity) = for_servers(tls, &[protocol])?;
+        Ok(Some((Self { config, name }, validity)))
     }
 
     /// Without any that is verified.
@@ -111,7 +133,7 @@ impl Dialing {
             certificate: None,
             terms: TlsTerms::default(),
         };
-        Ok(Self { config: for_servers(&tls, &[])?, name: None })
+        Ok(Self { config: for_servers(&tls, &[])?.0, name: None })
     }
 
     /// The configuration, and the name that the server at `address` has to prove.

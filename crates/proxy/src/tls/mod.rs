@@ -6,6 +6,7 @@ mod keys;
 mod names;
 mod stream;
 mod unverified;
+mod validity;
 mod verified;
 
 pub(crate) use client::ClientTls;

@@ -112,19 +112,20 @@ const DIRECTION: &[&str] = &["peer", "direction"];
 
 #[cfg(test)]
 mod tests {
-    use super::super::exposition;
+    use super::super::{Format, exposition};
     use super::*;
 
     #[test]
     fn a_pair_is_shown_with_its_peer_and_one_alone_is_not() {
-        assert!(!exposition(State::default()).contains("\nloadline_standby"));
+        assert!(!exposition(State::default(), Format::OpenMetrics).contains("\nloadline_standby"));
         let counts = PeerCounts { records_sent: 7, datagrams_lost: 2, ..PeerCounts::default() };
         let address = "10.0.0.2:4343".to_owned();
         let peer =
             StandbyPeer { address, link: PeerLink::Whole, lag_s: Some(0.5), behind: None, counts };
         let standby =
             Standby { role: Role::Active, role_s: 1.0, unplaced: 0, refused: 3, peers: vec![peer] };
-        let text = exposition(State { standby: Some(standby), ..State::default() });
+        let state = State { standby: Some(standby), ..State::default() };
+        let text = exposition(state, Format::OpenMetrics);
         for line in [
             "loadline_standby_active 1.0",
             "loadline_standby_refused_total 3",

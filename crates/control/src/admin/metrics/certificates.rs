@@ -1,0 +1,29 @@
+//! Metrics of certificates.
+
+use loadline_core::state::{Certificate, State};
+
+use super::{Family, Read, Samples};
+
+fn certificates(state: &State, samples: &mut Samples<f64>, value: fn(&Certificate) -> f64) {
+    for certificate in &state.certificates {
+        samples.add(&[&certificate.file], value(certificate));
+    }
+}
+
+const FILE: &[&str] = &["file"];
+
+/// The metrics of certificates. Prometheus wants seconds: promtool objects to a name with `days`.
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        name: "certificate_expiry_timestamp_seconds",
+        help: "When a certificate, or another of its chain, ends, in seconds since 1970",
+        labels: FILE,
+        read: Read::Gauge(|state, to| certificates(state, to, |it| it.not_after_s as f64)),
+    },
+    Family {
+        name: "certificate_remaining_seconds",
+        help: "Time until then, days times 86400; negative once it is over",
+        labels: FILE,
+        read: Read::Gauge(|state, to| certificates(state, to, |it| it.days_left * 86_400.0)),
+    },
+];
