@@ -12,8 +12,8 @@ use crate::{
     error::Problems,
     file::File,
     place::{At, Span},
-    suggest::known,
-    value::text::Complaint,
+    suggest,
+    value::text::{Complaint, VARIABLES_HELP, has_variable},
 };
 
 /// Reads what can be read; everything else is in `problems`. None where the text is not TOML.
@@ -79,7 +79,7 @@ fn complaint(message: &str, value: &str) -> Complaint {
         let mut names = unknown.split('`').skip(1).step_by(2);
         let typed = names.next().unwrap_or_default();
         let names: Vec<&str> = names.collect();
-        return Complaint::new(format!("unknown key `{typed}`"), known(typed, &names));
+        return Complaint::new(format!("unknown key `{typed}`"), suggest::key(typed, &names));
     }
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
@@ -115,11 +115,17 @@ fn note_syntax(text: &str, error: &Error, problems: &mut Problems) {
 }
 
 fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
+    if let Some(help) = other_syntax(line) {
+        return help;
+    }
     let value = line.split_once('=').map_or("", |(_, value)| value);
     let value = value.split(['#', ',']).next().unwrap_or_default().trim();
     let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric() || "/:.-".contains(c));
     if message.contains("duplicate") {
         return "keep one of the two".to_owned();
+    }
+    if has_variable(value) {
+        return VARIABLES_HELP.to_owned();
     }
     if bare && (message.starts_with("invalid") || message.contains("must be quoted")) {
         return format!("text and quantities stand in quotes: \"{value}\"");
@@ -131,6 +137,34 @@ fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
         Some(expected) => format!("{expected} would be right here"),
         None => "a line is `key = value`, `[table]` or `[[list]]`".to_owned(),
     }
+}
+
+/// What is right instead of a line in the syntax of another format.
+fn other_syntax(line: &str) -> Option<String> {
+    const TOML: &str = "the file is TOML: `key = value`, `[table]` or `[[list]]` on a line";
+    let line = line.split('#').next().unwrap_or_default().trim();
+    if matches!(line.bytes().next()?, b'{' | b'-' | b'/') {
+        return Some(TOML.to_owned());
+    }
+    let colon = line.split_once(':').filter(|(key, _)| is_key(key));
+    if let Some((key, value)) = colon {
+        let value = value.trim().trim_end_matches(',');
+        return Some(if value.is_empty() {
+            format!("a table is written `[{key}]`, a key with its value `{key} = ...`")
+        } else {
+            format!("`=` stands between a key and its value, no colon: {key} = {value}")
+        });
+    }
+    let ends = line.ends_with(';') || (line.ends_with('{') && !line.contains('='));
+    let words = line.split_whitespace().next().filter(|it| is_key(it) && !line.contains('='));
+    let several = words.filter(|word| word.len() < line.len());
+    (ends || several.is_some()).then(|| TOML.to_owned())
+}
+
+/// Whether `text` is a key without quotes.
+fn is_key(text: &str) -> bool {
+    let text = text.trim_matches(['"', ' ']);
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
 /// More errors than anyone reads in one go; it bounds the work for a hostile file.

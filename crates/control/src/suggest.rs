@@ -1,4 +1,10 @@
-//! "Did you mean": the nearest of the names that would have been right.
+//! "Did you mean": the nearest of the names that would have been right, or the one by which other
+//! load balancers call the same thing.
+
+mod elsewhere;
+mod foreign;
+
+pub(crate) use elsewhere::key;
 
 /// The name of `names` that `typed` most likely stands for, if any is near enough.
 pub(crate) fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
@@ -13,19 +19,27 @@ pub(crate) fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-/// A help text: the nearest name, and all of them.
+/// A help text: the name that is most likely meant, and all of them.
 pub(crate) fn known(typed: &str, names: &[&str]) -> String {
+    let meant = meant(typed, names);
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let all = match quoted.as_slice() {
         [] => return "nothing may stand here".to_owned(),
-        [only] if nearest(typed, names).is_some() => return format!("did you mean {only}?"),
+        [_] if meant.is_some() => String::new(),
         [only] => format!("only {only} may stand here"),
         many => format!("one of {} may stand here", many.join(", ")),
     };
-    match nearest(typed, names) {
-        Some(name) => format!("did you mean `{name}`? {all}"),
+    match meant {
+        Some(meant) => format!("did you mean {meant}? {all}").trim_end().to_owned(),
         None => all,
     }
+}
+
+/// "`maglev` with hash = \"client-address\"": what `typed` most likely stands for among `names`.
+fn meant(typed: &str, names: &[&str]) -> Option<String> {
+    let foreign = foreign::meanings(typed).find(|(ours, _)| names.contains(ours));
+    let (name, with) = foreign.or_else(|| Some((nearest(typed, names)?, "")))?;
+    Some(if with.is_empty() { format!("`{name}`") } else { format!("`{name}` {with}") })
 }
 
 #[cfg(test)]
@@ -39,6 +53,16 @@ mod tests {
         assert_eq!(nearest("oveflrow", &names), Some("overflow"));
         assert_eq!(nearest("Hash", &names), Some("hash"));
         assert_eq!(nearest("colour", &names), None);
+    }
+
+    #[test]
+    fn a_word_of_another_load_balancer_finds_ours_where_it_may_stand() {
+        let policies = ["round-robin", "least-requests", "maglev"];
+        assert!(known("leastconn", &policies).starts_with("did you mean `least-requests`? one of"));
+        assert!(known("LEAST_REQUEST", &policies).contains("did you mean `least-requests`?"));
+        let hashed = "did you mean `maglev` with hash = \"client-address\"?";
+        assert!(known("ip_hash", &policies).starts_with(hashed));
+        assert!(!known("leastconn", &["http", "tcp"]).contains("did you mean"));
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub struct Bounds {
     pub connections: u64,
     /// Memory of so many connections while they wait for requests.
     pub idle: Bytes,
-    /// Memory where each of them has as much under way as it may.
-    pub full: Bytes,
+    /// Memory of one request under way, where it can be most.
+    pub request: Bytes,
     /// Descriptors: one for each client, and one for a server of each.
     pub descriptors: u64,
 }
@@ -29,50 +29,37 @@ impl Bounds {
     #[must_use]
     pub fn of(fleet: &Fleet) -> Self {
         let mut left = u64::from(fleet.edge.max_connections.unwrap_or(u32::MAX));
-        let mut costs: Vec<Cost> = fleet.listeners.iter().map(Cost::of).collect();
-        costs.sort_by_key(|cost| std::cmp::Reverse(cost.full));
-        let (mut connections, mut idle, mut full) = (0_u64, 0_u64, 0_u64);
-        for cost in costs {
-            let taken = cost.connections.min(left);
+        let mut listeners: Vec<&Listener> = fleet.listeners.iter().collect();
+        listeners.sort_by_key(|listener| std::cmp::Reverse(idle(listener)));
+        let (mut connections, mut memory) = (0_u64, 0_u64);
+        for listener in &listeners {
+            let taken = u64::from(listener.max_connections).min(left);
             left -= taken;
             connections += taken;
-            idle = idle.saturating_add(taken.saturating_mul(cost.idle));
-            full = full.saturating_add(taken.saturating_mul(cost.full));
+            memory = memory.saturating_add(taken.saturating_mul(idle(listener)));
         }
-        let descriptors = 2 * connections;
-        Self { connections, idle: Bytes::new(idle), full: Bytes::new(full), descriptors }
+        let request = listeners.iter().map(|listener| request(listener)).max().unwrap_or(0);
+        let (idle, request) = (Bytes::new(memory), Bytes::new(request));
+        Self { connections, idle, request, descriptors: 2 * connections }
     }
 }
 
-/// What one connection of a listener can cost, in bytes.
-struct Cost {
-    connections: u64,
-    idle: u64,
-    full: u64,
+/// A connection that waits for a request, in bytes.
+const fn idle(listener: &Listener) -> u64 {
+    if listener.protocol.ends_tls() { TLS_IDLE } else { IDLE }
 }
 
-impl Cost {
-    fn of(listener: &Listener) -> Self {
-        let tls = if listener.protocol.ends_tls() { TLS_FULL } else { 0 };
-        let idle = if listener.protocol.ends_tls() { TLS_IDLE } else { IDLE };
-        let head = listener.limits.size.get();
-        // What the client sends and what its server sends, and a head as it came and as it goes.
-        let buffer = (BUFFER_BYTES as u64).max(head);
-        let one = IDLE + 2 * buffer + 2 * head;
-        let full = if speaks_http2(listener) { http2(listener, one) } else { one };
-        Self { connections: listener.max_connections.into(), idle, full: full + tls }
-    }
+/// A request under way: what the client sends and what its server sends, a head as it came and as
+/// it goes, what waits for a client of HTTP/2, and what TLS holds of records.
+fn request(listener: &Listener) -> u64 {
+    let head = listener.limits.size.get();
+    let both = 2 * (BUFFER_BYTES as u64).max(head) + 2 * head;
+    let waiting = if speaks_http2(listener) { SEND_BYTES as u64 } else { 0 };
+    both + waiting + if listener.protocol.ends_tls() { TLS_RECORDS } else { 0 }
 }
 
 fn speaks_http2(listener: &Listener) -> bool {
     listener.protocol.is_http() && listener.http_version != Some(HttpVersion::Http11)
-}
-
-/// The window that bodies fill, and for each stream what one request costs and what waits for the
-/// client.
-fn http2(listener: &Listener, one: u64) -> u64 {
-    let limits = &listener.http2;
-    limits.connection_window.get() + u64::from(limits.streams) * (one + SEND_BYTES as u64)
 }
 
 /// A connection that waits for a request; 760 B were measured (`loadline-bench run --only idle`).
@@ -82,7 +69,7 @@ const IDLE: u64 = 1_000;
 const TLS_IDLE: u64 = 12_000;
 
 /// What rustls holds at most of records that come and go: 64 KiB each way and one record of either.
-const TLS_FULL: u64 = TLS_IDLE + 2 * (64 << 10) + 2 * (16 << 10);
+const TLS_RECORDS: u64 = 2 * (64 << 10) + 2 * (16 << 10);
 
 #[cfg(test)]
 mod tests {
@@ -114,8 +101,7 @@ mod tests {
         let bounds = Bounds::of(&fleet(&both, None));
         assert_eq!((bounds.connections, bounds.descriptors), (110, 220));
         assert_eq!(bounds.idle.get(), 100 * 1_000 + 10 * 12_000);
-        let one = 1_000 + 2 * (128 << 10) + 2 * (16 << 10);
-        assert_eq!(bounds.full.get(), 110 * one + 10 * TLS_FULL);
+        assert_eq!(bounds.request.get(), 2 * (128 << 10) + 2 * (16 << 10) + TLS_RECORDS);
     }
 
     #[test]
@@ -126,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_costs_what_a_request_does() {
-        let mut many = fleet(&[(1, Protocol::Http)], None);
-        let one = Bounds::of(&many).full.get();
-        many.listeners[0].http_version = None;
-        assert_eq!(Bounds::of(&many).full.get(), (1 << 20) + 100 * (one + (64 << 10)));
+    fn what_waits_for_a_client_of_http_2_counts() {
+        let mut one = fleet(&[(1, Protocol::Http)], None);
+        let before = Bounds::of(&one).request.get();
+        one.listeners[0].http_version = None;
+        assert_eq!(Bounds::of(&one).request.get(), before + (64 << 10));
     }
 }

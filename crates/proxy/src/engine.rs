@@ -25,10 +25,10 @@ pub enum StartError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The access log cannot be opened.
-    #[error("cannot write the access log to {target:?}: {source}")]
+    #[error("cannot write the access log to `{target}`: {source}")]
     AccessLog {
         /// Where it was to go.
-        target: Option<LogTarget>,
+        target: LogTarget,
         /// The reason.
         source: io::Error,
     },

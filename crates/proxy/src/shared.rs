@@ -81,12 +81,11 @@ impl Shared {
         doors: Doors,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
-        let settings = plan.fleet.edge.access_log.as_ref();
-        let log = settings.map(Log::open).transpose();
-        let log = log.map_err(|source| StartError::AccessLog {
-            target: settings.map(|settings| settings.to.clone()),
-            source,
-        })?;
+        let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
+            let target = settings.to.clone();
+            Log::open(settings).map_err(|source| StartError::AccessLog { target, source })
+        });
+        let log = log.transpose()?;
         let tracing = plan.fleet.edge.tracing.as_ref();
         let spans = tracing.map(|settings| Spans::start(settings, clock)).transpose();
         let spans = spans.map_err(StartError::Thread)?;

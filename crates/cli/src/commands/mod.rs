@@ -36,8 +36,20 @@ pub(crate) const EXIT_VERDICT: u8 = 3;
 /// Says what failed and why, and gives the exit code for it.
 #[expect(clippy::print_stderr, reason = "this is where errors are told")]
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
-    eprintln!("loadline: {error:#}");
+    eprintln!("loadline: {}", chain(error));
     ExitCode::from(EXIT_FAILED)
+}
+
+/// An error and its causes on one line. Some errors say their cause themselves; it is not said
+/// again then.
+pub(crate) fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
 }
 
 /// Prints what clap has to say: help and version are no failure, anything else is wrong usage.
@@ -53,5 +65,25 @@ pub(crate) fn size(bytes: f64) -> String {
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes / unit),
         None => Bytes::new(bytes as u64).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot listen: {source}; ports below 1024 are for root")]
+    struct Told {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let told = anyhow::Error::new(Told { source: io::Error::other("in use") });
+        assert_eq!(chain(&told), "cannot listen: in use; ports below 1024 are for root");
+        let told = told.context("starting");
+        assert!(chain(&told).starts_with("starting: cannot listen: in use; ports"));
     }
 }

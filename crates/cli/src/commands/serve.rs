@@ -40,7 +40,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::{EXIT_FAILED, EXIT_USAGE, check, xdp_mode::XdpMode},
+    commands::{EXIT_FAILED, EXIT_USAGE, chain, check, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
 use follow::{Changed, Follower};
@@ -90,7 +90,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = serve(args);
     if let (Err(error), LogFormat::Json) = (&outcome, args.log_format) {
-        tracing::error!("{error:#}");
+        tracing::error!("{}", chain(error));
         return Ok(ExitCode::from(EXIT_FAILED));
     }
     outcome
@@ -131,7 +131,7 @@ struct Failure {
 
 impl Failure {
     fn told(code: u8, error: &anyhow::Error) -> Self {
-        let why = format!("{error:#}");
+        let why = chain(error);
         tracing::error!("{why}");
         Self { code, why }
     }
@@ -340,8 +340,9 @@ impl Edge {
                 Some(new)
             }
             Err(error) => {
-                tracing::error!("not upgraded, this process goes on: {error:#}");
-                upgrade.answer(&format!("error {error:#}\n"));
+                let why = chain(&error);
+                tracing::error!("not upgraded, this process goes on: {why}");
+                upgrade.answer(&format!("error {why}\n"));
                 self.write_pid();
                 None
             }
@@ -351,7 +352,7 @@ impl Edge {
     /// Puts its id back where another process may have put its own.
     fn write_pid(&self) {
         if let Err(error) = self.pid_file.iter().try_for_each(PidFile::write) {
-            tracing::warn!("{error:#}");
+            tracing::warn!("{}", chain(&error));
         }
     }
 

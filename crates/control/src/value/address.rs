@@ -22,8 +22,7 @@ impl Textual for Bind {
             None => text.parse().ok(),
         };
         address.map(Self).ok_or_else(|| {
-            let help = "write an IP address and a port, \"127.0.0.1:8080\", or \":8080\" for all \
-                        addresses";
+            let help = port_help(text).map_or_else(|| bind_help(text), str::to_owned);
             Complaint::new(format!("`{text}` is not an address to bind"), help)
         })
     }
@@ -37,6 +36,31 @@ impl Textual for Bind {
         })
     }
 }
+
+/// The address that `text` most likely stands for.
+fn bind_help(text: &str) -> String {
+    let place = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let place = place.split('/').next().unwrap_or_default();
+    let port = place.rsplit_once(':').map_or(place, |(_, port)| port);
+    let meant = match place.rsplit_once(':').map(|(host, _)| host) {
+        _ if port.parse::<u16>().is_err() => None,
+        None | Some("*" | "") => Some(format!("\":{port}\" for all addresses")),
+        Some("localhost") => Some(format!("\"127.0.0.1:{port}\"")),
+        Some(host) if host.parse::<Ipv4Addr>().is_ok() => Some(format!("\"{host}:{port}\"")),
+        Some(_) => None,
+    };
+    let general = "an IP address and a port, \"127.0.0.1:8080\", or \":8080\" for all addresses";
+    format!("write {}", meant.as_deref().unwrap_or(general))
+}
+
+/// What is right instead of a port that there cannot be.
+pub(crate) fn port_help(text: &str) -> Option<&'static str> {
+    let (_, port) = text.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && port.parse::<u16>().is_err()).then_some(PORTS)
+}
+
+const PORTS: &str = "ports are 1 to 65535";
 
 /// Where the administration listens: an address, or the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +82,7 @@ impl Textual for AdminPlace {
         }
         text.parse().map(Self::Address).map_err(|_| {
             let help = "write \"127.0.0.1:9090\", or the whole path of a Unix socket";
+            let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is no place for the administration"), help)
         })
     }
@@ -104,7 +129,7 @@ impl Textual for Place {
             return Err(wrong(format!("add the port: \"{host}:80\"")));
         };
         let Ok(port) = port.parse::<u16>() else {
-            return Err(wrong("a port is a number from 1 to 65535".to_owned()));
+            return Err(wrong(PORTS.to_owned()));
         };
         if !is_host(host) {
             return Err(wrong("write \"10.0.0.1:80\", \"[::1]:80\" or \"name:80\"".to_owned()));
@@ -124,7 +149,7 @@ impl Textual for Place {
 
 impl Place {
     fn checked(self, port: u16) -> Result<Self, String> {
-        if port == 0 { Err("a port is a number from 1 to 65535".to_owned()) } else { Ok(self) }
+        if port == 0 { Err(PORTS.to_owned()) } else { Ok(self) }
     }
 }
 
@@ -170,6 +195,7 @@ impl Textual for NameServer {
         let fits = address.ok().filter(|it| it.port() > 0);
         fits.map(Self).ok_or_else(|| {
             let help = "write its IP address: \"10.0.0.53\", or \"10.0.0.53:5353\"";
+            let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is not the address of a name server"), help)
         })
     }
@@ -221,7 +247,7 @@ mod tests {
         assert_eq!(help("10.0.0.1"), "add the port: \"10.0.0.1:80\"");
         assert_eq!(help("::1"), "add the port: \"[::1]:80\"");
         assert_eq!(help("web"), "add the port: \"web:80\"");
-        assert!(help("web:0").contains("from 1 to 65535"));
+        assert_eq!((help("web:0"), help("web:99999")), (PORTS.to_owned(), PORTS.to_owned()));
         assert!(help("10.0.0.999:80").contains("[::1]:80"));
     }
 
@@ -231,5 +257,16 @@ mod tests {
         for wrong in ["8080", "localhost:8080", ":", ":99999", "10.0.0.1"] {
             assert!(Bind::read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_bound_says_which_can() {
+        let help = |text: &str| Bind::read(text).unwrap_err().help;
+        assert_eq!(help("*:80"), "write \":80\" for all addresses");
+        assert_eq!(help("8080"), "write \":8080\" for all addresses");
+        assert_eq!(help("localhost:8080"), "write \"127.0.0.1:8080\"");
+        assert_eq!(help("http://10.0.0.1:80/"), "write \"10.0.0.1:80\"");
+        assert_eq!(help(":99999"), PORTS);
+        assert!(help("web:80").contains("an IP address and a port"));
     }
 }

@@ -8,7 +8,7 @@ use serde::{
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::text::{Complaint, Textual};
+use super::text::{Complaint, Textual, read};
 
 /// A text, or a table that says more.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl<'de, A: Textual, B: Deserialize<'de>> Visitor<'de> for TextOrVisitor<A, B> 
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        A::read(text).map(TextOr::Text).map_err(|complaint| complaint.carried())
+        read(text).map(TextOr::Text)
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use schemars::{Schema, json_schema};
 
-use super::text::{Complaint, Textual};
+use super::{
+    address::port_help,
+    text::{Complaint, Textual},
+};
 
 /// An address and a port, neither of them left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,7 @@ impl Textual for Endpoint {
         address.filter(of_one).map(Self).ok_or_else(|| {
             let help =
                 "write an IP address and a port: \"10.0.0.2:4343\" or \"[2001:db8::2]:4343\"";
+            let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is not one host's address and port"), help)
         })
     }

@@ -3,7 +3,10 @@
 use loadline_core::fleet::LogTarget;
 use schemars::{Schema, json_schema};
 
-use super::text::{Complaint, Textual};
+use super::{
+    address::port_help,
+    text::{Complaint, Textual},
+};
 use crate::place::NAME_PATTERN;
 
 /// Whether `text` may name a service, a group or a region.
@@ -237,6 +240,7 @@ fn collector(place: &str) -> Result<LogTarget, Complaint> {
     let help = "write \"syslog\", \"syslog:/path/of/a/socket\" or \"syslog://10.0.0.9:514\"";
     match place.strip_prefix("//") {
         Some(address) => address.parse().map(LogTarget::SyslogUdp).map_err(|_| {
+            let help = port_help(address).unwrap_or(help);
             Complaint::new(format!("`{address}` is not an address with a port"), help)
         }),
         None if place.starts_with('/') => Ok(LogTarget::SyslogSocket(place.to_owned())),

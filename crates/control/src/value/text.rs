@@ -38,10 +38,30 @@ impl Complaint {
         Some(Self::new(message, help))
     }
 
+    /// The same about `text`, whose writer may have meant something to be put into it.
+    fn about(self, text: &str) -> Self {
+        if has_variable(text) { Self::new(self.message, VARIABLES_HELP) } else { self }
+    }
+
     /// As an error of serde, which carries nothing but text.
     pub(crate) fn carried<E: Error>(&self) -> E {
         E::custom(format_args!("{}{CARRIED}{}", self.message, self.help))
     }
+}
+
+/// Whether something like `${NAME}` or `$NAME` stands in `text`.
+pub(crate) fn has_variable(text: &str) -> bool {
+    let bare = text.strip_prefix('$').and_then(|rest| rest.chars().next());
+    text.contains("${") || bare.is_some_and(|c| c.is_ascii_uppercase())
+}
+
+/// What to do where a variable stands.
+pub(crate) const VARIABLES_HELP: &str = "environment variables are not expanded: write the \
+                                         value itself, or make the file of a template";
+
+/// Reads a value that stands in the file as text.
+pub(crate) fn read<T: Textual, E: Error>(text: &str) -> Result<T, E> {
+    T::read(text).map_err(|complaint| complaint.about(text).carried())
 }
 
 /// A value that stands in the file as text.
@@ -64,7 +84,7 @@ impl<T: Textual> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        T::read(text).map(Text).map_err(|complaint| complaint.carried())
+        read(text).map(Text)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The access log: where its lines go, how they are written, which there are.
 
 use alloc::{string::String, vec::Vec};
-use core::net::SocketAddr;
+use core::{fmt, net::SocketAddr};
 
 use crate::units::Ratio;
 
@@ -95,6 +95,18 @@ pub enum LogTarget {
     SyslogSocket(String),
     /// The address of a syslog collector, by UDP.
     SyslogUdp(SocketAddr),
+}
+
+/// As the file has it.
+impl fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::File(path) => f.write_str(path),
+            Self::SyslogSocket(path) => write!(f, "syslog:{path}"),
+            Self::SyslogUdp(address) => write!(f, "syslog://{address}"),
+        }
+    }
 }
 
 /// How a line is written.

@@ -21,11 +21,11 @@ pub(super) fn tell(fleet: &Fleet) {
 }
 
 fn limits(bounds: &Bounds) -> String {
-    let Bounds { connections, idle, full, .. } = bounds;
-    let [idle, full] = [idle, full].map(|bytes| size(bytes.get() as f64));
+    let Bounds { connections, idle, request, .. } = bounds;
+    let [idle, request] = [idle, request].map(|bytes| size(bytes.get() as f64));
     format!(
-        "at most {connections} client connections: {idle} of memory while all of them wait, \
-         {full} if each has as much under way as it may"
+        "at most {connections} client connections: {idle} of memory while all of them wait, up to \
+         {request} more for each request under way"
     )
 }
 
@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn limits_are_said_in_sizes_that_people_read() {
-        let (idle, full) = (Bytes::new(10_000_000), Bytes::new(3_456_000_000));
-        let bounds = Bounds { connections: 10_000, idle, full, descriptors: 20_000 };
+        let (idle, request) = (Bytes::new(10_000_000), Bytes::new(360_448));
+        let bounds = Bounds { connections: 10_000, idle, request, descriptors: 20_000 };
         assert_eq!(
             limits(&bounds),
-            "at most 10000 client connections: 10.0 MB of memory while all of them wait, 3.5 GB \
-             if each has as much under way as it may"
+            "at most 10000 client connections: 10.0 MB of memory while all of them wait, up to \
+             360.4 kB more for each request under way"
         );
     }
 }

@@ -31,7 +31,7 @@ use loadline_core::{
 use loadline_l4::standby::Standby;
 use loadline_proxy::runtime::{Detour, Handle};
 
-use crate::commands::xdp_mode::XdpMode;
+use crate::commands::{chain, xdp_mode::XdpMode};
 use checks::Checks;
 use tables::Tables;
 
@@ -105,7 +105,7 @@ impl Forwarder {
     /// What it does now.
     pub(super) fn state(&self) -> Option<state::Forwarding> {
         let told = locked(&self.tables).as_ref()?.tell();
-        told.inspect_err(|error| tracing::warn!("packets cannot be counted: {error:#}")).ok()
+        told.inspect_err(|error| tracing::warn!("packets cannot be counted: {}", chain(error))).ok()
     }
 
     /// What other balancers are told, and tell.

@@ -10,6 +10,7 @@ use loadline_core::{
 use loadline_proxy::runtime::Handle;
 
 use super::forwarder::Forwarder;
+use crate::commands::chain;
 
 /// A hold on both.
 pub(super) struct Running {
@@ -44,6 +45,6 @@ impl Engine for Running {
     fn flows(&self) -> Result<Vec<Flow>, String> {
         let forwarder = self.forwarder.as_ref();
         let flows = forwarder.map_or(Ok(Vec::new()), |forwarder| forwarder.flows());
-        flows.map_err(|error| format!("{error:#}"))
+        flows.map_err(|error| chain(&error))
     }
 }

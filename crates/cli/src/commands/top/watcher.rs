@@ -3,6 +3,8 @@
 use loadline_core::state::{Service, State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::commands::chain;
+
 /// The state, and how it is looked at.
 #[derive(Debug)]
 pub(super) struct Watcher {
@@ -95,7 +97,7 @@ impl Watcher {
     pub(super) fn take(&mut self, look: anyhow::Result<State>) {
         match look {
             Ok(state) => (self.state, self.failure) = (state, None),
-            Err(error) => self.failure = Some(format!("{error:#}")),
+            Err(error) => self.failure = Some(chain(&error)),
         }
     }
 

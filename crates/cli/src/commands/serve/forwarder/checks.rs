@@ -14,6 +14,8 @@ use loadline_core::{
 use loadline_l4::{Check, Datapath};
 use loadline_proxy::runtime::Detour;
 
+use crate::commands::chain;
+
 /// The programs that send them.
 #[derive(Debug)]
 pub(super) struct Checks(Mutex<loadline_l4::Checks>);
@@ -24,7 +26,8 @@ impl Checks {
         let attached = loadline_l4::Checks::attach(interface).map_err(anyhow::Error::from);
         let told = attached.inspect_err(|error| {
             tracing::warn!(
-                "checks of `mac` and `ipip` go to the servers' own addresses: {error:#}"
+                "checks of `mac` and `ipip` go to the servers' own addresses: {}",
+                chain(error)
             );
         });
         Some(Arc::new(Self(Mutex::new(told.ok()?))))
