@@ -8,12 +8,13 @@ mod certificates;
 mod failures;
 mod format;
 mod forwarding;
+mod lists;
 mod standby;
 
 use std::fmt;
 
 pub(crate) use format::Format;
-use loadline_core::state::{Condition, Discovery, Group, Limits, Listener, Server, Service, State};
+use loadline_core::state::{Condition, Group, Limits, Listener, Server, Service, State};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
@@ -22,6 +23,7 @@ use prometheus_client::{
 };
 
 use super::process::Process;
+use lists::{list_updates, lists};
 
 /// The state in `format`.
 pub(crate) fn exposition(state: State, format: Format) -> String {
@@ -201,24 +203,6 @@ fn groups<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Group) -> 
         for group in &service.groups {
             if let Some(value) = value(group) {
                 samples.add(&[&service.name, &group.name], value);
-            }
-        }
-    }
-}
-
-/// Samples of the lists of servers that are followed, by the groups they are for.
-fn lists<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Discovery) -> Option<T>) {
-    groups(state, samples, |group| group.discovery.as_ref().and_then(&value));
-}
-
-fn list_updates(state: &State, samples: &mut Samples<u64>) {
-    for service in &state.services {
-        for group in &service.groups {
-            let Some(list) = &group.discovery else { continue };
-            let counts =
-                [("taken", list.taken), ("refused", list.refused), ("failed", list.failed)];
-            for (result, count) in counts {
-                samples.add(&[&service.name, &group.name, result], count);
             }
         }
     }
@@ -607,7 +591,7 @@ const FAMILIES: &[Family] = &[
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::state::{Certificate, ForwardedServer, Forwarding, Traffic};
+    use loadline_core::state::{Certificate, Discovery, ForwardedServer, Forwarding, Traffic};
 
     use super::*;
     use proptest::prelude::*;

@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn curl_and_promtool_get_what_they_read_and_prometheus_what_it_prefers() {
         let scrape = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
-                      application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,\
-                      text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+                      application/openmetrics-text;version=0.0.1;q=0.4,\
+                      text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
         for (accept, format) in [
             (&[][..], Format::Prometheus),
             (&["*/*"], Format::Prometheus),
