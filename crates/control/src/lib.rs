@@ -17,6 +17,7 @@ mod edit;
 mod error;
 mod file;
 mod masked;
+mod outside;
 mod place;
 mod read;
 mod reference;
@@ -71,7 +72,8 @@ pub struct Process {
     pub pid_file: Option<PathBuf>,
 }
 
-/// Reads the file at `path` and resolves host names with the resolver of the machine.
+/// Reads the file at `path` and resolves host names with the resolver of the machine. Relative
+/// paths in it count from its directory.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
@@ -88,7 +90,9 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         unreadable(format!("line {line} of `{name}` is not UTF-8"), "save the file as UTF-8")
     })?;
-    parse(&name, &text)
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let base = whole.parent().unwrap_or(Path::new(""));
+    parse_at(base, &name, &text, &SystemResolver)
 }
 
 /// Reads `text`, which errors call `name`, and resolves host names with the resolver of the
@@ -105,8 +109,19 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, ConfigErrors> {
+    parse_at(Path::new(""), name, text, resolver)
+}
+
+/// As [`parse_with`]; relative paths count from `base`.
+fn parse_at(
+    base: &Path,
+    name: &str,
+    text: &str,
+    resolver: &dyn Resolve,
+) -> Result<Loaded, ConfigErrors> {
     let mut problems = error::Problems::default();
-    let fleet = read::read(text, &mut problems).map(|file| {
+    let fleet = read::read(text, &mut problems).map(|mut file| {
+        outside::settle(&mut file.value, base);
         let admin = assemble::admin(&file.value.admin, &mut problems);
         let process = assemble::process(&file.value.edge, &mut problems);
         let names = assemble::name_servers(&file.value.dns, &mut problems);

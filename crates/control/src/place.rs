@@ -65,6 +65,16 @@ impl<T> Key<T> {
         self.0.as_ref().map(|at| &at.value)
     }
 
+    /// The value, to be changed.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.at_mut().map(|at| &mut at.value)
+    }
+
+    /// The value, to be changed, and its place.
+    pub(crate) fn at_mut(&mut self) -> Option<&mut At<T>> {
+        self.0.as_mut()
+    }
+
     /// Whether the file has the key.
     pub(crate) fn given(&self) -> bool {
         self.0.is_some()
@@ -114,6 +124,11 @@ impl<T> Named<T> {
     /// Each name with what it names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(At<String>, At<T>)> {
         self.0.iter()
+    }
+
+    /// What is named, to be changed.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut At<T>> {
+        self.0.iter_mut().map(|(_, value)| value)
     }
 }
 

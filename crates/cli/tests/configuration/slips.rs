@@ -38,6 +38,10 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("\"127.0.0.1:0\"", "\"127.0.0.1:$PORT\"", 5, &["an IP address and a port"]),
     ("\"10.0.0.1:80\"", "\"$SERVER\"", 15, &["environment variables are not expanded"]),
     ("\"100/s\"", "\"${RATE}/s\"", 14, &["environment variables are not expanded"]),
+    // Paths.
+    ("[edge]", "[edge]\naccess_log = \"~/access.log\"", 2, &["`~` is not expanded"]),
+    ("[edge]", "[edge]\npid_file = \"${RUN}/pid\"", 2, &["variables are not expanded"]),
+    ("[edge]", "admin.bind = \"~/admin.sock\"\n[edge]", 1, &["`~` is not expanded"]),
     // Ports and addresses.
     ("\"127.0.0.1:0\"", "\":99999\"", 5, &["ports are 1 to 65535"]),
     ("\"127.0.0.1:0\"", "\"127.0.0.1:65536\"", 5, &["ports are 1 to 65535"]),

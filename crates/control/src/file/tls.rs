@@ -1,5 +1,4 @@
-//! TLS in the file, towards clients and towards servers. Paths name PEM files; relative ones start
-//! at the directory the process was started in.
+//! TLS in the file, towards clients and towards servers. Paths name PEM files.
 
 use loadline_core::fleet::TlsVersion;
 use schemars::JsonSchema;

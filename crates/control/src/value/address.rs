@@ -4,7 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use schemars::{Schema, json_schema};
 
-use super::text::{Complaint, Textual};
+use super::{
+    label::file_path,
+    text::{Complaint, Textual},
+};
 
 /// An address to bind; a port alone binds all addresses.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +80,8 @@ impl Textual for AdminPlace {
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if text.starts_with('/') && !text.contains('\0') {
-            return Ok(Self::Socket(text.to_owned()));
+        if text.starts_with(['/', '~']) {
+            return file_path(text).map(Self::Socket);
         }
         text.parse().map(Self::Address).map_err(|_| {
             let help = "write \"127.0.0.1:9090\", or the whole path of a Unix socket";

@@ -5,7 +5,7 @@ use schemars::{Schema, json_schema};
 
 use super::{
     address::port_help,
-    text::{Complaint, Textual},
+    text::{Complaint, Textual, VARIABLES_HELP, has_variable},
 };
 use crate::place::NAME_PATTERN;
 
@@ -153,6 +153,22 @@ impl Textual for HeaderName {
     }
 }
 
+/// A path, of which nothing is left to be expanded.
+pub(crate) fn file_path(text: &str) -> Result<String, Complaint> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(Complaint::new("an empty path names no file", "write the path of a file"));
+    }
+    if text.starts_with('~') {
+        let help = "`~` is not expanded: write the whole path, or one from the directory of this \
+                    file on";
+        return Err(Complaint::new(format!("`{text}` begins with `~`"), help));
+    }
+    if has_variable(text) {
+        return Err(Complaint::new(format!("`{text}` names a variable"), VARIABLES_HELP));
+    }
+    Ok(text.to_owned())
+}
+
 /// The path of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) String);
@@ -163,10 +179,7 @@ impl Textual for FilePath {
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if text.is_empty() || text.contains('\0') {
-            return Err(Complaint::new("an empty path names no file", "write the path of a file"));
-        }
-        Ok(Self(text.to_owned()))
+        file_path(text).map(Self)
     }
 
     fn schema() -> Schema {
@@ -220,7 +233,7 @@ impl Textual for LogPlace {
             "syslog" => LogTarget::SyslogSocket("/dev/log".to_owned()),
             _ => match text.strip_prefix("syslog:") {
                 Some(place) => collector(place)?,
-                None => LogTarget::File(text.to_owned()),
+                None => LogTarget::File(file_path(text)?),
             },
         }))
     }

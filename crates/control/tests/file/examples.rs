@@ -29,6 +29,20 @@ fn every_example_is_right_and_warns_of_nothing() {
 }
 
 #[test]
+fn every_relative_path_counts_from_the_directory_of_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = std::fs::read_to_string(repository("examples/every-key.toml")).expect("an example");
+    let elsewhere = ["\"/etc/loadline/", "\"/run/loadline/", "\"/var/log/loadline/", "\"tls/"];
+    let near = elsewhere.iter().fold(text, |text, it| text.replace(it, "\"near/"));
+    let paths = near.matches("\"near/").count();
+    std::fs::write(folder.path().join("a.toml"), near).expect("a file");
+    let loaded = load(&folder.path().join("a.toml")).expect("a right file");
+    let (shown, base) = (format!("{loaded:?}"), folder.path().join("near").display().to_string());
+    assert!(paths >= 10 && shown.matches(&base).count() >= paths, "{paths} of {shown}");
+    assert!(!shown.contains("\"near/"), "{shown}");
+}
+
+#[test]
 fn the_least_file_has_the_defaults_and_one_region() {
     let fleet = example("minimal.toml");
     assert_eq!(fleet.edge.region, "local");
