@@ -130,6 +130,22 @@ fn the_record_is_written_to_a_file_too() {
 }
 
 #[test]
+fn ping_counts_by_the_letter_of_ttfb_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    for flag in ["-c", "-n", "--count"] {
+        let output = ping(&["--tcp", &port, flag, "2", "-i", "1ms", "--json", "127.0.0.1"]);
+        assert_eq!(output.status.code(), Some(0), "{flag}: {}", text(&output.stderr));
+        assert_eq!(record(&output).planned, 2, "{flag}");
+    }
+    let help = text(&ping(&["--help"]).stdout);
+    assert!(
+        help.contains("-c, --count <N>") && help.contains("alias") && help.contains("-n"),
+        "{help}"
+    );
+}
+
+#[test]
 fn wrong_usage_is_told_apart_from_failure() {
     for (arguments, code, told) in [
         (&["-c", "0", "127.0.0.1"][..], 1, "above zero"),

@@ -153,6 +153,21 @@ fn the_page_shows_phases_and_plot_and_the_picture_is_written() {
 }
 
 #[test]
+fn ttfb_counts_by_the_letter_of_ping_too() {
+    let server = Server::start(V4, Duration::ZERO, OK);
+    for flag in ["-c", "-n", "--count", "--requests"] {
+        let output = ttfb(&[&server.url(), flag, "2", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{flag}: {}", text(&output.stderr));
+        assert_eq!(record(&output.stdout).planned, 2, "{flag}");
+    }
+    let help = text(&ttfb(&["--help"]).stdout);
+    assert!(
+        help.contains("-c, --count <N>") && help.contains("alias") && help.contains("-n"),
+        "{help}"
+    );
+}
+
+#[test]
 fn ipv6_is_spoken_too() {
     let server = Server::start(IpAddr::V6(Ipv6Addr::LOCALHOST), Duration::ZERO, OK);
     let output = ttfb(&[&server.url(), "-n", "3", "--json"]);

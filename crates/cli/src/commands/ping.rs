@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "HOST")]
     hosts: Vec<String>,
     /// Pings to each host
-    #[arg(short, long, value_name = "N", default_value_t = 10)]
+    #[arg(short, visible_short_alias = 'n', long, value_name = "N", default_value_t = 10)]
     count: u64,
     /// Between two pings to the same host; a bare number is seconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = series::span)]

@@ -39,8 +39,9 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Target>,
     /// Requests to each URL
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
-    requests: u64,
+    #[arg(short, visible_short_alias = 'n', long, visible_alias = "requests")]
+    #[arg(value_name = "N", default_value_t = 100)]
+    count: u64,
     /// Keep the connection from one request to the next
     #[arg(long)]
     keepalive: bool,
@@ -81,7 +82,7 @@ impl Args {
             let users = Pattern::Closed {
                 users: 1,
                 think: Duration::ZERO,
-                until: Until::Requests(self.requests.max(1)),
+                until: Until::Requests(self.count.max(1)),
             };
             let mut plan = LoadPlan::new(url.clone(), users);
             plan.timeout = self.timeout;
@@ -92,7 +93,7 @@ impl Args {
         };
         Ok(TtfbPlan {
             requests: self.urls.iter().map(request).collect(),
-            count: self.requests,
+            count: self.count,
             interval: self.interval,
             keepalive: self.keepalive,
         })
@@ -223,8 +224,8 @@ const NAME_WIDTH: usize = 14;
 
 const AFTER_HELP: &str = "\
 Examples:
-  loadline ttfb http://10.0.0.11/ -n 500              curl -w %{time_starttransfer} 500 times
-  loadline ttfb http://net-lb/ http://http-lb/ -n 500 --plot ttfb.svg
+  loadline ttfb http://10.0.0.11/ -c 500              curl -w %{time_starttransfer} 500 times
+  loadline ttfb http://net-lb/ http://http-lb/ -c 500 --plot ttfb.svg
   loadline ttfb https://www.example.org/ --http2 --keepalive
   loadline ttfb https://www.example.org/ --tls-max 1.2 --json
 
