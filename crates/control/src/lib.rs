@@ -42,7 +42,7 @@ pub use error::{ConfigError, ConfigErrors};
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};
 pub use schema::schema;
-pub use shorthand::{ShorthandError, shorthand};
+pub use shorthand::{ShorthandError, Trust, shorthand};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug)]

@@ -510,6 +510,8 @@ pub struct Group {
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
+    /// The host name that it was written as, for TLS to ask for and to verify.
+    pub host: Option<String>,
     /// Share of the group's traffic, 0 to 1000; 0 drains.
     pub weight: u32,
     /// The lower the earlier: it takes part only while no server of a lower one may.
@@ -531,6 +533,7 @@ impl Server {
     pub const fn at(address: SocketAddr) -> Self {
         Self {
             address,
+            host: None,
             weight: 1,
             priority: 0,
             drain_timeout: None,

@@ -64,7 +64,7 @@ impl Connection {
         }
         let mut socket = Socket::raw(TcpStream::from(socket));
         if let Some(tls) = tls {
-            let (config, name) = tls.to(address.ip());
+            let (config, name) = tls.to(address);
             socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
         }
         let (peer, slot) = (Peer::new(socket), Some(slot));
@@ -93,7 +93,7 @@ impl Connection {
     /// # Errors
     /// What rustls finds wrong with the configuration.
     pub(crate) fn secured(self, address: SocketAddr, tls: &Dialing) -> io::Result<Self> {
-        let (config, name) = tls.to(address.ip());
+        let (config, name) = tls.to(address);
         let tls = Tls::client(config, name).map_err(io::Error::other)?;
         Ok(Self { peer: Peer::new(self.peer.socket.over(tls)), ..self })
     }

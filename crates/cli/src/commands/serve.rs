@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_control::{
-    ConfigError, Loaded, Process,
+    ConfigError, Loaded, Process, Trust,
     admin::{Admin, BoundAdmin, Settings, Site},
     discovery::{self, NameServers},
 };
@@ -66,9 +66,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", requires = "to")]
     listen: Option<String>,
 
-    /// Server to send to, without a file; repeat for more
+    /// Server to send to, without a file: `10.0.0.1:80`, `http://web`, `https://web:8443`; repeat
+    /// for more
     #[arg(long, value_name = "URL", requires = "listen")]
     to: Vec<String>,
+
+    /// PEM file of authorities to trust instead of the system's, for servers by https
+    #[arg(long, value_name = "FILE", requires = "to", conflicts_with = "insecure")]
+    cacert: Option<String>,
+
+    /// Take any certificate of servers by https
+    #[arg(short = 'k', long, requires = "to")]
+    insecure: bool,
 
     /// Read the file again when it changes, or a certificate that it names
     #[arg(long, requires = "file")]
@@ -419,7 +428,12 @@ type Intent = (Fleet, NameServers);
 /// What to serve; or what is wrong, which has been told.
 fn read(args: &Args) -> Result<(Intent, Option<Settings>, Process), String> {
     if let Some(listen) = &args.listen {
-        let shorthand = loadline_control::shorthand(listen, &args.to);
+        let trust = match &args.cacert {
+            _ if args.insecure => Trust::Anybody,
+            Some(path) => Trust::Authorities(path.clone()),
+            None => Trust::System,
+        };
+        let shorthand = loadline_control::shorthand(listen, &args.to, &trust);
         let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}"));
         let fleet = shorthand.map_err(|error| error.to_string())?;
         return Ok(((fleet, NameServers::default()), None, Process::default()));
@@ -486,8 +500,11 @@ const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 const AFTER_HELP: &str = "\
 Examples:
   loadline serve --listen :8080 --to http://10.0.0.1:80 --to http://10.0.0.2:80
+  loadline serve --listen :8080 --to https://web-1.internal --cacert internal.pem
   loadline serve loadline.toml
 
+With https:// each server has to prove the name or address it is written by; `tls` of a service is
+the same in a file, with more to say. Requests keep their path and their host.
 Prints `listening on ADDR` for each listener once it takes connections, and where the
 administration is (metrics, dashboard, API) if the file has an [admin] table. The standard error
 tells how many clients there can be at a time, and how much memory they can take.

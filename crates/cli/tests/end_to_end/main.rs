@@ -13,3 +13,4 @@ mod process;
 mod secrets;
 mod service;
 mod slow_clients;
+mod tls_servers;

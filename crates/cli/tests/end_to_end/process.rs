@@ -38,6 +38,11 @@ impl Process {
         Self::of::<1>(loadline(args).env("RUST_LOG", "trace").stderr(log)).0
     }
 
+    /// Starts this command of `loadline` as [`Process::start`] does.
+    pub(crate) fn of_command(mut command: Command) -> Self {
+        Self::of::<1>(command.stderr(Stdio::piped())).0
+    }
+
     fn of<const N: usize>(command: &mut Command) -> (Self, [String; N]) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();

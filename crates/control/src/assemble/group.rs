@@ -163,6 +163,9 @@ fn server(
         }
     };
     server.address = resolved(place, span, context.resolver, problems)?;
+    if let Place::Name(host, _) = place {
+        server.host = Some(host.clone());
+    }
     Some(server)
 }
 

@@ -72,7 +72,8 @@ pub(crate) struct ServerTls {
     /// Whether servers' certificates are verified. Without it anybody on the way can read along.
     #[schemars(extend("default" = true))]
     pub(crate) verify: Key<bool>,
-    /// The name asked for and verified. A server's address where absent.
+    /// The name asked for and verified. Where absent that of each server as it is written, a host
+    /// name or an address; of servers that are listed elsewhere (`discover`) the address.
     pub(crate) name: Key<Text<Host>>,
     /// What is shown to servers that ask for a certificate.
     pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,

@@ -51,7 +51,8 @@ pub struct ServerTls {
     pub authorities: Option<String>,
     /// Whether a server's certificate is verified at all.
     pub verify: bool,
-    /// The name asked for and verified; the server's address as it was written where absent.
+    /// The name asked for and verified; where absent each server's own as it was written, a host
+    /// name or an address.
     pub name: Option<String>,
     /// What is shown to servers that ask.
     pub certificate: Option<Certificate>,

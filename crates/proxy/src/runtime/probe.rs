@@ -157,7 +157,7 @@ async fn over_connection(
             ask(stream, (address, way.version), check).await?;
         }
         Some(tls) => {
-            let (config, name) = tls.to(address.ip());
+            let (config, name) = tls.to(address);
             *phase = Phase::Handshake;
             let stream = TlsConnector::from(config).connect(name, stream).await?;
             *phase = Phase::Await;

@@ -59,6 +59,18 @@ pub enum TlsError {
         /// As it was written.
         name: String,
     },
+    /// Two names for one server.
+    #[error(
+        "`{}` and `{}` of the service `{service}` are the same address, which TLS asks for one \
+         name: set `tls.name`, or make a service of each",
+        .names[0], .names[1]
+    )]
+    TwoNames {
+        /// The service.
+        service: String,
+        /// As they were written.
+        names: [String; 2],
+    },
     /// The parts do not go together.
     #[error("these settings do not go together: {0}")]
     Together(rustls::Error),

@@ -3,11 +3,7 @@
 //! They are loaded as a whole, before any of them is put in force: a file that cannot be used
 //! refuses a start or a reload, and changes nothing.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms},
@@ -35,7 +31,10 @@ pub struct Keys {
 #[derive(Clone, Debug)]
 pub(crate) struct Dialing {
     config: Arc<ClientConfig>,
+    /// For all servers alike, where the service has one.
     name: Option<ServerName<'static>>,
+    /// Else for those that were written with a host name.
+    hosts: Arc<BTreeMap<SocketAddr, ServerName<'static>>>,
 }
 
 impl Keys {
@@ -111,17 +110,31 @@ const fn alpn(listener: &Listener) -> &'static [&'static str] {
 impl Dialing {
     fn of(service: &Service) -> Result<Option<(Self, Option<Validity>)>, TlsError> {
         let Some(tls) = &service.tls else { return Ok(None) };
-        let named = |name: &String| {
-            ServerName::try_from(name.clone())
-                .map_err(|_| TlsError::Name { service: service.name.clone(), name: name.clone() })
+        let named = |name: &str| {
+            ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name {
+                service: service.name.clone(),
+                name: name.to_owned(),
+            })
         };
-        let name = tls.name.as_ref().map(named).transpose()?;
+        let name = tls.name.as_deref().map(named).transpose()?;
+        let mut hosts = BTreeMap::new();
+        for server in service.groups.iter().flat_map(|group| &group.servers) {
+            let (None, Some(host)) = (&name, &server.host) else { continue };
+            // The root's dot is no part of the name in a hello (RFC 6066, section 3).
+            let host = named(host.trim_end_matches('.'))?;
+            if let Some(other) = hosts.insert(server.address, host.clone())
+                && other != host
+            {
+                let names = [other, host].map(|name| name.to_str().into_owned());
+                return Err(TlsError::TwoNames { service: service.name.clone(), names });
+            }
+        }
         let protocol = match service.http_version {
             HttpVersion::Http11 => "http/1.1",
             HttpVersion::Http2 => "h2",
         };
         let (config, validity) = for_servers(tls, &[protocol])?;
-        Ok(Some((Self { config, name }, validity)))
+        Ok(Some((Self { config, name, hosts: Arc::new(hosts) }, validity)))
     }
 
     /// Without any that is verified.
@@ -133,12 +146,13 @@ impl Dialing {
             certificate: None,
             terms: TlsTerms::default(),
         };
-        Ok(Self { config: for_servers(&tls, &[])?.0, name: None })
+        Ok(Self { config: for_servers(&tls, &[])?.0, name: None, hosts: Arc::default() })
     }
 
     /// The configuration, and the name that the server at `address` has to prove.
-    pub(crate) fn to(&self, address: IpAddr) -> (Arc<ClientConfig>, ServerName<'static>) {
-        let name = self.name.clone().unwrap_or_else(|| ServerName::IpAddress(address.into()));
+    pub(crate) fn to(&self, address: SocketAddr) -> (Arc<ClientConfig>, ServerName<'static>) {
+        let name = self.name.as_ref().or_else(|| self.hosts.get(&address)).cloned();
+        let name = name.unwrap_or_else(|| ServerName::IpAddress(address.ip().into()));
         (self.config.clone(), name)
     }
 }

@@ -12,6 +12,7 @@ use loadline_core::{
     fleet::{Fleet, HealthCheck, Probe, ServerTls, TlsTerms},
     time::Duration,
 };
+use loadline_proxy::tls::Keys;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::{
@@ -95,6 +96,37 @@ fn a_server_with_an_address_in_its_certificate_needs_no_name() {
     let authority = Authority::new();
     let (fleet, tls) = secured(&authority, "127.0.0.1");
     assert_eq!(status(fleet, ServerTls { name: None, ..tls }), "200");
+}
+
+#[test]
+fn a_server_that_is_written_with_a_host_name_is_verified_by_it() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "server.test");
+    let tls = ServerTls { name: None, ..tls };
+    let written = |host: &str| {
+        let mut fleet = fleet.clone();
+        fleet.services[0].groups[0].servers[0].host = Some(host.to_owned());
+        status(fleet, tls.clone())
+    };
+    assert_eq!(written("server.test"), "200");
+    assert_eq!(written("server.test."), "200", "the root's dot is no part of the name");
+    assert_eq!(written("bank.test"), "502");
+}
+
+#[test]
+fn an_address_with_two_host_names_is_refused_rather_than_asked_for_one_of_them() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    let service = &mut fleet.services[0];
+    let mut far = service.groups[0].clone();
+    "far".clone_into(&mut far.name);
+    service.groups.push(far);
+    service.tls = Some(ServerTls { name: None, ..tls });
+    service.groups[0].servers[0].host = Some("a.test".to_owned());
+    assert!(Keys::load(&fleet).is_ok());
+    fleet.services[0].groups[1].servers[0].host = Some("b.test".to_owned());
+    let error = Keys::load(&fleet).unwrap_err().to_string();
+    assert!(error.contains("`a.test` and `b.test`") && error.contains("tls.name"), "{error}");
 }
 
 #[test]
