@@ -39,6 +39,7 @@ use miette::NamedSource;
 pub use describe::{counts, describe};
 pub use edit::{EditError, edit_max_rate, write_max_rate};
 pub use error::{ConfigError, ConfigErrors};
+pub use outside::{Fault, Moment};
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};
 pub use schema::schema;
@@ -57,6 +58,7 @@ pub struct Loaded {
     pub process: Process,
     /// What in it works but is hardly meant, in the order of the file.
     pub warnings: Vec<ConfigError>,
+    outside: outside::Outside,
 }
 
 /// The process itself, as the file says it.
@@ -121,18 +123,20 @@ fn parse_at(
 ) -> Result<Loaded, ConfigErrors> {
     let mut problems = error::Problems::default();
     let fleet = read::read(text, &mut problems).map(|mut file| {
-        outside::settle(&mut file.value, base);
+        let mentions = outside::settle(&mut file.value, base);
         let admin = assemble::admin(&file.value.admin, &mut problems);
         let process = assemble::process(&file.value.edge, &mut problems);
         let names = assemble::name_servers(&file.value.dns, &mut problems);
-        (assemble::assemble(&file, resolver, &mut problems), admin, names, process)
+        (assemble::assemble(&file, resolver, &mut problems), admin, names, process, mentions)
     });
     let failed = problems.failed();
     let source = Arc::new(NamedSource::new(name, masked::masked(text)).with_language("TOML"));
     let found = problems.placed(&source);
     match fleet {
-        Some((fleet, admin, names, process)) if !failed => {
-            Ok(Loaded { fleet, admin, names, process, warnings: found })
+        Some((fleet, admin, names, process, mentions)) if !failed => {
+            let (base, name) = (base.to_owned(), name.to_owned());
+            let outside = outside::Outside { mentions, base, name, text: source };
+            Ok(Loaded { fleet, admin, names, process, warnings: found, outside })
         }
         _ => {
             let errors = found.into_iter().filter(|found| !found.is_warning()).collect();

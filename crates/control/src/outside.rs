@@ -1,21 +1,75 @@
-//! What a configuration names outside of itself: files, sockets, places to write to.
+//! What a configuration names outside of itself: files, sockets, places to write to, a user.
 //!
 //! Relative paths count from the directory of the configuration, wherever the process was started.
+//! A check tries all of it, and so does a start before it binds anything, and a reload: what one
+//! says the others say, at the place in the file.
 
-use std::path::Path;
+mod trial;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use loadline_core::fleet::LogTarget;
 
+use miette::NamedSource;
+
 use crate::{
+    ConfigError, ConfigErrors, Loaded,
+    error::Problems,
     file::{self, File},
     place::{At, Key, Named, Span},
     value::{
         address::AdminPlace,
         either::TextOr,
-        label::{FilePath, LogPlace},
-        text::Text,
+        label::{FilePath, LogPlace, SuiteName},
+        text::{Complaint, Text},
     },
 };
+
+/// For what a configuration is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// To be checked. What may be otherwise where and when it is used is warned of.
+    Check,
+    /// To start with.
+    Start,
+    /// To go on with. What is taken from the file at the start only is not tried.
+    Reload,
+}
+
+/// Something outside of the file that cannot be used, as another crate has found it.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What the file says where it is named: the whole path of a file, or a word.
+    pub about: String,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: String,
+    /// Whether it can be used all the same.
+    pub is_warning: bool,
+}
+
+/// Where a file speaks of what is outside of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    pub(crate) mentions: Vec<Mention>,
+    pub(crate) base: PathBuf,
+    pub(crate) name: String,
+    pub(crate) text: Arc<NamedSource<String>>,
+}
+
+/// One of these places.
+#[derive(Clone, Debug)]
+pub(crate) struct Mention {
+    what: What,
+    /// The whole path, or the word.
+    text: String,
+    span: Span,
+}
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +80,130 @@ pub(crate) enum What {
     Staple,
     Token,
     StandbyKey,
-    Servers,
+    Servers {
+        may_be_empty: bool,
+    },
     AccessLog,
     PidFile,
     Socket,
+    /// No path, but an address to bind.
+    Address,
+    /// No path, but a word that somebody else knows the meaning of.
+    Word,
 }
 
-/// Lets every relative path of the file begin at `base`.
-pub(crate) fn settle(file: &mut File, base: &Path) {
-    each(file, &mut |_, path, _| *path = base.join(&*path).to_string_lossy().into_owned());
+impl Loaded {
+    /// Tries what the file names outside of itself; what is wrong with it, and what others have
+    /// found, gets its place in the file.
+    ///
+    /// # Errors
+    /// Everything that cannot be used, in the order of the file.
+    pub fn tried(mut self, moment: Moment, others: Vec<Fault>) -> Result<Self, ConfigErrors> {
+        let Outside { mentions, base, name, text } = &self.outside;
+        let mut problems = Problems::default();
+        let mut blamed = Vec::new();
+        for mention in mentions.iter().filter(|it| it.what.counts(moment)) {
+            if let Err(complaint) = trial::attempt(mention.what, &mention.text, base) {
+                let (span, Complaint { message, help }) = (&mention.span, complaint);
+                if mention.what == What::Address {
+                    problems.warning(span, message, "here", help);
+                    continue;
+                }
+                problems.error(span, message, "here", help);
+                blamed.push(&mention.text);
+            }
+        }
+        let mut unplaced = Vec::new();
+        for Fault { about, message, help, is_warning } in others {
+            let place = mentions.iter().find(|it| it.text == about).map(|it| &it.span);
+            match place {
+                _ if blamed.contains(&&about) => {}
+                Some(span) if is_warning => problems.warning(span, message, "here", help),
+                Some(span) => problems.error(span, message, "here", help),
+                None => unplaced.push(ConfigError::unplaced(message, help)),
+            }
+        }
+        let failed = problems.failed() || !unplaced.is_empty();
+        let found = problems.placed(text).into_iter().chain(unplaced);
+        if failed {
+            return Err(ConfigErrors::new(name, found.filter(|it| !it.is_warning()).collect()));
+        }
+        self.warnings.extend(found);
+        self.warnings.sort_by_key(|it| (it.line(), it.column()));
+        Ok(self)
+    }
+}
+
+impl What {
+    fn counts(self, moment: Moment) -> bool {
+        let at_start =
+            [Self::Token, Self::StandbyKey, Self::AccessLog, Self::PidFile, Self::Socket];
+        match moment {
+            Moment::Check => true,
+            // Whether it can be bound is known at once.
+            Moment::Start => self != Self::Address,
+            Moment::Reload => self != Self::Address && !at_start.contains(&self),
+        }
+    }
+}
+
+/// Lets every relative path of the file begin at `base`, and tells where the file speaks of what is
+/// outside of it.
+pub(crate) fn settle(file: &mut File, base: &Path) -> Vec<Mention> {
+    let mut mentions = Vec::new();
+    each(file, &mut |what, path, span| {
+        *path = base.join(&*path).to_string_lossy().into_owned();
+        mentions.push(Mention { what, text: path.clone(), span: span.clone() });
+    });
+    words(file, &mut |text, span| {
+        mentions.push(Mention { what: What::Word, text, span: span.clone() });
+    });
+    addresses(file, &mut |address, span| {
+        let text = address.to_string();
+        mentions.push(Mention { what: What::Address, text, span: span.clone() });
+    });
+    mentions
+}
+
+/// Visits the addresses that are bound.
+fn addresses(file: &File, visit: &mut dyn FnMut(SocketAddr, &Span)) {
+    if let Some(At { value: Text(AdminPlace::Address(address)), span }) =
+        file.admin.get().and_then(|admin| admin.bind.at())
+    {
+        visit(*address, span);
+    }
+    let listeners = file.listener.get().into_iter().flatten().map(|it| &it.value);
+    for listener in listeners.filter(|it| !it.forward.given()) {
+        if let Some(At { value, span }) = listener.bind.at() {
+            visit(value.0.0, span);
+        }
+    }
+}
+
+/// Visits users, groups, the words of TLS, and services as `service.NAME`.
+fn words(file: &File, visit: &mut dyn FnMut(String, &Span)) {
+    if let Some(edge) = file.edge.get() {
+        for At { value, span } in [&edge.user, &edge.group].into_iter().filter_map(Key::at) {
+            visit(value.0.0.clone(), span);
+        }
+    }
+    for (name, _) in file.service.get().into_iter().flat_map(Named::iter) {
+        visit(format!("service.{}", name.value), &name.span);
+    }
+    let mut suites = |given: &Key<Vec<Text<SuiteName>>>| {
+        if let Some(At { value, span }) = given.at() {
+            value.iter().for_each(|suite| visit(suite.0.0.clone(), span));
+        }
+    };
+    for listener in file.listener.get().into_iter().flatten() {
+        listener.value.tls.get().into_iter().for_each(|tls| suites(&tls.suites));
+    }
+    let services = file.service.get().into_iter().flat_map(Named::iter);
+    let tls: Vec<_> = services.filter_map(|(_, service)| service.value.tls.get()).collect();
+    tls.iter().for_each(|tls| suites(&tls.suites));
+    for At { value, span } in tls.iter().filter_map(|tls| tls.name.at()) {
+        visit(value.0.0.clone(), span);
+    }
 }
 
 /// What is done with a path.
@@ -91,7 +260,8 @@ fn of_service(service: &mut file::Service, visit: Visit<'_>) {
     }
     for group in service.group.get_mut().into_iter().flatten() {
         if let Some(discover) = group.value.discover.get_mut() {
-            one(&mut discover.file, What::Servers, visit);
+            let may_be_empty = discover.allow_empty.get().copied().unwrap_or(false);
+            one(&mut discover.file, What::Servers { may_be_empty }, visit);
         }
     }
 }

@@ -23,7 +23,7 @@ mod wire;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::SystemTime,
 };
 
@@ -87,6 +87,14 @@ pub enum StandbyError {
         #[source]
         source: io::Error,
     },
+}
+
+/// Whether the file at `path` has a key.
+///
+/// # Errors
+/// [`StandbyError::KeyFile`], [`StandbyError::KeyShort`].
+pub fn check_key(path: &Path) -> Result<(), StandbyError> {
+    seal::Seal::read(path, 0).map(drop)
 }
 
 /// One balancer of several.

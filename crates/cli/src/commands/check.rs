@@ -7,17 +7,17 @@ use std::{
 };
 
 use anyhow::Context;
-use loadline_control::{ConfigError, ConfigErrors, Loaded, describe, discovery};
+use loadline_control::{ConfigError, ConfigErrors, Loaded, Moment, describe, discovery};
 use loadline_core::record::{CheckRecord, Document, Problem, Record, Severity};
-use loadline_proxy::tls::Keys;
 
-use super::EXIT_USAGE;
+use super::{EXIT_USAGE, outside};
 
 /// Check a configuration file without running it
 ///
 /// Prints what the file says in words: for each service the groups in the order in which they are
 /// filled, with distance and capacity. Every error is told with line, column and what would be
-/// right.
+/// right, and so is whatever the file names that `serve` could not use: certificates and keys, the
+/// token, lists of servers, directories, users.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let loaded = loadline_control::load(&args.file);
+    let loaded = outside::load(&args.file, Moment::Check);
     let code = if loaded.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) };
     if args.json {
         let found = match &loaded {
@@ -47,10 +47,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match loaded {
         Ok(loaded) => {
             print_warnings(&loaded);
-            if let Err(error) = Keys::load(&loaded.fleet) {
-                super::report_error(&error.into());
-                return Ok(ExitCode::from(EXIT_USAGE));
-            }
             let lists = match discovery::read(&loaded.fleet) {
                 Ok(lists) => lists,
                 Err(error) => {

@@ -12,6 +12,7 @@ pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod l4;
 pub(crate) mod lab;
+pub(crate) mod outside;
 pub(crate) mod ping;
 pub(crate) mod plan;
 pub(crate) mod report;

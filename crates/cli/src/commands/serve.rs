@@ -5,7 +5,7 @@ mod control;
 mod follow;
 mod forwarder;
 mod handover;
-mod identity;
+pub(crate) mod identity;
 mod notify;
 mod pid_file;
 mod reader;
@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_control::{
-    ConfigError, Loaded, Process, Trust,
+    ConfigError, Loaded, Moment, Process, Trust,
     admin::{Admin, BoundAdmin, Settings, Site},
     discovery::{self, NameServers},
 };
@@ -40,7 +40,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::{EXIT_FAILED, EXIT_USAGE, chain, check, xdp_mode::XdpMode},
+    commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
 use follow::{Changed, Follower};
@@ -184,7 +184,7 @@ impl Edge {
         let program = std::env::current_exe().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
-        let (begun, settings, process) = read(args).map_err(|why| {
+        let (begun, settings, process) = read(args, Moment::Start).map_err(|why| {
             let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
             Failure { code: EXIT_USAGE, why }
         })?;
@@ -426,7 +426,7 @@ impl Edge {
 type Intent = (Fleet, NameServers);
 
 /// What to serve; or what is wrong, which has been told.
-fn read(args: &Args) -> Result<(Intent, Option<Settings>, Process), String> {
+fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Process), String> {
     if let Some(listen) = &args.listen {
         let trust = match &args.cacert {
             _ if args.insecure => Trust::Anybody,
@@ -439,7 +439,7 @@ fn read(args: &Args) -> Result<(Intent, Option<Settings>, Process), String> {
         return Ok(((fleet, NameServers::default()), None, Process::default()));
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
-    match loadline_control::load(file) {
+    match outside::load(file, moment) {
         Ok(loaded) => {
             match args.log_format {
                 LogFormat::Text => check::print_warnings(&loaded),
@@ -480,7 +480,7 @@ async fn done(upgrade: Option<&mut Upgrade>) -> anyhow::Result<u32> {
 /// The proxy with its file, for whoever reloads or changes it.
 fn site(running: Running, begun: (Intent, Lists), args: &Args) -> Site {
     let args = args.clone();
-    let load = move || match read(&args) {
+    let load = move || match read(&args, Moment::Reload) {
         Ok((intent, ..)) => Ok(intent),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };

@@ -39,6 +39,7 @@ pub use metrics::reference as metrics_reference;
 pub use openapi::openapi;
 pub use site::{Engine, Site};
 pub use socket::bind_path;
+pub(crate) use token::check as check_token;
 
 use desk::Desk;
 use host::Hosts;

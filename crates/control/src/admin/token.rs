@@ -38,6 +38,14 @@ impl Token {
     }
 }
 
+/// Whether the file at `path` has a token.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check(path: &Path) -> Result<(), AdminError> {
+    Token::of(Some(path), None).map(drop)
+}
+
 /// 64 bits in hexadecimal: more than can be tried over a network.
 const LENGTH_MIN: usize = 16;
 

@@ -99,6 +99,16 @@ impl Clock {
     }
 }
 
+/// Whether the file at `path` has a list of servers that can be used.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub(crate) fn check(path: &Path, may_be_empty: bool) -> Result<(), String> {
+    let servers = list::read(path)?;
+    let fits = may_be_empty || !servers.is_empty();
+    fits.then_some(()).ok_or_else(|| "it lists no server".to_owned())
+}
+
 /// Reads the lists that `fleet` names and that are files: for a check, which asks nobody.
 ///
 /// # Errors

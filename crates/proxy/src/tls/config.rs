@@ -34,7 +34,7 @@ pub enum TlsError {
         why: String,
     },
     /// The key does not fit the certificate, or is of a kind that cannot sign.
-    #[error("the key `{key}` does not go with the certificate `{chain}`: {source}")]
+    #[error("the key `{key}` does not go with the certificate `{chain}`: {}", misfit(source))]
     Key {
         /// File of the certificate.
         chain: String,
@@ -74,6 +74,44 @@ pub enum TlsError {
     /// The parts do not go together.
     #[error("these settings do not go together: {0}")]
     Together(rustls::Error),
+}
+
+impl TlsError {
+    /// What the file says where it is wrong: the path of a file, a suite, a name, or the table of
+    /// a service.
+    #[must_use]
+    pub fn about(&self) -> String {
+        match self {
+            Self::File { path: text, .. }
+            | Self::Key { key: text, .. }
+            | Self::Suite { name: text, .. }
+            | Self::Name { name: text, .. } => text.clone(),
+            Self::TwoNames { service, .. } => format!("service.{service}"),
+            Self::Together(_) => String::new(),
+        }
+    }
+
+    /// What would be right.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "files are PEM, a certificate before those that sign it",
+            Self::Key { .. } => "name the key that the certificate was made with",
+            Self::Suite { .. } => "leave `suites` out for all that are safe",
+            Self::Name { .. } => "write a host name or an address, without a port",
+            Self::TwoNames { .. } => "one name can be asked of all servers of a service",
+            Self::Together(_) => "leave `min_version` and `suites` out for what is safe",
+        }
+    }
+}
+
+/// Why a key does not go with a certificate.
+fn misfit(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => "it is the key of another".to_owned(),
+        rustls::Error::InvalidCertificate(_) => "the certificate is not X.509".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// The configuration of connections from clients, and how long their certificates last.
@@ -217,7 +255,7 @@ fn chain(path: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let file = fs::read(path).map_err(|error| unreadable(what, path, &error))?;
     let wrong = |why: String| TlsError::File { what, path: path.to_owned(), why };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file).collect();
-    let chain = chain.map_err(|error| wrong(error.to_string()))?;
+    let chain = chain.map_err(|_| wrong("holds no whole certificate in PEM".to_owned()))?;
     if chain.is_empty() {
         return Err(wrong("holds no `-----BEGIN CERTIFICATE-----`".to_owned()));
     }
@@ -237,10 +275,10 @@ fn key(path: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
 fn authorities(path: &str) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in chain(path)? {
-        roots.add(certificate).map_err(|error| TlsError::File {
+        roots.add(certificate).map_err(|_| TlsError::File {
             what: "authorities",
             path: path.to_owned(),
-            why: error.to_string(),
+            why: "holds a certificate that is not X.509".to_owned(),
         })?;
     }
     Ok(roots)

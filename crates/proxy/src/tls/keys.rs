@@ -66,7 +66,8 @@ impl Keys {
     }
 
     /// The certificates, with the days they have left at `now_s` seconds since 1970.
-    pub(crate) fn certificates(&self, now_s: i64) -> Vec<Certificate> {
+    #[must_use]
+    pub fn certificates(&self, now_s: i64) -> Vec<Certificate> {
         self.validities.values().map(|it| it.at(now_s)).collect()
     }
 
@@ -95,6 +96,18 @@ impl Keys {
     pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
         self.services.get(name).cloned()
     }
+}
+
+/// What is wrong with the files and words that the fleet names: of each listener and each service
+/// the first.
+#[must_use]
+pub fn faults(fleet: &Fleet) -> Vec<TlsError> {
+    let listeners = fleet.listeners.iter().filter_map(|listener| {
+        let tls = listener.tls.as_ref()?;
+        for_clients(tls, alpn(listener)).err()
+    });
+    let services = fleet.services.iter().filter_map(|service| Dialing::of(service).err());
+    listeners.chain(services).collect()
 }
 
 /// What clients are offered: where bytes mean nothing here, whatever they ask for.

@@ -2,34 +2,56 @@
 
 use anyhow::{Context as _, bail};
 use loadline_control::Process;
+use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid, initgroups, setgid, setuid};
 
 /// A user and a group of the machine.
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     name: std::ffi::CString,
     uid: Uid,
     gid: Gid,
 }
 
+/// Why nobody can go on as whom the file asks for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IdentityError {
+    /// There is no such user.
+    #[error("there is no user `{0}`: edge.user")]
+    User(String),
+    /// There is no such group.
+    #[error("there is no group `{0}`: edge.group")]
+    Group(String),
+    /// Only root can become another.
+    #[error("only root can go on as `{0}`")]
+    NotRoot(String),
+    /// The machine does not say.
+    #[error("cannot find out who `{name}` is: {why}")]
+    Unknown { name: String, why: Errno },
+}
+
 impl Identity {
     /// Whom the file asks for; none where it asks for nobody.
-    pub(super) fn of(process: &Process) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn of(process: &Process) -> Result<Option<Self>, IdentityError> {
         let Some(name) = &process.user else { return Ok(None) };
-        let user = User::from_name(name).with_context(|| format!("looking for user `{name}`"))?;
-        let user = user.with_context(|| format!("there is no user `{name}`: edge.user"))?;
+        let unknown = |name: &String| {
+            let name = name.clone();
+            move |why| IdentityError::Unknown { name, why }
+        };
+        let user = User::from_name(name).map_err(unknown(name))?;
+        let user = user.ok_or_else(|| IdentityError::User(name.clone()))?;
         let gid = match &process.group {
             None => user.gid,
             Some(group) => {
-                let known = Group::from_name(group);
-                let known = known.with_context(|| format!("looking for group `{group}`"))?;
-                known.with_context(|| format!("there is no group `{group}`: edge.group"))?.gid
+                let known = Group::from_name(group).map_err(unknown(group))?;
+                known.ok_or_else(|| IdentityError::Group(group.clone()))?.gid
             }
         };
         if user.uid != geteuid() && !geteuid().is_root() {
-            bail!("only root can go on as `{name}`: start as root, or leave edge.user out");
+            return Err(IdentityError::NotRoot(name.clone()));
         }
-        let name = std::ffi::CString::new(name.as_str())?;
+        // A name that the machine knows has no zero byte in it.
+        let name = std::ffi::CString::new(name.as_str()).unwrap_or_default();
         Ok(Some(Self { name, uid: user.uid, gid }))
     }
 

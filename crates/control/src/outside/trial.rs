@@ -1,0 +1,152 @@
+//! Tries what is at a path, without changing anything there.
+
+use std::{
+    fs, io,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Access, access},
+    thread::{CapabilitySet, capabilities},
+};
+
+use super::What;
+use crate::{admin, discovery, value::text::Complaint};
+
+/// Tries it; relative paths counted from `base`.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complaint> {
+    let at = Path::new(path);
+    match what {
+        What::Certificate => readable("certificate", at, base),
+        What::Key => readable("key", at, base),
+        What::Authorities => readable("authorities", at, base),
+        What::Staple => readable("OCSP response", at, base),
+        What::StandbyKey => readable("key of the standby", at, base),
+        What::Token => readable("token", at, base).and_then(|()| {
+            let wrong = |error: admin::AdminError| Complaint::new(error.to_string(), TOKEN_HELP);
+            admin::check_token(at).map_err(wrong)
+        }),
+        What::Servers { may_be_empty } => readable("list of servers", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), LIST_HELP);
+            discovery::check(at, may_be_empty).map_err(wrong)
+        }),
+        What::AccessLog => writable("access log", at),
+        What::PidFile => replaceable("process id", at),
+        What::Socket => socket(at),
+        What::Address => path.parse().map_or(Ok(()), bindable),
+        What::Word => Ok(()),
+    }
+}
+
+/// An address of this machine with a port that this process may have. It may be taken: what is
+/// checked may be running.
+fn bindable(address: SocketAddr) -> Result<(), Complaint> {
+    let (ip, port) = (address.ip(), address.port());
+    let bound = TcpListener::bind((ip, 0));
+    if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable) {
+        let help = "`ip address` lists those that there are";
+        return Err(Complaint::new(format!("{ip} is not an address of this machine"), help));
+    }
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let first: u16 = first.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024);
+    let may =
+        capabilities(None).is_ok_and(|it| it.effective.contains(CapabilitySet::NET_BIND_SERVICE));
+    if (1..first).contains(&port) && !may {
+        let message = format!("ports below {first} are for root (or CAP_NET_BIND_SERVICE)");
+        return Err(Complaint::new(message, "start as root, or by systemd socket activation"));
+    }
+    Ok(())
+}
+
+fn readable(what: &str, path: &Path, base: &Path) -> Result<(), Complaint> {
+    fs::read(path).map(drop).map_err(|error| {
+        let message = format!("cannot read the {what} `{}`: {error}", path.display());
+        let help = match error.kind() {
+            io::ErrorKind::NotFound => format!("relative paths count from {}", base.display()),
+            io::ErrorKind::IsADirectory => "name a file in this directory".to_owned(),
+            _ => "whoever runs loadline has to be able to read it".to_owned(),
+        };
+        Complaint::new(message, help)
+    })
+}
+
+/// A file that is appended to, or made.
+fn writable(what: &str, path: &Path) -> Result<(), Complaint> {
+    if path.exists() { appendable(what, path) } else { room(what, path) }
+}
+
+fn appendable(what: &str, path: &Path) -> Result<(), Complaint> {
+    let wrong = |why: &dyn std::fmt::Display, help: &str| {
+        Complaint::new(format!("cannot write the {what} to `{}`: {why}", path.display()), help)
+    };
+    if path.is_dir() {
+        return Err(wrong(&"it is a directory", "name a file in it"));
+    }
+    let may = access(path, Access::WRITE_OK);
+    may.map_err(|error| wrong(&error, "whoever runs loadline has to be able to write it"))
+}
+
+/// A file that is replaced by another.
+fn replaceable(what: &str, path: &Path) -> Result<(), Complaint> {
+    if path.is_dir() { appendable(what, path) } else { room(what, path) }
+}
+
+/// A Unix socket, which replaces one that is there.
+fn socket(path: &Path) -> Result<(), Complaint> {
+    let is_other = path.is_dir() || path.is_file();
+    if is_other {
+        let message = format!("`{}` is there and is no socket", path.display());
+        return Err(Complaint::new(message, "name a path where nothing is yet"));
+    }
+    // Its directory need not be writable: a socket may be passed on by the process before.
+    directory("socket", path).map(drop)
+}
+
+/// A directory in which a file can be made.
+fn room(what: &str, path: &Path) -> Result<(), Complaint> {
+    let directory = directory(what, path)?;
+    access(&directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+        let message = format!("cannot make the {what} in `{}`: {error}", directory.display());
+        Complaint::new(message, "whoever runs loadline has to be able to write there")
+    })
+}
+
+/// The directory of a path.
+fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
+    let parent = path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
+    if parent.is_dir() {
+        return Ok(parent.to_owned());
+    }
+    let (path, parent) = (path.display(), parent.display());
+    let message = format!("cannot make the {what} `{path}`: there is no directory `{parent}`");
+    Err(Complaint::new(message, format!("make it: mkdir -p {parent}")))
+}
+
+const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
+const LIST_HELP: &str = "write servers = [\"10.0.0.1:80\"], or { \"servers\": [...] } in JSON";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_write_to_are_tried_without_leaving_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        for what in [What::AccessLog, What::PidFile, What::Socket] {
+            let attempt = |name: &str| attempt(what, place(name).to_str().unwrap(), folder.path());
+            assert!(attempt("new").is_ok());
+            let told = attempt("no/new").unwrap_err();
+            assert!(told.message.contains("there is no directory"), "{told:?}");
+            assert!(attempt("").is_err(), "a directory");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(place("file"), "").unwrap();
+        assert!(attempt(What::Socket, place("file").to_str().unwrap(), folder.path()).is_err());
+        assert!(attempt(What::AccessLog, place("file").to_str().unwrap(), folder.path()).is_ok());
+    }
+}
