@@ -12,7 +12,12 @@ use std::{
 use bytes::Bytes;
 use h2::{Reason, client, server::Builder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use loadline_core::{ending::Ending, time::Duration};
+use loadline_core::{
+    ending::Ending,
+    fleet::{PolicyKind, Retry, Server},
+    time::Duration,
+    units::Ratio,
+};
 
 use crate::{
     scripted::{Asked, Scripted},
@@ -253,6 +258,38 @@ async fn a_refused_stream_is_sent_again_whatever_its_method() {
     assert_eq!(client.ask(post()).await.unwrap().text(), "ok");
     assert_eq!(refused.load(Relaxed), 2);
     proxy.expect(Ending::Complete, 2);
+}
+
+#[tokio::test]
+async fn a_5xx_of_an_http2_server_is_answered_by_another_where_that_is_safe() {
+    let broken = Scripted::new(async |mut asked: Asked| {
+        let answer = Response::builder().status(StatusCode::INTERNAL_SERVER_ERROR).body(());
+        let mut stream = asked.respond.send_response(answer.unwrap(), false).unwrap();
+        stream.send_data(Bytes::from_static(b"broken"), true).unwrap();
+    });
+    let well = Scripted::ok();
+    let mut fleet = broken.fleet();
+    let service = &mut fleet.services[0];
+    service.groups[0].servers.push(Server::at(well.address));
+    service.policy = PolicyKind::RoundRobin;
+    service.ejection = None;
+    service.retry = Retry { on_5xx: true, budget: Ratio::percent(100), ..Retry::default() };
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    for _ in 0..10 {
+        let answer = client.ask(get()).await.unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
+    }
+    // Each takes the turns of both.
+    assert_eq!(proxy.runtime.tallies().services["web"].retries, 10);
+    assert_eq!((broken.connections(), well.connections()), (1, 1), "a 5xx costs no connection");
+    let mut statuses = [0; 2];
+    for status in &mut statuses {
+        *status = client.ask(post()).await.unwrap().status;
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 500], "a POST is not sent twice");
+    proxy.expect(Ending::Complete, 12);
 }
 
 #[tokio::test]
