@@ -23,6 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
             query: if choices.below(2) == 0 { b"" } else { b"a=1" },
             method: if choices.below(2) == 0 { b"GET" } else { b"POST" },
             source: [127, 0, 0, 1].into(),
+            scheme: "http",
             headers,
         };
         let found = table.find(&request).map(|matched| matched.index);

@@ -105,6 +105,7 @@ fn measure(case: &Case, count: usize) {
             query: b"",
             method: b"GET",
             source,
+            scheme: "http",
             headers: &headers[..],
         };
         black_box(table.find(&request)).is_some()

@@ -16,7 +16,7 @@ use crate::rules::Network;
 /// A header that lists who a request came from, the nearest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trail {
-    /// `X-Forwarded-For`: addresses.
+    /// `X-Forwarded-For`: addresses. `X-Forwarded-Proto` is its schemes.
     XForwardedFor,
     /// `Forwarded`: parameters, of which `for` is the address.
     Forwarded,
@@ -36,30 +36,64 @@ pub fn client_address<'a>(
     trail: Trail,
     values: impl DoubleEndedIterator<Item = &'a [u8]>,
 ) -> SocketAddr {
-    let mut client = peer;
-    let members = values.rev().flat_map(|value| FromRight { left: Some(value), at: b',' });
-    let members = members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty());
-    for member in members.take(HOPS_MAX) {
+    follow(peer, trusted, trail, values).0
+}
+
+/// The scheme by which that client came, as the proxy tells that it came to. `values` are those of
+/// `Forwarded`, or of `X-Forwarded-Proto`, whose last member alone is surely a proxy's.
+pub fn client_scheme<'a>(
+    peer: SocketAddr,
+    trusted: &[Network],
+    trail: Trail,
+    values: impl DoubleEndedIterator<Item = &'a [u8]>,
+) -> Option<&'static str> {
+    let scheme = match trail {
+        Trail::XForwardedFor => members(values).next(),
+        Trail::Forwarded => {
+            follow(peer, trusted, trail, values).1.and_then(|member| parameter(member, b"proto"))
+        }
+    }?;
+    ["https", "http"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// The client, and the last member that a trusted proxy has written.
+fn follow<'a>(
+    peer: SocketAddr,
+    trusted: &[Network],
+    trail: Trail,
+    values: impl DoubleEndedIterator<Item = &'a [u8]>,
+) -> (SocketAddr, Option<&'a [u8]>) {
+    let (mut client, mut told) = (peer, None);
+    for member in members(values).take(HOPS_MAX) {
         if !is_trusted(client.ip(), trusted) {
             break;
         }
+        told = Some(member);
         let node = match trail {
             Trail::XForwardedFor => Some(member),
-            Trail::Forwarded => for_parameter(member),
+            Trail::Forwarded => parameter(member, b"for"),
         };
         let Some(before) = node.and_then(address) else { break };
         client = before;
     }
-    client
+    (client, told)
 }
 
-/// The value of the one parameter `for` of a member of `Forwarded`, without its quotes.
-fn for_parameter(member: &[u8]) -> Option<&[u8]> {
+/// The members of a list, the last first.
+fn members<'a>(
+    values: impl DoubleEndedIterator<Item = &'a [u8]>,
+) -> impl Iterator<Item = &'a [u8]> {
+    let members = values.rev().flat_map(|value| FromRight { left: Some(value), at: b',' });
+    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// The value of the one parameter `wanted` of a member of `Forwarded`, without its quotes.
+fn parameter<'a>(member: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     for pair in (FromRight { left: Some(member), at: b';' }) {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-        if name.eq_ignore_ascii_case(b"for") && found.replace(value).is_some() {
+        if name.eq_ignore_ascii_case(wanted) && found.replace(value).is_some() {
             return None;
         }
     }

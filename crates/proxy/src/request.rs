@@ -76,6 +76,8 @@ pub(crate) struct Request {
 pub(crate) struct From<'a> {
     /// The client, who may be behind other proxies.
     pub(crate) address: SocketAddr,
+    /// By which scheme of URLs it came.
+    pub(crate) scheme: &'static str,
     pub(crate) lines: &'a ClientLines,
     pub(crate) tls: Option<&'a Rc<ClientTls>>,
     /// Whether what is said of the client is believed.

@@ -86,7 +86,7 @@ pub(crate) fn route(
         path: normal::path(raw_path, &mut path),
         query,
         source: from.address.ip(),
-        scheme: entrance.scheme(),
+        scheme: from.scheme,
     };
     let unruled = Routed { service: entrance.service, ..Routed::default() };
     let Some(matched) = entrance.routes.find(&seen.request()) else { return unruled };
@@ -127,6 +127,7 @@ impl Seen<'_> {
             query: self.query,
             method: self.head.method_text(self.bytes),
             source: self.source,
+            scheme: self.scheme,
             headers: self,
         }
     }

@@ -281,13 +281,13 @@ impl Session {
             }
             *is_new = false;
             let is_trusted = entrance.trusts(*address);
-            let client_address = if is_trusted {
+            let (client_address, scheme) = if is_trusted {
                 entrance.client(*address, &head, buffer.filled())
             } else {
-                *address
+                (*address, entrance.scheme())
             };
             let tls = tls.as_ref();
-            let from = From { address: client_address, lines, is_trusted, tls };
+            let from = From { address: client_address, scheme, lines, is_trusted, tls };
             let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
             entrance.give_request_head(head);
             client.keep(buffer, &worker.buffers);

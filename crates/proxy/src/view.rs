@@ -6,7 +6,7 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
-    client::{Trail, client_address, is_trusted},
+    client::{Trail, client_address, client_scheme, is_trusted},
     fleet::{
         ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service, Sticky,
         UnderscoreHeaders,
@@ -174,19 +174,29 @@ impl Entrance {
         is_trusted(peer.ip(), &self.trusted_proxies)
     }
 
-    /// Whose request it is that came with this head from `peer`, which is trusted. The header that
-    /// servers are told in counts, the other one where it is absent.
-    pub(crate) fn client(&self, peer: SocketAddr, head: &RequestHead, bytes: &[u8]) -> SocketAddr {
-        let fields = head.fields();
-        let mut trails =
-            [(Trail::XForwardedFor, Known::XForwardedFor), (Trail::Forwarded, Known::Forwarded)];
-        if self.rules.forwarded {
-            trails.reverse();
-        }
-        let told = trails.into_iter().find(|(_, known)| fields.has(*known));
-        let Some((trail, known)) = told else { return peer };
-        let values = fields.all_known(bytes, known);
-        client_address(peer, &self.trusted_proxies, trail, values)
+    /// Whose request it is that came with this head from `peer`, which is trusted, and by which
+    /// scheme. The header that servers are told in counts, the other one where it is absent.
+    pub(crate) fn client(
+        &self,
+        peer: SocketAddr,
+        head: &RequestHead,
+        bytes: &[u8],
+    ) -> (SocketAddr, &'static str) {
+        let (fields, trusted) = (head.fields(), &self.trusted_proxies);
+        let told = |known| {
+            let mut trails = [(Trail::XForwardedFor, known), (Trail::Forwarded, Known::Forwarded)];
+            if self.rules.forwarded {
+                trails.reverse();
+            }
+            trails.into_iter().find(|(_, known)| fields.has(*known))
+        };
+        let address = told(Known::XForwardedFor).map_or(peer, |(trail, known)| {
+            client_address(peer, trusted, trail, fields.all_known(bytes, known))
+        });
+        let scheme = told(Known::XForwardedProto).and_then(|(trail, known)| {
+            client_scheme(peer, trusted, trail, fields.all_known(bytes, known))
+        });
+        (address, scheme.unwrap_or(self.scheme()))
     }
 
     pub(crate) fn take_request_head(&self) -> Box<RequestHead> {

@@ -94,7 +94,8 @@ pub(crate) struct Redirect {
     /// 301, 302, 303, 307 or 308.
     #[schemars(extend("default" = 302))]
     pub(crate) status: Key<Whole<301, 308>>,
-    /// The scheme.
+    /// The scheme. Where nothing else is given, the route is only for those who came by the other
+    /// one, as `trusted_proxies` tell of those behind them.
     pub(crate) scheme: Key<Text<Word<Scheme>>>,
     /// The host, with a port if need be.
     pub(crate) host: Key<Text<Host>>,

@@ -82,6 +82,11 @@ pub struct Redirect {
 }
 
 impl Redirect {
+    /// Whether it would send whoever came by `scheme` to where they are.
+    pub(super) fn is_done(&self, scheme: &str) -> bool {
+        self.host.is_none() && self.path.is_none() && self.scheme.as_deref() == Some(scheme)
+    }
+
     /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
     /// goes along. A port goes with the host that was asked for, but not to another scheme.
     pub fn location(&self, asked: &Asked<'_>, out: &mut Vec<u8>) {

@@ -98,6 +98,8 @@ pub struct Request<'a, H: ?Sized> {
     pub method: &'a [u8],
     /// The client.
     pub source: IpAddr,
+    /// By which it came: `http` or `https`.
+    pub scheme: &'a str,
     /// The header fields.
     pub headers: &'a H,
 }

@@ -6,7 +6,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 
-use super::{Headers, Host, Path, Request, Rule};
+use super::{Action, Headers, Host, Path, Request, Rule};
 
 /// Rules that can be found fast.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,11 @@ impl Table {
     }
 
     fn holds<H: Headers + ?Sized>(&self, entry: &Entry, request: &Request<'_, H>) -> bool {
-        let conditions = &self.rules_at(entry).when;
+        let rule = self.rules_at(entry);
+        if matches!(&rule.action, Action::Redirect(redirect) if redirect.is_done(request.scheme)) {
+            return false;
+        }
+        let conditions = &rule.when;
         conditions.others_hold(request)
             && entry.regex.is_none_or(|at| conditions.paths[at].matches(request.path))
     }

@@ -25,6 +25,7 @@ impl Made {
             query: self.query.as_bytes(),
             method: self.method.as_bytes(),
             source: self.source.parse().expect("an address"),
+            scheme: "http",
             headers: self.headers.as_slice(),
         }
     }

@@ -6,7 +6,7 @@
 mod mirror;
 mod support;
 
-use std::io::Write as _;
+use std::{io::Write as _, net::SocketAddr};
 
 use loadline_core::{
     ending::Ending,
@@ -101,6 +101,53 @@ fn a_redirect_says_where_to() {
     assert!(told.contains("Location: https://x/new/a?b=c\r\n"), "{told}");
     let smuggled = proxy.get("/old/%0d%0aSet-Cookie:%20a=b");
     assert!(smuggled.contains("/new/%0D%0ASet-Cookie:%20a=b\r\n"), "{smuggled}");
+}
+
+#[test]
+fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
+    let elsewhere = Redirect {
+        status: 302,
+        scheme: None,
+        host: None,
+        path: Some(PathChange::Prefix { from: "/old".into(), to: "/new".into() }),
+    };
+    let upgrade = Redirect { scheme: Some("https".into()), path: None, ..elsewhere.clone() };
+    let behind = |trusted: &[&str]| {
+        let trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
+        let rules = vec![
+            rule(under("/old"), Action::Redirect(elsewhere.clone())),
+            rule(under("/secure"), Action::Redirect(upgrade.clone())),
+        ];
+        Proxy::beside(rules, SocketAddr::from(([127, 0, 0, 1], 9)), |fleet| {
+            fleet.listeners[0].trusted_proxies = trusted;
+        })
+    };
+    let location = |proxy: &Proxy, path: &str, fields: &str| {
+        let told = proxy.ask(&format!(
+            "GET {path} HTTP/1.1\r\nHost: x:8080\r\nConnection: close\r\n{fields}\r\n"
+        ));
+        let line = told.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+        line.to_owned()
+    };
+    let proxy = behind(&["127.0.0.0/8"]);
+    for (fields, scheme) in [
+        ("X-Forwarded-Proto: https\r\n", "https"),
+        ("X-Forwarded-Proto: HTTPS\r\n", "https"),
+        ("X-Forwarded-Proto: http, https\r\n", "https"),
+        ("Forwarded: for=192.0.2.1;proto=https\r\n", "https"),
+        ("Forwarded: for=192.0.2.1;proto=https, for=127.0.0.2;proto=http\r\n", "https"),
+        ("X-Forwarded-Proto: gopher\r\n", "http"),
+        ("", "http"),
+    ] {
+        let told = location(&proxy, "/old", fields);
+        assert_eq!(told, format!("{scheme}://x:8080/new"), "{fields}");
+    }
+    assert_eq!(location(&proxy, "/secure", ""), "https://x/secure");
+    let secure = "GET /secure HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                  X-Forwarded-Proto: https\r\n\r\n";
+    assert!(proxy.ask(secure).ends_with("zero"), "it came by https already");
+    let stranger = behind(&[]);
+    assert_eq!(location(&stranger, "/old", "X-Forwarded-Proto: https\r\n"), "http://x:8080/new");
 }
 
 #[test]
