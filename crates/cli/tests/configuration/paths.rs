@@ -35,6 +35,25 @@ fn a_file_names_its_neighbours_wherever_loadline_is_started() {
     assert!(becomes(|| !site.etc("loadline.pid").exists()));
 }
 
+#[test]
+fn a_reload_refuses_what_it_cannot_use_and_not_what_the_start_alone_needed() {
+    let site = Site::new();
+    let edge = Edge::start(&site);
+    for name in ["token", "access.log"] {
+        fs::remove_file(site.etc(name)).unwrap();
+    }
+    site.signal("HUP", edge.0.id());
+    assert!(becomes(|| site.log().contains("reloaded")));
+    assert!(!site.log().contains("not reloaded"), "{}", site.log());
+    site.write(&CONFIG.replace("certificates = [\"tls/site", "certificates = [\"tls/none"));
+    site.signal("HUP", edge.0.id());
+    assert!(becomes(|| site.log().contains("not reloaded")));
+    let log = site.log();
+    let place =
+        format!("a.toml:{}:25]", 1 + CONFIG[..CONFIG.find("tls = {").unwrap()].lines().count());
+    assert!(log.contains(&place) && log.contains("cannot read the certificate"), "{log}");
+}
+
 const CONFIG: &str = r#"[edge]
 access_log = "access.log"
 pid_file = "loadline.pid"
