@@ -46,7 +46,8 @@ fn repeated(text: &str) -> Option<String> {
 }
 
 /// How values look where Rust prints them for its programmers.
-const RUST: &[&str] = &["Some(", "None)", "Err(", "Ok(", "Os {", "Error {", "Error(", "{ kind:"];
+const RUST: &[&str] =
+    &["Some(", "None)", "Err(", "Ok(", "Os {", "Error {", "Error(", "{ kind:", "at path \""];
 
 #[test]
 fn a_cause_that_is_said_twice_is_found() {

@@ -111,6 +111,11 @@ pub(crate) const COMMANDS: &[Wrong] = &[
     ("check .", 1, &["cannot read `.`", "Is a directory"]),
     ("chek a.toml", 1, &["check"]),
     ("bench http://TAKEN/ --rate fast", 1, &["fast"]),
+    (
+        "serve --listen 127.0.0.1:0 --to 10.0.0.1:80 --pid-file no/pid",
+        2,
+        &["no/pid", "No such file"],
+    ),
     ("upgrade a.toml", 1, &["edge.control"]),
     ("report nowhere.json", 1, &["nowhere.json", "No such file or directory"]),
     ("worker fixed --listen TAKEN", 2, &["cannot listen on", "Address already in use"]),

@@ -18,10 +18,13 @@ impl PidFile {
     /// finds one id or the other.
     pub(super) fn write(&self) -> anyhow::Result<()> {
         let directory = self.0.parent().filter(|it| *it != Path::new(""));
+        let directory = directory.unwrap_or(Path::new("."));
         let readable = Permissions::from_mode(0o644);
         let mut next = tempfile::Builder::new();
         let next = next.prefix(".loadline-").permissions(readable);
-        let written = next.tempfile_in(directory.unwrap_or(Path::new("."))).and_then(|mut file| {
+        // Where there is no directory, nothing is said of a file that was to be in it.
+        let made = fs::metadata(directory).and_then(|_| next.tempfile_in(directory));
+        let written = made.and_then(|mut file| {
             writeln!(file, "{}", std::process::id())?;
             Ok(file.persist(&self.0)?)
         });
