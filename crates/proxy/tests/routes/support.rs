@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration as StdDuration, Instant},
@@ -96,14 +96,16 @@ impl Proxy {
         Self { runtime, fleet, address, served }
     }
 
-    /// Puts other rules in force, of which one answers `GET /reloaded`.
+    /// Puts other rules in force, of which one answers a path that no rules before had.
     pub(crate) fn reload(&self, rules: Vec<Rule>) {
-        let marker = rule(under("/reloaded"), Action::Answer(answer(299, "")));
+        static RELOADS: AtomicU32 = AtomicU32::new(0);
+        let path = format!("/reloaded/{}", RELOADS.fetch_add(1, Relaxed));
+        let marker = rule(under(&path), Action::Answer(answer(299, "")));
         let mut fleet = self.fleet.clone();
         fleet.listeners[0].routes = Routes::new([vec![marker], rules].concat());
         self.runtime.reload(fleet).expect("a reload");
         let start = Instant::now();
-        while !self.get("/reloaded").starts_with("HTTP/1.1 299") {
+        while !self.get(&path).starts_with("HTTP/1.1 299") {
             assert!(start.elapsed() < PATIENCE, "the reload comes into force");
         }
     }
