@@ -9,7 +9,7 @@ use std::{
 use loadline_control::{ConfigErrors, Fault, Loaded, Moment};
 use loadline_core::{fleet::Fleet, state::Certificate};
 use loadline_l4::standby::check_key;
-use loadline_proxy::tls::{self, Keys};
+use loadline_proxy::tls::{Keys, TlsError};
 
 use super::serve::identity::{Identity, IdentityError};
 
@@ -28,20 +28,24 @@ pub(crate) fn load(path: &Path, moment: Moment) -> Result<Loaded, ConfigErrors> 
 }
 
 fn of_tls(fleet: &Fleet) -> Vec<Fault> {
-    let wrong = tls::faults(fleet);
-    if !wrong.is_empty() {
-        let fault = |error: &tls::TlsError| Fault {
-            about: error.about(),
-            message: error.to_string(),
-            help: error.help().to_owned(),
-            is_warning: false,
-        };
-        return wrong.iter().map(fault).collect();
+    match Keys::load_all(fleet) {
+        Err(wrong) => wrong.iter().map(of_error).collect(),
+        Ok(keys) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now_s = now.as_secs().cast_signed();
+            let certificates = keys.certificates(now_s).into_iter();
+            certificates.filter_map(|it| of_time(it, now_s)).collect()
+        }
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_s = now.as_secs().cast_signed();
-    let certificates = Keys::load(fleet).map(|keys| keys.certificates(now_s)).unwrap_or_default();
-    certificates.into_iter().filter_map(|it| of_time(it, now_s)).collect()
+}
+
+fn of_error(error: &TlsError) -> Fault {
+    Fault {
+        about: error.about(),
+        message: error.to_string(),
+        help: error.help().to_owned(),
+        is_warning: false,
+    }
 }
 
 /// A certificate that nobody believes now.

@@ -43,21 +43,36 @@ impl Keys {
     /// # Errors
     /// See [`TlsError`]; the first that is found.
     pub fn load(fleet: &Fleet) -> Result<Self, TlsError> {
-        let mut keys = Self::default();
+        Self::load_all(fleet).map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// The same for whoever wants to know everything that is wrong.
+    ///
+    /// # Errors
+    /// Of each listener and each service the first that is found; never none.
+    pub fn load_all(fleet: &Fleet) -> Result<Self, Vec<TlsError>> {
+        let (mut keys, mut faults) = (Self::default(), Vec::new());
         for listener in &fleet.listeners {
-            if let Some(tls) = &listener.tls {
-                let (config, validities) = for_clients(tls, alpn(listener))?;
-                keys.listeners.insert(listener.bind, config);
-                keys.remember(validities);
+            let Some(tls) = &listener.tls else { continue };
+            match for_clients(tls, alpn(listener)) {
+                Ok((config, validities)) => {
+                    keys.listeners.insert(listener.bind, config);
+                    keys.remember(validities);
+                }
+                Err(fault) => faults.push(fault),
             }
         }
         for service in &fleet.services {
-            if let Some((dialing, validity)) = Dialing::of(service)? {
-                keys.services.insert(service.name.clone(), dialing);
-                keys.remember(validity);
+            match Dialing::of(service) {
+                Ok(None) => {}
+                Ok(Some((dialing, validity))) => {
+                    keys.services.insert(service.name.clone(), dialing);
+                    keys.remember(validity);
+                }
+                Err(fault) => faults.push(fault),
             }
         }
-        Ok(keys)
+        if faults.is_empty() { Ok(keys) } else { Err(faults) }
     }
 
     fn remember(&mut self, validities: impl IntoIterator<Item = Validity>) {
@@ -96,18 +111,6 @@ impl Keys {
     pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
         self.services.get(name).cloned()
     }
-}
-
-/// What is wrong with the files and words that the fleet names: of each listener and each service
-/// the first.
-#[must_use]
-pub fn faults(fleet: &Fleet) -> Vec<TlsError> {
-    let listeners = fleet.listeners.iter().filter_map(|listener| {
-        let tls = listener.tls.as_ref()?;
-        for_clients(tls, alpn(listener)).err()
-    });
-    let services = fleet.services.iter().filter_map(|service| Dialing::of(service).err());
-    listeners.chain(services).collect()
 }
 
 /// What clients are offered: where bytes mean nothing here, whatever they ask for.

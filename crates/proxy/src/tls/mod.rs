@@ -12,5 +12,5 @@ mod verified;
 pub(crate) use client::ClientTls;
 pub use config::TlsError;
 pub(crate) use keys::Dialing;
-pub use keys::{Keys, faults};
+pub use keys::Keys;
 pub(crate) use stream::Tls;
