@@ -57,7 +57,10 @@ impl Kind {
         // nginx tells its version on the standard error, Envoy below an empty line.
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        text.lines().find(|line| !line.is_empty()).unwrap_or_default().trim().to_owned()
+        let line = text.lines().find(|line| !line.is_empty()).unwrap_or_default().trim();
+        // Envoy begins with the path by which it was called.
+        let path = program.display().to_string();
+        line.strip_prefix(&path).map_or_else(|| line.to_owned(), |line| format!("envoy{line}"))
     }
 }
 
