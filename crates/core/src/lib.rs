@@ -49,6 +49,7 @@ mod policy;
 pub mod reason;
 pub mod record;
 pub mod replication;
+pub mod request;
 pub mod retry;
 mod roster;
 pub mod rules;

@@ -54,6 +54,12 @@ impl Permit {
         self.server.id()
     }
 
+    /// What is counted of the server.
+    #[must_use]
+    pub fn state(&self) -> &Arc<ServerState> {
+        &self.server
+    }
+
     /// Index of the group in its service and of the server in the group, as in the file.
     #[must_use]
     pub fn place(&self) -> (usize, usize) {

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     budget::Allowance,
-    fleet::{Fleet, Overflow, PolicyKind, Retry, WhenFull},
+    fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
     gradient::Bounds,
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
     permit::{Permit, Terms},
@@ -59,6 +59,7 @@ pub struct ServicePlan {
     pub(crate) overflow: Overflow,
     pub(crate) when_full: WhenFull,
     pub(crate) retry: Retry,
+    pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
 }
 

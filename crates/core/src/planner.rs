@@ -91,6 +91,7 @@ fn service_plan(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) 
         overflow: service.overflow,
         when_full: service.when_full,
         retry: service.retry,
+        ejection: service.ejection,
         state: ledger.service(&service.name),
     }
 }

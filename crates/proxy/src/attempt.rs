@@ -15,7 +15,8 @@ use loadline_core::{
     ending::Ending,
     fleet::ServerTimeouts,
     reason::{Phase, Reason},
-    time::{Duration, Instant},
+    request::{Action, Event, Failed, Progress, Unanswered, shorter},
+    time::Instant,
 };
 use loadline_http1::{
     BodyReader, Forwarded, Framing, ParseError, ResponseHead, ResponseOptions, Status,
@@ -25,16 +26,15 @@ use loadline_http1::{
 use crate::{
     body_pace::BodyPace,
     buffer::Buffer,
+    driver::Place,
     exchange::{Exchange, Next},
     failure::Failure,
-    grant::{Grant, report},
     http2::Fate,
     peer::client_gone,
     pool::Connection,
     reason::{of_io, of_syntax},
     relay::{Broken, Relay},
     sticky::Session,
-    stream_session::shorter,
     tunnel::tunnel,
 };
 
@@ -59,10 +59,6 @@ pub(crate) struct Attempt<'e, 'a> {
     pace: BodyPace,
     /// Since when the server owes an answer.
     asked_at: Instant,
-    /// How long it may answer nobody before it is suspected to hang; zero for ever.
-    patience: Duration,
-    /// A further attempt is taken out of the retry budget.
-    paid: bool,
 }
 
 /// How an attempt went well.
@@ -79,7 +75,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
         let copy = exchange.request.copy.take();
         let upload = Relay::new(exchange.request.body.clone()).copied(copy);
-        let timeouts = exchange.route.settings().timeouts;
+        let timeouts = exchange.driver.route.settings().timeouts;
         Self {
             exchange,
             connection,
@@ -92,8 +88,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
             refused: None,
             pace: BodyPace::default(),
             asked_at: Instant::ZERO,
-            patience: Duration::ZERO,
-            paid: false,
         }
     }
 
@@ -102,14 +96,14 @@ impl<'e, 'a> Attempt<'e, 'a> {
     pub(crate) fn conclude(
         mut self,
         carried: Result<Done, Reason>,
-        grant: &Grant,
+        place: &Place,
     ) -> Result<(Ending, Next), Failure> {
         match carried {
             Ok(Done { ending, next, reusable }) => {
-                if reusable && !grant.is_leaving() {
+                if reusable && !self.exchange.driver.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
-                    let is_far = self.exchange.route.desk().is_far(grant.place().0);
-                    let to = (grant.server(), is_far);
+                    let is_far = self.exchange.driver.route.desk().is_far(place.group);
+                    let to = (place.server, is_far);
                     self.exchange.worker.pools.keep(to, self.connection, until);
                 }
                 Ok((ending, next))
@@ -126,63 +120,48 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     fn failure(&self, reason: Reason) -> Failure {
         let fate = self.connection.peer.socket.fate();
-        let undone = !self.sent || fate.is_undone();
-        let unread = self.upload.bytes == 0 && !self.upload.waits_for_sink();
-        let untouched = unread && (undone || self.exchange.request.is_repeatable());
-        let went_away = match fate {
-            Fate::Refused => true,
-            Fate::Reset => false,
-            Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
+        let progress = Progress {
+            reused: self.connection.reused,
+            left: match fate {
+                Fate::Refused => true,
+                Fate::Reset => false,
+                Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
+            },
+            sent: self.sent && !fate.is_undone(),
+            touched: self.is_touched(),
+            heard: self.heard,
+            committed: self.committed.is_some(),
+            ..Progress::NOTHING
         };
-        let ending = self.ending(reason);
-        Failure {
-            ending,
-            refused: self.refused,
-            repeatable: self.committed.is_none() && untouched,
-            stale: went_away && !self.heard && ending == Ending::ServerReset,
-            committed: self.committed,
-            paid: self.paid,
-            ..Failure::new(reason)
-        }
+        let failed = Failed { reason, progress };
+        Failure { failed, refused: self.refused, committed: self.committed }
     }
 
-    /// How the attempt ends. What breaks off is told as such, whatever broke it.
-    fn ending(&self, reason: Reason) -> Ending {
-        match reason.ending() {
-            Ending::ServerReset | Ending::TlsFailed if self.committed.is_some() => {
-                Ending::ServerCut
-            }
-            // They had agreed on TLS before.
-            Ending::TlsFailed if self.connection.reused => Ending::ServerReset,
-            ending => ending,
-        }
+    /// Whether some of the request's body has been sent that is not at hand any more.
+    fn is_touched(&self) -> bool {
+        self.upload.bytes > 0 || self.upload.waits_for_sink()
     }
 
     /// Sends the request and passes the answer on.
-    pub(crate) async fn carry(&mut self, grant: &Grant) -> Result<Done, Reason> {
-        if let Some(rules) = self.exchange.route.settings().ejection {
-            self.patience = grant.patience(rules.silence);
-        }
+    pub(crate) async fn carry(&mut self) -> Result<Done, Reason> {
         self.send().await?;
-        let (head, buffer) = match (self.ask(grant).await, self.unfinished) {
+        let (head, buffer) = match (self.ask().await, self.unfinished) {
             (Err(reason), Some(first)) if reason.ending() == first.ending() => return Err(first),
             (answered, _) => answered?,
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
-        if head.status() < 500 {
-            grant.answered(now);
-            grant.answered_well(now);
-        } else if self.is_repeated(grant, now) {
+        let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
+        if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
-        if self.exchange.route.desk().reads_load {
-            report(grant, now, head.load_metrics(buffer.filled()));
+        if self.exchange.driver.route.desk().reads_load {
+            self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
         }
         let done = if head.tunnels() {
             self.tunnel(&head, buffer).await?
         } else {
-            self.deliver(&head, buffer, (grant, now)).await?
+            self.deliver(&head, buffer, now).await?
         };
         self.exchange.entrance.give_response_head(head);
         Ok(done)
@@ -242,7 +221,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let now = self.exchange.worker.timers.coarse_now();
         let limit = if self.upload.is_over() {
             self.asked_at = now;
-            Some(shorter(self.timeouts.head, self.patience))
+            Some(shorter(self.timeouts.head, self.exchange.driver.patience()))
         } else if self.upload.waits_for_sink() {
             self.pace.pause(now);
             Some(self.timeouts.idle)
@@ -254,9 +233,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
     /// it begins. Memory for it is taken when the first bytes come.
-    async fn ask(&mut self, grant: &Grant) -> Result<(Box<ResponseHead>, Buffer), Reason> {
+    async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Reason> {
         let method = self.exchange.request.method;
-        let mut buffer = poll_fn(|cx| self.poll_answer(cx, grant)).await?;
+        let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
         let mut head = self.exchange.entrance.take_response_head();
         let mut interims = 0;
         loop {
@@ -276,11 +255,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 }
             }
             self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
-            buffer = poll_fn(|cx| self.poll_answer(cx, grant)).await?;
+            buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
         }
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>, grant: &Grant) -> Poll<Result<Buffer, Reason>> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Reason>> {
         self.poll_upload(cx)?;
         if self.exchange.client.socket.poll_reset(cx).is_ready() {
             return Poll::Ready(Err(Reason::ClientGone));
@@ -293,7 +272,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 Poll::Ready(Ok(buffer))
             }
             Poll::Ready(Err(gone)) => Poll::Ready(Err(gone.reason().during(self.phase()))),
-            Poll::Pending => match self.waits_in_vain(grant) {
+            Poll::Pending => match self.waits_in_vain() {
                 Some(reason) => Poll::Ready(Err(reason)),
                 None => Poll::Pending,
             },
@@ -305,58 +284,28 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if self.connection.peer.rest.is_empty() { Phase::Await } else { Phase::Head }
     }
 
-    /// Whether the attempt ends for want of an answer: at the deadline, or because the server
-    /// hangs and the request may go elsewhere.
-    fn waits_in_vain(&mut self, grant: &Grant) -> Option<Reason> {
-        let watched = self.patience > Duration::ZERO;
-        if watched && grant.hangs() && self.moves_on() {
-            return Some(Reason::Hangs);
-        }
-        if !self.exchange.timer.has_expired() {
+    /// Why the attempt ends for want of an answer, if it does.
+    fn waits_in_vain(&mut self) -> Option<Reason> {
+        let expired = self.exchange.timer.has_expired();
+        if !expired && !self.exchange.driver.hangs() {
             return None;
         }
         let timers = &self.exchange.worker.timers;
-        let waited = timers.coarse_now().since(self.asked_at);
-        let is_over = self.timeouts.head > Duration::ZERO && waited >= self.timeouts.head;
-        if !watched || is_over || !self.upload.is_over() {
-            return Some(self.late());
+        let now = timers.coarse_now();
+        let silence = Unanswered {
+            expired,
+            late: timers.was_late(),
+            waited: self.upload.is_over().then(|| now.since(self.asked_at)),
+            limit: self.timeouts.head,
+            untouched: !self.is_touched(),
+            reason: self.late(),
+        };
+        match self.exchange.tell(now, Event::Unanswered(silence)) {
+            Action::GiveUp(reason) => return Some(reason),
+            Action::Await(limit) => self.exchange.timer.arm(limit),
+            _ => {}
         }
-        if !timers.was_late() {
-            self.suspect(grant);
-        }
-        let left = self.timeouts.head.saturating_sub(waited);
-        self.exchange.timer.arm(shorter(left, self.patience));
         None
-    }
-
-    /// Counts the vain wait against the server, unless it has answered others meanwhile.
-    #[cold]
-    fn suspect(&self, grant: &Grant) {
-        let now = self.exchange.worker.timers.coarse_now();
-        let suspicions = grant.suspect(now, self.patience);
-        let rules = self.exchange.route.settings().ejection;
-        if rules.is_some_and(|rules| suspicions >= rules.errors) {
-            self.exchange.worker.shared.report_silent(grant.server(), suspicions);
-        }
-    }
-
-    /// Whether the request is sent again, to another server than the one that hangs.
-    #[cold]
-    fn moves_on(&mut self) -> bool {
-        let safe = self.upload.bytes == 0 && self.exchange.request.is_repeatable();
-        let now = self.exchange.worker.timers.coarse_now();
-        self.paid = safe && self.exchange.take_retry(now);
-        self.paid
-    }
-
-    /// Counts a 5xx against the server. Whether the request goes elsewhere for it.
-    fn is_repeated(&mut self, grant: &Grant, now: Instant) -> bool {
-        if grant.answered_5xx(now) {
-            self.exchange.worker.shared.report_errs(grant.server());
-        }
-        let unread = self.upload.bytes == 0 && !self.upload.waits_for_sink();
-        let safe = unread && self.exchange.request.is_repeatable();
-        safe && self.exchange.take_elsewhere(grant, now)
     }
 
     /// Gives up an answer; its connection is good for another request if it has come whole.
@@ -428,7 +377,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         &mut self,
         head: &ResponseHead,
         mut buffer: Buffer,
-        (grant, answered): (&Grant, Instant),
+        answered: Instant,
     ) -> Result<Done, Reason> {
         let until_close = head.framing() == Framing::UntilClose;
         let dechunk =
@@ -446,15 +395,16 @@ impl<'e, 'a> Attempt<'e, 'a> {
             let head = &buffer.filled()[..head.head_len()];
             forwarded = changes.of_answer(forwarded, head, &mut text);
         }
-        if let Some(sessions) = &self.exchange.route.desk().sessions {
+        let driver = &self.exchange.driver;
+        if let (Some(sessions), Some(place)) = (&driver.route.desk().sessions, driver.place()) {
             let session = self.exchange.request.session;
-            let cells = &self.exchange.route.desk().cells;
-            if session == Session::With(grant.server()) {
+            let cells = &self.exchange.driver.route.desk().cells;
+            if session == Session::With(place.server) {
                 cells.sessions_kept.add(1);
             } else {
                 cells.sessions_moved.add(u64::from(session != Session::New));
                 let head = &buffer.filled()[..head.head_len()];
-                forwarded = sessions.tell(grant.server(), forwarded, head, &mut text);
+                forwarded = sessions.tell(place.server, forwarded, head, &mut text);
             }
         }
         let mut body = BodyReader::new(head.framing());
@@ -473,10 +423,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.exchange.record.bytes += download.bytes;
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
-        if self.exchange.route.desk().reads_load
+        if self.exchange.driver.route.desk().reads_load
             && let Some(trailers) = download.body().trailers()
         {
-            report(grant, answered, trailers.load_metrics());
+            self.exchange.driver.report_load(answered, trailers.load_metrics());
         }
         let next = match (keep_alive, self.upload.is_complete()) {
             (true, _) => Next::KeepAlive,

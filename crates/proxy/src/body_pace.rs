@@ -6,11 +6,10 @@
 
 use loadline_core::{
     fleet::ClientTimeouts,
+    request::shorter,
     time::{Duration, Instant},
     units::BitRate,
 };
-
-use crate::stream_session::shorter;
 
 /// What a client has taken so far. States: the client is waited for, or the server is.
 #[derive(Debug, Default)]

@@ -1,18 +1,13 @@
-//! One request: pick a server, send, answer, record; again with another server where that is safe.
-//!
-//! A request is sent again if the server cannot have acted on it (nothing of it was sent), or if
-//! acting twice is the same as acting once (an idempotent method, the body at hand) - and in
-//! either case only while nothing of an answer has reached the client, the service's attempts are
-//! not used up and its retry budget has something left.
+//! One request: what its machine ([`loadline_core::request`]) says is done, and what comes of it is
+//! told and recorded.
 
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
 
 use loadline_core::{
     ending::{Ending, Fault},
     fleet::{HttpVersion, ProxyVersion},
-    ledger::ServerId,
-    plan::{Ask, Decision, Refusal},
     reason::Reason,
+    request::{Action, Event, Kind, Subject},
     time::Instant,
 };
 use loadline_http1::{Answer, Method, ParseError};
@@ -22,8 +17,8 @@ use crate::{
     attempt::Attempt,
     dial::{Dial, dial},
     door::Door,
+    driver::{Driver, Place},
     failure::Failure,
-    grant::Grant,
     http2::{Link, Target},
     mirror::Copy,
     peer::Peer,
@@ -37,7 +32,6 @@ use crate::{
     timer::Timer,
     turn::after_the_others,
     view::{Entrance, View},
-    waiting::Waiting,
     worker::Worker,
 };
 
@@ -50,12 +44,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) client: &'a mut Peer,
     pub(crate) timer: &'a Timer,
     pub(crate) request: Request,
-    pub(crate) route: Route,
+    pub(crate) driver: Driver,
     pub(crate) record: Record,
-    /// Servers that have failed the request.
-    tried: Vec<ServerId>,
-    /// A place at another server, where the last has answered with a 5xx.
-    elsewhere: Option<Grant>,
+    /// How the client's connection has to go, where it has seen part of an answer that broke off.
+    committed: Option<Next>,
 }
 
 /// What is told about the request when it has ended.
@@ -66,7 +58,6 @@ pub(crate) struct Record {
     /// Bytes sent to the client.
     pub(crate) bytes: u64,
     pub(crate) times: Times,
-    retries: u32,
     overflowed: bool,
     /// Index of the group, and the server.
     server: Option<(usize, SocketAddr)>,
@@ -102,10 +93,17 @@ impl<'a> Exchange<'a> {
         request: Request,
     ) -> Self {
         let route = Route::new(view.clone(), request.service);
+        let subject = Subject {
+            kind: if request.is_copy { Kind::Copy } else { Kind::Message },
+            key: request.key,
+            class: request.class.unwrap_or(route.settings().class),
+            stick: request.session.server(),
+            idempotent: request.is_repeatable(),
+        };
+        let driver = Driver::new(route, subject);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
-        let (tried, elsewhere) = (Vec::new(), None);
-        Self { worker, door, entrance, client, timer, request, route, record, tried, elsewhere }
+        Self { worker, door, entrance, client, timer, request, driver, record, committed: None }
     }
 
     /// Answers the request, until its door cuts what is left.
@@ -128,14 +126,9 @@ impl<'a> Exchange<'a> {
         let (ending, next) = if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
         } else {
-            self.route.plan().count_request();
             match self.serve().await {
-                Ok(served) => served,
-                Err(failure) => {
-                    self.record.reason = Some(failure.reason);
-                    self.record.refused = failure.refused;
-                    (failure.ending, self.answer(failure).await)
-                }
+                Some(served) => served,
+                None => self.answer().await,
             }
         };
         self.end(ending);
@@ -151,125 +144,96 @@ impl<'a> Exchange<'a> {
         copy.into_iter().for_each(|copy| copy.send(self.worker, self.door));
     }
 
-    /// Tries servers until one has answered, or until no further attempt is allowed.
-    async fn serve(&mut self) -> Result<(Ending, Next), Failure> {
-        let mut now = self.request.received;
-        let mut last: Option<Failure> = None;
+    /// Does what the machine says until a server has answered, or until the request has failed.
+    async fn serve(&mut self) -> Option<(Ending, Next)> {
+        let mut action = self.tell(self.request.received, Event::Arrived);
         loop {
-            let grant = match (self.elsewhere.take(), last) {
-                (Some(grant), _) => grant,
-                (None, last) => match (self.pick(now).await, last) {
-                    (Ok(grant), _) => grant,
-                    (Err(_), Some(last)) => return Err(last),
-                    (Err(failure), None) => {
-                        self.note(failure, None);
-                        return Err(failure);
-                    }
-                },
+            if let Action::Displace | Action::Join { .. } = action {
+                // In memory of its own: few requests wait, and all would have room for it.
+                action = Box::pin(self.driver.settle(self.worker, self.client, action)).await;
+            }
+            let (Action::Send, Some(place)) = (action, self.driver.place()) else {
+                self.note_unsent();
+                return None;
             };
-            self.go_to(&grant);
-            self.begin_span(&grant);
+            self.go_to(&place);
+            let server = self.driver.server();
             let attempted = {
-                let mut attempt = pin!(self.attempt(&grant));
+                let mut attempt = pin!(self.attempt(&place));
                 poll_fn(|cx| match attempt.as_mut().poll(cx) {
-                    Poll::Pending if grant.is_cut() => Poll::Ready(Err(Failure::CUT)),
-                    attempted => attempted,
+                    Poll::Pending if server.as_ref().is_some_and(|it| it.is_cut()) => {
+                        Poll::Ready(None)
+                    }
+                    attempted => attempted.map(Some),
                 })
                 .await
             };
-            let failure = match attempted {
-                Ok(_) if self.goes_elsewhere() => {
-                    self.pass_over(&grant);
-                    continue;
-                }
-                Ok((ending, next)) => {
-                    self.finish(ending, grant);
-                    return Ok((ending, next));
-                }
-                Err(failure) => failure,
+            action = match attempted {
+                Some(Ok((ending, next))) => match self.ended(ending) {
+                    action @ Action::Send => action,
+                    _ => return Some((ending, next)),
+                },
+                Some(Err(action)) => action,
+                None => self.failed(&Failure::CUT),
             };
-            self.tried.push(grant.server());
-            now = self.worker.shared.clock.now();
-            if let Some(trace) = &mut self.request.trace {
-                trace.fail(failure.ending, now, &self.record.times);
-            }
-            self.note(failure, Some(&grant));
-            self.blame(failure, grant);
-            if !self.may_repeat(failure, now) || !self.route.renew(self.worker) {
-                return Err(failure);
-            }
-            last = Some(failure);
         }
     }
 
-    async fn pick(&mut self, now: Instant) -> Result<Grant, Failure> {
-        let draw = self.worker.random.draw();
-        let stick = self.request.session.server();
-        // Taken out while it is asked about: waiting borrows the whole exchange.
-        let tried = std::mem::take(&mut self.tried);
-        let ask = Ask { now, key: self.request.key, draw, tried: &tried, stick };
-        let picked = self.decide(ask).await;
-        self.tried = tried;
-        picked
+    /// Tells the machine what has happened.
+    pub(crate) fn tell(&mut self, now: Instant, event: Event) -> Action {
+        self.driver.handle(self.worker, now, event)
     }
 
-    async fn decide(&mut self, ask: Ask<'_>) -> Result<Grant, Failure> {
-        Ok(match self.route.plan().pick(&ask) {
-            Decision::Send(permit) => self.route.grant(permit),
-            // Nobody waits for a copy, so it takes nobody's place.
-            Decision::Queue(_) if self.request.is_copy => {
-                return Err(Failure::refused(Refusal::Full));
-            }
-            Decision::Refuse(why) if self.request.is_copy => return Err(Failure::refused(why)),
-            // In memory of its own: few requests wait, and all would have room for it.
-            Decision::Queue(place) => Box::pin(self.waiting().wait(place, ask)).await?,
-            Decision::Refuse(why) => Box::pin(self.waiting().refused(why, ask)).await?,
-        })
-    }
-
-    fn go_to(&mut self, grant: &Grant) {
-        if self.record.times.picked.is_none() {
-            self.record.times.picked = Some(grant.since());
+    /// An attempt has ended without a failure, or its answer was given up for another server's.
+    fn ended(&mut self, ending: Ending) -> Action {
+        let now = self.worker.shared.clock.now();
+        let action = self.tell(now, Event::Ended(ending));
+        if let Action::Send = action {
+            self.pass_over(now);
+        } else {
+            self.record.times.ended = now;
         }
-        self.record.overflowed = grant.is_overflow();
-        self.record.server = Some((grant.place().0, grant.address()));
+        action
     }
 
-    /// Takes a place for the request at another server than the one of `grant`, which has answered
-    /// with a 5xx; true if there is one.
-    pub(crate) fn take_elsewhere(&mut self, grant: &Grant, now: Instant) -> bool {
-        self.tried.push(grant.server());
-        let (key, draw) = (self.request.key, self.worker.random.draw());
-        let ask = Ask { now, key, draw, tried: &self.tried, stick: None };
-        let permit = self.route.plan().retry_5xx(self.record.retries + 1, &ask);
-        self.tried.pop();
-        self.record.retries += u32::from(permit.is_some());
-        self.elsewhere = permit.map(|permit| self.route.grant(permit));
-        self.goes_elsewhere()
+    /// An attempt has failed: tells the machine, counts why, and warns of it.
+    fn failed(&mut self, failure: &Failure) -> Action {
+        let (now, place) = (self.worker.shared.clock.now(), self.driver.place());
+        (self.record.refused, self.committed) = (failure.refused, failure.committed);
+        let action = self.tell(now, Event::Failed(failure.failed));
+        if let Action::Resend = action {
+            return action;
+        }
+        if let Some(trace) = &mut self.request.trace {
+            trace.fail(self.driver.failure().ending, now, &self.record.times);
+        }
+        self.note(place.as_ref());
+        action
+    }
+
+    fn go_to(&mut self, place: &Place) {
+        self.record.times.picked.get_or_insert(place.since);
+        self.record.overflowed = place.is_overflow;
+        self.record.server = Some((place.group, place.address));
+        self.begin_span(place);
     }
 
     /// Forgets the answer of a server whose request goes elsewhere.
-    fn pass_over(&mut self, grant: &Grant) {
-        self.tried.push(grant.server());
-        let now = self.worker.shared.clock.now();
+    fn pass_over(&mut self, now: Instant) {
         let status = std::mem::take(&mut self.record.status);
         if let Some(trace) = &mut self.request.trace {
             trace.pass_over(status, now, &self.record.times);
         }
     }
 
-    /// Whether there is a place for the request at another server.
-    pub(crate) const fn goes_elsewhere(&self) -> bool {
-        self.elsewhere.is_some()
-    }
-
     /// Begins the span of an attempt, and tells its server.
-    fn begin_span(&mut self, grant: &Grant) {
+    fn begin_span(&mut self, place: &Place) {
         let Request { trace: Some(trace), text, .. } = &mut self.request else { return };
-        let group = self.route.settings().groups.get(grant.place().0);
-        let scheme = if self.route.desk().tls.is_some() { "https" } else { "http" };
+        let route = &self.driver.route;
+        let group = route.settings().groups.get(place.group);
+        let scheme = if route.desk().tls.is_some() { "https" } else { "http" };
         let asked = (group.map_or("-", |group| &group.name), scheme);
-        trace.ask(text, self.worker.random.draw(), asked, (grant.address(), grant.since()));
+        trace.ask(text, self.worker.random.draw(), asked, (place.address, place.since));
     }
 
     /// Whether times are measured for its spans.
@@ -277,103 +241,75 @@ impl<'a> Exchange<'a> {
         self.request.trace.as_ref().is_some_and(|trace| trace.is_sampled())
     }
 
-    fn waiting(&mut self) -> Waiting<'_> {
-        let class = self.request.class.unwrap_or(self.route.settings().class);
-        let Self { worker, client, route, .. } = self;
-        Waiting { worker, client, route, class }
-    }
-
-    /// Sends the request over a kept connection; over a new one if there is none, or if it turns
-    /// out that the server had closed it.
-    async fn attempt(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
-        if self.route.settings().http_version == HttpVersion::Http2 {
-            return Box::pin(self.call(grant)).await;
-        }
-        let introduces = self.route.settings().send_proxy;
-        let mut kept = match introduces {
-            None => self.worker.pools.take(&self.worker.shared, grant.server()),
-            Some(_) => None,
+    /// Sends the request over a kept or shared connection; over another if there is none, or if it
+    /// turns out that the server had closed it. Where it fails, what is done next.
+    async fn attempt(&mut self, place: &Place) -> Result<(Ending, Next), Action> {
+        let settings = self.driver.route.settings();
+        let (is_shared, introduces) =
+            (settings.http_version == HttpVersion::Http2, settings.send_proxy);
+        let mut kept = match (is_shared, introduces) {
+            (false, None) => self.worker.pools.take(&self.worker.shared, place.server),
+            _ => None,
         };
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
-            let was_kept = kept.is_some();
-            let connection = match (kept.take(), introduces) {
-                (Some(connection), _) => connection,
-                (None, None) => self.open(grant)?,
-                (None, Some(version)) => {
-                    let slot = self.slot(grant)?;
-                    let introduced = Box::pin(self.introduce(version, grant, slot)).await;
-                    introduced.map_err(Failure::new)?
-                }
+            let opened = match (kept.take(), introduces) {
+                (Some(connection), _) => Ok(connection),
+                (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
+                (None, None) => self.open(place),
+                (None, Some(version)) => Box::pin(self.introduce(version, place)).await,
             };
-            let mut attempt = Attempt::new(self, connection);
-            let carried = attempt.carry(grant).await;
-            match attempt.conclude(carried, grant) {
-                Err(failure) if was_kept && failure.stale && failure.repeatable => {}
+            let carried = match opened {
+                Ok(connection) => {
+                    let mut attempt = Attempt::new(self, connection);
+                    let carried = attempt.carry().await;
+                    attempt.conclude(carried, place)
+                }
+                Err(failure) => Err(failure),
+            };
+            match carried.map_err(|failure| self.failed(&failure)) {
+                Err(Action::Resend) => {}
                 done => return done,
             }
         }
     }
 
     /// The right to one more connection to the server.
-    fn slot(&self, grant: &Grant) -> Result<Slot, Failure> {
-        let max = self.route.max_connections(grant);
-        let slot = self.worker.pools.slot(&self.worker.shared, grant.server(), max);
-        slot.ok_or_else(|| Failure { crowded: true, ..Failure::new(Reason::NoConnection) })
+    fn slot(&self, place: &Place) -> Result<Slot, Failure> {
+        let max = self.driver.route.max_connections(place);
+        let slot = self.worker.pools.slot(&self.worker.shared, place.server, max);
+        slot.ok_or(Failure::CROWDED)
     }
 
     /// A new connection to the server, which may not stand yet.
-    fn open(&self, grant: &Grant) -> Result<Connection, Failure> {
-        let (slot, tls) = (self.slot(grant)?, self.route.desk().tls.as_ref());
-        let opened = Connection::open(grant.address(), tls, slot);
+    fn open(&self, place: &Place) -> Result<Connection, Failure> {
+        let (slot, tls) = (self.slot(place)?, self.driver.route.desk().tls.as_ref());
+        let opened = Connection::open(place.address, tls, slot);
         opened.map_err(|error| Failure::new(of_io(&error)))
     }
 
-    /// Sends the request as a stream of a connection that many share; as one of another if the
-    /// server has left meanwhile, or refuses it.
-    async fn call(&mut self, grant: &Grant) -> Result<(Ending, Next), Failure> {
-        let mut is_first = true;
-        loop {
-            let Some(connection) = self.share(grant) else {
-                return Err(Failure { crowded: true, ..Failure::new(Reason::NoConnection) });
-            };
-            let mut attempt = Attempt::new(self, connection);
-            let carried = attempt.carry(grant).await;
-            let done = attempt.conclude(carried, grant);
-            let Err(failure) = done else { return done };
-            if !(is_first && failure.stale && failure.repeatable) {
-                return Err(Failure { stale: failure.stale && is_first, ..failure });
-            }
-            is_first = false;
-        }
-    }
-
     /// A stream to the server; none if it has all the connections it may have.
-    fn share(&self, grant: &Grant) -> Option<Connection> {
-        let (worker, server) = (self.worker, grant.server());
+    fn share(&self, place: &Place) -> Option<Connection> {
+        let (worker, route) = (self.worker, &self.driver.route);
         let open = |streams: &Rc<Cell<usize>>| {
-            let max = self.route.max_connections(grant);
-            let slot = worker.pools.slot(&worker.shared, server, max)?;
+            let max = route.max_connections(place);
+            let slot = worker.pools.slot(&worker.shared, place.server, max)?;
             let target = Target {
-                address: grant.address(),
-                tls: self.route.desk().tls.clone(),
-                timeouts: self.route.settings().timeouts,
+                address: place.address,
+                tls: route.desk().tls.clone(),
+                timeouts: route.settings().timeouts,
                 longest_head: worker.view().longest_head(),
             };
             Some(Link::open(target, slot, &worker.timers, streams))
         };
-        let (call, reused) = worker.links.call(server, open)?;
+        let (call, reused) = worker.links.call(place.server, open)?;
         Some(Connection::shared(call, reused))
     }
 
     /// Opens a connection that begins with a PROXY header. It is for this client alone, so it
     /// carries one request.
-    async fn introduce(
-        &self,
-        version: ProxyVersion,
-        grant: &Grant,
-        slot: Slot,
-    ) -> Result<Connection, Reason> {
+    async fn introduce(&self, version: ProxyVersion, place: &Place) -> Result<Connection, Failure> {
+        let slot = self.slot(place)?;
         let destination = self.client.socket.local_addr().unwrap_or(self.entrance.bind);
         let mut header = Vec::new();
         proxy_protocol::write(
@@ -382,80 +318,47 @@ impl<'a> Exchange<'a> {
             Some(Ends { source: self.request.client, destination }),
         );
         let to = Dial {
-            address: grant.address(),
-            tls: self.route.desk().tls.as_ref(),
+            address: place.address,
+            tls: self.driver.route.desk().tls.as_ref(),
             header: &header,
-            limit: self.route.settings().timeouts.connect,
+            limit: self.driver.route.settings().timeouts.connect,
         };
-        dial(to, slot, self.timer).await
+        dial(to, slot, self.timer).await.map_err(Failure::new)
     }
 
-    fn finish(&mut self, ending: Ending, grant: Grant) {
-        let now = self.worker.shared.clock.now();
-        self.record.times.ended = now;
-        // How long a tunnel stays open says nothing about how long requests take.
-        if ending == Ending::Complete {
-            grant.finish(now);
-        }
-    }
-
-    /// Gives the permit back, and counts the failure against the server if it is the server's.
-    fn blame(&self, failure: Failure, grant: Grant) {
-        if failure.ending.fault() != Fault::Server || failure.stale {
-            return;
-        }
-        let server = grant.server();
-        let errors = grant.fail();
-        let Some(rules) = self.route.settings().ejection else { return };
-        let errors = rules.errors_after(failure.ending, errors);
-        if errors >= rules.errors {
-            self.worker.shared.report_failing(server, errors, failure.reason);
-        }
-    }
-
-    /// Counts why an attempt failed, or why there is none, and warns of it.
-    fn note(&mut self, failure: Failure, grant: Option<&Grant>) {
+    /// Counts why an attempt failed, or why there was none, and warns of it.
+    fn note(&mut self, place: Option<&Place>) {
+        let failure = self.driver.failure();
         if failure.ending.is_failure() && !failure.stale {
             self.record.reason = Some(failure.reason);
-            let Worker { shared, failures, .. } = &**self.worker;
-            failures.note(
-                shared,
-                &self.route.desk().cells,
-                self.route.scene(grant),
-                failure.reason,
-            );
+            let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
+            failures.note(shared, &route.desk().cells, route.scene(place), failure.reason);
         }
     }
 
-    fn may_repeat(&mut self, failure: Failure, now: Instant) -> bool {
-        if failure.crowded || failure.paid {
-            return true;
+    /// Counts why a request has failed that was sent nowhere.
+    fn note_unsent(&mut self) {
+        if self.record.server.is_none() {
+            self.note(None);
         }
-        let safe = failure.repeatable && failure.ending.fault() != Fault::Client;
-        if safe && failure.ending.is_unsent() {
-            let may = self.route.plan().may_reconnect(self.record.retries + 1);
-            self.record.retries += u32::from(may);
-            return may;
-        }
-        safe && self.take_retry(now)
-    }
-
-    /// Takes a further attempt out of the budget, if it has one left.
-    pub(crate) fn take_retry(&mut self, now: Instant) -> bool {
-        let may = self.route.plan().may_retry(self.record.retries + 1, now);
-        self.record.retries += u32::from(may);
-        may
     }
 
     /// Tells the client of a failure, if it is not too late.
-    async fn answer(&mut self, failure: Failure) -> Next {
-        if let Some(next) = failure.committed {
-            return next;
-        }
-        let refused = failure.refused.map(ParseError::status);
-        let Some(status) = refused.or(failure.ending.status()) else { return Next::Close };
-        let again = failure.ending.fault() == Fault::Capacity || failure.ending == Ending::NoServer;
-        let close = self.must_close() || failure.ending.fault() == Fault::Client;
+    async fn answer(&mut self) -> (Ending, Next) {
+        let failure = self.driver.failure();
+        self.record.reason = Some(failure.reason);
+        let next = match self.committed {
+            Some(next) => next,
+            None => self.tell_failure(failure.ending).await,
+        };
+        (failure.ending, next)
+    }
+
+    async fn tell_failure(&mut self, ending: Ending) -> Next {
+        let refused = self.record.refused.map(ParseError::status);
+        let Some(status) = refused.or(ending.status()) else { return Next::Close };
+        let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
+        let close = self.must_close() || ending.fault() == Fault::Client;
         let answer = Answer {
             status,
             retry_after: again.then(|| self.retry_after()),
@@ -465,13 +368,13 @@ impl<'a> Exchange<'a> {
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
-        self.tell(text, status, close).await
+        self.send_answer(text, status, close).await
     }
 
     #[cold]
     fn retry_after(&self) -> u32 {
         let now = self.worker.shared.clock.now();
-        self.route.plan().retry_after(now, self.worker.random.draw())
+        self.driver.route.plan().retry_after(now, self.worker.random.draw())
     }
 
     /// Gives the answer of a rule.
@@ -480,7 +383,7 @@ impl<'a> Exchange<'a> {
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
         reply.write(&self.entrance.hsts, (close, to_head), &mut text);
-        let next = self.tell(text, reply.status, close).await;
+        let next = self.send_answer(text, reply.status, close).await;
         let told = self.record.status != 0;
         (if told { Ending::Ruled } else { Ending::ClientGone }, next)
     }
@@ -496,7 +399,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Sends an answer of our own.
-    async fn tell(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
+    async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
         self.timer.arm(self.entrance.timeouts.idle);
         let sent = self.client.send(&text, self.timer).await;
         if sent.is_ok() {
@@ -519,10 +422,10 @@ impl<'a> Exchange<'a> {
         if record.times.ended == Instant::ZERO {
             record.times.ended = self.worker.shared.clock.now();
         }
-        let cells = &self.route.desk().cells;
+        let cells = &self.driver.route.desk().cells;
         cells.end(ending, record.status);
         cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
-        cells.retries.add(u64::from(record.retries));
+        cells.retries.add(u64::from(self.driver.retries()));
         cells.overflowed.add(u64::from(record.overflowed));
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
@@ -539,10 +442,10 @@ impl<'a> Exchange<'a> {
         trace.end(spans, || Outcome {
             client: self.request.client,
             version: self.client.socket.http_version(self.request.version),
-            service: self.route.settings().name.clone(),
+            service: self.driver.route.settings().name.clone(),
             status: self.record.status,
             ending,
-            retries: self.record.retries,
+            retries: self.driver.retries(),
             times: self.record.times,
         });
     }
@@ -559,7 +462,7 @@ impl<'a> Exchange<'a> {
 
     fn line<'b>(&'b self, ending: Ending, reason: Option<&'b str>) -> Line<'b> {
         let asked = self.request.asked.as_deref();
-        let settings = self.route.settings();
+        let settings = self.driver.route.settings();
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
             client: self.request.client,
@@ -574,7 +477,7 @@ impl<'a> Exchange<'a> {
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,
             reason: reason.unwrap_or_default(),
-            retries: self.record.retries,
+            retries: self.driver.retries(),
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
             came: self.entrance.came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),

@@ -14,12 +14,12 @@
 //! | `http2` | one client connection: its streams, each as a session of one request |
 //! | `rules` | which service it is for, or which answer it gets |
 //! | `stream_session`, `client_hello` | one client connection of which nothing is understood |
-//! | `exchange`, `waiting` | one request: pick, queue, retry, record |
+//! | `exchange`, `driver` | one request: what its machine (`core::request`) says is done |
 //! | `attempt` | one request over one server connection |
 //! | `relay`, `tunnel` | bodies and upgraded connections |
 //! | `pool`, `dial`, `warm` | server connections |
 //! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
-//! | [`shared`], `view`, `route`, `grant` | the plan as the workers see it |
+//! | [`shared`], `view`, `route` | the plan as the workers see it |
 //! | [`bounds`] | the most that clients can make it hold |
 //! | [`tally`], [`meter`], [`latency`], [`access_log`], `spans` | what is told about it |
 //! | [`runtime`] | all of it, with the controller |
@@ -37,11 +37,11 @@ pub mod clock;
 mod dial;
 mod door;
 mod doors;
+mod driver;
 pub mod engine;
 mod exchange;
 mod failure;
 mod failures;
-mod grant;
 mod heads;
 mod http2;
 mod idle;
@@ -76,6 +76,5 @@ pub mod tls;
 mod tunnel;
 mod turn;
 mod view;
-mod waiting;
 mod warm;
 mod worker;

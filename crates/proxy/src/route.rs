@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use loadline_core::{fleet::Service, permit::Permit, plan::ServicePlan};
+use loadline_core::{fleet::Service, plan::ServicePlan};
 
 use crate::{
+    driver::Place,
     failures::Scene,
-    grant::Grant,
     view::{Desk, View},
     worker::Worker,
 };
@@ -53,23 +53,18 @@ impl Route {
         true
     }
 
-    /// A permit of this service with what it has to do when it ends.
-    pub(crate) fn grant(&self, permit: Permit) -> Grant {
-        Grant::new(permit, &self.view, self.service)
-    }
-
-    /// Where it failed if it failed with `grant`, or without any.
-    pub(crate) fn scene(&self, grant: Option<&Grant>) -> Scene<'_> {
+    /// Where it failed if it failed at this place, or at none.
+    pub(crate) fn scene(&self, place: Option<&Place>) -> Scene<'_> {
         let Service { name, groups, .. } = self.settings();
-        let group = |grant: &Grant| groups.get(grant.place().0).map_or("-", |group| &group.name);
-        let server = grant.map(|grant| (grant.server(), group(grant), grant.address()));
+        let group = |place: &Place| groups.get(place.group).map_or("-", |group| &group.name);
+        let server = place.map(|place| (place.server, group(place), place.address));
         Scene { service: name, server }
     }
 
-    /// The most connections to the server of `grant`.
-    pub(crate) fn max_connections(&self, grant: &Grant) -> u32 {
-        let (group, server) = grant.place();
-        let groups = self.settings().groups.get(group);
-        groups.and_then(|group| group.servers.get(server)).map_or(u32::MAX, |s| s.max_connections)
+    /// The most connections to the server at this place.
+    pub(crate) fn max_connections(&self, place: &Place) -> u32 {
+        let groups = self.settings().groups.get(place.group);
+        let server = groups.and_then(|group| group.servers.get(place.index));
+        server.map_or(u32::MAX, |server| server.max_connections)
     }
 }

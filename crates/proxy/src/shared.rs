@@ -13,7 +13,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, cache::Cache};
-use loadline_core::{controller::Input, ledger::ServerId, plan::Plan, reason::Reason};
+use loadline_core::{controller::Input, ledger::ServerId, plan::Plan, request::Report};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -183,22 +183,10 @@ impl Shared {
         }
     }
 
-    /// Tells the controller that a server failed so many requests in a row, and why the last.
-    pub(crate) fn report_failing(&self, server: ServerId, errors_in_a_row: u32, reason: Reason) {
+    /// Tells the controller what a request has shown of a server.
+    pub(crate) fn report(&self, report: Report) {
         // The controller is gone only when the process stops.
-        let _ = self.inputs.send(Input::Failing { server, errors_in_a_row, reason });
-    }
-
-    /// Tells the controller that servers of the group of this one answer 5xx.
-    pub(crate) fn report_errs(&self, server: ServerId) {
-        // The controller is gone only when the process stops.
-        let _ = self.inputs.send(Input::Errs { server });
-    }
-
-    /// Tells the controller that so many requests waited for a server while it answered nobody.
-    pub(crate) fn report_silent(&self, server: ServerId, suspicions: u32) {
-        // The controller is gone only when the process stops.
-        let _ = self.inputs.send(Input::Silent { server, suspicions });
+        let _ = self.inputs.send(report.into());
     }
 
     /// The queue of a service, which outlives any plan.

@@ -18,11 +18,10 @@ use std::{
 };
 
 use loadline_core::{
-    ending::{Ending, Fault},
+    ending::Ending,
     fleet::{Listener, Protocol},
-    ledger::ServerId,
-    plan::{Ask, Decision},
     reason::Reason,
+    request::{Action, Event, Kind, Subject, shorter},
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;
@@ -32,7 +31,8 @@ use crate::{
     client_hello::{self, Hello},
     dial::{Dial, dial},
     door::Pass,
-    grant::Grant,
+    driver::{Driver, Place},
+    failure::Failure,
     peer::{Gone, Peer},
     pool::Connection,
     proxy_protocol::{self, Ends},
@@ -43,7 +43,6 @@ use crate::{
     tls::{ClientTls, Tls},
     tunnel::{End, Tunnel},
     view::View,
-    waiting::Waiting,
     worker::Worker,
 };
 
@@ -65,7 +64,7 @@ pub(crate) struct StreamSession {
 #[derive(Debug)]
 struct Record {
     worker: Rc<Worker>,
-    route: Route,
+    driver: Driver,
     client: SocketAddr,
     protocol: &'static str,
     /// The server name the client asked for.
@@ -76,7 +75,6 @@ struct Record {
     tls: Option<Box<ClientTls>>,
     bytes: u64,
     times: Times,
-    retries: u32,
     overflowed: bool,
     /// Index of the group, and the server.
     server: Option<(usize, SocketAddr)>,
@@ -91,13 +89,6 @@ enum Unheard {
     Silent,
     /// Anything else.
     Ended(Ending),
-}
-
-/// Why no connection to one server could be made.
-struct Unreached {
-    reason: Reason,
-    /// It has all the connections it may have.
-    crowded: bool,
 }
 
 impl StreamSession {
@@ -145,10 +136,9 @@ impl StreamSession {
             Err(Unheard::Silent) => return self.record.forget(),
             Err(Unheard::Ended(ending)) => return self.record.end(ending),
         }
-        self.record.route.plan().count_request();
         match self.reach().await {
-            Ok((grant, server)) => self.carry(grant, server).await,
-            Err(reason) => self.record.end(reason.ending()),
+            Some(server) => self.carry(server).await,
+            None => self.record.end(self.record.driver.failure().ending),
         }
     }
 
@@ -164,7 +154,8 @@ impl StreamSession {
             Protocol::TlsPassthrough => {
                 self.record.name = self.asked_name().await?;
                 let named = self.record.name.as_deref().and_then(|name| listener.names.find(name));
-                self.record.route = Route::new(view.clone(), named.unwrap_or(listener.service));
+                let route = Route::new(view.clone(), named.unwrap_or(listener.service));
+                self.record.driver = driver(route, self.ends.source);
             }
             Protocol::Http | Protocol::Https | Protocol::Tcp => return Ok(()),
         }
@@ -214,117 +205,57 @@ impl StreamSession {
         }
     }
 
-    /// Tries servers until a connection to one stands, or until no further attempt is allowed.
-    async fn reach(&mut self) -> Result<(Grant, Connection), Reason> {
-        let mut tried = Vec::new();
-        let mut now = self.record.times.received;
-        let mut last = None;
+    /// Does what the machine says until a connection to a server stands; none where it has failed.
+    async fn reach(&mut self) -> Option<Connection> {
+        let mut action = self.record.tell(self.record.times.received, Event::Arrived);
         loop {
-            let grant = self.pick(now, &tried).await;
-            let grant = match (grant, last) {
-                (Ok(grant), _) => grant,
-                (Err(_), Some(last)) => return Err(last),
-                (Err(reason), None) => {
-                    self.record.note(reason, None);
-                    return Err(reason);
-                }
-            };
-            let failure = match self.connect(&grant).await {
-                Ok(connection) => return Ok((grant, connection)),
-                Err(failure) => failure,
-            };
-            tried.push(grant.server());
-            now = self.worker.shared.clock.now();
-            self.record.note(failure.reason, Some(&grant));
-            self.blame(&failure, grant);
-            let may = failure.crowded || self.may_retry(failure.reason.ending(), now);
-            if !may || !self.record.route.renew(&self.worker) {
-                return Err(failure.reason);
+            if let Action::Displace | Action::Join { .. } = action {
+                let Self { worker, client, record, .. } = self;
+                action = record.driver.settle(worker, client, action).await;
             }
-            last = Some(failure.reason);
+            let (Action::Send, Some(place)) = (action, self.record.driver.place()) else {
+                self.record.note_unsent();
+                return None;
+            };
+            self.record.go_to(&place);
+            action = match self.connect(&place).await {
+                Ok(connection) => return Some(connection),
+                Err(failure) => self.record.failed(&failure),
+            };
         }
     }
 
-    async fn pick(&mut self, now: Instant, tried: &[ServerId]) -> Result<Grant, Reason> {
-        let Self { worker, client, record: Record { route, .. }, .. } = self;
-        let key = route.desk().hash.as_ref().map_or(0, |_| address_key(self.ends.source.ip()));
-        let ask = Ask { now, key, draw: worker.random.draw(), tried, stick: None };
-        let class = route.settings().class;
-        let grant = match route.plan().pick(&ask) {
-            Decision::Send(permit) => Ok(route.grant(permit)),
-            Decision::Queue(place) => {
-                Waiting { worker, client, route, class }.wait(place, ask).await
-            }
-            Decision::Refuse(why) => {
-                Waiting { worker, client, route, class }.refused(why, ask).await
-            }
-        };
-        let grant = grant.map_err(|failure| failure.reason)?;
-        let record = &mut self.record;
-        record.times.picked.get_or_insert(grant.since());
-        record.overflowed = grant.is_overflow();
-        record.server = Some((grant.place().0, grant.address()));
-        Ok(grant)
-    }
-
-    async fn connect(&mut self, grant: &Grant) -> Result<Connection, Unreached> {
-        let Self { worker, record: Record { route, .. }, timer, .. } = self;
-        let (server, max) = (grant.server(), route.max_connections(grant));
-        let Some(slot) = worker.pools.slot(&worker.shared, server, max) else {
-            return Err(Unreached { reason: Reason::NoConnection, crowded: true });
-        };
+    async fn connect(&mut self, place: &Place) -> Result<Connection, Failure> {
+        let Self { worker, record, timer, .. } = self;
+        let route = &record.driver.route;
+        let max = route.max_connections(place);
+        let slot = worker.pools.slot(&worker.shared, place.server, max).ok_or(Failure::CROWDED)?;
         let settings = route.settings();
         let mut header = Vec::new();
         if let Some(version) = settings.send_proxy {
             proxy_protocol::write(&mut header, version, Some(self.ends));
         }
         let to = Dial {
-            address: grant.address(),
+            address: place.address,
             tls: route.desk().tls.as_ref(),
             header: &header,
             limit: settings.timeouts.connect,
         };
-        let dialled = dial(to, slot, timer).await;
-        let connection = dialled.map_err(|reason| Unreached { reason, crowded: false })?;
+        let connection = dial(to, slot, timer).await.map_err(Failure::new)?;
         let now = worker.shared.clock.now();
-        self.record.times.sent = Some(now);
-        grant.answered(now);
+        record.times.sent = Some(now);
+        let _ = record.tell(now, Event::Connected);
         Ok(connection)
     }
 
-    /// Gives the permit back, and counts the failure against the server if it is the server's.
-    fn blame(&self, failure: &Unreached, grant: Grant) {
-        if failure.reason.ending().fault() != Fault::Server {
-            return;
-        }
-        let server = grant.server();
-        let errors = grant.fail();
-        let Some(rules) = self.record.route.settings().ejection else { return };
-        let errors = rules.errors_after(failure.reason.ending(), errors);
-        if errors >= rules.errors {
-            self.worker.shared.report_failing(server, errors, failure.reason);
-        }
-    }
-
-    /// Whether another server may be tried. Where none has seen anything, no budget is asked.
-    fn may_retry(&mut self, ending: Ending, now: Instant) -> bool {
-        let (plan, attempts) = (self.record.route.plan(), self.record.retries + 1);
-        let may = match ending.is_unsent() {
-            true => plan.may_reconnect(attempts),
-            false => plan.may_retry(attempts, now),
-        };
-        self.record.retries += u32::from(may);
-        may
-    }
-
     /// Carries bytes both ways, and passes on how it ended.
-    async fn carry(mut self, grant: Grant, mut server: Connection) {
-        let ended = self.exchange_bytes(&grant, &mut server.peer).await;
+    async fn carry(mut self, mut server: Connection) {
+        let ended = self.exchange_bytes(&mut server.peer).await;
         let ending = ended.unwrap_or_else(Reason::ending);
         if let Err(reason) = ended {
-            self.record.note(reason, Some(&grant));
+            self.record.note(reason, self.record.driver.place().as_ref());
         }
-        grant.finish(self.worker.shared.clock.now());
+        let _ = self.record.tell(self.worker.shared.clock.now(), Event::Ended(ending));
         self.record.end(ending);
         match ending {
             // An orderly end would make what was cut look whole.
@@ -339,8 +270,8 @@ impl StreamSession {
         }
     }
 
-    async fn exchange_bytes(&mut self, grant: &Grant, server: &mut Peer) -> Result<Ending, Reason> {
-        let limit = shorter(self.idle, self.record.route.settings().timeouts.idle);
+    async fn exchange_bytes(&mut self, server: &mut Peer) -> Result<Ending, Reason> {
+        let limit = shorter(self.idle, self.record.driver.route.settings().timeouts.idle);
         let Self { worker, client, timer, record, pass, .. } = self;
         if limit == Duration::ZERO {
             client.socket.keep_alive();
@@ -361,7 +292,7 @@ impl StreamSession {
                 Poll::Ready(End::Closed) => Poll::Ready(Ok(Ending::Complete)),
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Err(Reason::ClientGone)),
                 Poll::Ready(End::ServerBroken(_)) => Poll::Ready(Err(Reason::StreamReset)),
-                Poll::Pending if pass.door.is_cut() || grant.is_cut() => {
+                Poll::Pending if pass.door.is_cut() || record.driver.is_cut() => {
                     Poll::Ready(Err(Reason::DrainOver))
                 }
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
@@ -385,7 +316,7 @@ impl Record {
     fn new(worker: &Rc<Worker>, view: &Rc<View>, listener: &Listener, client: SocketAddr) -> Self {
         Self {
             worker: worker.clone(),
-            route: Route::new(view.clone(), listener.service),
+            driver: driver(Route::new(view.clone(), listener.service), client),
             client,
             protocol: told_as(listener.protocol),
             name: None,
@@ -393,7 +324,6 @@ impl Record {
             tls: None,
             bytes: 0,
             times: Times { received: worker.shared.clock.now(), ..Times::default() },
-            retries: 0,
             overflowed: false,
             server: None,
             reason: None,
@@ -406,12 +336,38 @@ impl Record {
         self.counted = true;
     }
 
+    /// Tells the machine what has happened.
+    fn tell(&mut self, now: Instant, event: Event) -> Action {
+        self.driver.handle(&self.worker, now, event)
+    }
+
+    fn go_to(&mut self, place: &Place) {
+        self.times.picked.get_or_insert(place.since);
+        self.overflowed = place.is_overflow;
+        self.server = Some((place.group, place.address));
+    }
+
+    /// An attempt to reach a server has failed.
+    fn failed(&mut self, failure: &Failure) -> Action {
+        let (now, place) = (self.worker.shared.clock.now(), self.driver.place());
+        let action = self.tell(now, Event::Failed(failure.failed));
+        self.note(failure.failed.reason, place.as_ref());
+        action
+    }
+
+    /// Counts why it has failed, if it was sent nowhere.
+    fn note_unsent(&mut self) {
+        if self.server.is_none() {
+            self.note(self.driver.failure().reason, None);
+        }
+    }
+
     /// Counts why it, or an attempt to reach a server, failed, and warns of it.
-    fn note(&mut self, reason: Reason, grant: Option<&Grant>) {
+    fn note(&mut self, reason: Reason, place: Option<&Place>) {
         self.reason = Some(reason);
         if reason.ending().is_failure() {
-            let Worker { shared, failures, .. } = &*self.worker;
-            failures.note(shared, &self.route.desk().cells, self.route.scene(grant), reason);
+            let (Worker { shared, failures, .. }, route) = (&*self.worker, &self.driver.route);
+            failures.note(shared, &route.desk().cells, route.scene(place), reason);
         }
     }
 
@@ -419,10 +375,10 @@ impl Record {
     fn end(&mut self, ending: Ending) {
         self.counted = true;
         self.times.ended = self.worker.shared.clock.now();
-        let cells = &self.route.desk().cells;
+        let cells = &self.driver.route.desk().cells;
         cells.end(ending, 0);
         cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
-        cells.retries.add(u64::from(self.retries));
+        cells.retries.add(u64::from(self.driver.retries()));
         cells.overflowed.add(u64::from(self.overflowed));
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
@@ -444,7 +400,7 @@ impl Record {
 
     /// The protocol stands where a request has its method, the server name where it has its target.
     fn line(&self, ending: Ending) -> Line<'_> {
-        let settings = self.route.settings();
+        let settings = self.driver.route.settings();
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
             client: self.client,
@@ -459,7 +415,7 @@ impl Record {
             server: self.server.map(|(group, address)| (name(group), address)),
             ending,
             reason: self.reason.or(Reason::of(ending)).map_or("", Reason::text),
-            retries: self.retries,
+            retries: self.driver.retries(),
             times: self.times,
             trace: None,
             came: self.came(),
@@ -485,12 +441,12 @@ const fn silent(tunnel: &Tunnel) -> Result<Ending, Reason> {
     }
 }
 
-/// The shorter of two limits, of which zero is none.
-pub(crate) fn shorter(one: Duration, other: Duration) -> Duration {
-    match (one, other) {
-        (Duration::ZERO, limit) | (limit, Duration::ZERO) => limit,
-        (one, other) => one.min(other),
-    }
+/// What drives a connection of this client through the machine.
+fn driver(route: Route, client: SocketAddr) -> Driver {
+    let key = route.desk().hash.as_ref().map_or(0, |_| address_key(client.ip()));
+    let class = route.settings().class;
+    let kind = Kind::Stream;
+    Driver::new(route, Subject { kind, key, class, stick: None, idempotent: false })
 }
 
 /// The hash of a client's address: the same for both ways of writing version 4.

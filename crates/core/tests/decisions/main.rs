@@ -11,5 +11,6 @@ mod managed;
 mod model;
 mod outliers;
 mod overrides;
+mod requests;
 mod state;
 mod two_regions;
