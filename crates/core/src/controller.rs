@@ -145,7 +145,7 @@ pub struct Controller {
     watches: BTreeMap<(String, String), Watch>,
     generation: u64,
     /// When slow starts move on; never while none is under way.
-    next_step: Instant,
+    next_step: Option<Instant>,
     outputs: VecDeque<Output>,
 }
 
@@ -169,7 +169,7 @@ impl Controller {
             standing: BTreeMap::new(),
             watches: BTreeMap::new(),
             generation: 0,
-            next_step: Instant::NEVER,
+            next_step: None,
             outputs: VecDeque::new(),
         };
         controller.roster.enlist(now, &controller.fleet, &mut controller.ledger);
@@ -215,7 +215,8 @@ impl Controller {
         let Self { management, fleet, ledger, roster, .. } = self;
         let managed = management
             .look(now, fleet, ledger, |server| roster.get(server).is_some_and(Member::is_healthy));
-        if changed || outliers || returned || regained || cut || managed || self.next_step <= now {
+        let stepped = self.next_step.is_some_and(|step| step <= now);
+        if changed || outliers || returned || regained || cut || managed || stepped {
             self.publish(now);
         }
         self.order_checks(now);
@@ -226,15 +227,15 @@ impl Controller {
         self.outputs.pop_front()
     }
 
-    /// When to call [`Controller::handle`] again at the latest.
+    /// When to call [`Controller::handle`] again at the latest; none where only an input matters.
     #[must_use]
-    pub fn next_deadline(&self) -> Instant {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let well = self.standing.values().filter(|standing| standing.yields);
         let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
-        let regain = regain.unwrap_or(Instant::NEVER);
-        let cut = self.departures.next_deadline().min(self.management.next_deadline());
-        let look = self.watches.values().map(Watch::due).min().unwrap_or(Instant::NEVER);
-        self.roster.next_deadline().min(regain).min(self.next_step).min(cut).min(look)
+        let (cut, manage) = (self.departures.next_deadline(), self.management.next_deadline());
+        let look = self.watches.values().filter_map(Watch::due).min();
+        let all = [self.roster.next_deadline(), regain, self.next_step, cut, manage, look];
+        all.into_iter().flatten().min()
     }
 
     /// What is configured now.
@@ -456,13 +457,13 @@ impl Controller {
         group.rtt.or(own).or_else(measured).unwrap_or(Duration::MAX)
     }
 
-    fn next_slow_start_step(&self, now: Instant) -> Instant {
+    fn next_slow_start_step(&self, now: Instant) -> Option<Instant> {
         let services = self.fleet.services.iter().enumerate();
         let steps = services.filter_map(|(s, service)| {
             let span = planner::slow_start(service);
             self.roster.is_starting(now, s, span).then(|| now + span / SLOW_START_STEPS)
         });
-        steps.min().unwrap_or(Instant::NEVER)
+        steps.min()
     }
 }
 

@@ -66,7 +66,7 @@ impl Departures {
 
     /// Cuts what is left at servers whose time is over; gives those at which there is something.
     pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&Departure> {
-        let late = self.0.values_mut().filter(|it| it.until() <= now);
+        let late = self.0.values_mut().filter(|it| it.until().is_some_and(|until| until <= now));
         let cut = late.filter_map(|departure| {
             departure.cut = true;
             departure.state.set_leave(Leave::Cut);
@@ -76,15 +76,15 @@ impl Departures {
     }
 
     /// When the next server is cut.
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.0.values().map(Departure::until).min().unwrap_or(Instant::NEVER)
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.0.values().filter_map(Departure::until).min()
     }
 }
 
 impl Departure {
-    fn until(&self) -> Instant {
+    fn until(&self) -> Option<Instant> {
         let limit = self.limit.filter(|_| !self.cut);
-        limit.map_or(Instant::NEVER, |limit| self.since + limit)
+        limit.map(|limit| self.since + limit)
     }
 }
 

@@ -53,8 +53,8 @@ struct List {
     failed: u64,
     /// Of those, how many in a row up to now.
     failed_in_a_row: u32,
-    /// When it is to be asked for; [`Instant::NEVER`] while it is being asked for.
-    due: Instant,
+    /// When it is to be asked for; none while it is being asked for.
+    due: Option<Instant>,
 }
 
 /// How long an answer about a name counts.
@@ -109,7 +109,7 @@ impl Lists {
         self.0.retain(|source, _| named(source));
         for source in sources(fleet) {
             let list = self.0.entry(source.clone()).or_default();
-            list.due = if list.due == Instant::NEVER { Instant::ZERO } else { list.due };
+            list.due.get_or_insert(Instant::ZERO);
         }
     }
 
@@ -122,15 +122,16 @@ impl Lists {
             };
             *list = heard.clone();
             // Who asks may have given up; to be asked twice costs little.
-            list.due = if list.due == Instant::NEVER { Instant::ZERO } else { list.due };
+            list.due.get_or_insert(Instant::ZERO);
         }
     }
 
     /// The names to ask for now; each counts as being asked for from here on.
     pub fn due(&mut self, now: Instant) -> Vec<Source> {
         let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
-        let due = names.filter(|(_, list)| list.due <= now).map(|(source, list)| {
-            list.due = Instant::NEVER;
+        let due = names.filter(|(_, list)| list.due.is_some_and(|due| due <= now));
+        let due = due.map(|(source, list)| {
+            list.due = None;
             source.clone()
         });
         due.collect()
@@ -140,24 +141,24 @@ impl Lists {
     pub fn due_first(&mut self) -> Vec<Source> {
         let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
         let first = names.filter(|(_, list)| list.is_unheard()).map(|(source, list)| {
-            list.due = Instant::NEVER;
+            list.due = None;
             source.clone()
         });
         first.collect()
     }
 
-    /// When the next name is due.
+    /// When the next name is due; none where none is, or all are being asked for.
     #[must_use]
-    pub fn next_due(&self) -> Instant {
+    pub fn next_due(&self) -> Option<Instant> {
         let names = self.0.iter().filter(|(source, _)| source.place.is_name());
-        names.map(|(_, list)| list.due).min().unwrap_or(Instant::NEVER)
+        names.filter_map(|(_, list)| list.due).min()
     }
 
     /// Notes when a name is to be asked for again, of which an answer has just been taken in: after
     /// its TTL, if it had one.
     pub fn expire(&mut self, now: Instant, source: &Source, ttl: Option<Duration>, terms: &Terms) {
         if let Some(list) = self.0.get_mut(source) {
-            list.due = now + terms.wait(ttl, list.failed_in_a_row);
+            list.due = Some(now + terms.wait(ttl, list.failed_in_a_row));
         }
     }
 
@@ -394,20 +395,22 @@ mod tests {
     fn a_name_is_asked_for_again_when_its_answer_expires_and_less_and_less_while_it_fails() {
         let place = ListPlace::Addresses { name: "web".to_owned(), port: 80, family: Family::V4 };
         let source = Source { place, allow_empty: false };
-        let mut lists = Lists([(source.clone(), List::default())].into());
+        let due = Some(Instant::ZERO);
+        let list = List { due, ..List::default() };
+        let mut lists = Lists([(source.clone(), list)].into());
         let terms = Terms { min: Duration::from_secs(5), max: Duration::from_secs(60) };
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         assert_eq!(lists.due(at(0)), core::slice::from_ref(&source));
-        assert_eq!(lists.next_due(), Instant::NEVER, "it is being asked for");
+        assert_eq!(lists.next_due(), None, "it is being asked for");
         lists.take(at(0), &source, Ok(vec![server(1)]));
         for (ttl, due) in [(30, 30), (0, 5), (3600, 60)] {
             lists.expire(at(0), &source, Some(Duration::from_secs(ttl)), &terms);
-            assert_eq!(lists.next_due(), at(due), "{ttl}");
+            assert_eq!(lists.next_due(), Some(at(due)), "{ttl}");
         }
         for due in [10, 20, 40, 60, 60] {
             lists.take(at(0), &source, Err("no answer".to_owned()));
             lists.expire(at(0), &source, None, &terms);
-            assert_eq!(lists.next_due(), at(due));
+            assert_eq!(lists.next_due(), Some(at(due)));
         }
     }
 

@@ -124,8 +124,8 @@ impl Management {
     }
 
     /// When to look again.
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.due.values().copied().min().unwrap_or(Instant::NEVER)
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.due.values().copied().min()
     }
 }
 

@@ -80,8 +80,8 @@ impl Watch {
     }
 
     /// When it wants to look.
-    pub(crate) fn due(&self) -> Instant {
-        self.due.unwrap_or(Instant::NEVER)
+    pub(crate) const fn due(&self) -> Option<Instant> {
+        self.due
     }
 
     /// The server against which most speaks, if that is enough.
@@ -277,10 +277,10 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut watch = Watch::default();
         watch.hear(at(0));
-        assert_eq!(watch.due(), at(0));
+        assert_eq!(watch.due(), Some(at(0)));
         watch.mark(at(0), &[sample(1, 100, 0), sample(2, 100, 0)]);
         watch.hear(at(10));
-        assert_eq!(watch.due(), at(50), "not more often than every 50 ms");
+        assert_eq!(watch.due(), Some(at(50)), "not more often than every 50 ms");
         let later = [sample(1, 120, 20), sample(2, 120, 0)];
         let (server, evidence) = watch.outlier(&later, excess).unwrap();
         assert_eq!(server, ServerId(1));

@@ -163,8 +163,9 @@ pub enum Refusal {
 pub enum QueuedDecision {
     /// It is sent.
     Send(Permit),
-    /// It waits until a request ends or a plan is published, and no longer than to this instant.
-    Wait(Instant),
+    /// It waits until a request ends or a plan is published, and no longer than to this instant if
+    /// there is one.
+    Wait(Option<Instant>),
     /// It is refused.
     Refuse(Refusal),
 }
@@ -305,11 +306,10 @@ impl ServicePlan {
         self.when_full
     }
 
-    /// When the first group or server has room again by its rate budget; [`Instant::NEVER`] where
-    /// only the end of a request makes room.
-    fn ready_at(&self, now: Instant) -> Instant {
-        let ready = self.groups.iter().filter_map(|group| group.ready_at(now));
-        ready.min().unwrap_or(Instant::NEVER)
+    /// When the first group or server has room again by its rate budget; none where only the end of
+    /// a request makes room.
+    fn ready_at(&self, now: Instant) -> Option<Instant> {
+        self.groups.iter().filter_map(|group| group.ready_at(now)).min()
     }
 
     fn first_with_room(&self, ask: &Ask<'_>) -> Option<Permit> {

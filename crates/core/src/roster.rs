@@ -286,15 +286,15 @@ impl Roster {
     }
 
     /// The next check or return.
-    pub(crate) fn next_deadline(&self) -> Instant {
-        let deadline = |member: &Member| {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = |member: &Member| {
             let check = match member.checks {
-                Checks::DueAt(at) => at,
-                Checks::Off | Checks::UnderWay => Instant::NEVER,
+                Checks::DueAt(at) => Some(at),
+                Checks::Off | Checks::UnderWay => None,
             };
-            check.min(member.returns_at().unwrap_or(Instant::NEVER))
+            check.into_iter().chain(member.returns_at())
         };
-        self.members.values().map(deadline).min().unwrap_or(Instant::NEVER)
+        self.members.values().flat_map(deadlines).min()
     }
 
     /// Panics where members and fleet differ.

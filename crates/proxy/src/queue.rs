@@ -115,9 +115,13 @@ impl<P> Standing<'_, P> {
     }
 
     /// Waits, as the first, until it is worth asking again, or until somebody else is the first.
-    pub(crate) async fn changed(&self, clock: Clock, until: Instant) -> Result<(), Displaced> {
+    pub(crate) async fn changed(
+        &self,
+        clock: Clock,
+        until: Option<Instant>,
+    ) -> Result<(), Displaced> {
         let recheck = tokio::time::Instant::now() + RECHECK;
-        let until = clock.to_tokio(until).min(recheck);
+        let until = until.map_or(recheck, |until| clock.to_tokio(until).min(recheck));
         let news = poll_fn(|cx| {
             let mut state = self.queue.state();
             match state.is_first(self.rank, cx) {
@@ -183,7 +187,7 @@ mod tests {
         first.turn().await.unwrap();
         queue.notify();
         let clock = Clock::start();
-        let heard = first.changed(clock, Instant::NEVER);
+        let heard = first.changed(clock, None);
         assert_eq!(tokio::time::timeout(RECHECK * 100, heard).await, Ok(Ok(())));
     }
 }

@@ -10,7 +10,7 @@ use loadline_core::{
     fleet::{Fleet, Source},
     overrides::{Override, OverrideError, Overrides},
     state::{Flow, State},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::sync::Notify;
 
@@ -114,10 +114,8 @@ impl Site {
 
     /// How long it is until the next name is due; [`Duration::MAX`] where none will be.
     pub(crate) fn next_name_due(&self) -> Duration {
-        match self.kept().lists.next_due() {
-            Instant::NEVER => Duration::MAX,
-            due => due.since(self.clock.now()),
-        }
+        let due = self.kept().lists.next_due();
+        due.map_or(Duration::MAX, |due| due.since(self.clock.now()))
     }
 
     /// Waits for a reload: names may be due that were not.

@@ -22,7 +22,8 @@ impl Controller {
 
     /// Looks at the groups where that is due; says whether a server was taken out.
     pub(super) fn eject_outliers(&mut self, now: Instant) -> bool {
-        let due = self.watches.iter().filter(|(_, watch)| watch.due() <= now);
+        let due =
+            self.watches.iter().filter(|(_, watch)| watch.due().is_some_and(|due| due <= now));
         let due: Vec<(String, String)> = due.map(|(key, _)| key.clone()).collect();
         let mut ejected = false;
         for (service, group) in due {

@@ -102,7 +102,8 @@ impl Simulation {
     fn step(&mut self, fails: f64) -> (usize, Option<usize>) {
         self.now += self.gap() / self.case.rate;
         let now = Instant::ZERO + Duration::from_secs(1).scale(self.now);
-        let ejected = if self.watch.due() <= now { self.look() } else { None };
+        let due = self.watch.due().filter(|due| *due <= now);
+        let ejected = due.and_then(|due| self.look(due));
         let server = (self.fraction() * self.case.servers as f64) as usize;
         let fails = server == 0 && self.fraction() < fails;
         let error = self.is_error(server) || fails;
@@ -114,8 +115,7 @@ impl Simulation {
         (server, ejected)
     }
 
-    fn look(&mut self) -> Option<usize> {
-        let due = self.watch.due();
+    fn look(&mut self, due: Instant) -> Option<usize> {
         let servers = (0..).zip(&self.answers);
         let samples: Vec<Sample> = servers
             .map(|(n, answers)| Sample { server: ServerId(n), answers: *answers, on_trial: false })

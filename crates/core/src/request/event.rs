@@ -176,8 +176,8 @@ pub enum Action {
         /// [`Event::Overdue`] then.
         until: Instant,
     },
-    /// It goes on waiting as the first, for something to change or for this instant.
-    Wait(Instant),
+    /// It goes on waiting as the first, for something to change, or for this instant.
+    Wait(Option<Instant>),
     /// It is sent to the server of [`Machine::permit`](super::Machine::permit).
     Send,
     /// It is sent to the same server once more, over another connection.

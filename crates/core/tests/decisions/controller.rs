@@ -145,7 +145,7 @@ fn three_errors_in_a_row_eject_a_server_for_a_second() {
         Input::Failing { server: victim, errors_in_a_row: 3, reason: Reason::EmptyReply },
     );
     assert_eq!(plan.services[0].groups[0].servers.len(), 3);
-    assert_eq!(controller.next_deadline(), at(1_003));
+    assert_eq!(controller.next_deadline(), Some(at(1_003)));
     plan = after(&mut controller, plan, at(1_003), Input::Tick);
     assert_eq!(plan.services[0].groups[0].servers.len(), 4);
 }

@@ -29,7 +29,7 @@ fn run(service: Service, seconds: u64, fails: impl Fn(usize, u64) -> bool) -> St
     let mut story = Story::default();
     for millis in 1..=seconds * 1_000 {
         let now = Instant::ZERO + Duration::from_millis(millis);
-        if controller.next_deadline() <= now {
+        if controller.next_deadline().is_some_and(|deadline| deadline <= now) {
             controller.handle(now, Input::Tick);
         }
         hear(&mut controller, &mut plan, &mut story, millis);

@@ -11,7 +11,6 @@ use loadline_core::{
     controller::{Controller, Input, Notice, Output, Passed},
     fleet::{HealthCheck, HttpVersion},
     ledger::ServerId,
-    time::Instant,
 };
 use tokio::{
     sync::{
@@ -67,11 +66,11 @@ impl Control {
     async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         loop {
             self.drain();
-            let deadline = self.controller.next_deadline();
-            let wait = deadline.since(self.shared.clock.now()).to_std();
+            let now = self.shared.clock.now();
+            let wait = self.controller.next_deadline().map(|deadline| deadline.since(now).to_std());
             let input = tokio::select! {
                 input = self.inputs.recv() => input,
-                () = sleep(wait), if deadline != Instant::NEVER => Some(Input::Tick),
+                () = sleep(wait.unwrap_or_default()), if wait.is_some() => Some(Input::Tick),
                 Some(_) = self.checks.join_next() => continue,
                 _ = &mut stopped => return,
             };
