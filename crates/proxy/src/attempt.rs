@@ -398,7 +398,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let driver = &self.exchange.driver;
         if let (Some(sessions), Some(place)) = (&driver.route.desk().sessions, driver.place()) {
             let session = self.exchange.request.session;
-            let cells = &self.exchange.driver.route.desk().cells;
+            let cells = &driver.route.desk().cells;
             if session == Session::With(place.server) {
                 cells.sessions_kept.add(1);
             } else {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, cache::Cache};
-use loadline_core::{controller::Input, ledger::ServerId, plan::Plan, request::Report};
+use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
@@ -184,9 +184,9 @@ impl Shared {
     }
 
     /// Tells the controller what a request has shown of a server.
-    pub(crate) fn report(&self, report: Report) {
+    pub(crate) fn report(&self, report: Input) {
         // The controller is gone only when the process stops.
-        let _ = self.inputs.send(report.into());
+        let _ = self.inputs.send(report);
     }
 
     /// The queue of a service, which outlives any plan.

@@ -1,7 +1,6 @@
 //! What can happen to a request, and what is to be done about it.
 
 use crate::{
-    controller::Input,
     ending::Ending,
     fleet::Class,
     ledger::ServerId,
@@ -192,42 +191,4 @@ pub enum Action {
     Discard,
     /// It has failed: [`Machine::failure`](super::Machine::failure).
     End,
-}
-
-/// What the controller is to be told of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// As [`Input::Failing`].
-    Failing {
-        /// The server.
-        server: ServerId,
-        /// Requests that failed, one after another.
-        errors: u32,
-        /// Why the last of them did.
-        reason: Reason,
-    },
-    /// As [`Input::Errs`].
-    Errs {
-        /// The server.
-        server: ServerId,
-    },
-    /// As [`Input::Silent`].
-    Silent {
-        /// The server.
-        server: ServerId,
-        /// Requests that waited in vain, one after another.
-        suspicions: u32,
-    },
-}
-
-impl From<Report> for Input {
-    fn from(report: Report) -> Self {
-        match report {
-            Report::Failing { server, errors, reason } => {
-                Self::Failing { server, errors_in_a_row: errors, reason }
-            }
-            Report::Errs { server } => Self::Errs { server },
-            Report::Silent { server, suspicions } => Self::Silent { server, suspicions },
-        }
-    }
 }

@@ -1,15 +1,17 @@
 //! An attempt that failed, or that its server leaves without an answer.
 
+use alloc::boxed::Box;
 use core::mem;
 
 use crate::{
+    controller::Input,
     ending::{Ending, Fault},
     permit::Permit,
     reason::Reason,
     time::Duration,
 };
 
-use super::{Action, At, Failed, Failure, Machine, Progress, Report, State, Unanswered, shorter};
+use super::{Action, At, Failed, Failure, Machine, Progress, State, Unanswered, shorter};
 
 impl Machine {
     /// An attempt has failed: blames the server if it is its fault, and tries the next if the
@@ -82,7 +84,9 @@ impl Machine {
         let Some(rules) = at.plan.and_then(|plan| plan.ejection) else { return };
         let errors = rules.errors_after(failure.ending, errors);
         if errors >= rules.errors {
-            self.report = Some(Report::Failing { server, errors, reason: failure.reason });
+            let reason = failure.reason;
+            self.report =
+                Some(Box::new(Input::Failing { server, errors_in_a_row: errors, reason }));
         }
     }
 
@@ -114,7 +118,7 @@ impl Machine {
         let suspicions = permit.suspect(at.now, self.patience);
         let rules = at.plan.and_then(|plan| plan.ejection);
         if rules.is_some_and(|rules| suspicions >= rules.errors) {
-            self.report = Some(Report::Silent { server: permit.server(), suspicions });
+            self.report = Some(Box::new(Input::Silent { server: permit.server(), suspicions }));
         }
     }
 }

@@ -22,11 +22,12 @@ mod event;
 mod failed;
 mod waiting;
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
-pub use event::{Action, At, Event, Failed, Failure, Kind, Progress, Report, Subject, Unanswered};
+pub use event::{Action, At, Event, Failed, Failure, Kind, Progress, Subject, Unanswered};
 
 use crate::{
+    controller::Input,
     ending::Ending,
     ledger::ServerId,
     permit::Permit,
@@ -51,7 +52,8 @@ pub struct Machine {
     paid: bool,
     /// Why the last attempt failed, or why there is none.
     failure: Option<Failure>,
-    report: Option<Report>,
+    /// Rare, and much larger than a request.
+    report: Option<Box<Input>>,
 }
 
 /// Where a request stands.
@@ -120,8 +122,8 @@ impl Machine {
     }
 
     /// What the controller is to be told, if anything, since it was last asked.
-    pub const fn poll_report(&mut self) -> Option<Report> {
-        self.report.take()
+    pub fn poll_report(&mut self) -> Option<Input> {
+        self.report.take().map(|report| *report)
     }
 
     /// The permit of the server that it was sent to; none while it has none.
@@ -214,7 +216,7 @@ impl Machine {
             return Action::Forward;
         }
         if permit.answered_5xx(at.now) {
-            self.report = Some(Report::Errs { server: permit.server() });
+            self.report = Some(Box::new(Input::Errs { server: permit.server() }));
         }
         if untouched && self.subject.idempotent { self.go_elsewhere(at) } else { Action::Forward }
     }

@@ -145,7 +145,7 @@ impl World {
         let had = carried.machine.permit().map(Permit::server);
         let action = carried.machine.handle(&At { now: self.now, draw, plan }, event);
         if let Some(report) = carried.machine.poll_report() {
-            self.hear(report.into());
+            self.hear(report);
         }
         let carried = &mut self.requests[index];
         match action {
