@@ -60,7 +60,8 @@ impl Kind {
         let line = text.lines().find(|line| !line.is_empty()).unwrap_or_default().trim();
         // Envoy begins with the path by which it was called.
         let path = program.display().to_string();
-        line.strip_prefix(&path).map_or_else(|| line.to_owned(), |line| format!("envoy{line}"))
+        let envoy = (self == Self::Envoy).then(|| line.strip_prefix(&path)).flatten();
+        envoy.map_or_else(|| line.to_owned(), |line| format!("envoy{line}"))
     }
 }
 
