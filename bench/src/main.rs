@@ -5,7 +5,8 @@
 //! request), `fixed_rate` (time added at a rate that all can carry), `overflow` (between two
 //! regions), `overload` (twice the capacity), `outage` (a server dies or hangs), `hitless`
 //! (reloads and upgrades), `slow` (clients that drip), `pick` (a single decision),
-//! `generator` (the load generator beside wrk), `idle` (memory of connections that wait).
+//! `generator` (the load generator beside wrk), `idle` (memory of connections that wait), `scale`
+//! (thousands of services).
 // unsafe: `floor` sets an option of sockets for which there is no safe function.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 
@@ -26,6 +27,7 @@ mod peers;
 mod pick;
 mod process;
 mod run;
+mod scale;
 mod slow;
 mod stats;
 mod steal;

@@ -88,6 +88,34 @@ impl Process {
         Ok(sum)
     }
 
+    /// What its threads of this name have spent until now.
+    pub(crate) fn thread_time(&self, name: &str) -> Duration {
+        let pid = self.child.id();
+        let is_named = |thread: &u32| {
+            let path = format!("/proc/{pid}/task/{thread}/comm");
+            fs::read_to_string(path).is_ok_and(|comm| comm.trim_end() == name)
+        };
+        threads(pid).into_iter().filter(is_named).map(|thread| spent(pid, thread)).sum()
+    }
+
+    /// Begins to look for the most memory anew; tells what is resident now, in bytes.
+    pub(crate) fn forget_peak(&self) -> Result<u64> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        fs::write(&path, "5").with_context(|| format!("write {path}"))?;
+        self.resident("VmRSS:")
+    }
+
+    /// The most that was resident since then, in bytes.
+    pub(crate) fn peak(&self) -> Result<u64> {
+        self.resident("VmHWM:")
+    }
+
+    fn resident(&self, field: &str) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        kilobytes(&status, field).with_context(|| format!("no {field} in {path}"))
+    }
+
     /// The memory of the process and its descendants in bytes ([`memory`]).
     pub(crate) fn memory(&self) -> Result<u64> {
         memory(&descendants(self.child.id()))
@@ -101,9 +129,7 @@ pub(crate) fn memory(pids: &[u32]) -> Result<u64> {
     for pid in pids {
         let path = format!("/proc/{pid}/smaps_rollup");
         let rollup = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        sum += kilobytes.map(|count: u64| count << 10).context("no Pss in smaps_rollup")?;
+        sum += kilobytes(&rollup, "Pss:").context("no Pss in smaps_rollup")?;
     }
     Ok(sum)
 }
@@ -179,10 +205,7 @@ impl CpuTime {
         self.user_ticks += user;
         self.system_ticks += system;
         for thread in threads(pid) {
-            let path = format!("/proc/{pid}/task/{thread}/schedstat");
-            let schedstat = fs::read_to_string(&path).unwrap_or_default();
-            let spent = schedstat.split(' ').next().and_then(|field| field.parse().ok());
-            self.total += Duration::from_nanos(spent.unwrap_or(0));
+            self.total += spent(pid, thread);
         }
         Ok(())
     }
@@ -232,6 +255,21 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
 fn threads(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What a thread has spent; nothing where it has ended.
+fn spent(pid: u32, thread: u32) -> Duration {
+    let path = format!("/proc/{pid}/task/{thread}/schedstat");
+    let schedstat = fs::read_to_string(path).unwrap_or_default();
+    let spent = schedstat.split(' ').next().and_then(|field| field.parse().ok());
+    Duration::from_nanos(spent.unwrap_or(0))
+}
+
+/// Of a line like `VmRSS:  1234 kB`, in bytes.
+fn kilobytes(text: &str, field: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let count: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(count << 10)
 }
 
 /// User and system time of a line of `/proc/PID/stat`. The second field, the name, may hold

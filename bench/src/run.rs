@@ -11,7 +11,8 @@ use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
 use crate::{
-    fixed_rate, generator, hitless, idle, outage, overflow, overload, pick, process, slow, steal,
+    fixed_rate, generator, hitless, idle, outage, overflow, overload, pick, process, scale, slow,
+    steal,
 };
 
 /// The proxy has a core of its own; everything else shares the other.
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
     /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
-    /// `outage`, `hitless`, `slow clients`, `pick`, `generator` or `idle`; repeat for more
+    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle` or `scale`; repeat
+    /// for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Leave loadline out: the figures of the peers alone, nothing judged
@@ -177,6 +179,9 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(idle::NAME) {
         sections.push(idle::measure(kinds, workshop)?);
+    }
+    if wanted(scale::NAME) && !args.peers_only {
+        sections.push(scale::measure(workshop, effort)?);
     }
     if sections.is_empty() {
         bail!("nothing is called {:?}", args.only);
