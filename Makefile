@@ -51,6 +51,8 @@ performance: ## the same as a page, docs/performance.md: an idle machine, 30 min
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true
+	./target/release/loadline-bench plot target/bench.json >target/performance-scale.svg
+	mv target/performance-scale.svg docs/performance-scale.svg
 	bench/performance.sh target/performance.txt >target/performance.md
 	mv target/performance.md docs/performance.md
 

@@ -26,4 +26,13 @@ is a bare epoll relay that parses, picks by turns and forwards, and does nothing
 $(cat "$output")
 \`\`\`
 EOF
+if [ -f docs/performance-scale.svg ]; then
+    cat <<'EOF'
+
+What grows with the number of servers, in groups of ten (*scale*):
+
+![What starting, resting, a reload, a health change and a scrape cost with 1,000 to 100,000 servers,
+in multiples of what they cost with 1,000](performance-scale.svg)
+EOF
+fi
 [ ! -f "$page" ] || { echo; sed -n '/^## Read with it/,$p' "$page"; }

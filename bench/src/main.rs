@@ -55,6 +55,7 @@ enum Command {
     Floor(floor::Args),
     Pace(fixed_rate::Args),
     Slow(slow::Args),
+    Plot(scale::plot::Args),
 }
 
 /// 0: done, and every verdict is good. 1: a verdict is not. 2: something went wrong on the way.
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
+        Command::Plot(args) => scale::plot::print(&args).map(|()| true),
         Command::Slow(args) => slow::be_slow(&args).map(|()| true),
         Command::Floor(args) => floor::serve(&args).map(|()| true),
         Command::Backend(args) => backend::serve(&args).map(|()| true),

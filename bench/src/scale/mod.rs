@@ -22,6 +22,7 @@ mod edge;
 mod failures;
 mod fleet;
 mod live;
+pub(crate) mod plot;
 mod table;
 
 use std::io::{Read as _, Write as _};
@@ -94,7 +95,7 @@ pub(crate) fn measure(workshop: &Workshop, effort: Effort) -> Result<Section> {
         costs.into_iter().flat_map(|it| it.judge(wanted)).for_each(|it| section.judge(it));
     }
     table::judge_growth(&measured[..3]).into_iter().for_each(|it| section.judge(it));
-    section.record("costs", measured.iter().map(Costs::to_json).collect());
+    section.record(table::RECORD, measured.iter().map(Costs::to_json).collect());
     failures::measure(workshop, effort, &mut section)?;
     Ok(section)
 }

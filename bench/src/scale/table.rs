@@ -90,9 +90,16 @@ impl Costs {
         let mut record: Map<String, Value> =
             self.figures().iter().map(|it| (it.name.to_owned(), json!(it.value))).collect();
         record.insert("services".to_owned(), json!(self.size.services));
+        record.insert("each".to_owned(), json!(self.size.each));
         record.insert("servers".to_owned(), json!(self.size.servers()));
         record.insert("trouble".to_owned(), json!(self.trouble));
         Value::Object(record)
+    }
+
+    /// Of every figure in the record, with what is too small to be seen.
+    pub(crate) fn names() -> impl Iterator<Item = (&'static str, f64)> {
+        let none = Self::unknown(Size { services: 0, each: 0 });
+        none.figures().into_iter().map(|figure| (figure.name, figure.resolution))
     }
 
     fn figures(&self) -> [Figure; 13] {
@@ -109,8 +116,8 @@ impl Costs {
             figure("health check, us of CPU", self.health_check_us, 1.0),
             figure("health change, us of CPU", self.health_change_us, 5.0),
             figure("scrape, s of CPU", self.scrape_s, 0.005),
-            figure("scrape, bytes", self.scrape_bytes, 1e6),
-            figure("scrape, memory in bytes", self.scrape_memory, 1e6),
+            figure("size of a scrape, bytes", self.scrape_bytes, 1e6),
+            figure("memory of a scrape, bytes", self.scrape_memory, 1e6),
         ]
     }
 }
@@ -118,16 +125,15 @@ impl Costs {
 /// That no cost grows faster than the number of servers, by sizes each ten times the one before.
 pub(crate) fn judge_growth(costs: &[Costs]) -> Vec<Verdict> {
     let figures: Vec<_> = costs.iter().map(Costs::figures).collect();
-    let names = figures.first().into_iter().flatten().map(|figure| figure.name);
     let growth = |place: usize| {
         let steps = figures.windows(2).map(|pair| pair[1][place].growth_from(pair[0][place]));
         steps.fold(0.0, |most, step| if step.is_nan() { step } else { step.max(most) })
     };
-    let verdict = |(place, name): (usize, &str)| {
+    let verdict = |(place, (name, _)): (usize, (&str, f64))| {
         let name = format!("scale, ten times the servers: {name}");
         Verdict::new(name, growth(place), Target::AtMost(GROWTH_MOST))
     };
-    names.enumerate().map(verdict).collect()
+    Costs::names().enumerate().map(verdict).collect()
 }
 
 impl Figure {
@@ -165,6 +171,9 @@ impl fmt::Display for Costs {
         self.trouble.as_ref().map_or(Ok(()), |trouble| write!(f, "\n         {trouble}"))
     }
 }
+
+/// The name of these figures in the record of a run.
+pub(crate) const RECORD: &str = "costs";
 
 pub(crate) const HEAD: &str = "                 start   check     memory, MB     idle, %  reload  \
                                request  check  change  scrape of which
