@@ -6,7 +6,8 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Lines},
+    io::{BufRead as _, BufReader, Lines, Read as _, Write as _},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -40,6 +41,49 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
 }
 
 #[test]
+fn metrics_of_thousands_of_servers_come_in_pieces_and_who_reads_them_slowly_holds_nobody_up() {
+    let worker = Process::worker();
+    let edge = Edge::with(&[&worker], &many_servers(3_000));
+    let mut slow = TcpStream::connect(&edge.admin).unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    slow.write_all(request.as_bytes()).unwrap();
+    let mut text = vec![0; 400];
+    slow.read_exact(&mut text).unwrap();
+    let head = String::from_utf8_lossy(&text).to_lowercase();
+    assert!(head.contains("\r\ntransfer-encoding: chunked\r\n"), "{head}");
+
+    // It does not read on for now.
+    assert_eq!(edge.get("/healthz").status, 200);
+    let group = "/api/services/web/groups/here";
+    assert_eq!(edge.post(group, Some(TOKEN), Some(json!({ "scaler": 0.5 }))).status, 200);
+    let all = edge.get("/metrics").body;
+    assert_eq!(all.matches("\nloadline_in_flight{").count(), 3_001);
+
+    slow.read_to_end(&mut text).unwrap();
+    assert!(text.ends_with(b"\r\n0\r\n\r\n"), "it comes to its end");
+    assert!(text.len() > all.len(), "{} of {}", text.len(), all.len());
+}
+
+#[test]
+fn metrics_by_groups_leave_out_the_series_of_single_servers() {
+    let worker = Process::worker();
+    let by_groups = Edge::administered(&[&worker], "metrics = \"groups\"\n", &many_servers(20));
+    let text = by_groups.get("/metrics").body;
+    assert!(!text.contains("server=\""), "{text}");
+    assert!(text.contains("\nloadline_scaler_ratio{service=\"web\",group=\"here\"} "), "{text}");
+    let many = &by_groups.get("/api/state").json()["services"][1]["groups"][0];
+    assert_eq!(many["servers"].as_array().unwrap().len(), 20, "the API has them all: {many}");
+}
+
+/// A service beside the usual one, of so many servers that nobody asks for anything.
+fn many_servers(count: u32) -> String {
+    let address = |index| format!("\"127.9.{}.{}:1\"", index / 250, index % 250 + 1);
+    let servers: Vec<String> = (0..count).map(address).collect();
+    format!("[service.many]\n[[service.many.group]]\nservers = [{}]\n", servers.join(", "))
+}
+
+#[test]
 fn promtool_has_nothing_to_say_of_what_curl_gets_and_it_tells_when_certificates_end() {
     let (chain, key) = (file("ends.pem", ""), file("ends.key", ""));
     let mut openssl = Command::new("openssl");
@@ -61,7 +105,7 @@ fn promtool_has_nothing_to_say_of_what_curl_gets_and_it_tells_when_certificates_
     let promtool = promtool.args(["check", "metrics"]).stdin(Stdio::piped());
     let mut promtool =
         promtool.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("promtool");
-    std::io::Write::write_all(&mut promtool.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let said = promtool.wait_with_output().unwrap();
     let both = [said.stdout, said.stderr].concat();
     assert!(said.status.success() && both.is_empty(), "{}", String::from_utf8_lossy(&both));
@@ -354,10 +398,15 @@ impl Edge {
 
     /// The same with further lines in its file.
     fn with(servers: &[&Process], lines: &str) -> Self {
+        Self::administered(servers, "", lines)
+    }
+
+    /// The same with further lines in the table of the administration too.
+    fn administered(servers: &[&Process], admin: &str, lines: &str) -> Self {
         let servers: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.place)).collect();
         let token = file("token", TOKEN);
         let config = format!(
-            "[admin]\nbind = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n\
+            "[admin]\nbind = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n{admin}\
              [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
              [service.web]\nhealth = {{ tcp = true, interval = \"50ms\", fall = 1 }}\n\
              [[service.web.group]]\nregion = \"here\"\nmax_rate = \"50/s\"\nservers = [{}]\n\

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loadline_core::state::State;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::{
+    Detail,
     history::{History, Sample},
+    metrics::AT_ONCE,
     site::Site,
     token::Token,
 };
@@ -14,6 +16,9 @@ use super::{
 pub(crate) struct Desk {
     pub(crate) site: Arc<Site>,
     pub(crate) token: Token,
+    pub(crate) detail: Detail,
+    /// A turn for each of those who read the metrics.
+    pub(crate) scrapes: Arc<Semaphore>,
     seen: Mutex<Seen>,
     looked: watch::Sender<()>,
 }
@@ -28,10 +33,12 @@ struct Seen {
 }
 
 impl Desk {
-    pub(crate) fn new(site: Arc<Site>, token: Token) -> Self {
+    pub(crate) fn new(site: Arc<Site>, token: Token, detail: Detail) -> Self {
         let state = site.state();
         let seen = Seen { before: state.clone(), last: state, history: History::default() };
-        Self { site, token, seen: Mutex::new(seen), looked: watch::Sender::new(()) }
+        let scrapes = Arc::new(Semaphore::new(AT_ONCE));
+        let looked = watch::Sender::new(());
+        Self { site, token, detail, scrapes, seen: Mutex::new(seen), looked }
     }
 
     /// Takes the state of this second into the memory.

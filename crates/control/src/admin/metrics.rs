@@ -9,12 +9,16 @@ mod failures;
 mod format;
 mod forwarding;
 mod lists;
+mod pieces;
 mod standby;
 
 use std::fmt;
 
+use format::Prometheus;
+
 pub(crate) use format::Format;
 use loadline_core::state::{Condition, Group, Limits, Listener, Server, Service, State};
+pub(crate) use pieces::{AT_ONCE, Pieces};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
@@ -25,16 +29,31 @@ use prometheus_client::{
 use super::process::Process;
 use lists::{list_updates, lists};
 
-/// The state in `format`.
-pub(crate) fn exposition(state: State, format: Format) -> String {
+/// Which series there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All, those of each server among them.
+    #[default]
+    Servers,
+    /// None of single servers.
+    Groups,
+}
+
+/// Writes the state in `format`, each sample as it is made.
+///
+/// # Errors
+/// That of `to`.
+pub(crate) fn write(
+    state: State,
+    detail: Detail,
+    format: Format,
+    to: &mut impl fmt::Write,
+) -> fmt::Result {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition(state, Process::read())));
-    let mut text = String::new();
-    // Writing into memory cannot fail.
-    let _ = encode(&mut text, &registry);
+    registry.register_collector(Box::new(Exposition { state, detail, process: Process::read() }));
     match format {
-        Format::OpenMetrics => text,
-        Format::Prometheus => format::prometheus(&text),
+        Format::OpenMetrics => encode(to, &registry),
+        Format::Prometheus => encode(&mut Prometheus::new(to), &registry),
     }
 }
 
@@ -67,8 +86,8 @@ struct Family {
 
 /// Where the samples come from.
 enum Read {
-    Counter(fn(&State, &mut Samples<u64>)),
-    Gauge(fn(&State, &mut Samples<f64>)),
+    Counter(fn(&State, &mut Samples<'_, u64>)),
+    Gauge(fn(&State, &mut Samples<'_, f64>)),
     /// The duration of requests by service.
     Times,
     /// What this process uses. Such names are the same for every program.
@@ -77,17 +96,26 @@ enum Read {
     CpuTime,
 }
 
-/// Label values and a value each.
-struct Samples<T>(Vec<(Vec<String>, T)>);
+/// Takes label values and a value each, until one could not be written.
+struct Samples<'a, T> {
+    write: &'a mut dyn FnMut(&[&str], T) -> fmt::Result,
+    written: fmt::Result,
+}
 
-impl<T> Samples<T> {
+impl<T> Samples<'_, T> {
     fn add(&mut self, labels: &[&str], value: T) {
-        self.0.push((labels.iter().map(|&label| label.to_owned()).collect(), value));
+        if self.written.is_ok() {
+            self.written = (self.write)(labels, value);
+        }
     }
 }
 
 #[derive(Debug)]
-struct Exposition(State, Process);
+struct Exposition {
+    state: State,
+    detail: Detail,
+    process: Process,
+}
 
 /// Every metric there is.
 fn families() -> impl Iterator<Item = &'static Family> {
@@ -103,7 +131,8 @@ fn families() -> impl Iterator<Item = &'static Family> {
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        families().try_for_each(|family| family.encode(self, &mut encoder))
+        let mut told = families().filter(|family| family.is_told(self.detail));
+        told.try_for_each(|family| family.encode(self, &mut encoder))
     }
 }
 
@@ -115,8 +144,12 @@ impl Family {
         }
     }
 
+    fn is_told(&self, detail: Detail) -> bool {
+        detail == Detail::Servers || !self.labels.contains(&"server")
+    }
+
     fn encode(&self, told: &Exposition, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Exposition(state, process) = told;
+        let Exposition { state, process, .. } = told;
         let name = self.full_name();
         let kind = match self.read {
             Read::Counter(_) | Read::CpuTime => MetricType::Counter,
@@ -142,20 +175,21 @@ impl Family {
     fn each<T: Copy>(
         &self,
         state: &State,
-        read: fn(&State, &mut Samples<T>),
+        read: fn(&State, &mut Samples<'_, T>),
         encoder: &mut MetricEncoder<'_>,
         write: impl Fn(&mut MetricEncoder<'_>, T) -> fmt::Result,
     ) -> fmt::Result {
-        let mut samples = Samples(Vec::new());
-        read(state, &mut samples);
-        samples.0.iter().try_for_each(|(values, value)| {
+        let mut one = |values: &[&str], value: T| {
             if values.is_empty() {
-                return write(encoder, *value);
+                return write(encoder, value);
             }
-            let names = self.labels.iter().copied();
-            let labels: Vec<(&str, &str)> = names.zip(values.iter().map(String::as_str)).collect();
-            write(&mut encoder.encode_family(&labels)?, *value)
-        })
+            let labels: Vec<(&str, &str)> =
+                self.labels.iter().copied().zip(values.iter().copied()).collect();
+            write(&mut encoder.encode_family(&labels)?, value)
+        };
+        let mut samples = Samples { write: &mut one, written: Ok(()) };
+        read(state, &mut samples);
+        samples.written
     }
 }
 
@@ -171,13 +205,13 @@ fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
     encoder.encode_histogram::<NoLabelSet>(times.sum_s, times.count(), &bins, None)
 }
 
-fn listeners<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Listener) -> T) {
+fn listeners<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Listener) -> T) {
     for listener in &state.listeners {
         samples.add(&[&listener.address], value(listener));
     }
 }
 
-fn refused(state: &State, samples: &mut Samples<u64>) {
+fn refused(state: &State, samples: &mut Samples<'_, u64>) {
     for listener in &state.listeners {
         for (reason, count) in &listener.refused {
             samples.add(&[&listener.address, reason], *count);
@@ -185,20 +219,20 @@ fn refused(state: &State, samples: &mut Samples<u64>) {
     }
 }
 
-fn handshakes(state: &State, samples: &mut Samples<u64>) {
+fn handshakes(state: &State, samples: &mut Samples<'_, u64>) {
     for listener in &state.listeners {
         samples.add(&[&listener.address, "ok"], listener.handshakes);
         samples.add(&[&listener.address, "failed"], listener.handshakes_failed);
     }
 }
 
-fn services<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Service) -> T) {
+fn services<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Service) -> T) {
     for service in &state.services {
         samples.add(&[&service.name], value(service));
     }
 }
 
-fn groups<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Group) -> Option<T>) {
+fn groups<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Group) -> Option<T>) {
     for service in &state.services {
         for group in &service.groups {
             if let Some(value) = value(group) {
@@ -208,7 +242,7 @@ fn groups<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Group) -> 
     }
 }
 
-fn servers<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Server) -> T) {
+fn servers<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Server) -> T) {
     for service in &state.services {
         for group in &service.groups {
             for server in &group.servers {
@@ -218,7 +252,7 @@ fn servers<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Server) -
     }
 }
 
-fn conditions(state: &State, samples: &mut Samples<f64>) {
+fn conditions(state: &State, samples: &mut Samples<'_, f64>) {
     for service in &state.services {
         for group in &service.groups {
             for (server, condition) in
@@ -234,7 +268,7 @@ fn conditions(state: &State, samples: &mut Samples<f64>) {
 /// Samples of what is counted by service and by one word more.
 fn by_word(
     state: &State,
-    samples: &mut Samples<u64>,
+    samples: &mut Samples<'_, u64>,
     of: fn(&Service) -> &std::collections::BTreeMap<String, u64>,
 ) {
     for service in &state.services {
@@ -590,7 +624,7 @@ const FAMILIES: &[Family] = &[
 ];
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use loadline_core::state::{Certificate, Discovery, ForwardedServer, Forwarding, Traffic};
 
     use super::*;
@@ -623,6 +657,27 @@ mod tests {
         }
     }
 
+    /// The whole of it in one piece.
+    pub(super) fn text(state: State, detail: Detail, format: Format) -> String {
+        let mut text = String::new();
+        write(state, detail, format, &mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn by_groups_there_is_no_series_of_a_single_server_and_every_other_one() {
+        let all = text(state("web"), Detail::Servers, Format::Prometheus);
+        let less = text(state("web"), Detail::Groups, Format::Prometheus);
+        let of_servers = |line: &&str| line.contains("server=\"");
+        assert!(all.lines().filter(of_servers).count() > 10 && !less.contains("server=\""));
+        let names = |text: &str| -> Vec<String> {
+            let samples = text.lines().filter(|line| !line.starts_with('#') && !of_servers(line));
+            samples.filter_map(|line| Some(line.split_once([' ', '{'])?.0.to_owned())).collect()
+        };
+        assert_eq!(names(&all), names(&less));
+        assert!(!less.contains("server_requests"), "no family without a sample either: {less}");
+    }
+
     /// The values of the labels of a sample, unescaped, and its value; none where it is no sample.
     fn parsed(line: &str) -> Option<(Vec<String>, f64)> {
         let Some((_, rest)) = line.split_once('{') else {
@@ -651,7 +706,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_text_is_well_formed_whatever_the_names(name in any::<String>()) {
-            let text = exposition(state(&name), Format::OpenMetrics);
+            let text = text(state(&name), Detail::Servers, Format::OpenMetrics);
             prop_assert!(text.ends_with("# EOF\n"));
             let lines = text.split('\n').filter(|line| !line.is_empty());
             let samples = lines.filter(|line| !line.starts_with('#'));

@@ -35,7 +35,7 @@ use std::{
 use axum::{Router, middleware};
 
 pub use error::AdminError;
-pub use metrics::reference as metrics_reference;
+pub use metrics::{Detail, reference as metrics_reference};
 pub use openapi::openapi;
 pub use site::{Engine, Site};
 pub use socket::bind_path;
@@ -56,6 +56,8 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// Names by which browsers and scrapers may call it, besides its addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Which series `/metrics` has.
+    pub detail: Detail,
 }
 
 /// Where the administration listens.
@@ -91,6 +93,7 @@ pub struct BoundAdmin {
     token: Token,
     made_token: Option<String>,
     hosts: Hosts,
+    detail: Detail,
 }
 
 /// A running administration; it ends when this is dropped.
@@ -123,7 +126,7 @@ impl BoundAdmin {
             Bind::Address(_) => Hosts::named(&settings.hosts),
             Bind::Socket(_) => Hosts::any(),
         };
-        Ok(Self { socket, token, made_token, hosts })
+        Ok(Self { socket, token, made_token, hosts, detail: settings.detail })
     }
 
     /// Starts to serve.
@@ -131,14 +134,14 @@ impl BoundAdmin {
     /// # Errors
     /// [`AdminError::Thread`] where there is no thread to be had.
     pub fn start(self, site: Arc<Site>) -> Result<Admin, AdminError> {
-        let Self { socket, token, made_token, hosts } = self;
+        let Self { socket, token, made_token, hosts, detail } = self;
         let place = socket.place();
         let shared = socket.share().map_err(AdminError::Thread)?;
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminError::Thread)?;
         let serve = move || {
-            let desk = Arc::new(Desk::new(site, token));
+            let desk = Arc::new(Desk::new(site, token, detail));
             let ticks = tick(desk.clone());
             runtime.block_on(async {
                 tokio::select! {

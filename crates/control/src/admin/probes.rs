@@ -15,7 +15,7 @@ use axum::{
 
 use super::{
     desk::Desk,
-    metrics::{self, Format},
+    metrics::{self, Format, Pieces},
 };
 
 pub(crate) fn routes() -> Router<Arc<Desk>> {
@@ -28,7 +28,13 @@ pub(crate) fn routes() -> Router<Arc<Desk>> {
 async fn exposition(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> impl IntoResponse {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::preferred(accepted);
-    ([(CONTENT_TYPE, format.content_type())], metrics::exposition(desk.state(), format))
+    // Nobody closes it.
+    let turn = desk.scrapes.clone().acquire_owned().await;
+    let body = Pieces::body(move |mut to| {
+        let _turn = turn;
+        metrics::write(desk.state(), desk.detail, format, &mut to)
+    });
+    ([(CONTENT_TYPE, format.content_type())], body)
 }
 
 /// Ready where every service has a server that may take traffic; not while draining, so that

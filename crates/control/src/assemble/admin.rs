@@ -32,5 +32,6 @@ pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option
     let token_file = given.value.token_file.get().map(|path| path.0.0.clone().into());
     let hosts = given.value.hosts.get().into_iter().flatten();
     let hosts = hosts.map(|host| host.value.0.0.clone()).collect();
-    Some(Settings { bind, token_file, hosts })
+    let detail = given.value.metrics.get().map_or_else(Default::default, |word| word.0.0);
+    Some(Settings { bind, token_file, hosts, detail })
 }

@@ -4,11 +4,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
+    admin::Detail,
     place::{At, Key},
     value::{
         address::AdminPlace,
         label::{FilePath, Host},
         text::Text,
+        word::Word,
     },
 };
 
@@ -27,4 +29,7 @@ pub(crate) struct Admin {
     /// so that no page from elsewhere reads it through somebody's browser.
     #[schemars(extend("examples" = [["edge-1.internal"]]))]
     pub(crate) hosts: Key<Vec<At<Text<Host>>>>,
+    /// Which series `/metrics` has. Taken from the file at the start only.
+    #[schemars(extend("default" = "servers"))]
+    pub(crate) metrics: Key<Text<Word<Detail>>>,
 }

@@ -11,6 +11,7 @@ use schemars::{Schema, json_schema};
 
 use super::text::{Complaint, Textual};
 use crate::{
+    admin::Detail,
     file::{Forward, Found, Repeated, Scheme, Spoken},
     suggest::known,
 };
@@ -177,6 +178,19 @@ impl Words for Forward {
             ("mac", Self::By(Method::Mac), mac),
             ("nat", Self::By(Method::Nat), nat),
             ("ipip", Self::By(Method::Ipip), ipip),
+        ]
+    }
+}
+
+impl Words for Detail {
+    const WHAT: &'static str = "a level of detail";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        let groups = "None with a label `server`: for thousands of servers, each of which has a \
+                      dozen series.";
+        vec![
+            ("servers", Self::Servers, "All, those of each server among them."),
+            ("groups", Self::Groups, groups),
         ]
     }
 }

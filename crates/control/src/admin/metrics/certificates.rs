@@ -4,7 +4,7 @@ use loadline_core::state::{Certificate, State};
 
 use super::{Family, Read, Samples};
 
-fn certificates(state: &State, samples: &mut Samples<f64>, value: fn(&Certificate) -> f64) {
+fn certificates(state: &State, samples: &mut Samples<'_, f64>, value: fn(&Certificate) -> f64) {
     for certificate in &state.certificates {
         samples.add(&[&certificate.file], value(certificate));
     }

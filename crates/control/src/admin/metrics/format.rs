@@ -3,6 +3,8 @@
 //! Prometheus asks for OpenMetrics first and for its own format next; curl asks for anything and
 //! gets what promtool and most other readers know, as from programs with Prometheus' own library.
 
+use std::{fmt, mem};
+
 /// How metrics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -46,30 +48,55 @@ fn number(quality: &str) -> Option<f64> {
     quality.parse().ok().filter(|it| (0.0..=1.0).contains(it))
 }
 
-/// The text format of Prometheus for the same metrics in that of OpenMetrics: there the head of a
-/// counter has the name of its samples, and nothing marks the end.
-pub(super) fn prometheus(open_metrics: &str) -> String {
-    let mut text = String::with_capacity(open_metrics.len());
-    let mut help = "";
-    for line in open_metrics.lines().filter(|line| *line != "# EOF") {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest;
-            continue;
-        }
-        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' ')) {
-            let suffix = if kind == "counter" { "_total" } else { "" };
-            let help = help.strip_prefix(name).unwrap_or_default();
-            text += &format!("# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n");
-            continue;
-        }
-        text += line;
-        text.push('\n');
+/// Turns OpenMetrics, line by line as it is written, into the text format of Prometheus: there the
+/// head of a counter has the name of its samples, and nothing marks the end.
+pub(super) struct Prometheus<'a, W> {
+    to: &'a mut W,
+    line: String,
+    help: String,
+}
+
+impl<'a, W: fmt::Write> Prometheus<'a, W> {
+    pub(super) const fn new(to: &'a mut W) -> Self {
+        Self { to, line: String::new(), help: String::new() }
     }
-    text
+
+    fn end_line(&mut self) -> fmt::Result {
+        let line = mem::take(&mut self.line);
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            self.help = rest.to_owned();
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let help = self.help.strip_prefix(name).unwrap_or_default();
+            write!(self.to, "# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n")?;
+        } else if line != "# EOF" {
+            self.to.write_str(&line)?;
+            self.to.write_char('\n')?;
+        }
+        self.line = line;
+        self.line.clear();
+        Ok(())
+    }
+}
+
+impl<W: fmt::Write> fmt::Write for Prometheus<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive('\n') {
+            self.line.push_str(part.trim_end_matches('\n'));
+            if part.ends_with('\n') {
+                self.end_line()?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use fmt::Write as _;
+
     use super::*;
 
     #[test]
@@ -99,6 +126,13 @@ mod tests {
                     # HELP d Other.\n# TYPE d gauge\nd 2.0\n# EOF\n";
         let same = "# HELP a_total What it counts.\n# TYPE a_total counter\na_total{b=\"c\"} 1\n\
                     # HELP d Other.\n# TYPE d gauge\nd 2.0\n";
-        assert_eq!(prometheus(text), same);
+        for length in [1, 2, 7, text.len()] {
+            let mut written = String::new();
+            let mut prometheus = Prometheus::new(&mut written);
+            for piece in text.as_bytes().chunks(length) {
+                prometheus.write_str(str::from_utf8(piece).unwrap()).unwrap();
+            }
+            assert_eq!(written, same, "written {length} bytes at a time");
+        }
     }
 }

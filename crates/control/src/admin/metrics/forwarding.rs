@@ -4,7 +4,7 @@ use loadline_core::state::{ForwardedServer, State, Traffic};
 
 use super::{Family, Read, Samples};
 
-fn verdicts(state: &State, samples: &mut Samples<u64>, value: impl Fn(&Traffic) -> u64) {
+fn verdicts(state: &State, samples: &mut Samples<'_, u64>, value: impl Fn(&Traffic) -> u64) {
     for (verdict, traffic) in state.forwarding.iter().flat_map(|it| &it.verdicts) {
         samples.add(&[verdict], value(traffic));
     }
@@ -12,7 +12,7 @@ fn verdicts(state: &State, samples: &mut Samples<u64>, value: impl Fn(&Traffic) 
 
 fn servers<T>(
     state: &State,
-    samples: &mut Samples<T>,
+    samples: &mut Samples<'_, T>,
     value: impl Fn(&ForwardedServer) -> Option<T>,
 ) {
     for server in state.forwarding.iter().flat_map(|it| &it.servers) {
@@ -22,7 +22,7 @@ fn servers<T>(
     }
 }
 
-fn exhausted(state: &State, samples: &mut Samples<u64>) {
+fn exhausted(state: &State, samples: &mut Samples<'_, u64>) {
     let of = |name: &str| state.forwarding.as_ref()?.verdicts.get(name).copied();
     if let Some(traffic) = of("drop-nat-ports") {
         samples.add(&[], traffic.packets);

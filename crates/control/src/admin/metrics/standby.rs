@@ -82,13 +82,17 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
-fn one<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&Standby) -> T) {
+fn one<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Standby) -> T) {
     if let Some(standby) = &state.standby {
         samples.add(&[], value(standby));
     }
 }
 
-fn peers<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&StandbyPeer) -> Option<T>) {
+fn peers<T>(
+    state: &State,
+    samples: &mut Samples<'_, T>,
+    value: impl Fn(&StandbyPeer) -> Option<T>,
+) {
     for peer in state.standby.iter().flat_map(|standby| &standby.peers) {
         if let Some(value) = value(peer) {
             samples.add(&[&peer.address], value);
@@ -98,7 +102,7 @@ fn peers<T>(state: &State, samples: &mut Samples<T>, value: impl Fn(&StandbyPeer
 
 fn counts(
     state: &State,
-    samples: &mut Samples<u64>,
+    samples: &mut Samples<'_, u64>,
     name: &str,
     value: impl Fn(&PeerCounts) -> u64,
 ) {
@@ -112,12 +116,15 @@ const DIRECTION: &[&str] = &["peer", "direction"];
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Format, exposition};
+    use super::super::{Detail, Format, tests::text};
     use super::*;
 
     #[test]
     fn a_pair_is_shown_with_its_peer_and_one_alone_is_not() {
-        assert!(!exposition(State::default(), Format::OpenMetrics).contains("\nloadline_standby"));
+        assert!(
+            !text(State::default(), Detail::Servers, Format::OpenMetrics)
+                .contains("\nloadline_standby")
+        );
         let counts = PeerCounts { records_sent: 7, datagrams_lost: 2, ..PeerCounts::default() };
         let address = "10.0.0.2:4343".to_owned();
         let peer =
@@ -125,7 +132,7 @@ mod tests {
         let standby =
             Standby { role: Role::Active, role_s: 1.0, unplaced: 0, refused: 3, peers: vec![peer] };
         let state = State { standby: Some(standby), ..State::default() };
-        let text = exposition(state, Format::OpenMetrics);
+        let text = text(state, Detail::Servers, Format::OpenMetrics);
         for line in [
             "loadline_standby_active 1.0",
             "loadline_standby_refused_total 3",
