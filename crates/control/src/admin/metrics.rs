@@ -10,6 +10,7 @@ mod format;
 mod forwarding;
 mod lists;
 mod pieces;
+mod servers;
 mod standby;
 
 use std::fmt;
@@ -17,7 +18,7 @@ use std::fmt;
 use format::Prometheus;
 
 pub(crate) use format::Format;
-use loadline_core::state::{Condition, Group, Limits, Listener, Server, Service, State};
+use loadline_core::state::{Group, Limits, Listener, Service, State};
 pub(crate) use pieces::{AT_ONCE, Pieces};
 use prometheus_client::{
     collector::Collector,
@@ -121,6 +122,7 @@ struct Exposition {
 fn families() -> impl Iterator<Item = &'static Family> {
     let parts = [
         FAMILIES,
+        servers::FAMILIES,
         certificates::FAMILIES,
         failures::FAMILIES,
         forwarding::FAMILIES,
@@ -242,29 +244,6 @@ fn groups<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Group)
     }
 }
 
-fn servers<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Server) -> T) {
-    for service in &state.services {
-        for group in &service.groups {
-            for server in &group.servers {
-                samples.add(&[&service.name, &group.name, &server.address], value(server));
-            }
-        }
-    }
-}
-
-fn conditions(state: &State, samples: &mut Samples<'_, f64>) {
-    for service in &state.services {
-        for group in &service.groups {
-            for (server, condition) in
-                group.servers.iter().flat_map(|it| Condition::ALL.map(|condition| (it, condition)))
-            {
-                let labels = [&service.name, &group.name, &server.address, condition.name()];
-                samples.add(&labels, f64::from(u8::from(server.condition == condition)));
-            }
-        }
-    }
-}
-
 /// Samples of what is counted by service and by one word more.
 fn by_word(
     state: &State,
@@ -285,7 +264,6 @@ fn places(limits: &Limits) -> Option<f64> {
 const LISTENER: &[&str] = &["listener"];
 const SERVICE: &[&str] = &["service"];
 const GROUP: &[&str] = &["service", "group"];
-const SERVER: &[&str] = &["service", "group", "server"];
 
 /// The metrics of the process and of the proxy.
 const FAMILIES: &[Family] = &[
@@ -573,59 +551,13 @@ const FAMILIES: &[Family] = &[
         labels: &["service", "group", "result"],
         read: Read::Counter(list_updates),
     },
-    Family {
-        name: "in_flight",
-        help: "Requests in flight",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.load.in_flight))),
-    },
-    Family {
-        name: "server_requests",
-        help: "Requests given to the server",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.requests)),
-    },
-    Family {
-        name: "server_failures",
-        help: "Requests that the server failed",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.failures)),
-    },
-    Family {
-        name: "server_ejections",
-        help: "How often errors of real requests took the server out",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| u64::from(it.ejections))),
-    },
-    Family {
-        name: "server_connections",
-        help: "Open connections to the server",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.connections))),
-    },
-    Family {
-        name: "server_latency_seconds",
-        help: "Mean time from the pick of the server to the head of its answer",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| it.latency_ms / 1e3)),
-    },
-    Family {
-        name: "server_weight",
-        help: "Share of the traffic of its group, changes at run time included",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.weight))),
-    },
-    Family {
-        name: "server_condition",
-        help: "1 for the condition the server is in, 0 for the others",
-        labels: &["service", "group", "server", "condition"],
-        read: Read::Gauge(conditions),
-    },
 ];
 
 #[cfg(test)]
 pub(super) mod tests {
-    use loadline_core::state::{Certificate, Discovery, ForwardedServer, Forwarding, Traffic};
+    use loadline_core::state::{
+        Certificate, Discovery, ForwardedServer, Forwarding, Server, Traffic,
+    };
 
     use super::*;
     use proptest::prelude::*;
