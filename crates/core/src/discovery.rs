@@ -20,7 +20,7 @@ use alloc::{
 use core::{fmt, net::SocketAddr};
 
 use crate::{
-    fleet::{Discovery, Fleet, Group, Server, Source},
+    fleet::{Discovery, Fleet, Group, Server, Service, Source},
     state::{self, State},
     time::{Duration, Instant},
 };
@@ -205,10 +205,11 @@ impl Lists {
 
     /// Tells of each group in `state` that was made of `fleet` where its servers come from.
     pub fn tell(&self, now: Instant, fleet: &Fleet, state: &mut State) {
+        let is_followed = |it: &&Service| it.groups.iter().any(|group| group.discovery.is_some());
+        let followed = fleet.services.iter().filter(is_followed);
+        let followed: BTreeMap<&str, &Service> = followed.map(|it| (&*it.name, it)).collect();
         for told in &mut state.services {
-            let Some(service) = fleet.services.iter().find(|it| it.name == told.name) else {
-                continue;
-            };
+            let Some(service) = followed.get(&*told.name) else { continue };
             for group in &mut told.groups {
                 let of = service.groups.iter().find(|it| it.name == group.name);
                 let source = of.and_then(|of| of.discovery.as_ref()).map(|it| &it.source);

@@ -20,6 +20,7 @@ use alloc::{
     collections::BTreeMap,
     string::{String, ToString},
     sync::Arc,
+    vec,
     vec::Vec,
 };
 use core::sync::atomic::Ordering::Relaxed;
@@ -29,6 +30,7 @@ pub use forwarding::{
     Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
 };
 pub use listener::Listener;
+pub use measure::Baseline;
 use serde::{Deserialize, Serialize};
 pub use standby::{PeerCounts, PeerLink, Role, Standby, StandbyPeer};
 
@@ -423,14 +425,15 @@ impl Plan {
 }
 
 fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Instant) -> Group {
-    let find = |index: usize| {
-        plan.and_then(|plan| plan.servers.iter().find(|s| usize::from(s.index) == index))
-    };
+    let mut planned: Vec<Option<&ServerPlan>> = vec![None; of.servers.len()];
+    for server in plan.iter().flat_map(|plan| &plan.servers) {
+        planned[usize::from(server.index)] = Some(server);
+    }
     let given = here.servers.iter().zip(&of.servers).enumerate();
     let servers: Vec<Server> = given
         .map(|(index, (enrolled, of_server))| {
             let drained = of_server.weight == 0 || of.scaler == Ratio::ZERO;
-            server(find(index), of_server, enrolled, drained, now)
+            server(planned[index], of_server, enrolled, drained, now)
         })
         .collect();
     Group {

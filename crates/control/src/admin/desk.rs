@@ -1,8 +1,12 @@
 //! What the handlers share: the site, its last minutes, and the token.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
-use loadline_core::state::State;
+use loadline_core::state::{Baseline, State};
 use tokio::sync::{Semaphore, watch};
 
 use super::{
@@ -27,27 +31,53 @@ pub(crate) struct Desk {
 #[derive(Default)]
 struct Seen {
     /// The look before the last: rates are measured from there, over one to two seconds.
-    before: State,
-    last: State,
+    before: Arc<Baseline>,
+    last: Arc<Baseline>,
     history: History,
+    looked: Option<Look>,
+    /// When somebody last wanted to know.
+    asked: Option<Instant>,
+}
+
+/// When the last look was, and how long it took.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    took: Duration,
 }
 
 impl Desk {
     pub(crate) fn new(site: Arc<Site>, token: Token, detail: Detail) -> Self {
-        let state = site.state();
-        let seen = Seen { before: state.clone(), last: state, history: History::default() };
         let scrapes = Arc::new(Semaphore::new(AT_ONCE));
-        let looked = watch::Sender::new(());
-        Self { site, token, detail, scrapes, seen: Mutex::new(seen), looked }
+        let seen = Mutex::new(Seen::default());
+        let desk = Self { site, token, detail, scrapes, seen, looked: watch::Sender::new(()) };
+        desk.look();
+        desk
     }
 
-    /// Takes the state of this second into the memory.
-    pub(crate) fn look(&self) {
+    /// Takes the state of this second into the memory, unless a look is dear and was lately.
+    pub(crate) fn look_again(&self) {
+        let seen = self.seen();
+        let is_watched = self.looked.receiver_count() > 0
+            || seen.asked.is_some_and(|asked| asked.elapsed() < WATCHED);
+        let is_due =
+            seen.looked.is_none_or(|look| look.at.elapsed() >= pause(look.took, is_watched));
+        drop(seen);
+        if is_due {
+            self.look();
+        }
+    }
+
+    fn look(&self) {
+        let start = Instant::now();
         let mut state = self.site.state();
         let mut seen = self.seen();
         state.measure_since(&seen.last);
-        seen.history.take(&state);
-        seen.before = std::mem::replace(&mut seen.last, state);
+        let since = seen.looked.map_or(TICK, |look| start - look.at);
+        seen.history.take(&state, since.as_secs_f64().round().max(1.0) as usize);
+        seen.before = mem::replace(&mut seen.last, Arc::new(state.into()));
+        seen.looked = Some(Look { at: start, took: start.elapsed() });
+        drop(seen);
         self.looked.send_replace(());
     }
 
@@ -56,11 +86,18 @@ impl Desk {
         self.looked.subscribe()
     }
 
-    /// The state now, with rates over the last one to two seconds.
+    /// The state now, with rates since the look before the last.
     pub(crate) fn state(&self) -> State {
         let mut state = self.site.state();
-        state.measure_since(&self.seen().before);
+        let before = self.asked();
+        state.measure_since(&before);
         state
+    }
+
+    fn asked(&self) -> Arc<Baseline> {
+        let mut seen = self.seen();
+        seen.asked = Some(Instant::now());
+        seen.before.clone()
     }
 
     /// The last minutes of a service, the oldest second first.
@@ -70,5 +107,37 @@ impl Desk {
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From one look to the next, so that looking takes a hundredth of a core, a tenth while somebody
+/// watches: once a second but where there are thousands of servers.
+fn pause(took: Duration, is_watched: bool) -> Duration {
+    // A tick comes a little early or late.
+    let least = TICK / 2;
+    (took * if is_watched { 10 } else { 100 }).clamp(least, PAUSE_MAX)
+}
+
+/// Time from one chance to look to the next: as often as people see a change, as seldom as costs
+/// nothing.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+
+/// Somebody who has asked in this time may ask again.
+const WATCHED: Duration = Duration::from_secs(10);
+
+/// The dashboard has five minutes.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_is_taken_seldom_unless_somebody_watches() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause(ms(1), false), ms(500), "at each tick");
+        assert_eq!(pause(ms(100), false), ms(10_000));
+        assert_eq!(pause(ms(100), true), ms(1_000));
+        assert_eq!(pause(ms(5_000), false), PAUSE_MAX);
     }
 }

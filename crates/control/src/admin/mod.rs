@@ -2,7 +2,8 @@
 //!
 //! It runs on one thread of its own, never on one that carries traffic, and sees the proxy as an
 //! [`Engine`]: a state to read, a fleet to put in force. Once a second it takes the state into a
-//! short memory (`history`), of which rates and pictures are made.
+//! short memory (`history`), of which rates and pictures are made, or less often where that costs
+//! much.
 //!
 //! | path | |
 //! |---|---|
@@ -28,9 +29,7 @@ mod site;
 mod socket;
 mod token;
 
-use std::{
-    fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread, time::Duration,
-};
+use std::{fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread};
 
 use axum::{Router, middleware};
 
@@ -41,7 +40,7 @@ pub use site::{Engine, Site};
 pub use socket::bind_path;
 pub(crate) use token::check as check_token;
 
-use desk::Desk;
+use desk::{Desk, TICK};
 use host::Hosts;
 use socket::Socket;
 use token::Token;
@@ -178,9 +177,6 @@ async fn tick(desk: Arc<Desk>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        desk.look();
+        desk.look_again();
     }
 }
-
-/// Time from one look to the next: as often as people see a change, as seldom as costs nothing.
-const TICK: Duration = Duration::from_secs(1);

@@ -6,16 +6,65 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use super::{Counts, Group, Histogram, Limits, Rates, Server, Service, State};
+use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, State};
 use crate::ending::{Ending, Fault};
+
+/// What rates are measured from: the counts of an earlier state, and nothing else of it.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    uptime_s: f64,
+    services: BTreeMap<String, ServiceBaseline>,
+    forwarding: Option<Forwarding>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ServiceBaseline {
+    counts: Counts,
+    groups: BTreeMap<String, GroupBaseline>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct GroupBaseline {
+    overflowed: u64,
+    /// Address and requests of each server, in the order of the state.
+    servers: Vec<(String, u64)>,
+}
+
+impl From<State> for Baseline {
+    fn from(state: State) -> Self {
+        let service = |it: Service| {
+            let groups = it.groups.into_iter().map(GroupBaseline::of).collect();
+            (it.name, ServiceBaseline { counts: it.counts, groups })
+        };
+        Self {
+            uptime_s: state.uptime_s,
+            services: state.services.into_iter().map(service).collect(),
+            forwarding: state.forwarding,
+        }
+    }
+}
+
+impl GroupBaseline {
+    fn of(group: Group) -> (String, Self) {
+        let servers = group.servers.into_iter().map(|it| (it.address, it.requests)).collect();
+        (group.name, Self { overflowed: group.overflowed, servers })
+    }
+
+    /// The place of a server, which is mostly the one after the last that was found.
+    fn find(&self, address: &str, after: usize) -> Option<usize> {
+        let (before, rest) = self.servers.split_at(after.min(self.servers.len()));
+        let is_it = |it: &(String, u64)| it.0 == address;
+        let place = rest.iter().position(is_it).map(|place| before.len() + place);
+        place.or_else(|| before.iter().position(is_it))
+    }
+}
 
 impl State {
     /// Fills in rates, fullness and headroom by comparing with an earlier state.
-    pub fn measure_since(&mut self, earlier: &Self) {
+    pub fn measure_since(&mut self, earlier: &Baseline) {
         let seconds = self.uptime_s - earlier.uptime_s;
         for service in &mut self.services {
-            let before = earlier.services.iter().find(|before| before.name == service.name);
-            service.measure(before, seconds);
+            service.measure(earlier.services.get(&service.name), seconds);
         }
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.measure(earlier.forwarding.as_ref(), seconds);
@@ -24,24 +73,23 @@ impl State {
 }
 
 impl Service {
-    fn measure(&mut self, before: Option<&Self>, seconds: f64) {
+    fn measure(&mut self, before: Option<&ServiceBaseline>, seconds: f64) {
         let none = Counts::default();
         self.rates = rates(&self.counts, before.map_or(&none, |it| &it.counts), seconds);
         for group in &mut self.groups {
-            let groups = before.into_iter().flat_map(|it| &it.groups);
-            let before = groups.into_iter().find(|before| before.name == group.name);
-            group.measure(before, seconds);
+            group.measure(before.and_then(|it| it.groups.get(&group.name)), seconds);
         }
     }
 }
 
 impl Group {
-    fn measure(&mut self, before: Option<&Self>, seconds: f64) {
+    fn measure(&mut self, before: Option<&GroupBaseline>, seconds: f64) {
         self.load.rate_per_s = 0.0;
+        let mut next = 0;
         for server in &mut self.servers {
-            let servers = before.into_iter().flat_map(|it| &it.servers);
-            let before = servers.into_iter().find(|it: &&Server| it.address == server.address);
-            let requests = before.map_or(0, |it| it.requests);
+            let found = before.and_then(|it| Some((it, it.find(&server.address, next)?)));
+            let requests = found.map_or(0, |(it, place)| it.servers[place].1);
+            next = found.map_or(next, |(_, place)| place + 1);
             server.load.rate_per_s = rate(server.requests, requests, seconds);
             self.load.rate_per_s += server.load.rate_per_s;
         }
@@ -143,6 +191,7 @@ fn quotient(load: f64, limit: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Server;
     use super::*;
     use alloc::vec;
 
@@ -163,6 +212,24 @@ mod tests {
         assert!((rate(30, 10, 2.0) - 10.0).abs() < 1e-9);
         assert!((rate(4, 10, 2.0) - 2.0).abs() < 1e-9);
         assert!(rate(4, 1, 0.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_server_that_comes_or_leaves_changes_no_rate_of_the_others() {
+        let group = |servers: &[(&str, u64)]| {
+            let server = |(address, requests): &(&str, u64)| Server {
+                address: String::from(*address),
+                requests: *requests,
+                ..Server::default()
+            };
+            Group { servers: servers.iter().map(server).collect(), ..Group::default() }
+        };
+        let (_, before) =
+            GroupBaseline::of(group(&[("a", 10), ("gone", 50), ("b", 20), ("c", 30)]));
+        let mut now = group(&[("c", 31), ("new", 7), ("a", 12), ("b", 23)]);
+        now.measure(Some(&before), 1.0);
+        let rates: Vec<u64> = now.servers.iter().map(|it| it.load.rate_per_s as u64).collect();
+        assert_eq!(rates, [1, 7, 2, 3]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ask)).collect();
 
     let mut state = State::of(&plan, NOW + Duration::from_secs(1));
-    state.measure_since(&before);
+    state.measure_since(&before.into());
     let [near, far] = &state.services[0].groups[..] else { panic!("two groups") };
     assert_eq!((near.requests, near.overflowed, near.load.in_flight), (1, 0, 1));
     assert_eq!((far.requests, far.overflowed, far.load.in_flight), (2, 2, 2));
