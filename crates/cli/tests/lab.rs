@@ -129,10 +129,14 @@ fn two_hosts_and_ten_milliseconds() {
     // What was measured can be held against a study that was changed meanwhile.
     let file = out.join("../ten-ms.toml");
     fs::write(&file, TEN_MS.replace("at_most = 60", "at_most = 15")).unwrap();
-    let judged = loadline(&["lab", "judge", file.to_str().unwrap(), out.to_str().unwrap()]);
-    let judged = { judged }.output().unwrap();
+    let page = out.join("page.md");
+    fs::write(&page, "# Ten\n\n## Verdicts\n\n- PASS\n\n## What differs\n\nOurs.\n").unwrap();
+    let [file, out, page] = [&file, &out, &page].map(|path| path.to_str().unwrap());
+    let judged = loadline(&["lab", "judge", file, out, "--markdown", page]).output().unwrap();
     assert_eq!(judged.status.code(), Some(3), "{}", text(&judged.stderr));
     assert!(text(&judged.stdout).contains("FAIL loadline: time to first byte"));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("\n- FAIL loadline") && page.contains("\n## What differs\n\nOurs.\n"));
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod verdict;
 pub use comparison::{Limits, compare_runs, comparison_table, plan_difference};
 pub use document::{DocumentError, read_document};
 pub use figures::{digits, millis, per_second, percent, utc};
+pub use markdown::keep_written;
 pub use page::{Block, Page, Section};
 pub use plot::{
     PlotError, Tone,

@@ -1,7 +1,10 @@
 //! A page as Markdown, for documentation: tables as tables, pictures as files beside it.
 
+use std::iter;
+
 use crate::{
     page::{Block, Page},
+    runs::HEADINGS,
     table::{Align, Table},
     verdict::Verdict,
 };
@@ -16,7 +19,7 @@ impl Page {
             text += &format!("\n{paragraph}\n");
         }
         if !self.verdicts.is_empty() {
-            text += "\n## Verdicts\n\n";
+            text += &format!("\n## {VERDICTS}\n\n");
             text += &verdicts(&self.verdicts);
         }
         for section in &self.sections {
@@ -38,6 +41,42 @@ impl Page {
         (text, pictures)
     }
 }
+
+/// The page of a study as it was made now, with the sections that people wrote into it before: each
+/// behind the section that it followed, or at the end where that is no more.
+#[must_use]
+pub fn keep_written(made: &str, before: &str) -> String {
+    let mut parts = sections(made);
+    let mut last = Some("");
+    for (heading, text) in sections(before) {
+        let is_made = heading.is_empty() || heading == VERDICTS || HEADINGS.contains(&heading);
+        if is_made {
+            last = parts.iter().any(|part| part.0 == heading).then_some(heading);
+            continue;
+        }
+        let after = parts.iter().position(|part| Some(part.0) == last);
+        parts.insert(after.map_or(parts.len(), |place| place + 1), (heading, text));
+        last = last.and(Some(heading));
+    }
+    let texts: Vec<&str> = parts.iter().map(|part| part.1.trim_end()).collect();
+    texts.join("\n\n") + "\n"
+}
+
+/// Headings of the second level and the text with each; what stands before the first has none.
+fn sections(page: &str) -> Vec<(&str, &str)> {
+    let starts = page.match_indices("\n## ").map(|(place, _)| place + 1);
+    let ends = starts.clone().chain([page.len()]);
+    let texts = iter::once(0).chain(starts).zip(ends).map(|(from, to)| &page[from..to]);
+    texts.map(|text| (heading(text), text)).collect()
+}
+
+fn heading(text: &str) -> &str {
+    let first = text.lines().next().unwrap_or_default();
+    first.strip_prefix("## ").unwrap_or_default()
+}
+
+/// The heading above the verdicts.
+const VERDICTS: &str = "Verdicts";
 
 fn verdicts(verdicts: &[Verdict]) -> String {
     let line = |verdict: &Verdict| format!("- {verdict}\n");
@@ -89,5 +128,25 @@ mod tests {
         ];
         assert_eq!(text, right.concat());
         assert!(pictures.is_empty());
+    }
+
+    #[test]
+    fn what_people_wrote_into_the_page_of_a_study_stays_where_it_was() {
+        let before = "# Old\n\nLead.\n\n## What differs, and why\n\nOurs.\n\n\
+                      ## Verdicts\n\n- FAIL a\n\n## Pictures\n\n![old](old.svg)\n\n\
+                      ## Of the pictures\n\nOurs too.\n\n\
+                      ## How far this can be believed\n\nOld.\n\nEnd.\n\n\
+                      ## How it was made\n\nBy hand.\n";
+        let made = "# New\n\n## Verdicts\n\n- PASS a\n\n\
+                    ## How far this can be believed\n\nNew.\n\nEnd.\n";
+        let page = keep_written(made, before);
+        let expected = "# New\n\n## What differs, and why\n\nOurs.\n\n\
+                        ## Verdicts\n\n- PASS a\n\n\
+                        ## How far this can be believed\n\nNew.\n\nEnd.\n\n\
+                        ## How it was made\n\nBy hand.\n\n\
+                        ## Of the pictures\n\nOurs too.\n";
+        assert_eq!(page, expected);
+        assert_eq!(keep_written(made, &page), page, "once more");
+        assert_eq!(keep_written(made, ""), made);
     }
 }

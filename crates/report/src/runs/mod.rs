@@ -23,6 +23,7 @@ use crate::{
     plot::{PlotError, picture::Picture},
 };
 
+pub(crate) use study::HEADINGS;
 pub use study::{study_page, study_tables};
 
 /// A record and what to call it.

@@ -26,6 +26,14 @@ use crate::{
     verdict::Verdict,
 };
 
+const FIGURES: &str = "Published and measured";
+const PICTURES: &str = "Pictures";
+const CHECKS: &str = "What the published figures say of each other";
+const BELIEF: &str = "How far this can be believed";
+
+/// What the page of a study may have; what stands under any other heading people wrote.
+pub(crate) const HEADINGS: [&str; 4] = [FIGURES, PICTURES, CHECKS, BELIEF];
+
 /// The page of one study: what was published, what was measured, what differs and why.
 ///
 /// # Errors
@@ -49,18 +57,18 @@ pub fn study_page(record: &StudyRecord) -> Result<Page, PlotError> {
 /// The sections of a study, for its own page or among others.
 pub(super) fn sections(record: &StudyRecord) -> Result<Vec<Section>, PlotError> {
     let Some(lab) = record.lab.as_deref() else { return Ok(Vec::new()) };
-    let mut sections = vec![part("Published and measured", figures(lab))];
+    let mut sections = vec![part(FIGURES, figures(lab))];
     let mut pictures = Vec::new();
     for plot in &lab.plots {
         pictures.extend(draw(lab, plot)?);
     }
     if !pictures.is_empty() {
-        sections.push(part("Pictures", pictures));
+        sections.push(part(PICTURES, pictures));
     }
     if !lab.checks.is_empty() {
-        sections.push(part("What the published figures say of each other", checks(lab)));
+        sections.push(part(CHECKS, checks(lab)));
     }
-    sections.push(part("How far this can be believed", belief(lab)));
+    sections.push(part(BELIEF, belief(lab)));
     Ok(sections)
 }
 

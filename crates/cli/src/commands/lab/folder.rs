@@ -1,11 +1,11 @@
 //! What a study leaves behind: its folder, and its page for the documentation.
 
-use std::{env, fs, path::Path};
+use std::{env, fs, io::ErrorKind, path::Path};
 
 use anyhow::Context as _;
 use loadline_core::record::{Document, Record, StudyRecord};
 use loadline_lab::study::Study;
-use loadline_report::study_page;
+use loadline_report::{keep_written, study_page};
 
 /// Record, verdicts, page and the command that repeats it; gives the record's text.
 pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
@@ -23,7 +23,7 @@ pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::R
     Ok(json)
 }
 
-/// The page for the documentation, its pictures beside it.
+/// The page for the documentation, its pictures beside it. What people wrote into it stays.
 pub(super) fn write_markdown(
     file: &Path,
     study: &Study,
@@ -35,6 +35,11 @@ pub(super) fn write_markdown(
     if !folder.as_os_str().is_empty() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
+    let text = match fs::read_to_string(file) {
+        Ok(before) => keep_written(&text, &before),
+        Err(error) if error.kind() == ErrorKind::NotFound => text,
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
     let pictures = pictures.iter().map(|(name, svg)| (folder.join(name), svg));
     for (path, text) in pictures.chain([(file.to_owned(), &text)]) {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Write the record and the report to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write a page for docs/studies, its pictures beside it
+    /// Write a page for docs/studies, its pictures beside it; what people wrote into it stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Print the record as JSON instead of tables and verdicts
     #[arg(long)]
     json: bool,
-    /// Write a page for docs/studies, its pictures beside it
+    /// Write a page for docs/studies, its pictures beside it; what people wrote into it stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// No progress on the standard error
