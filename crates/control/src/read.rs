@@ -26,7 +26,11 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Option<At<File>> {
         return None;
     }
     let span = root.span();
-    let mut root = Spanned::new(span.clone(), DeValue::Table(root.into_inner()));
+    if let Ok(file) = At::deserialize(ValueDeserializer::from(whole(root))) {
+        return Some(file);
+    }
+    // Once more, and slowly: a tree that can be read is read once.
+    let mut root = whole(DeTable::parse_recoverable(text).0);
     for _ in 0..ERRORS_MAX {
         let error = match At::deserialize(ValueDeserializer::from(root.clone())) {
             Ok(file) => return Some(file),
@@ -38,6 +42,10 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Option<At<File>> {
         problems.damage(cut(&mut root, &place)?);
     }
     None
+}
+
+fn whole(root: Spanned<DeTable<'_>>) -> Spanned<DeValue<'_>> {
+    Spanned::new(root.span(), DeValue::Table(root.into_inner()))
 }
 
 /// Takes the entry or element whose key or value is at `place` out of the tree, and says out of

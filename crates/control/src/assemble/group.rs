@@ -1,6 +1,6 @@
 //! Groups and their servers.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use loadline_core::{
     fleet::{Capacity, Group, Server},
@@ -110,10 +110,11 @@ fn servers(
         let help = "add at least one: servers = [\"10.0.0.1:80\"]".to_owned();
         problems.absent(&entry.span, &place, message, help);
     }
-    let mut servers: Vec<Server> = Vec::new();
+    let count = given.map_or(0, |list| list.value.len());
+    let (mut servers, mut addresses) = (Vec::with_capacity(count), BTreeSet::new());
     for element in given.into_iter().flat_map(|list| &list.value) {
         let Some(server) = server(element, defaults, context, problems) else { continue };
-        if servers.iter().any(|other| other.address == server.address) {
+        if !addresses.insert(server.address) {
             let message = format!("`{}` is in this group twice", server.address);
             let help = "name it once; a larger share of the traffic is `weight`".to_owned();
             problems.error(&element.span, message, "again", help);

@@ -1,6 +1,9 @@
 //! Listeners: an address each, and the service behind it.
 
-use std::net::SocketAddr;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use loadline_core::fleet::{
     ClientTimeouts, Datapath, Frontend, HeadLimits, Http2Limits, Listener, Service,
@@ -19,13 +22,19 @@ use crate::{
 pub(super) struct Services<'a> {
     file: &'a At<File>,
     list: &'a [Service],
+    indices: BTreeMap<&'a str, usize>,
 }
 
-impl Services<'_> {
+impl<'a> Services<'a> {
+    fn new(file: &'a At<File>, services: &'a [Service]) -> Self {
+        let names = services.iter().map(|service| &*service.name);
+        Self { file, list: services, indices: names.zip(0..).collect() }
+    }
+
     /// The index of the service with the name at `span`; an error where there is none.
     pub(super) fn find(&self, name: &str, span: &Span, problems: &mut Problems) -> usize {
-        if let Some(index) = self.list.iter().position(|service| service.name == name) {
-            return index;
+        if let Some(index) = self.indices.get(name) {
+            return *index;
         }
         let table_is_damaged =
             self.file.value.service.at().is_some_and(|table| problems.is_damaged(&table.span));
@@ -54,7 +63,7 @@ pub(super) fn listeners(
         let message = "no listener: nothing can come in".to_owned();
         problems.absent(&file.span, &place, message, help);
     }
-    let known = Services { file, list: services };
+    let known = Services::new(file, services);
     // Where the table is there and cannot be used, that has been told.
     let assumed = file.value.l4.given().then(|| Datapath::on(String::new()));
     let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
@@ -189,15 +198,14 @@ fn warn_unused(
     (listeners, frontends): (&[Listener], &[Frontend]),
     problems: &mut Problems,
 ) {
-    let used = |index: usize| {
-        let by = |it: &Listener| {
-            let named = || it.routes.services().chain(it.names.services());
-            it.service == index || named().any(|it| it == index)
-        };
-        listeners.iter().any(by) || frontends.iter().any(|it| it.service == index)
+    let by_listener = |it: &Listener| {
+        let named = it.routes.services().chain(it.names.services());
+        named.chain([it.service]).collect::<Vec<_>>()
     };
+    let used = listeners.iter().flat_map(by_listener);
+    let used: BTreeSet<usize> = used.chain(frontends.iter().map(|it| it.service)).collect();
     let names = file.value.service.get().into_iter().flat_map(Named::iter);
-    for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used(*index)) {
+    for (index, (name, _)) in names.enumerate().filter(|(index, _)| !used.contains(index)) {
         let message = format!("no listener names the service `{}`", services[index].name);
         let help = format!("let a listener say service = \"{}\"", name.value);
         problems.warning(&name.span, message, "never used", help);
