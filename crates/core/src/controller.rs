@@ -3,9 +3,13 @@
 //! One owner calls it. After each [`Controller::handle`] the owner drains [`Controller::poll`],
 //! and calls `handle` again at [`Controller::next_deadline`] at the latest, with
 //! [`Input::Tick`] if nothing else has happened.
+//!
+//! What an input costs grows with what it changes, not with what there is: it touches one group,
+//! things with a time of their own wait in one queue, and a plan is made anew for the services that
+//! were touched alone. `docs/decisions/0011-work-by-service.md` has the figures.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeSet, VecDeque},
     string::String,
     sync::Arc,
     vec::Vec,
@@ -13,21 +17,26 @@ use alloc::{
 use core::net::SocketAddr;
 
 mod outliers;
+mod publish;
+mod reload;
 
 use crate::{
     departures::Departures,
-    ejection::{RETURN_HOLD, may_eject},
-    fleet::{Fleet, Group, HealthCheck, Service},
+    ejection::may_eject,
+    fleet::{Fleet, Group, HealthCheck, PolicyKind, Service},
     health::Health,
-    ledger::{Ledger, ServerId},
-    management::Management,
-    outlier::{Evidence, Watch},
+    ledger::{Ledger, ServerId, ServerState},
+    management::{Management, next_look},
+    outlier::Evidence,
     plan::Plan,
-    planner::{self, GroupStatus},
     reason::Reason,
-    roster::{Member, Place, Roster},
+    roster::{Checks, Member, Place, Roster},
+    service_plans::ServicePlans,
     time::{Duration, Instant},
+    timer_queue::TimerQueue,
 };
+use publish::planless;
+use reload::turn_of;
 
 /// What the controller hears.
 #[derive(Debug)]
@@ -86,12 +95,14 @@ pub enum Output {
     Check {
         /// The server.
         server: ServerId,
-        /// The name of its service.
-        service: String,
+        /// The index of its service in [`Controller::fleet`].
+        service: usize,
         /// Where it listens.
         address: SocketAddr,
         /// What to ask it.
         check: HealthCheck,
+        /// To be held until then, so that its number is given to no other server.
+        state: Arc<ServerState>,
     },
     /// Something an operator wants to know.
     Notice(Notice),
@@ -139,87 +150,90 @@ pub struct Controller {
     roster: Roster,
     departures: Departures,
     management: Management,
-    /// By service and group name: whether the group yields, and since when it need not.
-    standing: BTreeMap<(String, String), Standing>,
-    /// By service and group name: what is known of groups in which errors occur.
-    watches: BTreeMap<(String, String), Watch>,
+    timers: TimerQueue<Due>,
+    /// Services whose plans are to be made anew.
+    touched: BTreeSet<usize>,
+    /// Whether a plan is to be published though no service was touched.
+    reloaded: bool,
+    /// As they were published last.
+    plans: ServicePlans,
+    /// Servers of which the next plan tells that whoever waits on them has to look.
+    urgent: Vec<ServerId>,
+    /// The same as plans have told it.
+    told: Arc<[(u64, ServerId)]>,
     generation: u64,
-    /// When slow starts move on; never while none is under way.
-    next_step: Option<Instant>,
     outputs: VecDeque<Output>,
 }
 
-/// Whether a group yields to others.
-#[derive(Clone, Copy, Debug, Default)]
-struct Standing {
-    yields: bool,
-    well_since: Option<Instant>,
+/// What waits for its time. Services and groups are known by their places in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// An ejection ends.
+    Return(ServerId),
+    /// What a server does that could not be ejected may be told again.
+    HearAgain(ServerId),
+    /// A group may have been well for long enough.
+    Regain(usize, usize),
+    /// A slow start moves on.
+    Step(usize),
+    /// Errors of a group are looked at.
+    Watch(usize, usize),
+    /// The manager looks.
+    Manage(usize),
+    /// What is left at a server that drains is cut.
+    Cut,
+    Check(ServerId),
 }
 
 impl Controller {
     /// Starts with a configuration; the first plan is the first output.
     #[must_use]
     pub fn new(now: Instant, fleet: Fleet) -> Self {
+        let nothing = Fleet {
+            edge: fleet.edge.clone(),
+            listeners: Vec::new(),
+            forwarding: Default::default(),
+            services: Vec::new(),
+        };
         let mut controller = Self {
-            fleet: Arc::new(fleet),
+            fleet: Arc::new(nothing),
             ledger: Ledger::default(),
             roster: Roster::default(),
             departures: Departures::default(),
             management: Management::default(),
-            standing: BTreeMap::new(),
-            watches: BTreeMap::new(),
+            timers: TimerQueue::default(),
+            touched: BTreeSet::new(),
+            reloaded: false,
+            plans: ServicePlans::default(),
+            urgent: Vec::new(),
+            told: Arc::default(),
             generation: 0,
-            next_step: None,
             outputs: VecDeque::new(),
         };
-        controller.roster.enlist(now, &controller.fleet, &mut controller.ledger);
-        let Self { departures, management, fleet, ledger, .. } = &mut controller;
-        departures.settle(now, fleet, fleet, ledger);
-        management.settle(now, fleet, ledger);
-        ledger.limiters.settle(now, fleet);
-        controller.publish(now);
-        controller.order_checks(now);
+        controller.handle(now, Input::Reload(fleet));
         controller
     }
 
     /// Takes an input in.
     pub fn handle(&mut self, now: Instant, input: Input) {
-        let changed = match input {
-            Input::Tick => false,
-            Input::Reload(fleet) => {
-                self.reload(now, fleet);
-                true
-            }
-            Input::Checked { server, passed } => {
-                let back = passed.is_ok() && self.answers_again(now, server);
-                if let Ok(passed) = &passed {
-                    self.management.checked(server, passed.whole);
-                }
-                self.checked(now, server, passed.map(|passed| passed.round_trip)) || back
-            }
+        match input {
+            Input::Tick => {}
+            Input::Reload(fleet) => self.reload(now, fleet),
+            Input::Checked { server, passed } => self.checked(now, server, passed),
             Input::Failing { server, errors_in_a_row, reason } => {
-                self.failing(now, (server, errors_in_a_row), reason)
+                self.failing(now, (server, errors_in_a_row), reason);
             }
             Input::Silent { server, suspicions } => {
-                self.failing(now, (server, suspicions), Reason::Hangs)
+                self.failing(now, (server, suspicions), Reason::Hangs);
             }
-            Input::Errs { server } => {
-                self.errs(now, server);
-                false
-            }
-        };
-        let outliers = self.eject_outliers(now);
-        let returned = self.expire_ejections(now);
-        let regained = self.settle_standing(now);
-        let cut = self.cut_late(now);
-        let Self { management, fleet, ledger, roster, .. } = self;
-        let managed = management
-            .look(now, fleet, ledger, |server| roster.get(server).is_some_and(Member::is_healthy));
-        let stepped = self.next_step.is_some_and(|step| step <= now);
-        if changed || outliers || returned || regained || cut || managed || stepped {
-            self.publish(now);
+            Input::Errs { server } => self.errs(now, server),
         }
-        self.order_checks(now);
+        let mut checks = Vec::new();
+        while let Some(due) = self.timers.pop(now) {
+            self.meet(now, due, &mut checks);
+        }
+        self.publish(now);
+        checks.into_iter().for_each(|server| self.order_check(server));
     }
 
     /// The next thing to do, if any.
@@ -230,12 +244,7 @@ impl Controller {
     /// When to call [`Controller::handle`] again at the latest; none where only an input matters.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        let well = self.standing.values().filter(|standing| standing.yields);
-        let regain = well.filter_map(|s| s.well_since).map(|since| since + RETURN_HOLD).min();
-        let (cut, manage) = (self.departures.next_deadline(), self.management.next_deadline());
-        let look = self.watches.values().filter_map(Watch::due).min();
-        let all = [self.roster.next_deadline(), regain, self.next_step, cut, manage, look];
-        all.into_iter().flatten().min()
+        self.timers.next()
     }
 
     /// What is configured now.
@@ -251,253 +260,179 @@ impl Controller {
         self.roster.get(server).map(Member::is_healthy)
     }
 
-    /// Panics where the state contradicts itself; for tests, after every step.
-    ///
-    /// # Panics
-    /// On a defect of the controller.
-    pub fn check_invariants(&self) {
-        self.roster.check_invariants(&self.fleet);
-        for (standing, state) in &self.standing {
-            assert!(state.yields || state.well_since.is_none(), "{standing:?} waits for nothing");
-        }
-    }
-
-    fn reload(&mut self, now: Instant, fleet: Fleet) {
-        let before = core::mem::replace(&mut self.fleet, Arc::new(fleet));
-        self.roster.enlist(now, &self.fleet, &mut self.ledger);
-        self.departures.settle(now, &before, &self.fleet, &self.ledger);
-        self.management.settle(now, &self.fleet, &mut self.ledger);
-        self.ledger.limiters.settle(now, &self.fleet);
-        let groups = group_keys(&self.fleet);
-        self.forget_watches(&groups);
-        self.ledger.retain(&self.fleet);
-        self.standing.retain(|key, _| groups.contains(key));
-    }
-
-    fn checked(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        passed: Result<Duration, String>,
-    ) -> bool {
-        let Some(member) = self.roster.get_mut(server) else { return false };
-        let (service, group) = member.place.of(&self.fleet);
-        let Some(check) = &service.health else { return false };
-        let (was_healthy, old_rtt) = (member.health.is_healthy(), member.rtt);
-        let first = member.health == Health::Starting;
-        let is_news = member.checked(now, passed, check);
-        let (is_healthy, rtt) = (member.health.is_healthy(), member.rtt);
-        if is_healthy == was_healthy {
-            // The last of the first checks: what is told of the servers is out of date.
-            let all_known = first && !self.roster.awaits_first_checks();
-            return all_known || is_news || group.rtt.is_none() && old_rtt != rtt;
-        }
-        if is_healthy && !first {
-            member.up_since = now;
-        }
-        let address = member.address;
-        let change = match &member.down_for {
-            None => Change::Up(address),
-            Some(why) => Change::Down(address, why.clone()),
-        };
-        self.outputs.push_back(notice(service, group, change));
-        true
-    }
-
-    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), why: Reason) -> bool {
-        let silent = why == Reason::Hangs;
-        let Some(place) = self.roster.get(server).map(|member| member.place) else { return false };
-        let (service, group) = place.of(&self.fleet);
-        let Some(rules) = &service.ejection else { return false };
-        let (out, all) = self.roster.ejected_of(place.service);
-        let Some(member) = self.roster.get_mut(server) else { return false };
-        if count < rules.errors {
-            return false;
-        }
-        let state = self.ledger.server(&service.name, &group.name, member.address);
-        if member.ejected.is_out() {
-            if silent {
-                // Others could not even connect. Who waits for an answer may go elsewhere too.
-                member.ejected.note_silence();
-                state.silence.set_out(true);
+    /// Does what is due.
+    fn meet(&mut self, now: Instant, due: Due, checks: &mut Vec<ServerId>) {
+        match due {
+            Due::Return(server) => self.end_ejection(now, server),
+            Due::HearAgain(server) => {
+                self.roster.get(server).into_iter().for_each(|member| member.state.hear_again());
             }
-            return false;
+            Due::Regain(service, _) | Due::Step(service) => {
+                self.touched.insert(service);
+            }
+            Due::Watch(service, group) => self.look_at_errors(now, (service, group)),
+            Due::Manage(service) => self.manage(now, service),
+            Due::Cut => self.cut_late(now),
+            Due::Check(server) => checks.push(server),
+        }
+    }
+
+    fn checked(&mut self, now: Instant, server: ServerId, passed: Result<Passed, String>) {
+        let Some(place) = self.roster.place(server) else { return };
+        let fleet = self.fleet.clone();
+        let (service, group) = place.of(&fleet);
+        let Some(check) = &service.health else { return };
+        if passed.is_ok() && check.probe.asks_a_program() {
+            self.answers_again(now, place);
+        }
+        if let (Ok(passed), PolicyKind::Managed) = (&passed, service.policy) {
+            self.management.checked(server, passed.whole);
+        }
+        let known = self.roster.group_mut(place.service, place.group);
+        let member = &mut known.members[place.server];
+        let first = member.health == Health::Starting;
+        let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
+        let is_news = member.checked(passed.map(|passed| passed.round_trip), check);
+        let next = match first {
+            true => turn_of(now, server, check.interval),
+            false => now + member.health.interval(check),
+        };
+        self.timers.set(Due::Check(server), Some(next));
+        self.timers.set(Due::Return(server), member.returns_at());
+        let turned = member.health.is_healthy() != was_healthy;
+        if turned {
+            if !was_healthy {
+                member.up_since = now;
+            }
+            let change = match &member.down_for {
+                None => Change::Up(member.address()),
+                Some(why) => Change::Down(member.address(), why.clone()),
+            };
+            self.outputs.push_back(notice(service, group, change));
+        }
+        let is_measured = group.rtt.is_none() && group.region != fleet.edge.region;
+        let moved = is_measured
+            && was_far != known.members[place.server].round_trip.get()
+            && known.measure_distance();
+        // Once all of a service are known, what is told of its servers is out of date.
+        let all_known =
+            first && !self.roster.members(place.service).any(Member::awaits_first_check);
+        if turned || is_news || moved || all_known {
+            self.touched.insert(place.service);
+        }
+    }
+
+    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), why: Reason) {
+        let silent = why == Reason::Hangs;
+        let Some(place) = self.roster.place(server) else { return };
+        let (service, _) = place.of(&self.fleet);
+        let (out, all) = self.roster.ejected_of(place.service);
+        let member = self.roster.at_mut(place);
+        member.state.hear_again();
+        let rules = service.ejection.as_ref().filter(|rules| count >= rules.errors);
+        let Some(rules) = rules else { return };
+        if member.is_ejected() {
+            if silent && !member.ejected().is_silent() {
+                // Others could not even connect. Who waits for an answer may go elsewhere too.
+                member.ejected_mut().note_silence();
+                member.state.silence.set_out(true);
+                self.urgent.push(server);
+                self.touched.insert(place.service);
+            }
+            return;
         }
         if !may_eject(rules, out, all) {
-            return false;
+            // It is not told of at every request that nothing can be done about.
+            member.state.hear_no_more();
+            self.timers.set(Due::HearAgain(server), Some(now + HEAR_AGAIN));
+            return;
         }
-        member.ejected.eject(now, rules, why);
-        state.count_ejection();
-        state.silence.set_out(silent);
-        member.check_now(now);
-        let time = member.ejected.until().map_or(Duration::ZERO, |until| until.since(now));
-        let change = match silent {
-            true => Change::Silent(member.address, time),
-            false => Change::Ejected(member.address, time, why),
-        };
-        self.outputs.push_back(notice(service, group, change));
-        true
+        member.ejected_mut().eject(now, rules, why);
+        member.state.silence.set_out(silent);
+        self.urgent.extend(silent.then_some(server));
+        let address = member.address();
+        self.ejected(now, place, |time| match silent {
+            true => Change::Silent(address, time),
+            false => Change::Ejected(address, time, why),
+        });
+    }
+
+    /// Does what follows when a server has been taken out, of which `change` tells with its time.
+    fn ejected(&mut self, now: Instant, place: Place, change: impl Fn(Duration) -> Change) {
+        let (service, group) = place.of(&self.fleet);
+        let member = self.roster.at(place);
+        member.state.count_ejection();
+        let id = member.id();
+        if member.checks == Checks::Waiting {
+            self.timers.set(Due::Check(id), Some(now));
+        }
+        self.timers.set(Due::Return(id), member.returns_at());
+        let time = member.ejected().until().map_or(Duration::ZERO, |until| until.since(now));
+        self.outputs.push_back(notice(service, group, change(time)));
+        self.touched.insert(place.service);
     }
 
     /// Lets a server back in that was out for its silence and has answered a check. That a
     /// connection opened would say nothing: the kernel opens it for a process that is stopped.
-    fn answers_again(&mut self, now: Instant, server: ServerId) -> bool {
-        let Some(member) = self.roster.get_mut(server) else { return false };
-        let (service, group) = member.place.of(&self.fleet);
-        let asks = service.health.as_ref().is_some_and(|it| it.probe.asks_a_program());
-        if !asks || !member.ejected.is_silent() {
-            return false;
+    fn answers_again(&mut self, now: Instant, place: Place) {
+        if self.roster.at(place).ejected().is_silent() {
+            self.let_in(now, place);
         }
+    }
+
+    /// Lets a server back in whose time is over.
+    fn end_ejection(&mut self, now: Instant, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        self.let_in(now, place);
+        if self.roster.at(place).ejected().was_outlier() {
+            self.begin_trial(now, place);
+        }
+    }
+
+    fn let_in(&mut self, now: Instant, place: Place) {
+        let (service, group) = place.of(&self.fleet);
+        let member = self.roster.at_mut(place);
         member.end_ejection(now);
-        let address = member.address;
-        self.ledger.server(&service.name, &group.name, address).silence.set_out(false);
-        self.outputs.push_back(notice(service, group, Change::Returned(address)));
-        true
-    }
-
-    /// Cuts what is left at servers that drained for long enough; says whether there was any. The
-    /// plan that follows has every connection look.
-    fn cut_late(&mut self, now: Instant) -> bool {
-        let late = self.departures.cut_late(now);
-        let notices = late.iter().map(|it| {
-            let change = Change::Cut(it.state.address(), it.state.in_flight());
-            Notice { service: it.service.clone(), group: it.group.clone(), change }
-        });
-        self.outputs.extend(notices.map(Output::Notice));
-        !late.is_empty()
-    }
-
-    fn expire_ejections(&mut self, now: Instant) -> bool {
-        let returned = self.roster.expire_ejections(now);
-        let tried: Vec<Place> =
-            returned.iter().filter(|it| it.ejected.was_outlier()).map(|it| it.place).collect();
-        for member in &returned {
-            let (service, group) = member.place.of(&self.fleet);
-            self.ledger.server(&service.name, &group.name, member.address).silence.set_out(false);
-            if member.health.is_healthy() {
-                self.outputs.push_back(notice(service, group, Change::Returned(member.address)));
-            }
+        self.timers.set(Due::Return(member.id()), None);
+        if member.health.is_healthy() {
+            self.outputs.push_back(notice(service, group, Change::Returned(member.address())));
         }
-        let any = !returned.is_empty();
-        tried.into_iter().for_each(|place| self.begin_trial(now, place));
-        any
+        self.touched.insert(place.service);
     }
 
-    /// Moves groups behind the others or back; says whether any moved.
-    fn settle_standing(&mut self, now: Instant) -> bool {
-        let mut moved = false;
-        for (s, service) in self.fleet.services.iter().enumerate() {
-            for (g, group) in service.groups.iter().enumerate() {
-                let healthy = self.roster.healthy_share(s, g);
-                let well = healthy >= service.failover_threshold;
-                let key = (service.name.clone(), group.name.clone());
-                let standing = self.standing.entry(key).or_default();
-                let Some(change) = standing.settle(now, well) else { continue };
-                self.outputs.push_back(notice(service, group, change));
-                moved = true;
-            }
+    /// Cuts what is left at servers that drained for long enough. Where there is any, the plan that
+    /// follows has it look.
+    fn cut_late(&mut self, now: Instant) {
+        for late in self.departures.cut_late(now) {
+            let change = Change::Cut(late.state.address(), late.state.in_flight());
+            let (service, group) = (late.service.clone(), late.group.clone());
+            self.outputs.push_back(Output::Notice(Notice { service, group, change }));
+            self.urgent.push(late.state.id());
         }
-        moved
+        self.timers.set(Due::Cut, self.departures.next_deadline());
     }
 
-    fn order_checks(&mut self, now: Instant) {
-        for (server, member) in self.roster.due_checks(now) {
-            let (service, _) = member.place.of(&self.fleet);
-            let Some(check) = service.health.clone() else { continue };
-            self.outputs.push_back(Output::Check {
-                server,
-                service: service.name.clone(),
-                address: member.address,
-                check,
-            });
+    fn manage(&mut self, now: Instant, service: usize) {
+        let Some(of) = self.fleet.services.get(service) else { return };
+        if self.management.look(now, of, &self.roster.services()[service].groups) {
+            self.touched.insert(service);
         }
+        self.timers.set(Due::Manage(service), next_look(now, of));
     }
 
-    fn publish(&mut self, now: Instant) {
-        // The plan comes before what is told of it.
-        let place = self.outputs.len();
-        self.settle_standing(now);
-        let services = self.fleet.services.iter().enumerate();
-        let status: Vec<Vec<GroupStatus>> = services
-            .map(|(s, service)| {
-                let groups = service.groups.iter().enumerate();
-                groups.map(|(g, group)| self.status(now, (s, service), (g, group))).collect()
-            })
-            .collect();
-        self.generation += 1;
-        let plan = planner::plan(now, self.generation, &self.fleet, &mut self.ledger, &status);
-        self.outputs.insert(place, Output::Publish(Arc::new(plan)));
-        self.next_step = self.next_slow_start_step(now);
-    }
-
-    fn status(
-        &self,
-        now: Instant,
-        (s, service): (usize, &Service),
-        (g, group): (usize, &Group),
-    ) -> GroupStatus {
-        let key = (service.name.clone(), group.name.clone());
-        let mut shares = self.roster.shares(now, s, g, planner::slow_start(service));
-        for (share, server) in shares.iter_mut().zip(self.roster.ids(s, g)) {
-            *share = *share * self.management.factor(server);
-        }
-        GroupStatus {
-            distance: self.distance(s, g, group),
-            yields: self.standing.get(&key).is_some_and(|standing| standing.yields),
-            shares,
-            conditions: self.roster.conditions(s, g),
-        }
-    }
-
-    /// The round-trip time of the file, zero in the edge's own region, else what checks measured;
-    /// a group that has not been reached yet counts as farther than any.
-    fn distance(&self, service: usize, group_index: usize, group: &Group) -> Duration {
-        let own = (group.region == self.fleet.edge.region).then_some(Duration::ZERO);
-        let measured = || self.roster.measured_rtt(service, group_index);
-        group.rtt.or(own).or_else(measured).unwrap_or(Duration::MAX)
-    }
-
-    fn next_slow_start_step(&self, now: Instant) -> Option<Instant> {
-        let services = self.fleet.services.iter().enumerate();
-        let steps = services.filter_map(|(s, service)| {
-            let span = planner::slow_start(service);
-            self.roster.is_starting(now, s, span).then(|| now + span / SLOW_START_STEPS)
-        });
-        steps.min()
-    }
-}
-
-impl Standing {
-    /// Yields at once; comes back after [`RETURN_HOLD`] without interruption.
-    fn settle(&mut self, now: Instant, well: bool) -> Option<Change> {
-        if !well {
-            self.well_since = None;
-            let news = !self.yields;
-            self.yields = true;
-            return news.then_some(Change::Yields);
-        }
-        if !self.yields {
-            return None;
-        }
-        let since = *self.well_since.get_or_insert(now);
-        (now.since(since) >= RETURN_HOLD).then(|| {
-            *self = Self::default();
-            Change::Recovered
-        })
+    fn order_check(&mut self, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        let Some(check) = place.of(&self.fleet).0.health.clone() else { return };
+        let member = self.roster.at_mut(place);
+        member.checks = Checks::UnderWay;
+        let (service, address, state) = (place.service, member.address(), member.state.clone());
+        self.outputs.push_back(Output::Check { server, service, address, check, state });
     }
 }
 
 fn notice(service: &Service, group: &Group, change: Change) -> Output {
     let (service, group) = (service.name.clone(), group.name.clone());
     Output::Notice(Notice { service, group, change })
-}
-
-fn group_keys(fleet: &Fleet) -> Vec<(String, String)> {
-    let services = fleet.services.iter();
-    services
-        .flat_map(|service| service.groups.iter().map(move |group| (service, group)))
-        .map(|(service, group)| (service.name.clone(), group.name.clone()))
-        .collect()
 }
 
 impl Place {
@@ -508,5 +443,5 @@ impl Place {
     }
 }
 
-/// A slow start moves on in twenty steps: fine enough that none is a jump of load.
-const SLOW_START_STEPS: u64 = 20;
+/// How often it is looked whether a server may be ejected that fails and could not be.
+const HEAR_AGAIN: Duration = Duration::from_millis(100);

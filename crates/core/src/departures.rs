@@ -6,15 +6,15 @@
 //! then is *cut*. A limit that changes meanwhile counts from when the drain began.
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
 };
 
 use crate::{
-    fleet::{Fleet, Service},
-    ledger::{Leave, Ledger, ServerId, ServerState},
+    fleet::Service,
+    ledger::{Fate, Leave, Ledger, ServerId, ServerState},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -38,29 +38,42 @@ pub(crate) struct Departure {
 }
 
 impl Departures {
-    /// Finds out who leaves and who stays when `fleet` comes into force after `before`. The ledger
-    /// must still know the servers of both.
-    pub(crate) fn settle(&mut self, now: Instant, before: &Fleet, fleet: &Fleet, ledger: &Ledger) {
-        let known: BTreeSet<ServerId> = ledger.servers().map(|(.., state)| state.id()).collect();
-        self.0.retain(|id, departure| known.contains(id) && departure.state.in_flight() > 0);
-        for (service, group, state) in ledger.servers() {
-            let terms = Terms::of(fleet, (service, group), state);
-            if terms == Terms::Stays {
-                state.set_leave(Leave::Stays);
-                self.0.remove(&state.id());
-                continue;
-            }
-            let own = || find(before, service).and_then(|service| service.drain_timeout);
-            let limit = match terms {
-                Terms::Gone => find(fleet, service).map_or_else(own, |it| it.drain_timeout),
-                Terms::Stays | Terms::Drains(_) => terms.limit(),
+    /// Finds out who leaves and who stays when services meet their `fate`. `before` has them as
+    /// they were, and the ledger must still know the servers of then and now.
+    pub(crate) fn settle<'a>(
+        &mut self,
+        now: Instant,
+        before: &BTreeMap<&str, &Service>,
+        fate: impl Fn(&str) -> Fate<'a>,
+        ledger: &Ledger,
+    ) {
+        self.0.retain(|_, departure| departure.state.in_flight() > 0);
+        for service in ledger.services() {
+            let of = match fate(service) {
+                Fate::Same => continue,
+                Fate::Changed(of) => Some(of),
+                Fate::Gone => None,
             };
-            let departure = self.0.entry(state.id()).or_insert_with(|| {
-                state.set_leave(Leave::Drains);
-                let (service, group) = (service.to_string(), group.to_string());
-                Departure { service, group, state: state.clone(), since: now, limit, cut: false }
-            });
-            departure.limit = limit;
+            let known = of.or(before.get(service).copied());
+            let gone_limit = known.and_then(|service| service.drain_timeout);
+            for (group, state) in ledger.servers(service) {
+                let limit = match of.map_or(Terms::Gone, |of| Terms::of(of, group, state)) {
+                    Terms::Stays => {
+                        state.set_leave(Leave::Stays);
+                        self.0.remove(&state.id());
+                        continue;
+                    }
+                    Terms::Drains(limit) => limit,
+                    Terms::Gone => gone_limit,
+                };
+                let departure = self.0.entry(state.id()).or_insert_with(|| {
+                    state.set_leave(Leave::Drains);
+                    let (service, group) = (service.to_string(), group.to_string());
+                    let (state, cut) = (state.clone(), false);
+                    Departure { service, group, state, since: now, limit, cut }
+                });
+                departure.limit = limit;
+            }
         }
     }
 
@@ -98,29 +111,16 @@ enum Terms {
 }
 
 impl Terms {
-    fn of(fleet: &Fleet, (service, group): (&str, &str), state: &ServerState) -> Self {
-        let service = find(fleet, service);
-        let group = service.and_then(|it| it.groups.iter().find(|it| it.name == group));
+    fn of(service: &Service, group: &str, state: &ServerState) -> Self {
+        let group = service.groups.iter().find(|it| it.name == group);
         let address = state.address();
         let server = group.and_then(|it| it.servers.iter().find(|it| it.address == address));
-        match (service, group, server) {
-            (Some(_), Some(group), Some(server))
-                if server.weight > 0 && group.scaler > Ratio::ZERO =>
-            {
+        match (group, server) {
+            (Some(group), Some(server)) if server.weight > 0 && group.scaler > Ratio::ZERO => {
                 Self::Stays
             }
-            (Some(service), Some(_), Some(server)) => {
-                Self::Drains(server.drain_timeout.or(service.drain_timeout))
-            }
+            (Some(_), Some(server)) => Self::Drains(server.drain_timeout.or(service.drain_timeout)),
             _ => Self::Gone,
         }
     }
-
-    fn limit(self) -> Option<Duration> {
-        if let Self::Drains(limit) = self { limit } else { None }
-    }
-}
-
-fn find<'a>(fleet: &'a Fleet, service: &str) -> Option<&'a Service> {
-    fleet.services.iter().find(|it| it.name == service)
 }

@@ -5,9 +5,10 @@
 //! Everything is an atomic with relaxed ordering: each is a number of its own, none guards data.
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
-    sync::Arc,
+    sync::{Arc, Weak},
+    vec::Vec,
 };
 use core::{
     net::{IpAddr, SocketAddr},
@@ -17,7 +18,7 @@ use core::{
 use crate::{
     average::{ArrivalRate, LatencyAverage, PeakLatency},
     budget::Budget,
-    fleet::Fleet,
+    fleet::Service,
     gradient::AutoLimit,
     orca::Utilization,
     outlier::Answers,
@@ -32,65 +33,129 @@ use crate::{
 /// All states by name; owned by the controller.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    services: BTreeMap<String, Arc<ServiceState>>,
-    groups: BTreeMap<(String, String), Arc<GroupState>>,
-    servers: BTreeMap<(String, String, SocketAddr), Arc<ServerState>>,
+    services: BTreeMap<String, OfService>,
     /// Rate limits of routes.
     pub(crate) limiters: Limiters,
-    next_id: u32,
+    ids: Ids,
+}
+
+/// What is known by the name of a service.
+#[derive(Debug, Default)]
+struct OfService {
+    state: Arc<ServiceState>,
+    groups: BTreeMap<String, OfGroup>,
+}
+
+/// What is known by the name of a group.
+#[derive(Debug, Default)]
+struct OfGroup {
+    state: Arc<GroupState>,
+    servers: BTreeMap<SocketAddr, Arc<ServerState>>,
 }
 
 impl Ledger {
     /// The state of a service, made on first use.
     pub fn service(&mut self, name: &str) -> Arc<ServiceState> {
-        self.services.entry(name.to_string()).or_default().clone()
+        self.of_service(name).state.clone()
     }
 
     /// The state of a group, made on first use.
     pub fn group(&mut self, service: &str, name: &str) -> Arc<GroupState> {
-        let key = (service.to_string(), name.to_string());
-        self.groups.entry(key).or_default().clone()
+        self.of_service(service).groups.entry(name.to_string()).or_default().state.clone()
     }
 
     /// The state of a server, made on first use.
     pub fn server(&mut self, service: &str, group: &str, address: SocketAddr) -> Arc<ServerState> {
-        let owner = self.group(service, group);
-        let key = (service.to_string(), group.to_string(), address);
-        let next_id = &mut self.next_id;
-        let state = self.servers.entry(key).or_insert_with(|| {
-            *next_id += 1;
-            Arc::new(ServerState::new(ServerId(*next_id - 1), address, owner))
-        });
-        state.clone()
+        let of_service = self.services.entry(service.to_string()).or_default();
+        let OfGroup { state: owner, servers } =
+            of_service.groups.entry(group.to_string()).or_default();
+        let ids = &mut self.ids;
+        let new = || Arc::new(ServerState::new(ids.take(), address, owner.clone()));
+        servers.entry(address).or_insert_with(new).clone()
     }
 
-    /// Every server that is known, with the names of its service and its group.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = (&str, &str, &Arc<ServerState>)> {
-        self.servers.iter().map(|((service, group, _), state)| (&**service, &**group, state))
+    /// The names of all services of which something is known.
+    pub(crate) fn services(&self) -> impl Iterator<Item = &str> {
+        self.services.keys().map(|name| &**name)
     }
 
-    /// Forgets what is no longer in the fleet, except servers that still have requests in flight:
-    /// should one come back meanwhile, its count must be right.
-    pub fn retain(&mut self, fleet: &Fleet) {
-        self.servers.retain(|(service, group, address), state| {
-            state.in_flight() > 0 || has_server(fleet, service, group, *address)
+    /// Every server of a service that is known, with the name of its group.
+    pub(crate) fn servers(&self, service: &str) -> impl Iterator<Item = (&str, &Arc<ServerState>)> {
+        let groups = self.services.get(service).into_iter().flat_map(|it| &it.groups);
+        groups.flat_map(|(name, group)| group.servers.values().map(|state| (&**name, state)))
+    }
+
+    /// Makes numbers free that nobody knows any more.
+    pub(crate) fn reclaim(&mut self) {
+        let unused = self.ids.left.extract_if(.., |(_, state)| state.strong_count() == 0);
+        self.ids.free.extend(unused.map(|(id, _)| id));
+    }
+
+    /// Forgets of services that are not as they were what they no longer have, except servers that
+    /// still have requests in flight: should one come back meanwhile, its count must be right.
+    pub(crate) fn retain<'a>(&mut self, fate: impl Fn(&str) -> Fate<'a>) {
+        let ids = &mut self.ids;
+        self.services.retain(|name, known| {
+            let service = match fate(name) {
+                Fate::Same => return true,
+                Fate::Changed(service) => Some(service),
+                Fate::Gone => None,
+            };
+            known.groups.retain(|name, known| {
+                let group = service.and_then(|it| it.groups.iter().find(|it| it.name == *name));
+                let servers = group.into_iter().flat_map(|group| &group.servers);
+                let stays: BTreeSet<SocketAddr> = servers.map(|server| server.address).collect();
+                let gone = known.servers.extract_if(.., |address, state| {
+                    state.in_flight() == 0 && !stays.contains(address)
+                });
+                gone.for_each(|(_, state)| ids.leave(&state));
+                group.is_some() || !known.servers.is_empty()
+            });
+            service.is_some() || !known.groups.is_empty()
         });
-        let servers = &self.servers;
-        self.groups.retain(|(service, group), _| {
-            servers.keys().any(|key| key.0 == *service && key.1 == *group)
-        });
-        self.services.retain(|name, _| fleet.services.iter().any(|service| service.name == *name));
+    }
+
+    fn of_service(&mut self, name: &str) -> &mut OfService {
+        self.services.entry(name.to_string()).or_default()
     }
 }
 
-fn has_server(fleet: &Fleet, service: &str, group: &str, address: SocketAddr) -> bool {
-    let services = fleet.services.iter().filter(|s| s.name == service);
-    let mut groups = services.flat_map(|s| &s.groups).filter(|g| g.name == group);
-    groups.any(|g| g.servers.iter().any(|server| server.address == address))
+/// What becomes of a service when another configuration comes into force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate<'a> {
+    /// It is as it was.
+    Same,
+    /// It is new or another.
+    Changed(&'a Service),
+    Gone,
+}
+
+/// The numbers of servers. That of a server that left is given again once nobody holds what is
+/// counted of it: no plan, no request and no connection means the old one by it then.
+#[derive(Debug, Default)]
+struct Ids {
+    next: u32,
+    free: Vec<u32>,
+    /// Those of servers that left, and what is counted of them.
+    left: Vec<(u32, Weak<ServerState>)>,
+}
+
+impl Ids {
+    fn take(&mut self) -> ServerId {
+        ServerId(self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        }))
+    }
+
+    fn leave(&mut self, state: &Arc<ServerState>) {
+        self.left.push((state.id.0, Arc::downgrade(state)));
+    }
 }
 
 /// A number for a server that never changes while the server is known; small, for use as an
-/// index by whoever keeps something per server (a pool of connections).
+/// index by whoever keeps something per server (a pool of connections). Those of servers that left
+/// are given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub(crate) u32);
 
@@ -143,6 +208,11 @@ impl GroupState {
         self.in_flight.load(Relaxed)
     }
 
+    /// Lets the controller be told again that servers answer 5xx.
+    pub(crate) fn hear_errors_again(&self) {
+        self.errors_told.store(false, Relaxed);
+    }
+
     /// Mean utilization of the servers that report one, if any did lately.
     #[must_use]
     pub fn utilization(&self, now: Instant) -> Option<Ratio> {
@@ -175,6 +245,8 @@ pub struct ServerState {
     pub(crate) failures: AtomicU64,
     /// How often its errors took it out.
     pub(crate) ejections: AtomicU32,
+    /// The controller has been told that it fails, or that it hangs, and has not looked yet.
+    told: [AtomicBool; 2],
     /// A [`Leave`].
     leave: AtomicU8,
     /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
@@ -203,6 +275,7 @@ impl ServerState {
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             ejections: AtomicU32::new(0),
+            told: Default::default(),
             leave: AtomicU8::new(Leave::Stays as u8),
             forwarded: (AtomicU64::new(0), AtomicU64::new(0f64.to_bits())),
             group,
@@ -273,6 +346,23 @@ impl ServerState {
         self.leave.load(Relaxed) == Leave::Cut as u8
     }
 
+    /// Whether the controller is to be told of such a thing: not while it has not looked since it
+    /// was told last, so that no more is ever on its way to it than this.
+    pub(crate) fn tells(&self, trouble: Trouble) -> bool {
+        let told = &self.told[trouble as usize];
+        !told.load(Relaxed) && !told.swap(true, Relaxed)
+    }
+
+    /// Lets the controller be told again.
+    pub(crate) fn hear_again(&self) {
+        self.told.iter().for_each(|told| told.store(false, Relaxed));
+    }
+
+    /// Spares the controller to be told.
+    pub(crate) fn hear_no_more(&self) {
+        self.told.iter().for_each(|told| told.store(true, Relaxed));
+    }
+
     pub(crate) fn count_ejection(&self) {
         self.ejections.fetch_add(1, Relaxed);
     }
@@ -292,6 +382,16 @@ impl ServerState {
 
 /// What is spent on asking slower servers again is a hundredth of the time.
 const LATENCY_MEMORY: u64 = 100;
+
+/// What the controller is told of a server.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(crate) enum Trouble {
+    /// It fails requests.
+    Fails,
+    /// It answers nobody.
+    Hangs,
+}
 
 /// Whether a server is about to be given up by its operator; health is another matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

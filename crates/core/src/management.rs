@@ -3,12 +3,13 @@
 //! Servers of services with the policy `managed` are looked at every interval; a look that changes
 //! their weights by more than the sensitivity asks for a plan.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use crate::{
-    fleet::{Fleet, PolicyKind, Service},
-    ledger::{Ledger, ServerId, ServerState},
+    fleet::{Group, PolicyKind, Service},
+    ledger::{ServerId, ServerState},
     manager::{Managed, Manager, Observation},
+    roster::OfGroup,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -17,8 +18,6 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Management {
     servers: BTreeMap<ServerId, Standing>,
-    /// When each service is looked at next, by its place in the file; none that is not managed.
-    due: BTreeMap<usize, Instant>,
 }
 
 /// What the manager made of a server so far.
@@ -41,64 +40,27 @@ impl Default for Standing {
 }
 
 impl Management {
-    /// Takes in what is configured now, and forgets servers that are gone.
-    pub(crate) fn settle(&mut self, now: Instant, fleet: &Fleet, ledger: &mut Ledger) {
-        let mut known = core::mem::take(&mut self.servers);
-        let mut due = core::mem::take(&mut self.due);
-        for (place, service) in managed(fleet) {
-            let next = now + service.manager.interval;
-            self.due.insert(place, due.remove(&place).unwrap_or(next).min(next));
-            for group in &service.groups {
-                let ids = group
-                    .servers
-                    .iter()
-                    .map(|server| ledger.server(&service.name, &group.name, server.address).id());
-                self.servers.extend(ids.map(|id| (id, known.remove(&id).unwrap_or_default())));
-            }
-        }
+    /// Forgets servers that are not managed any more.
+    pub(crate) fn retain(&mut self, is_managed: impl Fn(ServerId) -> bool) {
+        self.servers.retain(|server, _| is_managed(*server));
     }
 
     /// A check of a server passed.
     pub(crate) fn checked(&mut self, server: ServerId, time: Duration) {
-        if let Some(standing) = self.servers.get_mut(&server) {
-            standing.check = Some(time);
-        }
+        self.servers.entry(server).or_default().check = Some(time);
     }
 
-    /// Looks at the healthy servers of the services that are due; says whether weights changed.
-    pub(crate) fn look(
-        &mut self,
-        now: Instant,
-        fleet: &Fleet,
-        ledger: &mut Ledger,
-        is_healthy: impl Fn(ServerId) -> bool,
-    ) -> bool {
+    /// Looks at the healthy servers of a service; says whether weights changed.
+    pub(crate) fn look(&mut self, now: Instant, service: &Service, groups: &[OfGroup]) -> bool {
         let mut changed = false;
-        for (place, service) in managed(fleet) {
-            let due = self.due.entry(place).or_insert(now);
-            if *due > now {
-                continue;
-            }
-            *due = now + service.manager.interval;
-            for group in &service.groups {
-                let servers = group.servers.iter().filter(|server| server.weight > 0);
-                let states = servers.map(|server| {
-                    let state = ledger.server(&service.name, &group.name, server.address);
-                    (f64::from(server.weight), state)
-                });
-                let states: Vec<_> = states.filter(|(_, it)| is_healthy(it.id())).collect();
-                changed |= self.look_at(now, &service.manager, &states);
-            }
+        for (group, known) in service.groups.iter().zip(groups) {
+            let servers = healthy(group, known).collect::<Vec<_>>();
+            changed |= self.look_at(now, &service.manager, &servers);
         }
         changed
     }
 
-    fn look_at(
-        &mut self,
-        now: Instant,
-        manager: &Manager,
-        states: &[(f64, Arc<ServerState>)],
-    ) -> bool {
+    fn look_at(&mut self, now: Instant, manager: &Manager, states: &[(f64, &ServerState)]) -> bool {
         let (mut servers, mut in_force) = (Vec::new(), Vec::new());
         for (weight, state) in states {
             let standing = self.servers.entry(state.id()).or_default();
@@ -122,11 +84,6 @@ impl Management {
     pub(crate) fn factor(&self, server: ServerId) -> Ratio {
         self.servers.get(&server).map_or(Ratio::ONE, |it| Ratio::from_f64(it.in_force))
     }
-
-    /// When to look again.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.due.values().copied().min()
-    }
 }
 
 impl Standing {
@@ -142,7 +99,17 @@ impl Standing {
     }
 }
 
-fn managed(fleet: &Fleet) -> impl Iterator<Item = (usize, &Service)> {
-    let services = fleet.services.iter().enumerate();
-    services.filter(|(_, service)| service.policy == PolicyKind::Managed)
+/// The servers that are looked at, with their weights in the file.
+fn healthy<'a>(
+    group: &'a Group,
+    known: &'a OfGroup,
+) -> impl Iterator<Item = (f64, &'a ServerState)> {
+    let servers = group.servers.iter().zip(&known.members);
+    let healthy = servers.filter(|(server, member)| server.weight > 0 && member.is_healthy());
+    healthy.map(|(server, member)| (f64::from(server.weight), &*member.state))
+}
+
+/// When a service is looked at next, if it is managed.
+pub(crate) fn next_look(now: Instant, service: &Service) -> Option<Instant> {
+    (service.policy == PolicyKind::Managed).then(|| now + service.manager.interval)
 }

@@ -15,6 +15,7 @@ use crate::{
     permit::{Permit, Terms},
     policy::Chooser,
     rules::RouteLimiters,
+    service_plans::ServicePlans,
     state::Enrolled,
     time::{Duration, Instant},
     turn::Part,
@@ -29,11 +30,12 @@ pub struct Plan {
     /// What the plan was made of.
     pub fleet: Arc<Fleet>,
     /// In the order of [`Fleet::services`].
-    pub services: Box<[ServicePlan]>,
+    pub services: ServicePlans,
     /// In the order of [`Fleet::listeners`].
     pub(crate) limiters: Arc<[RouteLimiters]>,
-    /// Every group of every service, as in the file, for whoever shows how they do.
-    pub(crate) census: Box<[Box<[Enrolled]>]>,
+    /// The last servers on which whoever waits has to look again, with the generation of the plan
+    /// that told it first; at most [`URGENT_MAX`].
+    pub(crate) urgent: Arc<[(u64, ServerId)]>,
 }
 
 impl Plan {
@@ -43,10 +45,19 @@ impl Plan {
         self.limiters.get(listener).cloned().unwrap_or_default()
     }
 
+    /// The servers that have been found to hang or were cut since the plan of this generation, so
+    /// that whoever waits on them has to look; none where they were too many to tell.
+    pub fn urgent_since(&self, generation: u64) -> Option<impl Iterator<Item = ServerId>> {
+        let since = self.urgent.partition_point(|(told, _)| *told <= generation);
+        let all = since > 0 || self.urgent.len() < URGENT_MAX;
+        all.then(|| self.urgent[since..].iter().map(|(_, server)| *server))
+    }
+
     /// The servers to which connections are worth keeping: those that are not about to be given up,
     /// healthy or not.
     pub fn staying(&self) -> impl Iterator<Item = ServerId> {
-        let enrolled = self.census.iter().flatten().flat_map(|group| &group.servers);
+        let census = self.services.iter().flat_map(|service| &service.census);
+        let enrolled = census.flat_map(|group| &group.servers);
         enrolled.filter(|(state, ..)| !state.is_leaving()).map(|(state, ..)| state.id())
     }
 }
@@ -61,6 +72,8 @@ pub struct ServicePlan {
     pub(crate) retry: Retry,
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
+    /// Every group, as in the file, for whoever shows how they do.
+    pub(crate) census: Box<[Enrolled]>,
 }
 
 /// One group that can be given requests.
@@ -545,6 +558,9 @@ impl ServerPlan {
         &self.state
     }
 }
+
+/// Servers that hang or are cut one after the other are told one by one up to here.
+pub(crate) const URGENT_MAX: usize = 256;
 
 /// Weights in a plan are hundredths of those in the file, to have room below 1 for slow starts.
 pub(crate) const WEIGHT_SCALE: u32 = 100;

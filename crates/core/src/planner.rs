@@ -1,13 +1,14 @@
-//! From what is configured and how the servers do to a [`Plan`]. Pure: no state of its own.
+//! From what is configured and how the servers of a service do to its [`ServicePlan`]. Pure: no
+//! state of its own.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use crate::{
     budget::Allowance,
-    fleet::{Capacity, Fleet, Group, Server, Service, Sticky},
+    fleet::{Capacity, Group, Server, Service, Sticky},
     gradient::{Bounds, CEILING},
-    ledger::Ledger,
-    plan::{Auto, GroupPlan, Limits, Plan, ServerPlan, ServicePlan, WEIGHT_SCALE},
+    ledger::{GroupState, ServerState, ServiceState},
+    plan::{Auto, GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
     policy::Chooser,
     state::{Condition, Enrolled},
     time::{Duration, Instant},
@@ -17,51 +18,43 @@ use crate::{
 
 /// How one group does: what the planner needs to know besides the configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct GroupStatus {
+pub(crate) struct GroupStatus<'a> {
+    pub state: &'a Arc<GroupState>,
     /// Round-trip time from this edge.
     pub distance: Duration,
     /// Too few healthy servers: others come first.
     pub yields: bool,
-    /// Per server, as in the file: the part of its weight it is given; zero keeps it out.
-    pub shares: Vec<Ratio>,
-    /// Per server, as in the file: how it is and why.
-    pub conditions: Vec<(Condition, Option<Arc<str>>)>,
+    /// As in the file.
+    pub servers: Vec<ServerStatus<'a>>,
 }
 
-/// Makes the plan. `status` has an entry for each group of each service, as in the file.
+/// How one server does.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerStatus<'a> {
+    pub state: &'a Arc<ServerState>,
+    /// The part of its weight it is given; zero keeps it out.
+    pub share: Ratio,
+    pub condition: Condition,
+    /// Why it is so.
+    pub reason: Option<Arc<str>>,
+}
+
+/// Makes the plan of a service. `status` has an entry for each group, as in the file.
 pub(crate) fn plan(
     now: Instant,
-    generation: u64,
-    fleet: &Arc<Fleet>,
-    ledger: &mut Ledger,
-    status: &[Vec<GroupStatus>],
-) -> Plan {
-    let services = fleet.services.iter().zip(status);
-    let services: Box<[ServicePlan]> =
-        services.map(|(service, status)| service_plan(service, ledger, status)).collect();
-    services.iter().flat_map(|service| &service.groups).for_each(|group| group.change_budgets(now));
-    let enrolled = fleet.services.iter().zip(status);
-    let census = enrolled.map(|(service, status)| enroll(service, ledger, status)).collect();
-    let limiters = ledger.limiters.in_force().clone();
-    Plan { generation, fleet: fleet.clone(), services, limiters, census }
+    service: &Service,
+    state: &Arc<ServiceState>,
+    status: &[GroupStatus<'_>],
+) -> ServicePlan {
+    let plan = service_plan(service, state, status);
+    plan.groups.iter().for_each(|group| group.change_budgets(now));
+    plan
 }
 
-fn enroll(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> Box<[Enrolled]> {
-    let groups = service.groups.iter().zip(status);
-    let enrolled = groups.map(|(group, status)| Enrolled {
-        distance: status.distance,
-        state: ledger.group(&service.name, &group.name),
-        servers: group
-            .servers
-            .iter()
-            .zip(&status.conditions)
-            .map(|(server, (condition, reason))| {
-                let state = ledger.server(&service.name, &group.name, server.address);
-                (state, *condition, reason.clone())
-            })
-            .collect(),
-    });
-    enrolled.collect()
+fn enroll(status: &GroupStatus<'_>) -> Enrolled {
+    let servers = status.servers.iter();
+    let servers = servers.map(|it| (it.state.clone(), it.condition, it.reason.clone())).collect();
+    Enrolled { distance: status.distance, state: status.state.clone(), servers }
 }
 
 impl GroupPlan {
@@ -80,10 +73,15 @@ impl GroupPlan {
     }
 }
 
-fn service_plan(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) -> ServicePlan {
+/// The same, without a change of budgets.
+pub(crate) fn service_plan(
+    service: &Service,
+    state: &Arc<ServiceState>,
+    status: &[GroupStatus<'_>],
+) -> ServicePlan {
     let groups = service.groups.iter().zip(status).enumerate();
     let mut groups: Vec<GroupPlan> = groups
-        .filter_map(|(index, (group, status))| group_plan(service, index, group, status, ledger))
+        .filter_map(|(index, (group, status))| group_plan(service, index, group, status))
         .collect();
     groups.sort_by_key(|group| (group.yields, group.distance, group.index));
     ServicePlan {
@@ -92,7 +90,8 @@ fn service_plan(service: &Service, ledger: &mut Ledger, status: &[GroupStatus]) 
         when_full: service.when_full,
         retry: service.retry,
         ejection: service.ejection,
-        state: ledger.service(&service.name),
+        state: state.clone(),
+        census: status.iter().map(enroll).collect(),
     }
 }
 
@@ -101,25 +100,24 @@ fn group_plan(
     service: &Service,
     index: usize,
     group: &Group,
-    status: &GroupStatus,
-    ledger: &mut Ledger,
+    status: &GroupStatus<'_>,
 ) -> Option<GroupPlan> {
     if group.scaler == Ratio::ZERO {
         return None;
     }
     let takes_part = |server: &Server| server.weight > 0;
-    let given = || group.servers.iter().zip(&status.shares).filter(|(it, _)| takes_part(it));
-    let turn = Turn::of(given().map(|(server, share)| (server.priority, *share > Ratio::ZERO)));
-    let in_use = group.servers.iter().zip(&status.shares).enumerate();
+    let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
+    let turn = Turn::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+    let in_use = group.servers.iter().zip(&status.servers).enumerate();
     let servers: Box<[ServerPlan]> = in_use
-        .filter(|(_, (server, share))| {
-            takes_part(server) && **share > Ratio::ZERO && turn.is_of(server.priority)
+        .filter(|(_, (server, it))| {
+            takes_part(server) && it.share > Ratio::ZERO && turn.is_of(server.priority)
         })
-        .map(|(index, (server, share))| {
-            let state = ledger.server(&service.name, &group.name, server.address);
+        .map(|(index, (server, it))| {
             let part = Part::scaled(group.scaler);
             let limits = limits(&server.capacity, group.scaler, part);
-            ServerPlan { index: index as u16, weight: weight(server, *share), limits, state }
+            let (weight, state) = (weight(server, it.share), it.state.clone());
+            ServerPlan { index: index as u16, weight, limits, state }
         })
         .collect();
     if servers.is_empty() {
@@ -137,7 +135,7 @@ fn group_plan(
         compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
         total_weight: servers.iter().map(|server| u64::from(server.weight)).sum(),
         sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
-        state: ledger.group(&service.name, &group.name),
+        state: status.state.clone(),
         servers,
     })
 }

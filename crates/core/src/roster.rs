@@ -1,47 +1,70 @@
-//! Every server with what its checks and its errors say of it, by its number.
+//! Every server with what its checks and its errors say of it, by service and group.
 
-use alloc::{
-    collections::BTreeMap,
-    string::{String, ToString},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
 
 use crate::{
-    ejection::Ejected,
-    fleet::{Fleet, HealthCheck},
-    health::Health,
-    ledger::{Ledger, ServerId},
-    state::Condition,
+    fleet::{Fleet, Group, Service},
+    ledger::{GroupState, Ledger, ServerId, ServiceState},
+    outlier::Watch,
+    round_trip::is_news,
     time::{Duration, Instant},
     turn::Turn,
     units::Ratio,
 };
 
+mod member;
+
+pub(crate) use member::{Checks, Member};
+
 /// All servers of the fleet.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
-    members: BTreeMap<ServerId, Member>,
+    /// In the order of the file.
+    services: Vec<OfService>,
+    /// By number of the server.
+    places: Vec<Option<Place>>,
 }
 
-/// One server.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    pub place: Place,
-    pub address: SocketAddr,
-    pub health: Health,
-    pub ejected: Ejected,
-    /// Why its last check failed; none while it is healthy.
-    pub down_for: Option<Arc<str>>,
-    /// Round-trip time as the checks measured it, moved only by changes worth a new plan.
-    pub rtt: Option<Duration>,
-    /// When it last became healthy; the origin for servers that were there from the start.
-    pub up_since: Instant,
-    checks: Checks,
-    /// Whether its weight lets it take part at all.
-    takes_part: bool,
-    priority: u16,
+/// What is known of a service.
+#[derive(Debug)]
+pub(crate) struct OfService {
+    pub state: Arc<ServiceState>,
+    /// In the order of the file.
+    pub groups: Vec<OfGroup>,
+    /// When its plan was made.
+    pub planned_at: Instant,
+}
+
+/// Where what is known of a service comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// It is new.
+    New,
+    /// It was at this place of the file before, and is another now.
+    Changed(usize),
+    /// It was at this place of the file before, and is as it was.
+    Same(usize),
+}
+
+/// What is known of a group.
+#[derive(Debug)]
+pub(crate) struct OfGroup {
+    pub state: Arc<GroupState>,
+    /// In the order of the file.
+    pub members: Vec<Member>,
+    pub standing: Standing,
+    /// Where errors occur in it.
+    pub watch: Option<Box<Watch>>,
+    /// Round-trip time as checks measured it, moved only by what is more than noise.
+    pub distance: Option<Duration>,
+}
+
+/// Whether a group yields to others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    pub yields: bool,
+    pub well_since: Option<Instant>,
 }
 
 /// Where a server stands in the file, as indices.
@@ -52,302 +75,219 @@ pub(crate) struct Place {
     pub server: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checks {
-    Off,
-    DueAt(Instant),
-    UnderWay,
-}
-
-impl Member {
-    /// Whether it may be given requests.
-    pub(crate) fn is_healthy(&self) -> bool {
-        self.health.is_healthy() && !self.ejected.is_out()
-    }
-
-    /// How it is and why, for whoever asks.
-    fn condition(&self) -> (Condition, Option<Arc<str>>) {
-        match self.health {
-            Health::Down { .. } => (Condition::Down, self.down_for.clone()),
-            _ if self.ejected.is_out() => {
-                let evidence = self.ejected.evidence().map(|it| it.to_string().into());
-                let reason = self.ejected.reason().map(|reason| reason.text().into());
-                (Condition::Ejected, evidence.or(reason))
-            }
-            Health::Up { .. } => (Condition::Up, None),
-            Health::Starting => (Condition::Unchecked, None),
-        }
-    }
-
-    /// Takes the result of a check in; true if a server is down for another reason than before.
-    pub(crate) fn checked(
+impl Roster {
+    /// Takes the servers of `fleet` in, which comes after `before`, keeps what is known of those
+    /// that were there, forgets the others. Gives where each service comes from.
+    pub(crate) fn enlist(
         &mut self,
         now: Instant,
-        passed: Result<Duration, String>,
-        check: &HealthCheck,
-    ) -> bool {
-        self.health = self.health.after(passed.is_ok(), check);
-        self.checks = Checks::DueAt(now + self.health.interval(check));
-        match passed {
-            Ok(rtt) => {
-                self.ejected.vouch();
-                if self.rtt.is_none_or(|old| is_news(old, rtt)) {
-                    self.rtt = Some(rtt);
+        (before, fleet): (&Fleet, &Fleet),
+        ledger: &mut Ledger,
+    ) -> Vec<Origin> {
+        let up_since = if self.services.is_empty() { Instant::ZERO } else { now };
+        let is_here = before.edge.region == fleet.edge.region;
+        let known = core::mem::take(&mut self.services).into_iter().enumerate();
+        let names = before.services.iter().map(|service| &*service.name);
+        let mut known: BTreeMap<&str, (usize, OfService)> = names.zip(known).collect();
+        let mut origins = Vec::with_capacity(fleet.services.len());
+        for service in &fleet.services {
+            let (origin, known) = match known.remove(&*service.name) {
+                Some((at, known)) if is_here && before.services[at] == *service => {
+                    (Origin::Same(at), known)
                 }
-                if self.health.is_healthy() {
-                    self.down_for = None;
+                Some((at, known)) => {
+                    let groups = before.services[at].groups.iter().zip(known.groups);
+                    let groups = groups.map(|(group, known)| (&*group.name, known)).collect();
+                    (Origin::Changed(at), OfService::new(service, groups, up_since, ledger))
                 }
-                false
-            }
-            Err(_) if self.health.is_healthy() => false,
-            Err(why) => {
-                let differs = self.down_for.as_deref() != Some(&*why);
-                if differs {
-                    self.down_for = Some(why.into());
-                }
-                differs
-            }
-        }
-    }
-
-    /// When its ejection ends; none while nobody knows whether it answers at all.
-    fn returns_at(&self) -> Option<Instant> {
-        let checked = self.checks != Checks::Off && self.health.is_healthy();
-        let in_doubt = checked && !self.ejected.is_vouched();
-        self.ejected.until().filter(|_| !in_doubt)
-    }
-
-    /// Lets it back in, slowly where the service starts servers slowly.
-    pub(crate) fn end_ejection(&mut self, now: Instant) {
-        self.ejected.end(now);
-        self.up_since = now;
-    }
-
-    /// Brings the next check forward.
-    pub(crate) fn check_now(&mut self, now: Instant) {
-        if let Checks::DueAt(_) = self.checks {
-            self.checks = Checks::DueAt(now);
-        }
-    }
-
-    /// The part of its weight it is given: grows with time since it came up, from a tenth.
-    fn share(&self, now: Instant, slow_start: Duration) -> Ratio {
-        if !self.is_healthy() {
-            return Ratio::ZERO;
-        }
-        if !self.is_starting(now, slow_start) {
-            return Ratio::ONE;
-        }
-        let up = now.since(self.up_since);
-        Ratio::part(up.as_nanos(), slow_start.as_nanos()).max(SLOW_START_MIN)
-    }
-
-    fn is_starting(&self, now: Instant, slow_start: Duration) -> bool {
-        self.up_since > Instant::ZERO && now.since(self.up_since) < slow_start
-    }
-}
-
-impl Roster {
-    /// Takes the servers of a fleet in, keeps what is known of those that were there, forgets the
-    /// others.
-    pub(crate) fn enlist(&mut self, now: Instant, fleet: &Fleet, ledger: &mut Ledger) {
-        let mut known = core::mem::take(&mut self.members);
-        let is_first = known.is_empty();
-        for (place, address) in places(fleet) {
-            let service = &fleet.services[place.service];
-            let group = &service.groups[place.group];
-            let id = ledger.server(&service.name, &group.name, address).id();
-            let up_since = if is_first { Instant::ZERO } else { now };
-            let mut member =
-                known.remove(&id).unwrap_or_else(|| Member::new(place, address, up_since));
-            member.place = place;
-            member.takes_part = group.servers[place.server].weight > 0;
-            member.priority = group.servers[place.server].priority;
-            member.checks = match (&service.health, member.checks) {
-                (None, _) => Checks::Off,
-                (Some(_), Checks::Off) => Checks::DueAt(now),
-                (Some(_), ordered) => ordered,
+                None => (Origin::New, OfService::new(service, BTreeMap::new(), up_since, ledger)),
             };
-            if service.health.is_none() {
-                (member.health, member.down_for) = (Health::Starting, None);
-            }
-            self.members.insert(id, member);
+            origins.push(origin);
+            self.services.push(known);
         }
+        let gone = known.values().flat_map(|(_, service)| &service.groups);
+        gone.for_each(|group| group.state.hear_errors_again());
+        self.find_places();
+        origins
+    }
+
+    fn find_places(&mut self) {
+        self.places.clear();
+        for (s, service) in self.services.iter().enumerate() {
+            for (g, group) in service.groups.iter().enumerate() {
+                for (n, member) in group.members.iter().enumerate() {
+                    let index = member.id().index();
+                    if self.places.len() <= index {
+                        self.places.resize(index + 1, None);
+                    }
+                    self.places[index] = Some(Place { service: s, group: g, server: n });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn place(&self, server: ServerId) -> Option<Place> {
+        self.places.get(server.index()).copied().flatten()
+    }
+
+    pub(crate) fn at(&self, place: Place) -> &Member {
+        &self.services[place.service].groups[place.group].members[place.server]
+    }
+
+    pub(crate) fn at_mut(&mut self, place: Place) -> &mut Member {
+        &mut self.services[place.service].groups[place.group].members[place.server]
     }
 
     pub(crate) fn get(&self, server: ServerId) -> Option<&Member> {
-        self.members.get(&server)
+        self.place(server).map(|place| self.at(place))
     }
 
-    pub(crate) fn get_mut(&mut self, server: ServerId) -> Option<&mut Member> {
-        self.members.get_mut(&server)
+    /// In the order of the file.
+    pub(crate) fn services(&self) -> &[OfService] {
+        &self.services
     }
 
-    /// The servers of a group that take part now.
-    pub(crate) fn taking_part(
-        &self,
-        service: usize,
-        group: usize,
-    ) -> impl Iterator<Item = (ServerId, &Member)> {
-        let here = move |place: &Place| place.service == service && place.group == group;
-        let members = self.members.iter().filter(move |(_, member)| here(&member.place));
-        let members = members.map(|(id, member)| (*id, member));
-        members.filter(|(_, member)| member.takes_part && member.is_healthy())
+    pub(crate) fn service_mut(&mut self, service: usize) -> &mut OfService {
+        &mut self.services[service]
     }
 
-    /// How many servers of a group are out by ejection, and how many there are.
-    pub(crate) fn ejected_of_group(&self, service: usize, group: usize) -> (usize, usize) {
-        let members = || self.group(service, group);
-        (members().filter(|m| m.ejected.is_out()).count(), members().count())
+    pub(crate) fn group(&self, service: usize, group: usize) -> &OfGroup {
+        &self.services[service].groups[group]
+    }
+
+    pub(crate) fn group_mut(&mut self, service: usize, group: usize) -> &mut OfGroup {
+        &mut self.services[service].groups[group]
+    }
+
+    /// The servers of a service.
+    pub(crate) fn members(&self, service: usize) -> impl Iterator<Item = &Member> {
+        self.services[service].groups.iter().flat_map(|group| &group.members)
     }
 
     /// How many servers of a service are out by ejection, and how many there are.
     pub(crate) fn ejected_of(&self, service: usize) -> (usize, usize) {
-        let members = || self.members.values().filter(move |m| m.place.service == service);
-        (members().filter(|m| m.ejected.is_out()).count(), members().count())
-    }
-
-    /// Lets servers back in whose time is over; gives those.
-    pub(crate) fn expire_ejections(&mut self, now: Instant) -> Vec<&Member> {
-        let over = |member: &Member| member.returns_at().is_some_and(|until| until <= now);
-        let back = self.members.values_mut().filter(|member| over(member)).map(|member| {
-            member.end_ejection(now);
-            &*member
-        });
-        back.collect()
-    }
-
-    /// The healthy share of a group, as far as its servers take part.
-    pub(crate) fn healthy_share(&self, service: usize, group: usize) -> Ratio {
-        let members = self.group(service, group).filter(|member| member.takes_part);
-        Turn::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
-    }
-
-    /// The part of its weight each server of a group is given, in the order of the file.
-    pub(crate) fn shares(
-        &self,
-        now: Instant,
-        service: usize,
-        group: usize,
-        slow_start: Duration,
-    ) -> Vec<Ratio> {
-        let mut members: Vec<&Member> = self.group(service, group).collect();
-        members.sort_by_key(|member| member.place.server);
-        members.iter().map(|member| member.share(now, slow_start)).collect()
-    }
-
-    /// The servers of a group, in the order of the file.
-    pub(crate) fn ids(&self, service: usize, group: usize) -> Vec<ServerId> {
-        let here = |place: &Place| place.service == service && place.group == group;
-        let members = self.members.iter().filter(|(_, member)| here(&member.place));
-        let mut ids: Vec<(usize, ServerId)> =
-            members.map(|(id, member)| (member.place.server, *id)).collect();
-        ids.sort_unstable();
-        ids.into_iter().map(|(_, id)| id).collect()
-    }
-
-    /// Whether a server is still to be checked for the first time.
-    pub(crate) fn awaits_first_checks(&self) -> bool {
-        let waits = |member: &Member| member.checks != Checks::Off;
-        self.members.values().any(|member| waits(member) && member.health == Health::Starting)
-    }
-
-    /// How each server of a group is and why, in the order of the file.
-    pub(crate) fn conditions(
-        &self,
-        service: usize,
-        group: usize,
-    ) -> Vec<(Condition, Option<Arc<str>>)> {
-        let mut members: Vec<&Member> = self.group(service, group).collect();
-        members.sort_by_key(|member| member.place.server);
-        members.iter().map(|member| member.condition()).collect()
-    }
-
-    /// Whether a healthy server of the service has less than its weight yet.
-    pub(crate) fn is_starting(&self, now: Instant, service: usize, slow_start: Duration) -> bool {
-        let mut members = self.members.values().filter(|m| m.place.service == service);
-        members.any(|member| member.is_healthy() && member.is_starting(now, slow_start))
-    }
-
-    /// The shortest measured round-trip time of a group.
-    pub(crate) fn measured_rtt(&self, service: usize, group: usize) -> Option<Duration> {
-        self.group(service, group).filter_map(|member| member.rtt).min()
-    }
-
-    /// The servers to check now; each counts as being checked from here on.
-    pub(crate) fn due_checks(&mut self, now: Instant) -> Vec<(ServerId, Member)> {
-        let due = |checks| matches!(checks, Checks::DueAt(at) if at <= now);
-        let members = self.members.iter_mut().filter(|(_, member)| due(member.checks));
-        let ordered = members.map(|(id, member)| {
-            member.checks = Checks::UnderWay;
-            (*id, member.clone())
-        });
-        ordered.collect()
-    }
-
-    /// The next check or return.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = |member: &Member| {
-            let check = match member.checks {
-                Checks::DueAt(at) => Some(at),
-                Checks::Off | Checks::UnderWay => None,
-            };
-            check.into_iter().chain(member.returns_at())
-        };
-        self.members.values().flat_map(deadlines).min()
+        let groups = self.services[service].groups.iter().map(OfGroup::ejected);
+        groups.fold((0, 0), |(out, all), (o, a)| (out + o, all + a))
     }
 
     /// Panics where members and fleet differ.
     pub(crate) fn check_invariants(&self, fleet: &Fleet) {
-        assert_eq!(self.members.len(), places(fleet).count(), "a member for each server");
-        for member in self.members.values() {
-            let service = &fleet.services[member.place.service];
-            let server = &service.groups[member.place.group].servers[member.place.server];
-            assert_eq!(server.address, member.address);
-            assert_eq!(service.health.is_some(), member.checks != Checks::Off);
+        let mut known = 0;
+        for (s, (service, of)) in self.services.iter().zip(&fleet.services).enumerate() {
+            for (g, (group, of_group)) in service.groups.iter().zip(&of.groups).enumerate() {
+                assert_eq!(group.members.len(), of_group.servers.len(), "a member for each server");
+                let members = group.members.iter().zip(&of_group.servers).enumerate();
+                for (n, (member, server)) in members {
+                    assert_eq!(server.address, member.address());
+                    assert_eq!(of.health.is_some(), member.checks != Checks::Off);
+                    let place = Place { service: s, group: g, server: n };
+                    assert_eq!(self.place(member.id()), Some(place));
+                    known += 1;
+                }
+                let Standing { yields, well_since } = group.standing;
+                assert!(yields || well_since.is_none(), "{} waits for nothing", of_group.name);
+            }
+        }
+        assert_eq!(self.services.len(), fleet.services.len());
+        assert_eq!(self.places.iter().flatten().count(), known, "nobody who left");
+    }
+}
+
+impl OfService {
+    /// A service of which something may be known by the names of its groups.
+    fn new(
+        service: &Service,
+        mut known: BTreeMap<&str, OfGroup>,
+        up_since: Instant,
+        ledger: &mut Ledger,
+    ) -> Self {
+        let groups = service.groups.iter().map(|group| {
+            let known = known.remove(&*group.name);
+            OfGroup::new((service, group), known, up_since, ledger)
+        });
+        let groups = groups.collect();
+        // Who looked at a group that is gone looks at it no more.
+        known.values().for_each(|group| group.state.hear_errors_again());
+        Self { state: ledger.service(&service.name), groups, planned_at: Instant::ZERO }
+    }
+}
+
+impl Origin {
+    /// Where it was before.
+    pub(crate) fn was_at(self) -> Option<usize> {
+        match self {
+            Self::New => None,
+            Self::Changed(at) | Self::Same(at) => Some(at),
         }
     }
 
-    fn group(&self, service: usize, group: usize) -> impl Iterator<Item = &Member> {
-        let here = move |place: &Place| place.service == service && place.group == group;
-        self.members.values().filter(move |member| here(&member.place))
+    /// The same, if it is as it was.
+    pub(crate) fn same(self) -> Option<usize> {
+        if let Self::Same(at) = self { Some(at) } else { None }
     }
 }
 
-impl Member {
-    fn new(place: Place, address: SocketAddr, up_since: Instant) -> Self {
-        Self {
-            place,
-            address,
-            health: Health::default(),
-            ejected: Ejected::default(),
-            down_for: None,
-            rtt: None,
-            up_since,
-            checks: Checks::Off,
-            takes_part: true,
-            priority: 0,
+impl OfGroup {
+    fn new(
+        (service, group): (&Service, &Group),
+        known: Option<Self>,
+        up_since: Instant,
+        ledger: &mut Ledger,
+    ) -> Self {
+        let state = ledger.group(&service.name, &group.name);
+        let known = known.unwrap_or_else(|| Self {
+            state: state.clone(),
+            members: Vec::new(),
+            standing: Standing::default(),
+            watch: None,
+            distance: None,
+        });
+        let Self { members, standing, mut watch, distance, .. } = known;
+        let mut known: BTreeMap<SocketAddr, Member> =
+            members.into_iter().map(|member| (member.address(), member)).collect();
+        let members = group.servers.iter().map(|server| {
+            let new = || {
+                let state = ledger.server(&service.name, &group.name, server.address);
+                Member::new(state, up_since)
+            };
+            let mut member = known.remove(&server.address).unwrap_or_else(new);
+            member.configure(server, service.health.as_ref());
+            member
+        });
+        let members = members.collect();
+        for gone in known.values() {
+            watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
         }
+        Self { state, members, standing, watch, distance }
+    }
+
+    /// The servers that take part now.
+    pub(crate) fn taking_part(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.takes_part && member.is_healthy())
+    }
+
+    /// How many servers are out by ejection, and how many there are.
+    pub(crate) fn ejected(&self) -> (usize, usize) {
+        let out = self.members.iter().filter(|member| member.is_ejected());
+        (out.count(), self.members.len())
+    }
+
+    /// The healthy share of the group, as far as its servers take part.
+    pub(crate) fn healthy_share(&self) -> Ratio {
+        let members = self.members.iter().filter(|member| member.takes_part);
+        Turn::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
+    }
+
+    /// Looks how far it is by the checks; true if that is news.
+    pub(crate) fn measure_distance(&mut self) -> bool {
+        let measured = self.members.iter().filter_map(|member| member.round_trip.get()).min();
+        let moved = match (self.distance, measured) {
+            (Some(old), Some(new)) => is_news(old, new),
+            (old, new) => old.is_none() && new.is_some(),
+        };
+        if moved {
+            self.distance = measured;
+        }
+        moved
     }
 }
-
-fn places(fleet: &Fleet) -> impl Iterator<Item = (Place, SocketAddr)> {
-    let services = fleet.services.iter().enumerate();
-    services.flat_map(|(s, service)| {
-        let groups = service.groups.iter().enumerate();
-        groups.flat_map(move |(g, group)| {
-            let servers = group.servers.iter().enumerate();
-            servers
-                .map(move |(n, server)| (Place { service: s, group: g, server: n }, server.address))
-        })
-    })
-}
-
-/// Whether a round-trip time differs by more than noise: a fifth and a millisecond.
-fn is_news(old: Duration, new: Duration) -> bool {
-    let gap = old.max(new).saturating_sub(old.min(new));
-    gap > Duration::from_millis(1) && gap > old / 5
-}
-
-/// The least part of its weight a healthy server is given.
-const SLOW_START_MIN: Ratio = Ratio::percent(10);

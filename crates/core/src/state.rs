@@ -342,13 +342,13 @@ impl State {
     /// What a plan and its ledger say at `now`.
     #[must_use]
     pub fn of(plan: &Plan, now: Instant) -> Self {
-        let services = plan.services.iter().zip(&plan.fleet.services).zip(&plan.census);
+        let services = plan.services.iter().zip(&plan.fleet.services);
         Self {
             region: plan.fleet.edge.region.clone(),
             generation: plan.generation,
             uptime_s: now.since(Instant::ZERO).as_secs_f64(),
             listeners: listeners(&plan.fleet.listeners),
-            services: services.map(|((plan, of), census)| service(plan, of, census, now)).collect(),
+            services: services.map(|(plan, of)| service(plan, of, now)).collect(),
             ..Self::default()
         }
     }
@@ -384,12 +384,7 @@ pub(crate) struct Enrolled {
     pub servers: Box<[EnrolledServer]>,
 }
 
-fn service(
-    plan: &plan::ServicePlan,
-    of: &fleet::Service,
-    census: &[Enrolled],
-    now: Instant,
-) -> Service {
+fn service(plan: &plan::ServicePlan, of: &fleet::Service, now: Instant) -> Service {
     let group_plan = |index: usize| plan.groups.iter().find(|g| usize::from(g.index) == index);
     Service {
         name: of.name.clone(),
@@ -401,7 +396,7 @@ fn service(
             WhenFull::Spread | WhenFull::Shed => 0,
         },
         groups: filling_order(plan, of.groups.len())
-            .map(|index| group(group_plan(index), &of.groups[index], &census[index], now))
+            .map(|index| group(group_plan(index), &of.groups[index], &plan.census[index], now))
             .collect(),
         ..Service::default()
     }
@@ -417,7 +412,8 @@ fn filling_order(plan: &plan::ServicePlan, groups: usize) -> impl Iterator<Item 
 impl Plan {
     /// The number of every server, in the order of [`State::servers_mut`].
     pub fn server_ids(&self) -> impl Iterator<Item = ServerId> {
-        self.services.iter().zip(&self.census).flat_map(|(service, census)| {
+        self.services.iter().flat_map(|service| {
+            let census = &service.census;
             let groups = filling_order(service, census.len()).map(|index| &census[index]);
             groups.flat_map(|group| group.servers.iter().map(|(state, ..)| state.id()))
         })

@@ -157,6 +157,7 @@ impl<'a> Exchange<'a> {
                 return None;
             };
             self.go_to(&place);
+            self.timer.wait_on(place.server);
             let server = self.driver.server();
             let attempted = {
                 let mut attempt = pin!(self.attempt(&place));

@@ -9,7 +9,7 @@
 //! is reached, requests go to another server as if this one had no capacity left.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     net::{SocketAddr, TcpStream},
     sync::{
@@ -116,6 +116,10 @@ impl Drop for Slot {
 pub(crate) struct Pools {
     /// By number of the server.
     pools: RefCell<Vec<Option<Pool>>>,
+    /// The numbers that have one.
+    known: RefCell<Vec<ServerId>>,
+    /// Which of these is swept next.
+    swept: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -131,7 +135,8 @@ struct Pool {
 impl Pools {
     /// No connections.
     pub(crate) const fn new() -> Self {
-        Self { pools: RefCell::new(Vec::new()) }
+        let known = RefCell::new(Vec::new());
+        Self { pools: RefCell::new(Vec::new()), known, swept: Cell::new(0) }
     }
 
     /// A kept connection that is good for use, if there is one.
@@ -187,11 +192,14 @@ impl Pools {
         if pools.len() <= server.index() {
             pools.resize_with(server.index() + 1, || None);
         }
-        pools[server.index()].get_or_insert_with(|| Pool {
-            kept: Vec::new(),
-            common: shared.common(server),
-            warming: 0,
-            warm_again: Instant::ZERO,
+        pools[server.index()].get_or_insert_with(|| {
+            self.known.borrow_mut().push(server);
+            Pool {
+                kept: Vec::new(),
+                common: shared.common(server),
+                warming: 0,
+                warm_again: Instant::ZERO,
+            }
         });
     }
 
@@ -233,33 +241,48 @@ impl Pools {
     ) {
         let mut pools = self.pools.borrow_mut();
         let Some(Some(pool)) = pools.get_mut(server.index()) else { return };
-        pool.warming -= 1;
+        // It counts for one pool alone, and may have left that.
+        pool.warming = pool.warming.saturating_sub(1);
         match opened {
             Ok(opened) => opened.kept(until).into_iter().for_each(|it| pool.kept.insert(0, it)),
             Err(again) => pool.warm_again = pool.warm_again.max(again),
         }
     }
 
-    /// Closes what is kept to servers other than these.
+    /// Closes what is kept to servers other than these, whose numbers may soon be given to others.
     pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
         let mut pools = self.pools.borrow_mut();
         let mut stays = vec![false; pools.len()];
         staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
-        let leaving = pools.iter_mut().zip(stays).filter(|(_, stays)| !stays);
-        for pool in leaving.filter_map(|(pool, _)| pool.as_mut()) {
-            pool.kept.clear();
-            pool.common.clear();
-        }
+        self.known.borrow_mut().retain(|id| {
+            let pool = pools[id.index()].take_if(|_| !stays[id.index()]);
+            pool.is_none_or(|pool| {
+                pool.common.clear();
+                false
+            })
+        });
     }
 
-    /// Closes what has been kept for too long or has been closed by its server.
+    /// Closes what has been kept for too long or has been closed by its server. Of very many
+    /// servers a part has its turn.
     pub(crate) fn sweep(&self, now: Instant) {
-        for pool in self.pools.borrow_mut().iter_mut().flatten() {
-            pool.kept.retain_mut(|kept| kept.stays(now));
-            pool.common.sweep(now);
+        let (mut pools, known) = (self.pools.borrow_mut(), self.known.borrow());
+        let count = known.len().min(SWEPT_LEAST.max(known.len() / SWEEPS));
+        let first = self.swept.replace(self.swept.get() + count);
+        for id in (first..first + count).map(|at| known[at % known.len()]) {
+            if let Some(pool) = &mut pools[id.index()] {
+                pool.kept.retain_mut(|kept| kept.stays(now));
+                pool.common.sweep(now);
+            }
         }
     }
 }
+
+/// Sweeps within which each server has its turn: those of a second.
+const SWEEPS: usize = 40;
+
+/// So many servers are swept in some microseconds.
+const SWEPT_LEAST: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -287,6 +310,7 @@ mod tests {
         known[id.index()] =
             Some(Pool { kept: Vec::new(), common, warming: 0, warm_again: Instant::ZERO });
         drop(known);
+        pools.known.borrow_mut().push(id);
         (pools, slot)
     }
 

@@ -106,12 +106,21 @@ impl Shared {
         }))
     }
 
-    /// Decides requests by `plan` from now on. Requests that wait are decided anew.
+    /// Decides requests by `plan` from now on. Requests that wait for a service that is decided
+    /// otherwise than before are decided anew.
     pub fn publish(&self, plan: Arc<Plan>) {
-        self.failures.keep_only(plan.server_ids());
-        self.plan.store(plan);
+        let before = self.plan.swap(plan);
+        let plan = self.plan();
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.values().for_each(|queue| queue.notify());
+        if !Arc::ptr_eq(&before.fleet, &plan.fleet) {
+            self.failures.keep_only(plan.server_ids());
+            queues.values().for_each(|queue| queue.notify());
+            return;
+        }
+        for index in plan.services.changed_since(&before.services) {
+            let queue = queues.get(&plan.fleet.services[index].name);
+            queue.into_iter().for_each(|queue| queue.notify());
+        }
     }
 
     /// Makes TLS connections with `keys` from the next plan on. Until then those that only the

@@ -230,6 +230,7 @@ impl StreamSession {
         let route = &record.driver.route;
         let max = route.max_connections(place);
         let slot = worker.pools.slot(&worker.shared, place.server, max).ok_or(Failure::CROWDED)?;
+        timer.wait_on(place.server);
         let settings = route.settings();
         let mut header = Vec::new();
         if let Some(version) = settings.send_proxy {

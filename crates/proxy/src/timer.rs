@@ -11,13 +11,17 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     future::{Future, poll_fn},
     rc::Rc,
     task::{Context, Poll, Waker},
     time,
 };
 
-use loadline_core::time::{Duration, Instant};
+use loadline_core::{
+    ledger::ServerId,
+    time::{Duration, Instant},
+};
 
 use crate::{door::Door, heads::Heads};
 
@@ -36,6 +40,8 @@ pub(crate) struct Timers {
 struct Slots {
     deadlines: Vec<Instant>,
     wakers: Vec<Option<Waker>>,
+    /// The servers that the tasks wait on.
+    servers: Vec<Option<ServerId>>,
     free: Vec<usize>,
     heads: Heads,
 }
@@ -56,6 +62,14 @@ impl Timers {
     /// Wakes every task, so that it looks at what else has changed.
     pub(crate) fn wake_all(&self) {
         self.slots.borrow().wakers.iter().for_each(|waker| wake(waker.as_ref()));
+    }
+
+    /// Wakes the tasks that wait on these servers.
+    pub(crate) fn wake_those_on(&self, servers: &BTreeSet<ServerId>) {
+        let slots = self.slots.borrow();
+        let waits = |server: &Option<ServerId>| server.is_some_and(|it| servers.contains(&it));
+        let waiting = slots.servers.iter().zip(&slots.wakers).filter(|(server, _)| waits(server));
+        waiting.for_each(|(_, waker)| wake(waker.as_ref()));
     }
 
     /// Gives up the client of a listener that has been longest about its head, if one has been for
@@ -101,6 +115,7 @@ impl Timer {
         if slot == slots.deadlines.len() {
             slots.deadlines.push(Instant::NEVER);
             slots.wakers.push(None);
+            slots.servers.push(None);
         }
         Self { timers: timers.clone(), slot }
     }
@@ -132,6 +147,11 @@ impl Timer {
             limit => self.timers.swept.get() + limit + SLACK,
         };
         self.timers.slots.borrow_mut().deadlines[self.slot] = deadline;
+    }
+
+    /// Says on which server the task waits from now on.
+    pub(crate) fn wait_on(&self, server: ServerId) {
+        self.timers.slots.borrow_mut().servers[self.slot] = Some(server);
     }
 
     /// Whether the deadline has passed.
@@ -168,6 +188,7 @@ impl Drop for Timer {
         slots.heads.leave(self.slot);
         slots.free.push(self.slot);
         slots.wakers[self.slot] = None;
+        slots.servers[self.slot] = None;
     }
 }
 

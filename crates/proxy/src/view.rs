@@ -8,8 +8,8 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     client::{Trail, client_address, client_scheme, is_trusted},
     fleet::{
-        ClientTimeouts, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service, Sticky,
-        UnderscoreHeaders,
+        ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service,
+        Sticky, UnderscoreHeaders,
     },
     plan::{Plan, ServicePlan},
     rules::{Network, RouteLimiters, Routes},
@@ -26,7 +26,7 @@ use crate::{
     sticky::Sessions,
     tally::Cells,
     tls::{ClientTls, Dialing, Keys},
-    warm::Warm,
+    warm::{Warm, prewarmed},
 };
 
 /// What one worker knows of one plan.
@@ -34,18 +34,27 @@ use crate::{
 pub(crate) struct View {
     pub(crate) plan: Arc<Plan>,
     /// In the order of the services of the plan.
-    pub(crate) desks: Vec<Desk>,
-    /// In the order of the listeners of the plan.
+    pub(crate) desks: Vec<Rc<Desk>>,
+    /// What follows from the fleet alone.
+    at: Rc<Places>,
+}
+
+/// What one worker knows of the listeners of a fleet.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// In the order of the listeners.
     spots: Vec<Spot>,
     /// In the same order.
     entrances: Vec<Entrance>,
-    /// Servers to which connections are kept ready.
-    pub(crate) warm: Vec<Warm>,
+    /// The services to whose servers connections are kept ready, by their indices.
+    prewarmed: Vec<usize>,
 }
 
 /// What goes with a service.
 #[derive(Debug)]
 pub(crate) struct Desk {
+    /// How its requests are decided.
+    pub(crate) plan: Arc<ServicePlan>,
     pub(crate) cells: Arc<Cells>,
     pub(crate) queue: Arc<Queue>,
     /// What is hashed, where sessions or the policy go by a hash.
@@ -58,12 +67,14 @@ pub(crate) struct Desk {
     pub(crate) tls: Option<Dialing>,
     /// Where a cookie keeps sessions on one server.
     pub(crate) sessions: Option<Sessions>,
+    /// Servers to which connections are kept ready, if it is reached over HTTP.
+    pub(crate) warm: Vec<Warm>,
 }
 
 impl Desk {
     /// The desk of a service with its plan.
     pub(crate) fn new(
-        (service, plan): (&Service, &ServicePlan),
+        (service, plan): (&Service, Arc<ServicePlan>),
         cells: Arc<Cells>,
         queue: Arc<Queue>,
         tls: Option<Dialing>,
@@ -72,14 +83,15 @@ impl Desk {
             Some(Sticky::Hash(key)) => Some(key.clone()),
             _ => service.policy.hashes().then(|| service.hash.clone()),
         };
-        let sessions = Sessions::of(service, plan);
+        let sessions = Sessions::of(service, &plan);
+        let warm = Warm::of(service, &plan);
         let reads_load = service.groups.iter().any(|group| {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
-        Self { cells, queue, hash, reads_load, far, tls, sessions }
+        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, warm }
     }
 
     /// Whether connections that are kept to the group at this index are for every worker.
@@ -223,17 +235,42 @@ impl Entrance {
     }
 }
 
+impl Places {
+    /// Those of `fleet` with these entrances.
+    pub(crate) fn new(fleet: &Fleet, entrances: Vec<Entrance>) -> Self {
+        let spots = Spot::of(&fleet.listeners).collect();
+        Self { spots, entrances, prewarmed: prewarmed(fleet) }
+    }
+}
+
 impl View {
-    /// The view of `plan` with these desks and entrances.
-    pub(crate) fn new(plan: Arc<Plan>, desks: Vec<Desk>, entrances: Vec<Entrance>) -> Rc<Self> {
-        let spots = Spot::of(&plan.fleet.listeners).collect();
-        let warm = Warm::of(&plan);
-        Rc::new(Self { plan, desks, spots, entrances, warm })
+    /// The view of `plan`. `desk` makes the desk of a service, `places` what goes with listeners.
+    /// What is the same as `before` is not made anew: a plan is mostly another for one service.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        before: Option<&Self>,
+        mut desk: impl FnMut(&Service, Arc<ServicePlan>) -> Desk,
+        places: impl FnOnce(&Plan) -> Places,
+    ) -> Rc<Self> {
+        let known = before.filter(|before| Arc::ptr_eq(&before.plan.fleet, &plan.fleet));
+        let at = known.map_or_else(|| Rc::new(places(&plan)), |known| known.at.clone());
+        let services = plan.fleet.services.iter().zip(plan.services.iter()).enumerate();
+        let desks = services.map(|(index, (service, decided))| {
+            let desk_before = before.and_then(|before| before.desks.get(index));
+            let stays = |desk: &&Rc<Desk>| {
+                // Another configuration may come with other keys.
+                Arc::ptr_eq(&desk.plan, decided) && (known.is_some() || service.tls.is_none())
+            };
+            let desk_before = desk_before.filter(stays).cloned();
+            desk_before.unwrap_or_else(|| Rc::new(desk(service, decided.clone())))
+        });
+        let desks = desks.collect();
+        Rc::new(Self { plan, desks, at })
     }
 
     /// What goes with the listener of `door`, if the plan has it.
     pub(crate) fn entrance(&self, door: &Door) -> Option<&Entrance> {
-        self.position(door).map(|index| &self.entrances[index])
+        self.position(door).map(|index| &self.at.entrances[index])
     }
 
     /// The listener of `door`, if the plan has it.
@@ -243,20 +280,27 @@ impl View {
 
     /// Where among the listeners the one of `door` is.
     pub(crate) fn position(&self, door: &Door) -> Option<usize> {
-        if self.spots.get(door.hint) == Some(&door.spot) {
+        let spots = &self.at.spots;
+        if spots.get(door.hint) == Some(&door.spot) {
             return Some(door.hint);
         }
-        self.spots.iter().position(|spot| *spot == door.spot)
+        spots.iter().position(|spot| *spot == door.spot)
     }
 
     /// How requests for a service are decided.
     pub(crate) fn service(&self, index: usize) -> &ServicePlan {
-        &self.plan.services[index]
+        &self.desks[index].plan
+    }
+
+    /// Servers to which connections are kept ready, with the indices of their services.
+    pub(crate) fn warm(&self) -> impl Iterator<Item = (usize, &Warm)> {
+        let services = self.at.prewarmed.iter();
+        services.flat_map(|index| self.desks[*index].warm.iter().map(|warm| (*index, warm)))
     }
 
     /// The longest head a listener takes, in bytes.
     pub(crate) fn longest_head(&self) -> usize {
-        self.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
+        self.at.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
     }
 }
 

@@ -12,14 +12,15 @@
 
 use std::{
     cell::Cell,
-    net::SocketAddr,
+    collections::BTreeSet,
     rc::{Rc, Weak},
+    sync::Arc,
 };
 
 use loadline_core::{
-    fleet::{Fleet, HttpVersion, Listener, ServerTimeouts},
-    ledger::ServerId,
-    plan::{GroupPlan, Plan},
+    fleet::{Fleet, HttpVersion, ServerTimeouts, Service},
+    ledger::ServerState,
+    plan::{GroupPlan, ServicePlan},
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;
@@ -38,10 +39,7 @@ use crate::{
 /// A server to which connections are kept ready.
 #[derive(Debug)]
 pub(crate) struct Warm {
-    server: ServerId,
-    address: SocketAddr,
-    /// Index into the services of the plan.
-    service: usize,
+    server: Arc<ServerState>,
     /// How many are to be ready.
     count: u32,
     /// How many may be open when another is added.
@@ -49,96 +47,94 @@ pub(crate) struct Warm {
 }
 
 impl Warm {
-    /// Those that `plan` asks for: servers in use, of services that are reached over HTTP.
-    pub(crate) fn of(plan: &Plan) -> Vec<Self> {
-        let mut all = Vec::new();
-        for (service, settings) in plan.fleet.services.iter().enumerate() {
-            let is_wanted = settings.prewarm > 0 && settings.send_proxy.is_none();
-            if is_wanted && is_reached(&plan.fleet, service) {
-                for group in &plan.services[service].groups {
-                    all.extend(of_group(plan, service, group));
-                }
-            }
+    /// Those of a service, as it is decided now: its servers in use.
+    pub(crate) fn of(settings: &Service, plan: &ServicePlan) -> Vec<Self> {
+        if settings.prewarm == 0 {
+            return Vec::new();
         }
-        all
+        let of_group = |group| warm_of_group(settings, group);
+        plan.groups.iter().flat_map(of_group).collect()
     }
 }
 
-fn of_group(plan: &Plan, service: usize, group: &GroupPlan) -> impl Iterator<Item = Warm> {
-    let settings = &plan.fleet.services[service];
+fn warm_of_group(settings: &Service, group: &GroupPlan) -> impl Iterator<Item = Warm> {
     let configured = &settings.groups[usize::from(group.index)].servers;
     group.servers.iter().map(move |server| {
         let configured = &configured[usize::from(server.index)];
         Warm {
-            server: server.state().id(),
-            address: configured.address,
-            service,
+            server: server.state().clone(),
             count: settings.prewarm,
             most: configured.max_connections.div_ceil(2),
         }
     })
 }
 
-/// Whether requests come to the service at this index.
-fn is_reached(fleet: &Fleet, service: usize) -> bool {
-    let leads_there = |listener: &Listener| {
-        listener.service == service || listener.routes.services().any(|it| it == service)
+/// The services, by their indices, that want connections to be ready and are reached over HTTP.
+pub(crate) fn prewarmed(fleet: &Fleet) -> Vec<usize> {
+    let listeners = fleet.listeners.iter().filter(|listener| listener.protocol.is_http());
+    let reached = listeners.flat_map(|it| it.routes.services().chain([it.service]));
+    let reached: BTreeSet<usize> = reached.collect();
+    let wants = |index: &usize| {
+        let settings = &fleet.services[*index];
+        settings.prewarm > 0 && settings.send_proxy.is_none()
     };
-    fleet.listeners.iter().any(|listener| listener.protocol.is_http() && leads_there(listener))
+    reached.into_iter().filter(wants).collect()
 }
 
 /// Opens what the present plan wants to be ready and is not.
 pub(crate) fn keep_warm(worker: &Rc<Worker>, now: Instant) {
     let view = worker.view();
-    for warm in &view.warm {
-        match view.plan.fleet.services[warm.service].http_version {
-            HttpVersion::Http11 => fill(worker, &view, warm, now),
-            HttpVersion::Http2 => link(worker, &view, warm, now),
+    for (service, warm) in view.warm() {
+        match view.plan.fleet.services[service].http_version {
+            HttpVersion::Http11 => fill(worker, &view, (service, warm), now),
+            HttpVersion::Http2 => link(worker, &view, (service, warm), now),
         }
     }
 }
 
-fn fill(worker: &Rc<Worker>, view: &View, warm: &Warm, now: Instant) {
-    let timeouts = view.plan.fleet.services[warm.service].timeouts;
-    let lacking = worker.pools.lacking(warm.server, warm.count, now + stay(timeouts));
-    if lacking == 0 || !worker.pools.may_warm(warm.server, now) {
+fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: Instant) {
+    let timeouts = view.plan.fleet.services[service].timeouts;
+    let server = warm.server.id();
+    let lacking = worker.pools.lacking(server, warm.count, now + stay(timeouts));
+    if lacking == 0 || !worker.pools.may_warm(server, now) {
         return;
     }
     let mut opening = 0;
     while opening < lacking
-        && let Some(slot) = worker.pools.slot(&worker.shared, warm.server, warm.most)
+        && let Some(slot) = worker.pools.slot(&worker.shared, server, warm.most)
     {
-        let tls = view.desks[warm.service].tls.clone();
-        let to = Opening { server: warm.server, address: warm.address, tls, timeouts };
+        let tls = view.desks[service].tls.clone();
+        let to = Opening { server: warm.server.clone(), tls, timeouts };
         spawn_local(to.run(Rc::downgrade(worker), worker.timers.clone(), slot));
         opening += 1;
     }
-    worker.pools.warming(warm.server, opening, now + PAUSE);
+    worker.pools.warming(server, opening, now + PAUSE);
 }
 
 /// One connection of many streams is enough.
-fn link(worker: &Worker, view: &View, warm: &Warm, now: Instant) {
-    if worker.links.keep_ready(warm.server) || !worker.pools.may_warm(warm.server, now) {
+fn link(worker: &Worker, view: &View, (service, warm): (usize, &Warm), now: Instant) {
+    let server = warm.server.id();
+    if worker.links.keep_ready(server) || !worker.pools.may_warm(server, now) {
         return;
     }
     let open = |streams: &Rc<Cell<usize>>| {
-        let slot = worker.pools.slot(&worker.shared, warm.server, warm.most)?;
+        let slot = worker.pools.slot(&worker.shared, server, warm.most)?;
         let target = Target {
-            address: warm.address,
-            tls: view.desks[warm.service].tls.clone(),
-            timeouts: view.plan.fleet.services[warm.service].timeouts,
+            address: warm.server.address(),
+            tls: view.desks[service].tls.clone(),
+            timeouts: view.plan.fleet.services[service].timeouts,
             longest_head: view.longest_head(),
         };
         Some(Link::open(target, slot, &worker.timers, streams))
     };
-    worker.links.open(warm.server, open);
-    worker.pools.warming(warm.server, 0, now + PAUSE_AFTER_FAILURE);
+    worker.links.open(server, open);
+    worker.pools.warming(server, 0, now + PAUSE_AFTER_FAILURE);
 }
 
 /// A connection that is being opened.
 struct Opening {
-    server: ServerId,
-    address: SocketAddr,
+    /// Held, so that its number is given to no other server meanwhile.
+    server: Arc<ServerState>,
     tls: Option<Dialing>,
     timeouts: ServerTimeouts,
 }
@@ -148,7 +144,7 @@ impl Opening {
     async fn run(self, worker: Weak<Worker>, timers: Rc<Timers>, slot: Slot) {
         let timer = Timer::here(&timers).await;
         let to = Dial {
-            address: self.address,
+            address: self.server.address(),
             tls: self.tls.as_ref(),
             header: &[],
             limit: self.timeouts.connect,
@@ -162,10 +158,11 @@ impl Opening {
         let Some(worker) = worker.upgrade() else { return };
         let now = timers.coarse_now();
         let opened = dialled.map_err(|reason| {
-            tracing::debug!(address = %self.address, %reason, "no connection to keep ready");
+            let address = self.server.address();
+            tracing::debug!(%address, %reason, "no connection to keep ready");
             now + PAUSE_AFTER_FAILURE
         });
-        worker.pools.warmed(self.server, opened, now + stay(self.timeouts));
+        worker.pools.warmed(self.server.id(), opened, now + stay(self.timeouts));
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
@@ -37,7 +37,7 @@ use crate::{
     shared::{PlanCache, Shared, Stage},
     tally::Cells,
     timer::{TICK, Timers},
-    view::{Desk, Entrance, View},
+    view::{Desk, Entrance, Places, View},
     warm::keep_warm,
 };
 
@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     closing: RefCell<Vec<Closing>>,
     counters: RefCell<Counters>,
     stage: Cell<Stage>,
+    /// The generation of the plan of the last tick.
+    looked_at: Cell<u64>,
 }
 
 impl Worker {
@@ -101,7 +103,7 @@ impl Worker {
         let mut plans = shared.plan_cache();
         let plan = plans.load().clone();
         let counters = RefCell::default();
-        let view = view(&shared, &counters, plan);
+        let view = view(&shared, &counters, plan, None);
         let timers = Rc::new(Timers::default());
         timers.sweep(shared.clock.now());
         let buffers = Buffers::new();
@@ -121,6 +123,7 @@ impl Worker {
             closing: RefCell::default(),
             counters,
             stage: Cell::new(Stage::Serving),
+            looked_at: Cell::new(0),
             shared,
         }
     }
@@ -136,10 +139,14 @@ impl Worker {
             for (_, last) in self.closing.borrow_mut().iter_mut() {
                 last.get_or_insert_with(|| current.clone());
             }
-            *current = view(&self.shared, &self.counters, plan.clone());
-            self.buffers.fit(current.longest_head());
-            self.pools.keep_only(current.plan.staying());
-            self.links.keep_only(current.plan.staying());
+            let next = view(&self.shared, &self.counters, plan.clone(), Some(&current));
+            let before = std::mem::replace(&mut *current, next);
+            // Nobody comes or leaves but by another configuration.
+            if !Arc::ptr_eq(&before.plan.fleet, &current.plan.fleet) {
+                self.buffers.fit(current.longest_head());
+                self.pools.keep_only(current.plan.staying());
+                self.links.keep_only(current.plan.staying());
+            }
         }
         current.clone()
     }
@@ -226,15 +233,19 @@ impl Worker {
         self.pools.sweep(now);
         self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
         let stage = self.shared.stage();
-        let known = self.view.borrow().plan.generation;
+        let known = self.looked_at.replace(self.view().plan.generation);
+        let urgent = self.view().plan.urgent_since(known).map(BTreeSet::from_iter);
         let changes = [
             self.stage.replace(stage) != stage,
             self.notice_closing(),
-            self.view().plan.generation != known,
+            urgent.is_none(),
             self.cut_late(now),
         ];
         if changes.contains(&true) {
             self.timers.wake_all();
+        }
+        if let Some(servers) = urgent.filter(|servers| !servers.is_empty()) {
+            self.timers.wake_those_on(&servers);
         }
         if stage == Stage::Serving {
             keep_warm(self, now);
@@ -249,22 +260,30 @@ impl Drop for Worker {
     }
 }
 
-fn view(shared: &Shared, counters: &RefCell<Counters>, plan: Arc<Plan>) -> Rc<View> {
+/// The view of `plan`, which follows that of another.
+fn view(
+    shared: &Shared,
+    counters: &RefCell<Counters>,
+    plan: Arc<Plan>,
+    before: Option<&View>,
+) -> Rc<View> {
     let keys = shared.keys();
     let Counters { services, listeners } = &mut *counters.borrow_mut();
-    let desk = |(service, decided): (&Service, &ServicePlan)| {
+    let desk = |service: &Service, decided: Arc<ServicePlan>| {
         let name = &service.name;
         let cells = services.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
         Desk::new((service, decided), cells.clone(), shared.queue(name), keys.service(name))
     };
-    let desks = plan.fleet.services.iter().zip(&plan.services).map(desk).collect();
     let mut cells = |bind: SocketAddr| {
         let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
         cells.clone()
     };
-    let entrance = |(index, listener): (usize, &Listener)| {
-        Entrance::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
+    let places = |plan: &Plan| {
+        let entrance = |(index, listener): (usize, &Listener)| {
+            Entrance::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
+        };
+        let entrances = plan.fleet.listeners.iter().enumerate().map(entrance).collect();
+        Places::new(&plan.fleet, entrances)
     };
-    let entrances = plan.fleet.listeners.iter().enumerate().map(entrance).collect();
-    View::new(plan, desks, entrances)
+    View::new(plan, before, desk, places)
 }

@@ -47,10 +47,10 @@ impl Load {
 /// The servers whose weights the manager makes, with their services. It knows what the proxy gives
 /// them; [`ServerState::tell_forwarded`] is for what is forwarded to them.
 pub fn managed(plan: &Plan) -> impl Iterator<Item = (&Service, &ServerState)> {
-    let services = plan.fleet.services.iter().zip(&plan.census);
+    let services = plan.fleet.services.iter().zip(plan.services.iter());
     let managed = services.filter(|(service, _)| service.policy == PolicyKind::Managed);
-    managed.flat_map(|(service, groups)| {
-        let servers = groups.iter().flat_map(|group| &group.servers);
+    managed.flat_map(|(service, plan)| {
+        let servers = plan.census.iter().flat_map(|group| &group.servers);
         servers.map(move |(state, ..)| (service, &**state))
     })
 }

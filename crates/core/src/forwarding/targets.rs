@@ -31,7 +31,7 @@ pub fn targets(plan: &Plan, service: usize) -> Vec<Target> {
         return Vec::new();
     };
     let mut found: BTreeMap<SocketAddr, Target> = BTreeMap::new();
-    for (g, (group, enrolled)) in of.groups.iter().zip(&*plan.census[service]).enumerate() {
+    for (g, (group, enrolled)) in of.groups.iter().zip(&*ways.census).enumerate() {
         let first = ways.groups.first().filter(|first| usize::from(first.index) == g);
         for (s, (server, (_, condition, _))) in
             group.servers.iter().zip(&enrolled.servers).enumerate()

@@ -6,6 +6,7 @@ use core::mem;
 use crate::{
     controller::Input,
     ending::{Ending, Fault},
+    ledger::Trouble,
     permit::Permit,
     reason::Reason,
     time::Duration,
@@ -79,12 +80,12 @@ impl Machine {
         if failure.ending.fault() != Fault::Server || failure.stale {
             return;
         }
-        let server = permit.server();
+        let state = permit.state().clone();
         let errors = permit.fail();
         let Some(rules) = at.plan.and_then(|plan| plan.ejection) else { return };
         let errors = rules.errors_after(failure.ending, errors);
-        if errors >= rules.errors {
-            let reason = failure.reason;
+        if errors >= rules.errors && state.tells(Trouble::Fails) {
+            let (server, reason) = (state.id(), failure.reason);
             self.report =
                 Some(Box::new(Input::Failing { server, errors_in_a_row: errors, reason }));
         }
@@ -117,7 +118,8 @@ impl Machine {
         let Some(permit) = self.permit() else { return };
         let suspicions = permit.suspect(at.now, self.patience);
         let rules = at.plan.and_then(|plan| plan.ejection);
-        if rules.is_some_and(|rules| suspicions >= rules.errors) {
+        let suspected = rules.is_some_and(|rules| suspicions >= rules.errors);
+        if suspected && permit.state().tells(Trouble::Hangs) {
             self.report = Some(Box::new(Input::Silent { server: permit.server(), suspicions }));
         }
     }

@@ -12,5 +12,6 @@ mod model;
 mod outliers;
 mod overrides;
 mod requests;
+mod scale;
 mod state;
 mod two_regions;

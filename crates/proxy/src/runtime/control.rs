@@ -9,8 +9,8 @@ use std::{
 
 use loadline_core::{
     controller::{Controller, Input, Notice, Output, Passed},
-    fleet::{HealthCheck, HttpVersion},
-    ledger::ServerId,
+    fleet::HealthCheck,
+    ledger::ServerState,
 };
 use tokio::{
     sync::{
@@ -83,27 +83,26 @@ impl Control {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Publish(plan) => self.shared.publish(plan),
-                Output::Check { server, service, address, check } => {
-                    let way = self.way(&service, address.ip());
+                Output::Check { service, address, check, state, .. } => {
+                    let way = self.way(service, address.ip());
                     let results = self.results.clone();
-                    self.checks.spawn(run_check(server, (address, way), check, results));
+                    self.checks.spawn(run_check(state, (address, way), check, results));
                 }
                 Output::Notice(notice) => log(&notice),
             }
         }
     }
 
-    /// How a check reaches a server of a service.
-    fn way(&self, service: &str, server: IpAddr) -> Way {
-        let fleet = &self.shared.plan().fleet;
-        let index = fleet.services.iter().position(|it| it.name == service);
-        let settings = index.and_then(|index| fleet.services.get(index));
-        let road = index.and_then(|index| fleet.forwarding.road(index, server));
+    /// How a check reaches a server of the service at this index.
+    fn way(&self, service: usize, server: IpAddr) -> Way {
+        let fleet = self.controller.fleet();
+        let settings = &fleet.services[service];
+        let road = fleet.forwarding.road(service, server);
         let lane = |(road, detour)| Lane { road, detour };
         Way {
-            tls: self.shared.keys().service(service),
-            send_proxy: settings.and_then(|it| it.send_proxy),
-            version: settings.map_or(HttpVersion::Http11, |it| it.http_version),
+            tls: self.shared.keys().service(&settings.name),
+            send_proxy: settings.send_proxy,
+            version: settings.http_version,
             lane: road.zip(self.detour.clone()).map(lane),
         }
     }
@@ -125,7 +124,7 @@ impl Drop for ControlThread {
 }
 
 async fn run_check(
-    server: ServerId,
+    server: Arc<ServerState>,
     (address, way): (SocketAddr, Way),
     check: HealthCheck,
     results: UnboundedSender<Input>,
@@ -142,7 +141,7 @@ async fn run_check(
 /// The result of a check, told when it is dropped. One that panics has failed: a server without a
 /// result would never be checked again.
 struct Checked {
-    server: ServerId,
+    server: Arc<ServerState>,
     passed: Result<Passed, String>,
     results: UnboundedSender<Input>,
 }
@@ -151,7 +150,7 @@ impl Drop for Checked {
     fn drop(&mut self) {
         let passed = std::mem::replace(&mut self.passed, Err(String::new()));
         // The controller is gone only when loadline stops.
-        let _ = self.results.send(Input::Checked { server: self.server, passed });
+        let _ = self.results.send(Input::Checked { server: self.server.id(), passed });
     }
 }
 
@@ -186,7 +185,7 @@ fn log(notice: &Notice) {
 #[cfg(test)]
 mod tests {
     use loadline_core::{
-        fleet::{Probe, Road},
+        fleet::{HttpVersion, Probe, Road},
         forwarding::{self, Method},
         ledger::Ledger,
         time::Duration,
@@ -213,7 +212,8 @@ mod tests {
     #[tokio::test]
     async fn a_server_is_checked_again_though_its_check_panicked() {
         let address = SocketAddr::from(([127, 0, 0, 1], 9));
-        let server = Ledger::default().server("web", "here", address).id();
+        let server = Ledger::default().server("web", "here", address);
+        let id = server.id();
         let time = Duration::from_secs(1);
         let (probe, lenient) = (Probe::Tcp, false);
         let (interval, fast_interval, timeout) = (time, time, time);
@@ -226,8 +226,6 @@ mod tests {
         let checking = tokio::spawn(run_check(server, (address, way), check, results));
         assert!(checking.await.unwrap_err().is_panic());
         let told = inputs.recv().await;
-        assert!(
-            matches!(told, Some(Input::Checked { passed: Err(_), server: it }) if it == server)
-        );
+        assert!(matches!(told, Some(Input::Checked { passed: Err(_), server: it }) if it == id));
     }
 }
