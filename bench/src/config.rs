@@ -24,6 +24,8 @@ pub(crate) enum Setup {
     /// TLS towards clients, with one certificate (ECDSA P-256) for all. No session is resumed:
     /// wrk would, and a handshake would cost half.
     Tls,
+    /// The same with HTTP/2 as the protocol that clients prefer. Servers speak HTTP/1.1.
+    Http2,
     /// A line for every request in a log file.
     AccessLog,
 }
@@ -38,11 +40,15 @@ pub(crate) struct Place<'a> {
 }
 
 impl Setup {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Usual, Self::LargeBuffers, Self::Splice, Self::Tls, Self::AccessLog];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Usual, Self::LargeBuffers, Self::Splice, Self::Tls, Self::Http2, Self::AccessLog];
 
     pub(crate) fn scheme(self) -> &'static str {
-        if self == Self::Tls { "https" } else { "http" }
+        if self.is_secure() { "https" } else { "http" }
+    }
+
+    fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Http2)
     }
 
     /// The file that makes a proxy do so.
@@ -53,15 +59,18 @@ impl Setup {
             Kind::Nginx => nginx(self, place, &self.certificate(place)?),
             Kind::Envoy => {
                 let certificate = self.certificate(place)?;
-                let certificate = (self == Self::Tls).then_some(certificate.as_path());
-                envoy::simple(place.port, place.servers, certificate)
+                match self {
+                    Self::Http2 => envoy::http2(place.port, place.servers, &certificate),
+                    Self::Tls => envoy::simple(place.port, place.servers, Some(&certificate)),
+                    _ => envoy::simple(place.port, place.servers, None),
+                }
             }
         })
     }
 
     fn certificate(self, place: &Place<'_>) -> Result<PathBuf> {
         let path = place.directory.join("certificate.pem");
-        if self == Self::Tls {
+        if self.is_secure() {
             fs::write(&path, CERTIFICATE).with_context(|| format!("write {}", path.display()))?;
         }
         Ok(path)
@@ -76,7 +85,7 @@ fn loadline(setup: Setup, place: &Place<'_>, certificate: &Path) -> String {
         _ => String::new(),
     };
     let tls = match setup {
-        Setup::Tls => format!(
+        Setup::Tls | Setup::Http2 => format!(
             "protocol = \"https\"\ntls = {{ certificates = [{:?}], resumption = false }}",
             certificate.display().to_string()
         ),
@@ -112,6 +121,7 @@ fn haproxy(setup: Setup, place: &Place<'_>, certificate: &Path) -> String {
     let splice = if setup == Setup::Splice { "option splice-response" } else { "" };
     let tls = match setup {
         Setup::Tls => format!(" ssl crt {}", certificate.display()),
+        Setup::Http2 => format!(" ssl crt {} alpn h2", certificate.display()),
         _ => String::new(),
     };
     // It counts a pipe for every fourth connection that may be spliced.
@@ -119,7 +129,9 @@ fn haproxy(setup: Setup, place: &Place<'_>, certificate: &Path) -> String {
     let descriptors = process::descriptor_limit();
     let connections = (descriptors.saturating_sub(200) / each).min(9000);
     let tickets = match setup {
-        Setup::Tls => "tune.ssl.cachesize 0\n    ssl-default-bind-options no-tls-tickets",
+        Setup::Tls | Setup::Http2 => {
+            "tune.ssl.cachesize 0\n    ssl-default-bind-options no-tls-tickets"
+        }
         _ => "",
     };
     let servers = list(place.servers, "\n    ", |server| {
@@ -159,13 +171,13 @@ fn nginx(setup: Setup, place: &Place<'_>, certificate: &Path) -> String {
         _ => "",
     };
     let (listen, tls) = match setup {
-        Setup::Tls => {
+        Setup::Tls | Setup::Http2 => {
             let file = certificate.display();
             let tls = format!(
                 "ssl_certificate {file}; ssl_certificate_key {file}; \
                  ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets off; ssl_session_cache off;"
             );
-            (" ssl", tls)
+            (if setup == Setup::Http2 { " ssl http2" } else { " ssl" }, tls)
         }
         _ => ("", String::new()),
     };

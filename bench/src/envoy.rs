@@ -18,6 +18,14 @@ pub(crate) fn simple(port: u16, servers: &[u16], certificate: Option<&Path>) -> 
     file(&[listener(port, certificate, &json!({}))], &[cluster(servers, &json!({}))])
 }
 
+/// The same with HTTP/2 towards clients, over TLS.
+pub(crate) fn http2(port: u16, servers: &[u16], certificate: &Path) -> String {
+    let mut listener = listener(port, Some(certificate), &json!({ "codec_type": "HTTP2" }));
+    let tls = &mut listener["filter_chains"][0]["transport_socket"]["typed_config"];
+    tls["common_tls_context"]["alpn_protocols"] = json!(["h2"]);
+    file(&[listener], &[cluster(servers, &json!({}))])
+}
+
 /// A listener on a port of loopback that passes everything on to `web`, with TLS if there is a
 /// certificate; `more` is what else its connection manager is told, or otherwise.
 pub(crate) fn listener(port: u16, certificate: Option<&Path>, more: &Value) -> Value {

@@ -17,6 +17,7 @@ mod envoy;
 mod fixed_rate;
 mod floor;
 mod generator;
+mod h2load;
 mod hitless;
 mod idle;
 mod open_loop;

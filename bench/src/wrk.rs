@@ -23,8 +23,9 @@ pub(crate) struct Outcome {
     pub(crate) requests: u64,
     /// Per second.
     pub(crate) rate: f64,
-    pub(crate) p50: Duration,
-    pub(crate) p99: Duration,
+    /// Where the program tells it.
+    pub(crate) p50: Option<Duration>,
+    pub(crate) p99: Option<Duration>,
     /// Answers that are not 2xx or 3xx, and connections that failed.
     pub(crate) errors: u64,
 }
@@ -57,8 +58,8 @@ fn parse(text: &str) -> Option<Outcome> {
     for line in text.lines().map(str::trim) {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
         match first {
-            "50%" => outcome.p50 = duration(rest)?,
-            "99%" => outcome.p99 = duration(rest)?,
+            "50%" => outcome.p50 = Some(duration(rest)?),
+            "99%" => outcome.p99 = Some(duration(rest)?),
             "Socket" => outcome.errors += numbers(rest).sum::<u64>(),
             "Non-2xx" => outcome.errors += numbers(rest.rsplit_once(':')?.1).sum::<u64>(),
             "Requests/sec:" => {
@@ -117,8 +118,8 @@ Running 1s test @ http://127.0.0.1:8001/s
         let expected = Outcome {
             requests: 94_991,
             rate: 94_899.36,
-            p50: Duration::from_micros(634),
-            p99: Duration::from_micros(1090),
+            p50: Some(Duration::from_micros(634)),
+            p99: Some(Duration::from_micros(1090)),
             errors: 0,
         };
         assert_eq!(outcome, expected);

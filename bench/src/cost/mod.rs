@@ -1,6 +1,6 @@
 //! What a request costs: CPU time per request of loadline beside the floor and its peers.
 //!
-//! Every proxy runs from the start to the end, alone on its core; wrk and the servers share the
+//! Every proxy runs from the start to the end, alone on its core; wrk (h2load for HTTP/2) and the servers share the
 //! other. A round measures each of them in turn, and every second round in reverse, so that a
 //! machine that drifts does so for all. Medians of rounds are printed; what is judged is the median
 //! of the ratios within rounds: to the floor, which is what is possible on the machine, and where
@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::config::{Place, Setup};
+use crate::h2load;
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
@@ -27,6 +28,8 @@ use row::{Row, Sample};
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     load: Load,
+    /// Requests at a time on each connection of HTTP/2; without, it is HTTP/1.1.
+    streams: Option<usize>,
     setup: Setup,
     /// What the ratio is taken to.
     against: Against,
@@ -55,7 +58,7 @@ pub(crate) enum Role {
 pub(crate) fn cases() -> Vec<Case> {
     let case = |name, setup: Setup, connections, path, headers, against, target| {
         let load = Load { scheme: setup.scheme(), connections, path, headers };
-        Case { name, load, setup, against, target }
+        Case { name, load, streams: None, setup, against, target }
     };
     let floor = |name, connections, path, headers, at_most| {
         let target = Target::AtMost(at_most);
@@ -63,6 +66,11 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     let peer = |name, setup, connections, path, headers, target| {
         case(name, setup, connections, path, headers, Against::Peer, target)
+    };
+    let http2 = |name, (connections, streams), path, at_most| {
+        let target = Target::AtMost(at_most);
+        let case = peer(name, Setup::Http2, connections, path, &[], target);
+        Case { streams: Some(streams), ..case }
     };
     let close = &["Connection: close"];
     let large = "50 kB, peers with 64 kB buffers";
@@ -75,6 +83,9 @@ pub(crate) fn cases() -> Vec<Case> {
         floor("connection per request", 64, "/s", close, 0.90),
         peer("TLS keep-alive", Setup::Tls, 64, "/s", &[], Target::AtMost(0.80)),
         peer("TLS handshakes", Setup::Tls, 64, "/s", close, Target::AtMost(0.60)),
+        http2("HTTP/2, 10 connections", (10, 32), "/s", 0.85),
+        http2("HTTP/2, 64 connections", (64, 1), "/s", 0.85),
+        http2("HTTP/2, 50 kB", (10, 32), "/m", 0.70),
         peer("10 MB, spliced", Setup::Splice, 8, "/l", &[], Target::AtMost(1.05)),
         case("access log", log, 64, "/s", &[], silent, Target::AtMost(1.08)),
         peer(large, Setup::LargeBuffers, 64, "/m", &[], Target::Wish(1.0)),
@@ -232,7 +243,10 @@ fn rounds(case: &Case, contenders: &[Contender], effort: Effort) -> Result<Vec<R
 
 fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
     let before = contender.process.cpu_time()?;
-    let outcome = case.load.run(LOAD_CORE, contender.port, seconds)?;
+    let outcome = match case.streams {
+        None => case.load.run(LOAD_CORE, contender.port, seconds)?,
+        Some(streams) => h2load::run(&case.load, streams, LOAD_CORE, contender.port, seconds)?,
+    };
     Ok(Sample::new(outcome, contender.process.cpu_time()?.since(before)))
 }
 

@@ -80,8 +80,8 @@ impl Row {
                     "user_us_per_request": sample.user,
                     "requests": sample.outcome.requests,
                     "requests_per_second": sample.outcome.rate,
-                    "p50_us": micros(sample.outcome.p50),
-                    "p99_us": micros(sample.outcome.p99),
+                    "p50_us": sample.outcome.p50.map(micros),
+                    "p99_us": sample.outcome.p99.map(micros),
                     "errors": sample.outcome.errors,
                 })
             })
@@ -132,23 +132,24 @@ pub(super) fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
     let Effort { rounds, seconds } = effort;
     let yardstick = rows.iter().find(|row| row.role == Role::Yardstick);
     let last = yardstick.map_or_else(String::new, |row| format!("  to {}", row.name));
+    let streams = case.streams.map_or_else(String::new, |count| format!(" x {count} streams"));
     let mut text = format!(
-        "{}: {scheme}, GET {path}, {connections} connections, {rounds} rounds of {seconds} s\n\
-         {COLUMNS}{last}",
+        "{}: {scheme}, GET {path}, {connections} connections{streams}, {rounds} rounds of \
+         {seconds} s\n{COLUMNS}{last}",
         case.name
     );
     for row in rows {
         let cost = row.cost();
         let middle = |figure: fn(&Sample) -> f64| row.summary(figure).median;
         text += &format!(
-            "\n{:9}{:>15.1}{:>15}{:>9.1}{:>12.0}{:>9.0}{:>9.0}{:>8}",
+            "\n{:9}{:>15.1}{:>15}{:>9.1}{:>12.0}{:>9}{:>9}{:>8}",
             row.name,
             cost.median,
             format!("{:.1}..{:.1}", cost.min, cost.max),
             middle(|sample| sample.user),
             middle(|sample| sample.outcome.rate),
-            middle(|sample| micros(sample.outcome.p50)),
-            middle(|sample| micros(sample.outcome.p99)),
+            told(middle(|sample| sample.outcome.p50.map_or(f64::NAN, micros))),
+            told(middle(|sample| sample.outcome.p99.map_or(f64::NAN, micros))),
             row.errors(),
         );
         if let Some(yardstick) = yardstick {
@@ -156,6 +157,11 @@ pub(super) fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
         }
     }
     text
+}
+
+/// What the client does not tell is a dash.
+fn told(figure: f64) -> String {
+    if figure.is_nan() { "-".to_owned() } else { format!("{figure:.0}") }
 }
 
 fn micros(duration: Duration) -> f64 {
