@@ -1,10 +1,10 @@
 //! What a request costs: CPU time per request of loadline beside the floor and its peers.
 //!
-//! Every proxy runs from the start to the end, alone on its core; wrk (h2load for HTTP/2) and the servers share the
-//! other. A round measures each of them in turn, and every second round in reverse, so that a
-//! machine that drifts does so for all. Medians of rounds are printed; what is judged is the median
-//! of the ratios within rounds: to the floor, which is what is possible on the machine, and where
-//! that cannot do the work, to the peer that is cheaper by its median.
+//! Every proxy runs from the start to the end, alone on its core; wrk, or h2load for HTTP/2, and
+//! the servers share the other. A round measures each of them in turn, and every second round in
+//! reverse, so that a machine that drifts does so for all. Medians of rounds are printed; what is
+//! judged is the median of the ratios within rounds: to the floor, which is what is possible on the
+//! machine, and where that cannot do the work, to the peer that is cheaper by its median.
 
 mod row;
 
