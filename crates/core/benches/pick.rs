@@ -66,11 +66,11 @@ impl Bench {
         let mut bench = Self { plan: plan(&mut controller), now, draws: Draws(1), held: vec![] };
         bench.load();
         let random = Service { policy: PolicyKind::Random, ..service.clone() };
-        controller.handle(bench.now, Input::Reload(fleet(random)));
+        controller.handle(bench.now, Input::Reload(fleet(random).into()));
         bench.plan = plan(&mut controller);
         bench.held.clear();
         bench.load();
-        controller.handle(bench.now, Input::Reload(fleet(service)));
+        controller.handle(bench.now, Input::Reload(fleet(service).into()));
         bench.plan = plan(&mut controller);
         bench
     }
@@ -131,7 +131,7 @@ fn build(policy: PolicyKind) {
         .map(|_| {
             let fleet = fleet(service.clone());
             let start = time::Instant::now();
-            controller.handle(Instant::ZERO, Input::Reload(fleet));
+            controller.handle(Instant::ZERO, Input::Reload(fleet.into()));
             start.elapsed().as_secs_f64() * 1e3
         })
         .collect();

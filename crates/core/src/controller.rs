@@ -40,12 +40,11 @@ use reload::turn_of;
 
 /// What the controller hears.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "few are on their way at a time")]
 pub enum Input {
     /// Time has passed.
     Tick,
     /// A new configuration, already checked.
-    Reload(Fleet),
+    Reload(Arc<Fleet>),
     /// A health check of a server ended.
     Checked {
         /// The server.
@@ -162,6 +161,7 @@ pub struct Controller {
     /// The same as plans have told it.
     told: Arc<[(u64, ServerId)]>,
     generation: u64,
+    configuration: u64,
     outputs: VecDeque<Output>,
 }
 
@@ -188,7 +188,8 @@ enum Due {
 impl Controller {
     /// Starts with a configuration; the first plan is the first output.
     #[must_use]
-    pub fn new(now: Instant, fleet: Fleet) -> Self {
+    pub fn new(now: Instant, fleet: impl Into<Arc<Fleet>>) -> Self {
+        let fleet = fleet.into();
         let nothing = Fleet {
             edge: fleet.edge.clone(),
             listeners: Vec::new(),
@@ -208,6 +209,7 @@ impl Controller {
             urgent: Vec::new(),
             told: Arc::default(),
             generation: 0,
+            configuration: 0,
             outputs: VecDeque::new(),
         };
         controller.handle(now, Input::Reload(fleet));
@@ -218,7 +220,7 @@ impl Controller {
     pub fn handle(&mut self, now: Instant, input: Input) {
         match input {
             Input::Tick => {}
-            Input::Reload(fleet) => self.reload(now, fleet),
+            Input::Reload(fleet) => self.reload(now, &fleet),
             Input::Checked { server, passed } => self.checked(now, server, passed),
             Input::Failing { server, errors_in_a_row, reason } => {
                 self.failing(now, (server, errors_in_a_row), reason);

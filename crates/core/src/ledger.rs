@@ -11,6 +11,7 @@ use alloc::{
     vec::Vec,
 };
 use core::{
+    mem::size_of,
     net::{IpAddr, SocketAddr},
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
@@ -220,9 +221,10 @@ impl GroupState {
     }
 }
 
-/// What is counted of a server. Aligned so that two servers never share a cache line.
+/// What is counted of a server. With the counts of its [`Arc`] it takes 256 bytes of an allocator
+/// that has sizes, as the program's has, and begins at a multiple of that: so two servers never
+/// share a cache line, and a request touches no line for the counts alone.
 #[derive(Debug)]
-#[repr(align(128))]
 pub struct ServerState {
     pub(crate) in_flight: AtomicU32,
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
@@ -257,6 +259,11 @@ pub struct ServerState {
     seed: u64,
     address: SocketAddr,
 }
+
+const _: () = {
+    let size = size_of::<ServerState>() + 2 * size_of::<usize>();
+    assert!(size > 224 && size <= 256, "the next size is larger, or two share a line");
+};
 
 impl ServerState {
     fn new(id: ServerId, address: SocketAddr, group: Arc<GroupState>) -> Self {

@@ -27,6 +27,9 @@ use crate::{
 pub struct Plan {
     /// Counts up with every plan.
     pub generation: u64,
+    /// Counts up with every configuration that is put in force, also where it says the same: what
+    /// it names may be another.
+    pub configuration: u64,
     /// What the plan was made of.
     pub fleet: Arc<Fleet>,
     /// In the order of [`Fleet::services`].

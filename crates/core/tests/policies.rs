@@ -30,7 +30,7 @@ impl TestEdge {
     }
 
     fn reload(&mut self, service: Service) {
-        self.controller.handle(self.now, Input::Reload(fleet(service)));
+        self.controller.handle(self.now, Input::Reload(fleet(service).into()));
         self.plan = latest_plan(&mut self.controller);
     }
 

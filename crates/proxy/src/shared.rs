@@ -112,7 +112,7 @@ impl Shared {
         let before = self.plan.swap(plan);
         let plan = self.plan();
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&before.fleet, &plan.fleet) {
+        if before.configuration != plan.configuration {
             self.failures.keep_only(plan.server_ids());
             queues.values().for_each(|queue| queue.notify());
             return;

@@ -252,7 +252,7 @@ impl View {
         mut desk: impl FnMut(&Service, Arc<ServicePlan>) -> Desk,
         places: impl FnOnce(&Plan) -> Places,
     ) -> Rc<Self> {
-        let known = before.filter(|before| Arc::ptr_eq(&before.plan.fleet, &plan.fleet));
+        let known = before.filter(|before| before.plan.configuration == plan.configuration);
         let at = known.map_or_else(|| Rc::new(places(&plan)), |known| known.at.clone());
         let services = plan.fleet.services.iter().zip(plan.services.iter()).enumerate();
         let desks = services.map(|(index, (service, decided))| {

@@ -142,7 +142,7 @@ impl Worker {
             let next = view(&self.shared, &self.counters, plan.clone(), Some(&current));
             let before = std::mem::replace(&mut *current, next);
             // Nobody comes or leaves but by another configuration.
-            if !Arc::ptr_eq(&before.plan.fleet, &current.plan.fleet) {
+            if before.plan.configuration != current.plan.configuration {
                 self.buffers.fit(current.longest_head());
                 self.pools.keep_only(current.plan.staying());
                 self.links.keep_only(current.plan.staying());

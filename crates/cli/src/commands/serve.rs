@@ -194,7 +194,7 @@ impl Edge {
         }
         let lists = discovery::begin(&begun.0, &begun.1);
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
-        let listed = lists.applied_to(&begun.0);
+        let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::new(listed, &mut heritage.sockets).map_err(Failure::of_start)?;
         for address in heritage.sockets.addresses() {
             tracing::warn!(%address, "a socket was passed that no listener asks for");
@@ -423,7 +423,7 @@ impl Edge {
 }
 
 /// What to serve, and who is asked for names.
-type Intent = (Fleet, NameServers);
+type Intent = (Arc<Fleet>, NameServers);
 
 /// What to serve; or what is wrong, which has been told.
 fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Process), String> {
@@ -436,7 +436,7 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
         let shorthand = loadline_control::shorthand(listen, &args.to, &trust);
         let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}"));
         let fleet = shorthand.map_err(|error| error.to_string())?;
-        return Ok(((fleet, NameServers::default()), None, Process::default()));
+        return Ok(((Arc::new(fleet), NameServers::default()), None, Process::default()));
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
     match outside::load(file, moment) {
@@ -446,7 +446,7 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
                 LogFormat::Json => loaded.warnings.iter().for_each(log),
             }
             let Loaded { fleet, names, admin, process, .. } = loaded;
-            Ok(((fleet, names), admin, process))
+            Ok(((Arc::new(fleet), names), admin, process))
         }
         Err(errors) => {
             let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();

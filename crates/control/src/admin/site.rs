@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use loadline_core::{
@@ -25,10 +25,10 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// # Errors
     /// What is wrong with it, for people; nothing has changed then.
-    fn reload(&self, fleet: Fleet) -> Result<(), String>;
+    fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String>;
 
     /// Puts a fleet in force that differs from the last in weights, scalers and capacities alone.
-    fn amend(&self, fleet: Fleet);
+    fn amend(&self, fleet: Arc<Fleet>);
 
     /// The flows of packet forwarding that are written down, in no order.
     ///
@@ -40,7 +40,7 @@ pub trait Engine: Send + Sync + 'static {
 /// A proxy with its file and with what was changed over it.
 pub struct Site {
     engine: Box<dyn Engine>,
-    load: Box<dyn Fn() -> Result<(Fleet, NameServers), String> + Send + Sync>,
+    load: Box<dyn Fn() -> Result<Intent, String> + Send + Sync>,
     clock: Clock,
     /// Held by the one who reads files, so that what was read last is in force last.
     reading: Mutex<()>,
@@ -48,8 +48,11 @@ pub struct Site {
     reloaded: Notify,
 }
 
+/// What the file says, and who is asked for names.
+type Intent = (Arc<Fleet>, NameServers);
+
 struct Kept {
-    file: Fleet,
+    file: Arc<Fleet>,
     names: NameServers,
     lists: Lists,
     overrides: Overrides,
@@ -57,13 +60,15 @@ struct Kept {
 
 impl Kept {
     /// What the file and its lists say.
-    fn listed(&self) -> Fleet {
-        self.lists.applied_to(&self.file)
+    fn listed(&self) -> Arc<Fleet> {
+        discovery::listed(&self.lists, &self.file)
     }
 
     /// What is in force.
-    fn whole(&self) -> Fleet {
-        self.overrides.applied_to(&self.listed())
+    fn whole(&self) -> Arc<Fleet> {
+        let listed = self.listed();
+        let is_as_listed = self.overrides.iter().next().is_none();
+        if is_as_listed { listed } else { Arc::new(self.overrides.applied_to(&listed)) }
     }
 }
 
@@ -72,8 +77,8 @@ impl Site {
     /// wrong with it.
     pub fn new(
         engine: impl Engine,
-        ((file, names), lists): ((Fleet, NameServers), Lists),
-        load: impl Fn() -> Result<(Fleet, NameServers), String> + Send + Sync + 'static,
+        ((file, names), lists): (Intent, Lists),
+        load: impl Fn() -> Result<Intent, String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             engine: Box::new(engine),
@@ -167,7 +172,7 @@ impl Site {
 
     /// What the file says.
     #[must_use]
-    pub fn file(&self) -> Fleet {
+    pub fn file(&self) -> Arc<Fleet> {
         self.kept().file.clone()
     }
 
@@ -187,7 +192,7 @@ impl Site {
         let mut kept = self.kept();
         let listed = kept.listed();
         kept.overrides.set(&listed, change)?;
-        self.engine.amend(kept.overrides.applied_to(&listed));
+        self.engine.amend(kept.whole());
         Ok(())
     }
 
@@ -217,7 +222,6 @@ mod tests {
     use std::{
         net::UdpSocket,
         sync::{
-            Arc,
             atomic::{AtomicU32, Ordering::SeqCst},
             mpsc,
         },
@@ -230,10 +234,10 @@ mod tests {
 
     /// A proxy that remembers what was last put in force.
     #[derive(Clone, Default)]
-    struct Remembers(Arc<Mutex<Option<Fleet>>>);
+    struct Remembers(Arc<Mutex<Option<Arc<Fleet>>>>);
 
     impl Remembers {
-        fn in_force(&self) -> Fleet {
+        fn in_force(&self) -> Arc<Fleet> {
             lock(&self.0).clone().unwrap()
         }
     }
@@ -243,12 +247,12 @@ mod tests {
             State::default()
         }
 
-        fn reload(&self, fleet: Fleet) -> Result<(), String> {
+        fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
             self.amend(fleet);
             Ok(())
         }
 
-        fn amend(&self, fleet: Fleet) {
+        fn amend(&self, fleet: Arc<Fleet>) {
             *lock(&self.0) = Some(fleet);
         }
 
@@ -283,9 +287,9 @@ mod tests {
             }
             let mut file = file(&[SERVER]);
             file.edge.threads = version + 1;
-            Ok((file, NameServers::default()))
+            Ok((Arc::new(file), NameServers::default()))
         };
-        let begun = ((file(&[SERVER]), NameServers::default()), Lists::default());
+        let begun = ((Arc::new(file(&[SERVER])), NameServers::default()), Lists::default());
         let site = Site::new(engine.clone(), begun, load);
         thread::scope(|scope| {
             scope.spawn(|| site.reload().unwrap());
@@ -306,12 +310,12 @@ mod tests {
             start_wait: Duration::from_millis(700),
             ..NameServers::default()
         };
-        let known = file(&[KNOWN]);
+        let known = Arc::new(file(&[KNOWN]));
         let discovery = known.services[0].groups[0].discovery.as_ref();
         let source = discovery.unwrap().source.clone();
         let mut lists = Lists::default();
         lists.follow(&known);
-        let after = (file(&[KNOWN, NEW]), names.clone());
+        let after = (Arc::new(file(&[KNOWN, NEW])), names.clone());
         let load = move || Ok(after.clone());
         let site = Site::new(engine.clone(), ((known, names), lists), load);
         let answer = |last| {

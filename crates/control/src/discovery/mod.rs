@@ -130,6 +130,13 @@ pub fn begin(fleet: &Fleet, names: &NameServers) -> Result<Lists, DiscoveryError
     Ok(lists)
 }
 
+/// The fleet of the file with the servers that are listed: the same where none are.
+#[must_use]
+pub fn listed(lists: &Lists, file: &Arc<Fleet>) -> Arc<Fleet> {
+    let is_as_written = lists.sources().next().is_none();
+    if is_as_written { file.clone() } else { Arc::new(lists.applied_to(file)) }
+}
+
 /// The lists that `fleet` names, after those that were followed before: files are read again, names
 /// that are new are asked for as by [`begin`], and of others what is known stays.
 pub(crate) fn begin_again(

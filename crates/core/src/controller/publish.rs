@@ -36,6 +36,7 @@ impl Controller {
         self.tell_urgent();
         let plan = Plan {
             generation: self.generation,
+            configuration: self.configuration,
             fleet: self.fleet.clone(),
             services: self.plans.clone(),
             limiters: self.ledger.limiters.in_force().clone(),

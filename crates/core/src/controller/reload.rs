@@ -15,11 +15,10 @@ use crate::{
 
 impl Controller {
     /// Puts `fleet` in force. Services that are as they were keep their plans.
-    pub(super) fn reload(&mut self, now: Instant, fleet: Fleet) {
-        let before = core::mem::replace(&mut self.fleet, Arc::new(fleet));
-        let fleet = self.fleet.clone();
+    pub(super) fn reload(&mut self, now: Instant, fleet: &Arc<Fleet>) {
+        let before = core::mem::replace(&mut self.fleet, fleet.clone());
         self.ledger.reclaim();
-        let origins = self.roster.enlist(now, (&before, &fleet), &mut self.ledger);
+        let origins = self.roster.enlist(now, (&before, fleet), &mut self.ledger);
         let news = fleet.services.iter().zip(&origins);
         let news =
             news.map(|(service, origin)| (&*service.name, (service, origin.same().is_some())));
@@ -31,7 +30,7 @@ impl Controller {
         };
         let before = before.services.iter().map(|service| (&*service.name, service)).collect();
         self.departures.settle(now, &before, fate, &self.ledger);
-        self.ledger.limiters.settle(now, &fleet);
+        self.ledger.limiters.settle(now, fleet);
         self.ledger.retain(fate);
         let managed = |server| {
             let place = self.roster.place(server)?;
@@ -44,6 +43,7 @@ impl Controller {
         self.plans = plans.map(|plan| plan.unwrap_or(&none).clone()).collect::<ServicePlans>();
         let touched = (0..origins.len()).filter(|at| origins[*at].same().is_none());
         self.touched.extend(touched);
+        self.configuration += 1;
         self.reloaded = true;
     }
 

@@ -259,7 +259,7 @@ fn a_reload_keeps_counts_budgets_averages_and_positions() {
     first.answered(at(21));
     let (first_server, latency) = (first.server(), first.address());
     first.finish(at(21));
-    plan = after(&mut controller, plan, at(22), Input::Reload(fleet(service)));
+    plan = after(&mut controller, plan, at(22), Input::Reload(fleet(service).into()));
 
     let near = &plan.services[0].groups[0];
     assert_eq!(near.state().in_flight(), 2);

@@ -35,7 +35,7 @@ fn what_is_under_way_may_end_until_the_deadline_and_a_return_forgives_all() {
     let permit = send(&plan);
     let mut gone = web(1, SECOND);
     gone.groups[0].servers[0].address.set_port(81);
-    let plan = after(&mut controller, plan, at(100), Input::Reload(fleet(gone)));
+    let plan = after(&mut controller, plan, at(100), Input::Reload(fleet(gone).into()));
     assert!(permit.is_leaving() && !permit.is_cut());
     assert!(!plan.staying().any(|id| id == permit.server()));
     assert_eq!(controller.next_deadline(), Some(at(1_100)));
@@ -45,7 +45,7 @@ fn what_is_under_way_may_end_until_the_deadline_and_a_return_forgives_all() {
     let plan = after(&mut controller, plan, at(1_100), Input::Tick);
     assert!(permit.is_cut() && plan.generation > generation, "everybody is told to look");
     assert_eq!(controller.next_deadline(), None, "once");
-    after(&mut controller, plan, at(1_200), Input::Reload(fleet(web(1, SECOND))));
+    after(&mut controller, plan, at(1_200), Input::Reload(fleet(web(1, SECOND)).into()));
     assert!(!permit.is_leaving() && !permit.is_cut());
 }
 
@@ -55,11 +55,11 @@ fn a_limit_of_the_server_counts_before_that_of_its_service_and_from_when_the_dra
     let permits = [send(&plan), send(&plan)];
     let mut drained = web(2, None);
     drained.groups[0].servers.iter_mut().for_each(|server| server.weight = 0);
-    let plan = after(&mut controller, plan, at(0), Input::Reload(fleet(drained.clone())));
+    let plan = after(&mut controller, plan, at(0), Input::Reload(fleet(drained.clone()).into()));
     assert!(permits.iter().all(Permit::is_leaving));
     assert_eq!(controller.next_deadline(), None);
     drained.groups[0].servers[0].drain_timeout = SECOND;
-    after(&mut controller, plan, at(500), Input::Reload(fleet(drained)));
+    after(&mut controller, plan, at(500), Input::Reload(fleet(drained).into()));
     assert_eq!(controller.next_deadline(), Some(at(1_000)));
     controller.handle(at(1_000), Input::Tick);
     assert_eq!(permits.iter().filter(|permit| permit.is_cut()).count(), 1);

@@ -94,7 +94,7 @@ impl World {
                 server: self.servers[server],
                 passed: passed.then(|| fleets::passed(1)).ok_or_else(String::new),
             }),
-            Op::Reload { scaler } => self.hear(Input::Reload(config(self.policy, scaler))),
+            Op::Reload { scaler } => self.hear(Input::Reload(config(self.policy, scaler).into())),
             Op::Pass(millis) => {
                 self.now = self.now + Duration::from_millis(u64::from(millis));
                 self.hear(Input::Tick);

@@ -97,7 +97,7 @@ impl World {
                 let passed = if bit(31) { Err("404".into()) } else { Ok(passed(1)) };
                 self.hear(Input::Checked { server, passed });
             }
-            7 => self.hear(Input::Reload(config(self.then, if bit(0) { 100 } else { 50 }))),
+            7 => self.hear(Input::Reload(config(self.then, if bit(0) { 100 } else { 50 }).into())),
             8 => self.there ^= step.bits.is_multiple_of(8),
             _ if self.requests.is_empty() => {}
             _ => self.tell(step.request % self.requests.len(), event(step), step.draw),

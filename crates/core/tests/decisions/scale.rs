@@ -71,7 +71,7 @@ fn a_reload_of_one_service_keeps_the_plans_of_the_others_wherever_they_stand_now
     let mut services = many(100);
     services[3].groups[0].servers[0].weight = 7;
     services.insert(0, service("new", 1, 1));
-    let plan = after(&mut controller, before.clone(), at(1), Input::Reload(of(services)));
+    let plan = after(&mut controller, before.clone(), at(1), Input::Reload(of(services).into()));
     let same = |n: &usize| {
         Arc::ptr_eq(before.services.get(*n).unwrap(), plan.services.get(n + 1).unwrap())
     };
@@ -89,7 +89,7 @@ fn numbers_of_servers_that_left_are_given_again_once_nobody_holds_them() {
         for group in services.iter_mut().flat_map(|service| &mut service.groups) {
             group.servers.iter_mut().for_each(|server| server.address.set_port(80 + turn));
         }
-        plan = after(&mut controller, plan, at(1), Input::Reload(of(services)));
+        plan = after(&mut controller, plan, at(1), Input::Reload(of(services).into()));
         assert!((0..10).all(|n| !ids(&plan, n).contains(&held.server())), "it is another's");
     }
     let highest = (0..10).flat_map(|n| ids(&plan, n)).max().unwrap();
@@ -264,7 +264,7 @@ impl World {
                 self.hear(Input::Errs { server });
             }
             Op::Reload { near, policy, region } => {
-                self.hear(Input::Reload(three(near, PolicyKind::ALL[policy], region)));
+                self.hear(Input::Reload(three(near, PolicyKind::ALL[policy], region).into()));
             }
             Op::Pass(millis) => {
                 self.now = self.now + Duration::from_millis(millis);

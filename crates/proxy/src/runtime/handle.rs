@@ -81,7 +81,8 @@ impl Handle {
     ///
     /// # Errors
     /// [`ReloadError`] where an address or a file cannot be had; nothing has changed then.
-    pub fn reload(&self, fleet: Fleet) -> Result<(), ReloadError> {
+    pub fn reload(&self, fleet: impl Into<Arc<Fleet>>) -> Result<(), ReloadError> {
+        let fleet = fleet.into();
         let mut doors = self.shared.doors();
         if self.shared.stage() != Stage::Serving {
             return Err(ReloadError::Draining);
@@ -121,9 +122,9 @@ impl Handle {
 
     /// Puts a configuration in force that differs from the last in weights, scalers and capacities
     /// alone: no file is read.
-    pub fn amend(&self, fleet: Fleet) {
+    pub fn amend(&self, fleet: impl Into<Arc<Fleet>>) {
         // The receiver lives as long as the process.
-        let _ = self.inputs.send(Input::Reload(fleet));
+        let _ = self.inputs.send(Input::Reload(fleet.into()));
     }
 }
 

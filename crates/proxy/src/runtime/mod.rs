@@ -68,7 +68,10 @@ impl Bound {
     ///
     /// # Errors
     /// [`StartError`]; nothing is left behind then.
-    pub fn new(fleet: Fleet, inherited: &mut Inherited) -> Result<Self, StartError> {
+    pub fn new(
+        fleet: impl Into<Arc<Fleet>>,
+        inherited: &mut Inherited,
+    ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let (inputs, received) = unbounded_channel();
         let mut controller = Controller::new(clock.now(), fleet);

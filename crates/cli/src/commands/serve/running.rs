@@ -27,7 +27,7 @@ impl Engine for Running {
         State { forwarding, standby, ..self.proxy.state() }
     }
 
-    fn reload(&self, fleet: Fleet) -> Result<(), String> {
+    fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
         if self.forwarder.is_none() && !fleet.forwarding.is_empty() {
             let error = "packet forwarding begins when loadline starts: start it anew";
             return Err(error.to_owned());
@@ -38,7 +38,7 @@ impl Engine for Running {
         self.proxy.reload(fleet).map_err(|error| error.to_string())
     }
 
-    fn amend(&self, fleet: Fleet) {
+    fn amend(&self, fleet: Arc<Fleet>) {
         self.proxy.amend(fleet);
     }
 
