@@ -21,8 +21,6 @@ pub struct Instant(u64);
 impl Instant {
     /// The origin of the clock.
     pub const ZERO: Self = Self(0);
-    /// A point that is never reached.
-    pub const NEVER: Self = Self(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the origin.
     #[must_use]
@@ -46,7 +44,7 @@ impl Instant {
 impl ops::Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates at [`Instant::NEVER`].
+    /// Saturates at the end of the clock, 584 years after its origin.
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration.0))
     }
@@ -264,6 +262,7 @@ mod tests {
         let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(9));
         assert_eq!(late.since(early), Duration::from_nanos(4));
         assert_eq!(early.since(late), Duration::ZERO);
-        assert_eq!(Instant::NEVER + Duration::from_secs(1), Instant::NEVER);
+        let end = Instant::from_nanos(u64::MAX);
+        assert_eq!(end + Duration::from_secs(1), end);
     }
 }

@@ -30,10 +30,18 @@ pub(crate) struct Alarms {
 
 struct Waits {
     heap: BinaryHeap<Reverse<Wait>>,
-    /// What the timer is set to; [`Instant::NEVER`] if to nothing.
-    set_to: Instant,
+    set_to: SetTo,
     /// Makes waits for one instant end in the order they began.
     next: u64,
+}
+
+/// What the timer is set to.
+#[derive(Clone, Copy)]
+enum SetTo {
+    Nothing,
+    At(Instant),
+    /// The driver is awake, and sets it before it sleeps: nobody else need.
+    Driven,
 }
 
 struct Wait {
@@ -52,7 +60,7 @@ impl Alarms {
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[expect(deprecated, reason = "its successor is unsafe; an OwnedFd stays open as it asks")]
         let timer = AsyncFd::new(timer)?;
-        let waits = Waits { heap: BinaryHeap::new(), set_to: Instant::NEVER, next: 0 };
+        let waits = Waits { heap: BinaryHeap::new(), set_to: SetTo::Nothing, next: 0 };
         Ok(Self { timer, waits: Mutex::new(waits) })
     }
 
@@ -91,11 +99,10 @@ impl Alarms {
         waits.wake_due(now);
         let next = waits.heap.peek().map(|Reverse(wait)| wait.at);
         if next.is_some_and(|at| at <= now + LEAD) {
-            // Nobody need set the timer while the driver is awake.
-            waits.set_to = Instant::ZERO;
+            waits.set_to = SetTo::Driven;
             return Ok(true);
         }
-        waits.set_to = Instant::NEVER;
+        waits.set_to = SetTo::Nothing;
         next.map_or(Ok(()), |at| self.set(&mut waits, at))?;
         Ok(false)
     }
@@ -106,7 +113,12 @@ impl Alarms {
         let order = waits.next;
         waits.next += 1;
         waits.heap.push(Reverse(Wait { at, order, wake }));
-        if at < waits.set_to {
+        let is_late = match waits.set_to {
+            SetTo::Nothing => true,
+            SetTo::At(set_to) => at < set_to,
+            SetTo::Driven => false,
+        };
+        if is_late {
             self.set(&mut waits, at)?;
         }
         Ok(ring)
@@ -121,7 +133,7 @@ impl Alarms {
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
-        waits.set_to = at;
+        waits.set_to = SetTo::At(at);
         Ok(())
     }
 

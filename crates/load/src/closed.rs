@@ -25,8 +25,8 @@ pub(crate) async fn drive(
     until: Until,
 ) -> io::Result<()> {
     let limit = match until {
-        Until::Requests(requests) => Limit { requests, end: Instant::NEVER },
-        Until::Elapsed(span) => Limit { requests: u64::MAX, end: tally.start() + span },
+        Until::Requests(requests) => Limit { requests, end: None },
+        Until::Elapsed(span) => Limit { requests: u64::MAX, end: Some(tally.start() + span) },
     };
     let alarm = Rc::new(Alarm::default());
     let mut tasks = JoinSet::new();
@@ -53,7 +53,7 @@ pub(crate) async fn drive(
 #[derive(Clone, Copy)]
 struct Limit {
     requests: u64,
-    end: Instant,
+    end: Option<Instant>,
 }
 
 struct User {
@@ -68,7 +68,7 @@ impl User {
         let pool = self.client.pool();
         let mut due = clock::now();
         for _ in 0..limit.requests {
-            if due >= limit.end {
+            if limit.end.is_some_and(|end| due >= end) {
                 break;
             }
             if self.think > Duration::ZERO {

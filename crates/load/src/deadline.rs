@@ -12,7 +12,7 @@ use std::{
     time,
 };
 
-use loadline_core::time::{Duration, Instant};
+use loadline_core::time::Instant;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock;
@@ -26,9 +26,18 @@ pub(crate) struct Deadlines {
 /// Two arrays side by side, so that a sweep reads nothing but deadlines.
 #[derive(Debug, Default)]
 struct Table {
-    deadlines: Vec<Instant>,
+    deadlines: Vec<Due>,
     wakers: Vec<Waker>,
     free: Vec<usize>,
+}
+
+/// What a place of the table waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    At(Instant),
+    /// The deadline has passed, and the task was woken.
+    Passed,
 }
 
 /// One entry; dropping it gives its place back.
@@ -77,8 +86,8 @@ impl Deadlines {
     fn sweep(&self, now: Instant) {
         let table = &mut *self.table.borrow_mut();
         for (deadline, waker) in table.deadlines.iter_mut().zip(&table.wakers) {
-            if *deadline <= now && *deadline != PASSED {
-                *deadline = PASSED;
+            if matches!(deadline, Due::At(at) if *at <= now) {
+                *deadline = Due::Passed;
                 waker.wake_by_ref();
             }
         }
@@ -86,7 +95,7 @@ impl Deadlines {
 
     fn enter(&self, deadline: Instant, waker: &Waker) -> Entry<'_> {
         let table = &mut *self.table.borrow_mut();
-        let deadline = deadline.max(PASSED + Duration::from_nanos(1));
+        let deadline = Due::At(deadline);
         let place = table.free.pop().unwrap_or(table.deadlines.len());
         if place == table.deadlines.len() {
             table.deadlines.push(deadline);
@@ -101,7 +110,7 @@ impl Deadlines {
 
 impl Entry<'_> {
     fn has_passed(&self) -> bool {
-        self.deadlines.table.borrow().deadlines[self.place] == PASSED
+        self.deadlines.table.borrow().deadlines[self.place] == Due::Passed
     }
 
     /// The task may have moved to another waker since.
@@ -114,13 +123,10 @@ impl Drop for Entry<'_> {
     /// The waker stays until the place is used again: its task is most often the next to do so.
     fn drop(&mut self) {
         let table = &mut *self.deadlines.table.borrow_mut();
-        table.deadlines[self.place] = Instant::NEVER;
+        table.deadlines[self.place] = Due::Nothing;
         table.free.push(self.place);
     }
 }
-
-/// Stands for a deadline whose task has been woken.
-const PASSED: Instant = Instant::ZERO;
 
 const SHORTEST_TICK: time::Duration = time::Duration::from_millis(1);
 const LONGEST_TICK: time::Duration = time::Duration::from_millis(25);

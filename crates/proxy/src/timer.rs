@@ -5,9 +5,9 @@
 //! is met up to two ticks late and never early. Time comes from the sweep as well, so that arming
 //! reads no clock.
 //!
-//! A slot is *armed* (a deadline lies ahead, perhaps [`Instant::NEVER`]), *expired* (the sweep has
-//! passed the deadline and woken the task) until it is armed again, or *displaced*: expired early,
-//! since the listener is full and no other client has been longer about its head.
+//! A slot has no deadline, is *armed* (one lies ahead), *expired* (the sweep has passed the
+//! deadline and woken the task) until it is armed again, or *displaced*: expired early, since the
+//! listener is full and no other client has been longer about its head.
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,12 +38,23 @@ pub(crate) struct Timers {
 /// Two arrays side by side, so that a sweep reads nothing but deadlines.
 #[derive(Debug, Default)]
 struct Slots {
-    deadlines: Vec<Instant>,
+    deadlines: Vec<Deadline>,
     wakers: Vec<Option<Waker>>,
     /// The servers that the tasks wait on.
     servers: Vec<Option<ServerId>>,
     free: Vec<usize>,
     heads: Heads,
+}
+
+/// What becomes of a slot with the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deadline {
+    None,
+    At(Instant),
+    /// The sweep has passed it.
+    Expired,
+    /// The client has lost its place.
+    Displaced,
 }
 
 impl Timers {
@@ -52,8 +63,8 @@ impl Timers {
         self.gap.set(now.since(self.swept.replace(now)));
         let slots = &mut *self.slots.borrow_mut();
         for (deadline, waker) in slots.deadlines.iter_mut().zip(&slots.wakers) {
-            if *deadline <= now && *deadline > DISPLACED {
-                *deadline = EXPIRED;
+            if matches!(deadline, Deadline::At(at) if *at <= now) {
+                *deadline = Deadline::Expired;
                 wake(waker.as_ref());
             }
         }
@@ -77,7 +88,7 @@ impl Timers {
     pub(crate) fn displace(&self, door: &Door) -> bool {
         let slots = &mut *self.slots.borrow_mut();
         let Some(slot) = slots.heads.take_oldest(door.id(), self.swept.get()) else { return false };
-        slots.deadlines[slot] = DISPLACED;
+        slots.deadlines[slot] = Deadline::Displaced;
         wake(slots.wakers[slot].as_ref());
         true
     }
@@ -108,12 +119,12 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// A slot whose deadline is never, and which wakes nobody yet.
+    /// A slot without a deadline, which wakes nobody yet.
     pub(crate) fn unbound(timers: &Rc<Timers>) -> Self {
         let slots = &mut *timers.slots.borrow_mut();
         let slot = slots.free.pop().unwrap_or(slots.deadlines.len());
         if slot == slots.deadlines.len() {
-            slots.deadlines.push(Instant::NEVER);
+            slots.deadlines.push(Deadline::None);
             slots.wakers.push(None);
             slots.servers.push(None);
         }
@@ -133,18 +144,18 @@ impl Timer {
         })
     }
 
-    /// A slot whose deadline is never, for the task that awaits this.
+    /// A slot without a deadline, for the task that awaits this.
     pub(crate) async fn here(timers: &Rc<Timers>) -> Self {
         let timer = Self::unbound(timers);
         timer.bind_here().await;
         timer
     }
 
-    /// Sets the deadline to `limit` from now; to never if that is zero.
+    /// Sets the deadline to `limit` from now; to none if that is zero.
     pub(crate) fn arm(&self, limit: Duration) {
         let deadline = match limit {
-            Duration::ZERO => Instant::NEVER,
-            limit => self.timers.swept.get() + limit + SLACK,
+            Duration::ZERO => Deadline::None,
+            limit => Deadline::At(self.timers.swept.get() + limit + SLACK),
         };
         self.timers.slots.borrow_mut().deadlines[self.slot] = deadline;
     }
@@ -156,7 +167,7 @@ impl Timer {
 
     /// Whether the deadline has passed.
     pub(crate) fn has_expired(&self) -> bool {
-        self.timers.slots.borrow().deadlines[self.slot] <= DISPLACED
+        matches!(self.deadline(), Deadline::Expired | Deadline::Displaced)
     }
 
     /// As [`Timer::has_expired`], for a client whose head has to be waited for: at the limit of its
@@ -177,14 +188,18 @@ impl Timer {
 
     /// Whether the client has lost its place to another.
     pub(crate) fn is_displaced(&self) -> bool {
-        self.timers.slots.borrow().deadlines[self.slot] == DISPLACED
+        self.deadline() == Deadline::Displaced
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.timers.slots.borrow().deadlines[self.slot]
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
         let slots = &mut *self.timers.slots.borrow_mut();
-        slots.deadlines[self.slot] = Instant::NEVER;
+        slots.deadlines[self.slot] = Deadline::None;
         slots.heads.leave(self.slot);
         slots.free.push(self.slot);
         slots.wakers[self.slot] = None;
@@ -201,12 +216,6 @@ const LATE: Duration = Duration::from_millis(250);
 
 /// The time of the last sweep may be a tick old.
 const SLACK: Duration = Duration::from_millis(25);
-
-/// Marks a slot whose deadline the sweep has passed.
-const EXPIRED: Instant = Instant::ZERO;
-
-/// Marks a slot whose client has lost its place.
-const DISPLACED: Instant = Instant::from_nanos(1);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use loadline_core::{
     controller::{Controller, Input, Output},
     fleet::Fleet,
     plan::Plan,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -80,7 +80,8 @@ impl Bound {
         };
         let mut doors = Doors::new(threads(&plan.fleet.edge));
         let change = doors.prepare(&plan.fleet.listeners, inherited)?;
-        doors.commit(change, Instant::NEVER);
+        // There is none before these, so none closes.
+        doors.commit(change, clock.now());
         doors.limit(plan.fleet.edge.max_connections);
         let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
         Ok(Self { controller, shared, inputs, received, detour: None })

@@ -61,8 +61,8 @@ pub(super) struct Served {
     pub(super) ring: Ring,
     /// What the ring was made of.
     members: Vec<Member>,
-    /// When the ring is to be looked at again.
-    pub(super) settles_at: time::Instant,
+    /// When the ring is to be looked at again; none where it has settled.
+    pub(super) settles_at: Option<time::Instant>,
 }
 
 /// A server in the tables.
@@ -276,7 +276,7 @@ impl Tables {
             affinity: wanted.affinity,
             ring: Ring::new(&table(&members)),
             members,
-            settles_at: now,
+            settles_at: Some(now),
         };
         self.datapath.add_service(number, road.method, wanted.affinity, &wanted.frontends)?;
         self.datapath.publish(number, served.ring.entries())?;
@@ -321,7 +321,7 @@ impl Served {
     pub(super) fn resume(&mut self, ring: Ring, now: time::Instant) {
         self.ring = ring;
         self.members.clear();
-        self.settles_at = now;
+        self.settles_at = Some(now);
     }
 
     fn assign(&mut self, now: time::Instant, members: Vec<Member>) {
@@ -331,7 +331,7 @@ impl Served {
             self.ring = Ring::new(&table);
         } else {
             self.ring.assign(now, &table);
-            self.settles_at = now;
+            self.settles_at = Some(now);
         }
         self.members = members;
     }

@@ -9,7 +9,7 @@ use loadline_core::{
 };
 use loadline_l4::{Datapath, TableError, Verdict};
 
-use super::tables::Tables;
+use super::tables::{Served, Tables};
 
 /// When what is due again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,10 +120,11 @@ impl Tables {
 
     /// Lets rings settle that have changed.
     fn settle(&mut self, now: time::Instant) -> Result<(), TableError> {
-        for served in self.services.values_mut().filter(|served| now >= served.settles_at) {
+        let is_due = |served: &&mut Served| served.settles_at.is_some_and(|at| now >= at);
+        for served in self.services.values_mut().filter(is_due) {
             let stale = served.lasts();
             let more = self.datapath.settle(served.number, &mut served.ring, stale)?;
-            served.settles_at = if more { now + (stale / 10).max(SECOND) } else { NEVER };
+            served.settles_at = more.then(|| now + (stale / 10).max(SECOND));
         }
         Ok(())
     }
@@ -192,5 +193,3 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A network card is seldom replaced.
 const LINKS_INTERVAL: Duration = Duration::from_secs(10);
-
-const NEVER: time::Instant = time::Instant::NEVER;
