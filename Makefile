@@ -47,7 +47,7 @@ bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside
 	$(if $(KATRAN_OBJECT),KATRAN_OBJECT=$(abspath $(KATRAN_OBJECT))) \
 	cargo bench --package loadline-l4 --bench forward -- $(BENCH)
 
-performance: ## the same as a page, docs/performance.md: an idle machine, 30 min
+performance: ## the same as a page, docs/performance.md: an idle machine, 40 min
 	@scripts/setup bench
 	cargo build --release --package loadline --package loadline-bench
 	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What loadline costs beside a bare relay, HAProxy, nginx and Envoy, as a page.
 #
-#   make performance                 an idle machine, 30 min; writes docs/performance.md
+#   make performance                 an idle machine, 40 min; writes docs/performance.md
 #   bench/performance.sh FILE        the same page from what `loadline-bench run` printed into FILE
 #
 # What people wrote below "## Read with it" in docs/performance.md stays.
