@@ -128,7 +128,9 @@ fn build(policy: PolicyKind) {
     service.groups[0].servers = servers.map(|n| server(0, n, 1, ROOMY)).collect();
     let mut controller = Controller::new(Instant::ZERO, fleet(service.clone()));
     let mut millis: Vec<f64> = (0..20)
-        .map(|_| {
+        .map(|turn: u32| {
+            // A service that is as it was keeps its plan.
+            service.retry.attempts = turn % 2;
             let fleet = fleet(service.clone());
             let start = time::Instant::now();
             controller.handle(Instant::ZERO, Input::Reload(fleet.into()));
