@@ -87,7 +87,7 @@ impl Run {
     }
 
     fn judge(&self) -> Vec<Verdict> {
-        let name = |what: &str| format!("scale, 10,000 failures/s: {what}");
+        let name = |what: &str| format!("{NAME}: {what}");
         let more = |of| self.each(2, of) - self.each(0, of);
         let slow = (self.rate < RATE_LEAST).then(|| format!("only {:.0} a second", self.rate));
         let spent = Target::AtMost(NOISE * self.each(0, |it| it.spent));
@@ -118,6 +118,7 @@ impl std::fmt::Display for Run {
     }
 }
 
+pub(super) const NAME: &str = "scale, 10,000 failures/s";
 const WARM_UP: Duration = Duration::from_secs(3);
 /// When the answers are there and everything that is to be done has been done.
 const AFTERWARDS: Duration = Duration::from_secs(2);

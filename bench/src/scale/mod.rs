@@ -37,6 +37,7 @@ use crate::peers::{Kind, Workshop};
 use crate::process::free_ports;
 use crate::run::{Effort, Section};
 use crate::stats::Summary;
+use crate::verdict::{self, Verdict};
 use edge::Edge;
 use fleet::{Fleet, LIVE_HOST, Size};
 use live::{Checks, Live};
@@ -96,7 +97,10 @@ pub(crate) fn measure(workshop: &Workshop, effort: Effort) -> Result<Section> {
     }
     table::judge_growth(&measured[..3]).into_iter().for_each(|it| section.judge(it));
     section.record(table::RECORD, measured.iter().map(Costs::to_json).collect());
-    failures::measure(workshop, effort, &mut section)?;
+    if let Err(error) = failures::measure(workshop, effort, &mut section) {
+        let verdict = Verdict::new(failures::NAME, f64::NAN, verdict::Target::AtMost(0.0));
+        section.judge(verdict.flaw(Some(format!("{error:#}"))));
+    }
     Ok(section)
 }
 
@@ -196,7 +200,7 @@ fn with_admin(stage: &Stage, costs: &mut Costs, empty: f64, workshop: &Workshop)
     let (mut edge, _) = stage.start(costs.size, true, workshop)?;
     thread::sleep(SETTLE);
     costs.memory_admin = edge.memory()? - empty;
-    costs.idle_admin_percent = 100.0 * edge.rest(IDLE)?;
+    costs.idle_admin_percent = 100.0 * edge.rest(IDLE_ADMIN)?;
     let (spent, (growth, length)) = edge.cost(|edge| edge.growth(|| scrape(stage.admin)))?;
     costs.scrape_s = spent;
     costs.scrape_bytes = length as f64;
@@ -243,6 +247,8 @@ const LARGE_GROUPS: Size = Size { services: 1_000, each: 100 };
 /// looks every 12 s or so, and returns what nobody has used for 10 s.
 const SETTLE: Duration = Duration::from_secs(25);
 const IDLE: Duration = Duration::from_secs(5);
+/// With many servers the administration looks at them only every 30 s.
+const IDLE_ADMIN: Duration = Duration::from_secs(60);
 const LOAD: Duration = Duration::from_secs(2);
 const CHECKING: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(60);
