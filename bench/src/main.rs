@@ -3,8 +3,9 @@
 //! `make bench` runs it. It uses none of loadline's crates, so that what it measures is what users
 //! run, by means that do not share its faults. `run` puts the parts together: `cost` (CPU time per
 //! request), `fixed_rate` (time added at a rate that all can carry), `overflow` (between two
-//! regions), `overload` (twice the capacity), `outage` (a server dies or hangs), `hitless`
-//! (reloads and upgrades), `slow` (clients that drip), `pick` (a single decision),
+//! regions), `overload` (two and four times the capacity), `healthy` (services that are not in
+//! overload), `outage` (a server dies or hangs), `hitless` (reloads and upgrades), `slow` (clients
+//! that drip), `pick` (a single decision),
 //! `generator` (the load generator beside wrk), `idle` (memory of connections that wait), `scale`
 //! (thousands of services).
 // unsafe: `floor` sets an option of sockets for which there is no safe function.
@@ -18,6 +19,7 @@ mod fixed_rate;
 mod floor;
 mod generator;
 mod h2load;
+mod healthy;
 mod hitless;
 mod idle;
 mod open_loop;
@@ -53,6 +55,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Backend(backend::Args),
+    Station(healthy::Args),
     Floor(floor::Args),
     Pace(fixed_rate::Args),
     Slow(slow::Args),
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => slow::be_slow(&args).map(|()| true),
         Command::Floor(args) => floor::serve(&args).map(|()| true),
         Command::Backend(args) => backend::serve(&args).map(|()| true),
+        Command::Station(args) => healthy::serve(&args).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -11,8 +11,8 @@ use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
 use crate::{
-    fixed_rate, generator, hitless, idle, outage, overflow, overload, pick, process, scale, slow,
-    steal,
+    fixed_rate, generator, healthy, hitless, idle, outage, overflow, overload, pick, process,
+    scale, slow, steal,
 };
 
 /// The proxy has a core of its own; everything else shares the other.
@@ -161,6 +161,9 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(overload::NAME) {
         sections.push(overload::measure(kinds, workshop, effort)?);
+    }
+    if wanted(healthy::NAME) && !args.peers_only {
+        sections.push(healthy::measure(workshop, effort)?);
     }
     if wanted(outage::NAME) {
         sections.push(outage::measure(kinds, workshop)?);

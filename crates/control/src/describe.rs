@@ -83,6 +83,7 @@ fn describe_group(group: &Group) -> String {
     };
     let per_server = per_server(group);
     let capacity = match (limits(&group.capacity).as_slice(), per_server.as_str()) {
+        ([], "") if group.finds_limit() => "a limit that is found when it is full".to_owned(),
         ([], "") => "no limit".to_owned(),
         ([], per_server) => per_server.to_owned(),
         (limits, "") => limits.join(", "),

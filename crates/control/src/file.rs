@@ -416,8 +416,9 @@ pub(crate) struct Group {
     pub(crate) name: Key<Text<Name>>,
     /// Round-trip time from this edge to the group; the distance of its region where absent.
     pub(crate) rtt: Key<TimeOrOff>,
-    /// `auto` finds out by latency how many requests the group can have in flight, up to
-    /// `max_in_flight` where that is given. For HTTP.
+    /// Whether it is found how many requests the group can have in flight before more bring no more
+    /// answers, up to `max_in_flight` where that is given. For HTTP. Where absent it is found if no
+    /// other limit is given for the group or its servers.
     pub(crate) capacity: Key<Text<Word<Found>>>,
     /// Requests per second for the group as a whole. Not limited where absent.
     pub(crate) max_rate: Key<PositiveRate>,
@@ -440,10 +441,11 @@ pub(crate) struct Group {
     pub(crate) discover: Key<Discover>,
 }
 
-/// A capacity that the file does not say.
+/// Whether a capacity is found that the file does not say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
     Auto,
+    None,
 }
 
 /// Limits of each server of a group.

@@ -66,6 +66,12 @@ pub enum Input {
         /// The server.
         server: ServerId,
     },
+    /// A limit of the group of this server has begun or ended
+    /// ([`crate::permit::Permit::answered_well`]).
+    Limit {
+        /// The server.
+        server: ServerId,
+    },
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::permit::Permit::suspect`]).
     Silent {
@@ -139,6 +145,10 @@ pub enum Change {
     Yields,
     /// Enough servers have been healthy for long enough.
     Recovered,
+    /// More requests in flight bring no more answers: no more than so many are sent at a time.
+    Limited(u32),
+    /// As many could be answered as come: all are sent.
+    Unlimited,
 }
 
 /// The slow half; see the module.
@@ -229,6 +239,7 @@ impl Controller {
                 self.failing(now, (server, suspicions), Reason::Hangs);
             }
             Input::Errs { server } => self.errs(now, server),
+            Input::Limit { server } => self.note_limit(server),
         }
         let mut checks = Vec::new();
         while let Some(due) = self.timers.pop(now) {
@@ -372,6 +383,18 @@ impl Controller {
         let time = member.ejected().until().map_or(Duration::ZERO, |until| until.since(now));
         self.outputs.push_back(notice(service, group, change(time)));
         self.touched.insert(place.service);
+    }
+
+    /// Tells that the group has found its limit, or has none any more.
+    fn note_limit(&mut self, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        let (service, group) = place.of(&self.fleet);
+        let found = &self.roster.at(place).state.group.auto;
+        let change = match found.stage().limits() {
+            true => Change::Limited(found.allowed()),
+            false => Change::Unlimited,
+        };
+        self.outputs.push_back(notice(service, group, change));
     }
 
     /// Lets a server back in that was out for its silence and has answered a check. That a

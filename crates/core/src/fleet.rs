@@ -554,20 +554,38 @@ pub struct Capacity {
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,
-    /// Whether the limit of requests in flight is found by latency, up to `max_in_flight`
-    /// ([`crate::gradient`]); for groups, not for servers.
-    pub auto: bool,
+    /// Whether the limit of requests that wait for an answer is found while they are served
+    /// ([`crate::concurrency`]); for groups, not for servers. Where absent it is if nothing else
+    /// limits the group or its servers.
+    pub auto: Option<bool>,
     /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
     pub max_utilization: Option<Ratio>,
 }
 
+impl Group {
+    /// Whether the limit of requests that wait for an answer is found while they are served.
+    #[must_use]
+    pub fn finds_limit(&self) -> bool {
+        let template = self.discovery.as_ref().map(|it| &it.template);
+        let servers = || self.servers.iter().chain(template).map(|server| &server.capacity);
+        let is_written = || self.capacity.is_written() || servers().any(Capacity::is_written);
+        self.capacity.auto.unwrap_or_else(|| !is_written())
+    }
+}
+
 impl Capacity {
-    /// Nothing is limited.
+    /// Whether a number limits anything.
+    #[must_use]
+    pub const fn is_written(&self) -> bool {
+        self.max_rate.is_some() || self.max_in_flight.is_some() || self.max_utilization.is_some()
+    }
+
+    /// No number limits anything.
     pub const UNLIMITED: Self = Self {
         max_rate: None,
         burst: None,
         max_in_flight: None,
-        auto: false,
+        auto: None,
         max_utilization: None,
     };
 }

@@ -19,8 +19,8 @@ use core::{
 use crate::{
     average::{ArrivalRate, LatencyAverage, PeakLatency},
     budget::Budget,
+    concurrency::AutoLimit,
     fleet::Service,
-    gradient::AutoLimit,
     orca::Utilization,
     outlier::Answers,
     policy::draw::again,
@@ -189,7 +189,7 @@ impl ServiceState {
 pub struct GroupState {
     pub(crate) in_flight: AtomicU32,
     pub(crate) budget: Budget,
-    /// The limit that is found by latency, for groups that have one.
+    /// The limit that is found while requests are served, for groups that have one.
     pub(crate) auto: AutoLimit,
     /// Position of the round-robin schedule.
     pub(crate) turn: AtomicU64,
@@ -212,6 +212,12 @@ impl GroupState {
     /// Lets the controller be told again that servers answer 5xx.
     pub(crate) fn hear_errors_again(&self) {
         self.errors_told.store(false, Relaxed);
+    }
+
+    /// The limit that is found while requests are served, for groups that have one.
+    #[must_use]
+    pub fn auto(&self) -> &AutoLimit {
+        &self.auto
     }
 
     /// Mean utilization of the servers that report one, if any did lately.

@@ -3,8 +3,7 @@
 //! Dropping a permit gives the capacity back, on every path: answered, failed, cancelled.
 
 use alloc::sync::Arc;
-use core::net::SocketAddr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::{cell::Cell, net::SocketAddr, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     ledger::{ServerId, ServerState, release},
@@ -20,6 +19,8 @@ pub struct Permit {
     pub(crate) server: Arc<ServerState>,
     pub(crate) since: Instant,
     pub(crate) terms: Terms,
+    /// Whether it counts among the requests of its group that wait for an answer.
+    awaits: Cell<bool>,
 }
 
 /// Under which circumstances the permit was given.
@@ -33,7 +34,7 @@ pub(crate) struct Terms {
     pub overflow: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,
-    /// Whether the group's limit of requests in flight is found by latency.
+    /// Whether the group's limit is found while requests are served.
     pub finds_limit: bool,
     /// Whether the server's share of 5xx is compared with that of the others.
     pub compares_5xx: bool,
@@ -42,6 +43,11 @@ pub(crate) struct Terms {
 }
 
 impl Permit {
+    /// A permit for a place that is taken.
+    pub(crate) const fn new(server: Arc<ServerState>, since: Instant, terms: Terms) -> Self {
+        Self { server, since, terms, awaits: Cell::new(terms.finds_limit) }
+    }
+
     /// The server to send to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -89,11 +95,18 @@ impl Permit {
     }
 
     /// Records that the answer is a good one, so that its latency says how full the group is.
-    /// Failures are left out: they are often fast, and would make a broken server look empty.
-    pub fn answered_well(&self, now: Instant) {
-        if self.terms.finds_limit {
-            let group = &self.server.group;
-            group.auto.record(now, self.since, group.in_flight());
+    /// Failures are left out: they are often fast, and would make a broken server look empty. True
+    /// if the controller is to be told ([`Input::Limit`](crate::controller::Input::Limit)).
+    #[must_use = "the controller says when a limit begins and ends"]
+    pub fn answered_well(&self, now: Instant) -> bool {
+        self.awaits.replace(false) && self.server.group.auto.answered(now, self.since)
+    }
+
+    /// Records that a connection stands whose bytes mean nothing here: nobody waits for an answer.
+    pub fn connected(&self, now: Instant) {
+        self.answered(now);
+        if self.awaits.replace(false) {
+            self.server.group.auto.leave();
         }
     }
 
@@ -106,6 +119,9 @@ impl Permit {
         let latency = now.since(self.since);
         let usual = self.server.latency.get();
         self.heard(now, if usual > Duration::ZERO { latency.max(usual) } else { usual });
+        if self.awaits.replace(false) {
+            self.server.group.auto.failed();
+        }
         self.server.errs.store(true, Relaxed);
         if !self.terms.compares_5xx {
             return false;
@@ -188,6 +204,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if self.awaits.get() {
+            self.server.group.auto.failed();
+        }
         release(&self.server.in_flight);
         release(&self.server.group.in_flight);
     }

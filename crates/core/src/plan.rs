@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     budget::Allowance,
+    concurrency::Auto,
     fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
-    gradient::Bounds,
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
     permit::{Permit, Terms},
     policy::Chooser,
@@ -18,7 +18,6 @@ use crate::{
     service_plans::ServicePlans,
     state::Enrolled,
     time::{Duration, Instant},
-    turn::Part,
     units::Ratio,
 };
 
@@ -121,14 +120,6 @@ pub(crate) struct Limits {
     /// [`u32::MAX`] where not limited.
     pub in_flight: u32,
     pub utilization: Option<Ratio>,
-}
-
-/// The terms of a limit on requests in flight that is found by latency.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Auto {
-    pub bounds: Bounds,
-    /// The part of it that is in use: scaler times health.
-    pub part: Part,
 }
 
 impl Limits {
@@ -235,6 +226,9 @@ impl ServicePlan {
             if taken == Some(group.index) {
                 return;
             }
+            if group.auto.is_some() {
+                group.state.auto.turn_away();
+            }
         }
     }
 
@@ -250,7 +244,12 @@ impl ServicePlan {
             Overflow::Soonest => self.soonest(ask, 0),
         });
         match permit {
-            Some(permit) => QueuedDecision::Send(permit),
+            Some(permit) => {
+                if permit.terms.finds_limit && ask.tried.is_empty() {
+                    permit.server.group.auto.take_back();
+                }
+                QueuedDecision::Send(permit)
+            }
             None if self.nobody_left(ask) => QueuedDecision::Refuse(Refusal::NoServer),
             None => QueuedDecision::Wait(self.ready_at(ask.now)),
         }
@@ -353,7 +352,9 @@ impl ServicePlan {
             _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
             WhenFull::Shed => Decision::Refuse(refusal),
             WhenFull::Spread => self.spread(ask).map_or(Decision::Refuse(refusal), Decision::Send),
-            WhenFull::Queue { length, .. } if reserve(&self.state.queued, length) => {
+            WhenFull::Queue { length, .. }
+                if reserve(&self.state.queued, self.queue_places(length)) =>
+            {
                 Decision::Queue(QueuePlace { state: self.state.clone() })
             }
             WhenFull::Queue { .. } => {
@@ -390,8 +391,11 @@ impl GroupPlan {
         if !self.has_rate(ask) {
             return None;
         }
-        if !reserve(&self.state.in_flight, self.in_flight_limit()) {
-            self.note_full();
+        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+            return None;
+        }
+        if !self.enter(ask.now) {
+            release(&self.state.in_flight);
             return None;
         }
         let permit = choose().and_then(|server| {
@@ -406,21 +410,11 @@ impl GroupPlan {
             Some(server) => Some(self.permit(server, ask.now, overflow)),
             None => {
                 release(&self.state.in_flight);
+                if self.auto.is_some() {
+                    self.state.auto.leave();
+                }
                 None
             }
-        }
-    }
-
-    /// Requests that may be in flight now; [`u32::MAX`] where not limited.
-    pub(crate) fn in_flight_limit(&self) -> u32 {
-        let Some(auto) = &self.auto else { return self.limits.in_flight };
-        let found = auto.part.of(u64::from(self.state.auto.allowed())).max(1) as u32;
-        self.limits.in_flight.min(found)
-    }
-
-    fn note_full(&self) {
-        if self.auto.is_some() {
-            self.state.auto.note_full();
         }
     }
 
@@ -452,6 +446,9 @@ impl GroupPlan {
         let server = self.chooser.choose(self, ask, untried)?;
         reserve(&self.state.in_flight, u32::MAX);
         reserve(&server.state.in_flight, u32::MAX);
+        if self.auto.is_some() {
+            self.state.auto.enter(u32::MAX);
+        }
         Some(self.permit(server, ask.now, overflow))
     }
 
@@ -470,7 +467,7 @@ impl GroupPlan {
         if overflow {
             self.state.overflowed.fetch_add(1, Relaxed);
         }
-        Permit { server: server.state.clone(), since: now, terms }
+        Permit::new(server.state.clone(), now, terms)
     }
 
     /// The group's `max_rate`, in requests per thousand seconds.
@@ -513,7 +510,8 @@ impl GroupPlan {
     #[must_use]
     pub fn has_room_at(&self, now: Instant) -> bool {
         let rate = self.limits.rate.as_ref();
-        self.state.in_flight() < self.in_flight_limit()
+        self.state.in_flight() < self.limits.in_flight
+            && self.has_found_room()
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= now)
     }
 

@@ -5,10 +5,10 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use crate::{
     budget::Allowance,
-    fleet::{Capacity, Group, Server, Service, Sticky},
-    gradient::{Bounds, CEILING},
+    concurrency::{Auto, Bounds, CEILING},
+    fleet::{Capacity, Group, Server, Service, Sticky, WhenFull},
     ledger::{GroupState, ServerState, ServiceState},
-    plan::{Auto, GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
+    plan::{GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
     policy::Chooser,
     state::{Condition, Enrolled},
     time::{Duration, Instant},
@@ -60,7 +60,7 @@ fn enroll(status: &GroupStatus<'_>) -> Enrolled {
 impl GroupPlan {
     fn change_budgets(&self, now: Instant) {
         if let Some(auto) = &self.auto {
-            self.state.auto.bound(now, auto.bounds);
+            self.state.auto.bound(auto.bounds);
         }
         if let Some(allowance) = &self.limits.rate {
             self.state.budget.change(now, allowance);
@@ -128,7 +128,7 @@ fn group_plan(
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
-        auto: group.capacity.auto.then(|| auto(&group.capacity, turn.configured(), part)),
+        auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
         limits: limits(&group.capacity, group.scaler, part),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
@@ -142,10 +142,11 @@ fn group_plan(
 
 /// The terms of a limit that is found: it is found for the group as configured, and this part of
 /// it is in use.
-fn auto(capacity: &Capacity, configured: usize, part: Part) -> Auto {
+fn auto(service: &Service, capacity: &Capacity, configured: usize, part: Part) -> Auto {
     let ceiling = capacity.max_in_flight.unwrap_or(CEILING);
     let floor = u32::try_from(configured).unwrap_or(u32::MAX).clamp(1, ceiling);
-    Auto { bounds: Bounds { floor, ceiling }, part }
+    let holds = service.groups.len() == 1 && matches!(service.when_full, WhenFull::Queue { .. });
+    Auto { bounds: Bounds { floor, ceiling }, part, holds }
 }
 
 /// What is left of a capacity when this part of it is in use. At least one request in flight

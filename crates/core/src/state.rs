@@ -178,6 +178,9 @@ pub struct Group {
     pub scaler: f64,
     /// What it may be given now: capacity times scaler and health.
     pub limits: Limits,
+    /// Whether its limit of requests in flight was found, and holds: more bring no more answers.
+    #[serde(default)]
+    pub limit_found: bool,
     /// What it has.
     pub load: Load,
     /// The largest quotient of load and limit; none where nothing limits it.
@@ -443,6 +446,7 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Inst
         },
         scaler: of.scaler.as_f64(),
         limits: plan.map_or(Limits::NOTHING, GroupPlan::effective_limits),
+        limit_found: plan.is_some_and(GroupPlan::limit_is_found),
         load: Load {
             rate_per_s: 0.0,
             in_flight: here.state.in_flight(),
@@ -501,10 +505,16 @@ impl plan::Limits {
 }
 
 impl GroupPlan {
+    /// Whether a limit holds that was found.
+    fn limit_is_found(&self) -> bool {
+        self.auto.is_some() && self.state.auto.stage().limits()
+    }
+
     /// The limits of the group, or the sums over its servers where those are less.
     fn effective_limits(&self) -> Limits {
         let own = self.limits.as_told();
-        let of_group = Some(self.in_flight_limit()).filter(|limit| *limit < u32::MAX);
+        let found = self.limit_is_found().then(|| self.in_flight_limit());
+        let of_group = found.or(own.in_flight);
         let servers = || self.servers.iter().map(|server| server.limits.as_told());
         let rates: Option<Vec<f64>> = servers().map(|limits| limits.rate_per_s).collect();
         let places: Option<Vec<u32>> = servers().map(|limits| limits.in_flight).collect();

@@ -490,6 +490,12 @@ const FAMILIES: &[Family] = &[
         read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.limits))),
     },
     Family {
+        name: "capacity_found",
+        help: "1 while a limit of requests in flight holds that was found",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| groups(state, to, |it| Some(f64::from(it.limit_found)))),
+    },
+    Family {
         name: "capacity_utilization_ratio",
         help: "Utilization the group may have now; absent where not limited",
         labels: GROUP,

@@ -193,7 +193,7 @@ fn check_service(
     }
     let is_limited = |group: &loadline_core::fleet::Group| {
         let limits = &group.capacity;
-        limits.auto || limits.max_rate.is_some() || limits.max_in_flight.is_some()
+        limits.auto == Some(true) || limits.max_rate.is_some() || limits.max_in_flight.is_some()
     };
     if service.groups.iter().any(is_limited) {
         let message = format!("`{name}` has limits, which `{method}` does not keep");

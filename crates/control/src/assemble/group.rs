@@ -10,7 +10,7 @@ use loadline_core::{
 use super::{discover::discovery, region::Regions, set};
 use crate::{
     error::Problems,
-    file,
+    file::{self, Found},
     place::{At, Key, Span},
     resolve::Resolve,
     value::{address::Place, either::TextOr},
@@ -67,7 +67,7 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),
             max_in_flight: given.max_in_flight.get().map(|whole| whole.0),
-            auto: given.capacity.given(),
+            auto: given.capacity.get().map(|found| matches!(found.0.0, Found::Auto)),
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
         scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0.0),
@@ -134,7 +134,7 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
             max_rate: given.max_rate.get().map(|rate| rate.0.0),
             burst: given.burst.get().map(|whole| whole.0),
             max_in_flight: given.max_in_flight.get().map(|whole| whole.0),
-            auto: false,
+            auto: None,
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
         ..Server::at(SocketAddr::from(([0, 0, 0, 0], 0)))

@@ -221,7 +221,7 @@ fn check_prewarm(given: &file::Service, service: &Service, problems: &mut Proble
 fn check_soonest(given: &file::Service, service: &Service, problems: &mut Problems) {
     let Some(overflow) = given.overflow.at() else { return };
     let limits = |c: &loadline_core::fleet::Capacity| {
-        c.auto || c.max_rate.is_some() || c.max_in_flight.is_some()
+        c.auto == Some(true) || c.max_rate.is_some() || c.max_in_flight.is_some()
     };
     let limited = service.groups.iter().any(|group| {
         let template = group.discovery.as_ref().map(|it| &it.template);

@@ -79,7 +79,7 @@ pub(super) fn refuse_of_http(
     for service in used.filter_map(|index| services.get(index)) {
         let name = &service.name;
         let span = entry.value.service.place_or(&entry.span);
-        if service.groups.iter().any(|group| group.capacity.auto) {
+        if service.groups.iter().any(|group| group.capacity.auto == Some(true)) {
             let message = format!("`{name}` has `capacity = \"auto\"`, which needs HTTP");
             let help = "give its groups `max_in_flight` or `max_rate` instead".to_owned();
             problems.error(&span, message, "this service", help);

@@ -233,7 +233,10 @@ impl Words for Found {
     const WHAT: &'static str = "a capacity that is found";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        vec![("auto", Self::Auto, "Requests in flight up to where latency begins to rise.")]
+        vec![
+            ("auto", Self::Auto, "Requests in flight up to where more bring no more answers."),
+            ("none", Self::None, "Nothing is found: all requests are sent."),
+        ]
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     permit::Permit,
     plan::{Ask, Decision, Refusal, ServicePlan},
     reason::Reason,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A request on its way. What it holds of the capacity it gives back when it ends or is dropped.
@@ -63,8 +63,8 @@ enum State {
     Arrived,
     /// The queue is full: does somebody of a lower class give way?
     Asking,
-    /// It stands in the queue.
-    Waiting,
+    /// It stands in the queue since then.
+    Waiting { since: Instant },
     /// It was sent to the server of this permit.
     Tried(Permit),
     /// The same, and its answer is given up for a place at another server.
@@ -99,12 +99,12 @@ impl Machine {
                 self.pick(at)
             }
             (State::Asking, Event::Room(place)) => self.room(at, place),
-            (State::Waiting, Event::First) => self.first(at),
-            (State::Waiting, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
-            (State::Waiting, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
-            (State::Waiting, Event::ClientGone) => self.end(Reason::ClientGone),
+            (State::Waiting { since }, Event::First) => self.first(at, *since),
+            (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
+            (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
+            (State::Waiting { .. }, Event::ClientGone) => self.end(Reason::ClientGone),
             (State::Tried(permit), Event::Connected) => {
-                permit.answered(at.now);
+                permit.connected(at.now);
                 Action::Forward
             }
             (State::Tried(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
@@ -131,7 +131,7 @@ impl Machine {
     pub const fn permit(&self) -> Option<&Permit> {
         match &self.state {
             State::Tried(permit) | State::Moving { from: permit, .. } => Some(permit),
-            State::Arrived | State::Asking | State::Waiting | State::Over => None,
+            State::Arrived | State::Asking | State::Waiting { .. } | State::Over => None,
         }
     }
 
@@ -212,7 +212,9 @@ impl Machine {
         let State::Tried(permit) = &self.state else { return Action::None };
         if status < 500 {
             permit.answered(at.now);
-            permit.answered_well(at.now);
+            if permit.answered_well(at.now) {
+                self.report = Some(Box::new(Input::Limit { server: permit.server() }));
+            }
             return Action::Forward;
         }
         if permit.answered_5xx(at.now) {

@@ -2,9 +2,9 @@
 
 use crate::{
     fleet::{Then, WhenFull},
-    plan::{QueuePlace, QueuedDecision},
+    plan::{QueuePlace, QueuedDecision, ServicePlan},
     reason::Reason,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{Action, At, Machine, State};
@@ -12,11 +12,8 @@ use super::{Action, At, Machine, State};
 impl Machine {
     /// Waits in the queue for as long as the service lets a request wait.
     pub(super) fn join(&mut self, at: &At<'_>, place: QueuePlace) -> Action {
-        let longest = match at.plan.map(|plan| plan.when_full) {
-            Some(WhenFull::Queue { timeout, .. }) => timeout,
-            _ => Duration::ZERO,
-        };
-        self.state = State::Waiting;
+        let longest = at.plan.map_or(Duration::ZERO, longest_wait);
+        self.state = State::Waiting { since: at.now };
         Action::Join { place, until: at.now + longest }
     }
 
@@ -28,9 +25,13 @@ impl Machine {
         }
     }
 
-    /// It is the first of the queue.
-    pub(super) fn first(&mut self, at: &At<'_>) -> Action {
+    /// It is the first of the queue in which it stands `since` then. How long it may wait can have
+    /// become less meanwhile.
+    pub(super) fn first(&mut self, at: &At<'_>, since: Instant) -> Action {
         let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
+        if at.now.since(since) > longest_wait(plan) {
+            return self.over_capacity(at, Reason::QueueTimeout);
+        }
         match plan.pick_queued(&self.ask(at)) {
             QueuedDecision::Send(permit) => self.send(at, permit),
             QueuedDecision::Refuse(refusal) => self.end(refusal.reason()),
@@ -47,4 +48,10 @@ impl Machine {
             None => self.end(reason),
         }
     }
+}
+
+/// How long a request may wait now.
+fn longest_wait(plan: &ServicePlan) -> Duration {
+    let WhenFull::Queue { timeout, .. } = plan.when_full else { return Duration::ZERO };
+    plan.found_queue().map_or(timeout, |(longest, _)| longest.min(timeout))
 }

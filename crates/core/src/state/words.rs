@@ -80,6 +80,13 @@ impl Service {
         if let Some(left) = left {
             said.push_str(&format!(" {}/s of headroom left.", number(left)));
         }
+        for group in self.groups.iter().filter(|group| group.limit_found) {
+            let limit = group.limits.in_flight.unwrap_or_default();
+            let name = &group.name;
+            said.push_str(&format!(
+                " {name} is full: more than {limit} at a time bring no more answers."
+            ));
+        }
         if self.queued > 0 {
             said.push_str(&format!(" {} of at most {} wait.", self.queued, self.queue_length));
         }

@@ -10,36 +10,23 @@ use loadline_core::{
     units::Rate,
 };
 
-use crate::fleets::{group, started};
+use crate::{
+    fleets::{group, started},
+    simulation::draws::Draws,
+};
 
-/// A splitmix64: the randomness of arrivals, from a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Independent batches of `size` requests on average, of geometric sizes, for so many seconds.
-    fn arrivals(&mut self, per_sec: f64, size: f64, seconds: f64) -> Vec<Instant> {
-        let (mut now, mut arrivals) = (0.0, Vec::new());
-        loop {
-            now -= (1.0 - self.uniform()).ln() * size / per_sec;
-            if now > seconds {
-                return arrivals;
-            }
-            let at = Instant::from_nanos((now * 1e9) as u64);
+/// Independent batches of `size` requests on average, of geometric sizes, for so many seconds.
+fn arrivals(draws: &mut Draws, per_sec: f64, size: f64, seconds: f64) -> Vec<Instant> {
+    let (mut now, mut arrivals) = (0.0, Vec::new());
+    loop {
+        now -= draws.uniform().ln() * size / per_sec;
+        if now > seconds {
+            return arrivals;
+        }
+        let at = Instant::from_nanos((now * 1e9) as u64);
+        arrivals.push(at);
+        while draws.uniform() >= 1.0 / size {
             arrivals.push(at);
-            while self.uniform() >= 1.0 / size {
-                arrivals.push(at);
-            }
         }
     }
 }
@@ -81,7 +68,7 @@ fn counts(plan: &Plan, arrivals: &[Instant]) -> Vec<usize> {
 fn three_regions_of_7_13_and_40_a_second_are_filled_one_after_the_other() {
     let rates = [7, 13, 40].map(Rate::per_sec);
     for seed in 0..20 {
-        let arrivals = Draws(seed).arrivals(30.0, 1.0, 40.0);
+        let arrivals = arrivals(&mut Draws(seed), 30.0, 1.0, 40.0);
         let counts = counts(&regions(&rates), &arrivals);
         assert!(counts[0] >= 270 && counts[1] >= 505, "seed {seed}: {counts:?}");
         assert!(counts[0] <= 280 + 36 && counts[1] <= 520 + 36, "seed {seed}: {counts:?}");
@@ -98,7 +85,7 @@ fn a_budget_is_used_up_where_a_tenth_more_comes_at_random_or_in_batches() {
         let seconds = 40_000.0 / rate.as_per_sec_f64();
         for size in [1.0, 3.0, 5.0] {
             let demand = rate.as_per_sec_f64() * 1.1;
-            let arrivals = Draws(milli).arrivals(demand, size, seconds);
+            let arrivals = arrivals(&mut Draws(milli), demand, size, seconds);
             let near = &given(&regions(&[rate]), &arrivals)[0];
             let used = near.len() as f64 / 40_000.0;
             assert!(used >= 0.98, "{rate}, batches of {size}: {:.1} %", used * 100.0);

@@ -72,7 +72,7 @@ fn of_three_servers_one_down_two_thirds_of_the_places_are_left() {
 
 #[test]
 fn of_three_servers_one_down_two_thirds_of_a_learnt_limit_are_left() {
-    let learnt = Capacity { auto: true, max_in_flight: Some(3), ..Capacity::default() };
+    let learnt = Capacity { auto: Some(true), max_in_flight: Some(3), ..Capacity::default() };
     assert_eq!(with_one_of_three_down(learnt, Ratio::ONE), 2);
 }
 

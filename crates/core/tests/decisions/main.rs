@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod concurrency;
 mod controller;
 mod departures;
 mod excess;
@@ -11,7 +12,9 @@ mod managed;
 mod model;
 mod outliers;
 mod overrides;
+mod policies;
 mod requests;
 mod scale;
+mod simulation;
 mod state;
 mod two_regions;

@@ -60,7 +60,8 @@ struct World {
 
 fn config(then: Then, scaler: u32) -> Fleet {
     let capacity = Capacity { max_in_flight: Some(PLACES), ..Capacity::default() };
-    let mut groups = vec![group("near", 0, 3, capacity), group("far", 30, 2, capacity)];
+    let near = Capacity { auto: Some(true), ..capacity };
+    let mut groups = vec![group("near", 0, 3, near), group("far", 30, 2, capacity)];
     groups[0].scaler = Ratio::percent(scaler);
     let when_full = WhenFull::Queue { timeout: Duration::from_secs(1), length: QUEUE, then };
     let retry = Retry { attempts: ATTEMPTS, on_5xx: true, ..Retry::default() };
@@ -188,6 +189,7 @@ impl World {
             let of_group = |permit: &&Permit| permit.place().0 == usize::from(group.index);
             let mine = permits().filter(of_group).count() as u32;
             assert_eq!(group.state().in_flight(), mine, "each permit is somebody's");
+            assert!(group.state().auto().awaiting() <= mine, "who waits for an answer was sent");
         }
         for carried in &self.requests {
             let Carried { machine, endings, .. } = carried;

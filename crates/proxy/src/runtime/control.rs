@@ -157,7 +157,7 @@ impl Drop for Checked {
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
     use loadline_core::controller::Change::{
-        Cut, Down, Ejected, Outlier, Recovered, Returned, Silent, Up, Yields,
+        Cut, Down, Ejected, Limited, Outlier, Recovered, Returned, Silent, Unlimited, Up, Yields,
     };
     match change {
         Up(server) => tracing::info!(%service, %group, %server, "server is up"),
@@ -179,6 +179,13 @@ fn log(notice: &Notice) {
         Returned(server) => tracing::info!(%service, %group, %server, "server is back on trial"),
         Yields => tracing::warn!(%service, %group, "group yields: too few healthy servers"),
         Recovered => tracing::info!(%service, %group, "group comes first again"),
+        Limited(requests) => {
+            tracing::warn!(
+                %service, %group, requests,
+                "group is full, more requests in flight bring no more answers: limited"
+            );
+        }
+        Unlimited => tracing::info!(%service, %group, "group is not full any more: no limit"),
     }
 }
 

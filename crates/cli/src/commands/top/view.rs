@@ -136,6 +136,7 @@ fn bar(group: &Group, scale: f64, width: usize) -> Line<'static> {
     let style = if group.is_full() { Style::new().red().bold() } else { Style::new() };
     spans.push(Span::styled(figures, style));
     match group.standing {
+        Standing::Open if group.limit_found => spans.push("  limit found".red().bold()),
         Standing::Open => {}
         Standing::Yields => spans.push("  yields".red().bold()),
         Standing::Closed => spans.push("  out".red().bold()),

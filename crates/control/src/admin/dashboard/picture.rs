@@ -136,6 +136,9 @@ fn distance(group: &Group) -> String {
 
 fn standing(group: &Group) -> Markup {
     match group.standing {
+        Standing::Open if group.limit_found => html! {
+            strong class="bad" { " full: more requests at a time bring no more answers" }
+        },
         Standing::Open => html! {},
         Standing::Yields => html! {
             strong class="bad" {

@@ -1,6 +1,6 @@
 //! Every policy through the front door: a controller, its plan, and picks.
 
-use std::{cmp::Reverse, collections::BinaryHeap, iter, net::Ipv4Addr, sync::Arc};
+use std::{iter, net::Ipv4Addr, sync::Arc};
 
 use loadline_core::{
     controller::{Controller, Input, Output},
@@ -12,6 +12,12 @@ use loadline_core::{
     units::Ratio,
 };
 use proptest::prelude::*;
+
+use crate::simulation::{
+    Outcome, Simulation,
+    draws::Draws,
+    station::{Station, Weather},
+};
 
 /// One service with one group, of which the policy and the servers matter.
 struct TestEdge {
@@ -53,32 +59,6 @@ impl TestEdge {
         let z = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
-    }
-
-    /// Sends requests a millisecond apart to servers of these latencies, in milliseconds, and gives
-    /// the part of them that each server was given.
-    fn shares(&mut self, latencies: &[u64], requests: usize) -> Vec<f64> {
-        let mut given = vec![0.0; latencies.len()];
-        let mut in_flight: Vec<Option<Permit>> = Vec::new();
-        let mut ends = BinaryHeap::new();
-        for n in 0..requests {
-            self.now = self.now + Duration::from_millis(1);
-            while let Some(Reverse((end, n))) = ends.pop() {
-                if end > self.now {
-                    ends.push(Reverse((end, n)));
-                    break;
-                }
-                let permit: Permit = Option::take(&mut in_flight[n]).expect("it ends once");
-                permit.answered(end);
-                permit.finish(end);
-            }
-            let permit = self.permit();
-            let server = permit.place().1;
-            given[server] += 1.0 / requests as f64;
-            ends.push(Reverse((self.now + Duration::from_millis(latencies[server]), n)));
-            in_flight.push(Some(permit));
-        }
-        given
     }
 }
 
@@ -204,7 +184,7 @@ fn pick_rightly(
 fn weights_are_followed_under_load() {
     let weights = [(1, None), (2, None), (3, None), (4, None)];
     for policy in PolicyKind::ALL.into_iter().filter(|p| *p != PolicyKind::LowestLatency) {
-        let given = TestEdge::new(service(policy, &weights)).shares(&[200; 4], 20_000);
+        let given = shares(&service(policy, &weights), &[200; 4], 20_000);
         for (share, expected) in given.iter().zip([0.1, 0.2, 0.3, 0.4]) {
             assert!((share - expected).abs() < 0.015, "{policy:?}: {given:?}");
         }
@@ -215,8 +195,7 @@ fn weights_are_followed_under_load() {
 #[test]
 fn a_slow_server_is_given_what_each_policy_says() {
     let servers = [(1, None); 4];
-    let share_of_slow =
-        |policy| TestEdge::new(service(policy, &servers)).shares(&[10, 10, 10, 100], 20_000)[3];
+    let share_of_slow = |policy| shares(&service(policy, &servers), &[10, 10, 10, 100], 20_000)[3];
     let cases = [
         (PolicyKind::RoundRobin, 0.2499..0.2501),
         (PolicyKind::Random, 0.23..0.27),
@@ -308,46 +287,51 @@ enum ServiceTime {
 }
 
 impl ServiceTime {
-    fn draw(self, edge: &mut TestEdge) -> Duration {
-        let fraction = edge.draw() as f64 / 2f64.powi(64);
-        let millis = match self {
-            Self::Even => 10.0 + fraction / 2.0,
-            Self::Random => -10.0 * (1.0 - fraction).ln(),
-            Self::AtOnce if edge.draw().is_multiple_of(500) => 5.0,
-            Self::AtOnce => 0.06 - 0.06 * (1.0 - fraction).ln(),
-        };
-        Duration::from_millis(1).scale(millis)
+    /// In seconds.
+    fn draw(self, draws: &mut Draws) -> f64 {
+        match self {
+            Self::Even => 0.01 + draws.uniform() / 2_000.0,
+            Self::Random => 0.01 * draws.exponential(),
+            Self::AtOnce if draws.next().is_multiple_of(500) => 0.005,
+            Self::AtOnce => 6e-5 + 6e-5 * draws.exponential(),
+        }
     }
 }
 
-impl TestEdge {
-    /// Keeps so many requests in flight until all are sent; gives how many each server was given.
-    fn given(
-        &mut self,
-        servers: usize,
-        users: usize,
-        requests: usize,
-        time: ServiceTime,
-    ) -> Vec<usize> {
-        let mut given = vec![0; servers];
-        let mut held: Vec<Option<Permit>> = Vec::new();
-        let mut ends = BinaryHeap::new();
-        while held.len() < requests {
-            if ends.len() == users {
-                let Reverse((end, n)): Reverse<(Instant, usize)> = ends.pop().expect("some end");
-                self.now = end;
-                let permit: Permit = Option::take(&mut held[n]).expect("it ends once");
-                permit.answered(end);
-                permit.finish(end);
-            }
-            self.now = self.now + Duration::from_micros(20);
-            let permit = self.permit();
-            given[permit.place().1] += 1;
-            ends.push(Reverse((self.now + time.draw(self), held.len())));
-            held.push(Some(permit));
-        }
-        given
+/// Servers that are never busy.
+fn idle() -> Station {
+    Station::new(1_000, Weather::default())
+}
+
+/// How many of the requests each server was given.
+fn counts(servers: usize, outcomes: &[Outcome]) -> Vec<usize> {
+    let mut counts = vec![0; servers];
+    let servers = outcomes.iter().filter_map(|it| it.answered).map(|(_, (_, server))| server);
+    servers.for_each(|server| counts[server] += 1);
+    counts
+}
+
+/// Sends requests a millisecond apart to servers of these latencies, in milliseconds, and gives
+/// the part of them that each server was given.
+fn shares(service: &Service, latencies: &[u32], requests: u32) -> Vec<f64> {
+    let mut simulation = Simulation::new(service, 1, &idle(), 0);
+    for (server, millis) in service.groups[0].servers.iter().zip(latencies) {
+        let speeds = vec![(0.0, 1_000.0 / f64::from(*millis))];
+        let station = Station::new(1_000, Weather { speeds, ..Weather::default() });
+        simulation.stations.insert(server.address, station);
     }
+    for n in 0..requests {
+        simulation.arrive(1.0 + f64::from(n) / 1_000.0, 0, (1.0, true));
+    }
+    let given = counts(latencies.len(), &simulation.run());
+    given.iter().map(|count| *count as f64 / f64::from(requests)).collect()
+}
+
+/// Keeps so many requests in flight until all are sent; gives how many each server was given.
+fn given(service: &Service, users: usize, requests: usize, time: ServiceTime) -> Vec<usize> {
+    let mut simulation = Simulation::new(service, 1, &idle(), 0);
+    let outcomes = simulation.keep_in_flight(users, requests, |draws| time.draw(draws));
+    counts(service.groups[0].servers.len(), &outcomes)
 }
 
 /// Ties go round by weight: where nothing is in flight, all servers are tied.
@@ -357,8 +341,8 @@ fn least_requests_shares_requests_one_after_another_by_weight() {
         let servers: Vec<_> = weights.iter().map(|weight| (*weight, None)).collect();
         let total: u32 = weights.iter().sum();
         for (users, requests) in [1, 10, 100].into_iter().flat_map(|n| [(n, 60), (n, 6_000)]) {
-            let mut edge = TestEdge::new(service(PolicyKind::LeastRequests, &servers));
-            let given = edge.given(servers.len(), users, requests, ServiceTime::Even);
+            let service = service(PolicyKind::LeastRequests, &servers);
+            let given = given(&service, users, requests, ServiceTime::Even);
             for (count, weight) in given.iter().zip(weights) {
                 let share = *count as f64 / requests as f64 - f64::from(*weight) / f64::from(total);
                 assert!(share.abs() < 0.02, "{weights:?} {users} {requests}: {given:?}");
@@ -376,8 +360,7 @@ fn equal_servers_are_given_equal_shares() {
     for policy in PolicyKind::ALL {
         for time in [ServiceTime::Even, ServiceTime::Random, ServiceTime::AtOnce] {
             for users in [1, 3, 10, 30, 100] {
-                let mut edge = TestEdge::new(service(policy, &[(1, None); 3]));
-                let given = edge.given(3, users, 3_000, time);
+                let given = given(&service(policy, &[(1, None); 3]), users, 3_000, time);
                 if given.iter().any(|count| count.abs_diff(1_000) > 130) {
                     unequal.push((policy, time, users, given));
                 }

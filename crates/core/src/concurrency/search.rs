@@ -1,0 +1,348 @@
+//! The search for the limit of one group, window by window. Pure: no clock, nothing shared.
+
+use super::{
+    Bounds, Stage, Window,
+    excess::Excess,
+    usual::{Shift, Usual},
+    weight,
+};
+use crate::time::{Duration, Instant};
+
+/// Where the search stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Search {
+    stage: Stage,
+    /// Requests that may wait for an answer while there is a limit.
+    limit: f64,
+    /// How long an answer takes of a group that is not full, in seconds, by Little's law.
+    service_time: f64,
+    /// Answers per second: while there is a limit those of a full group, else the usual ones.
+    per_sec: f64,
+    usual_per_sec: f64,
+    /// The last windows, each counting for 0.7 of the next: answers and seconds.
+    recent: (f64, f64),
+    usual: Usual,
+    answered: u64,
+    excess: Excess,
+    was_slow: bool,
+    /// Answers before the limit was set took so long, in seconds.
+    before: f64,
+    probe_at: Instant,
+    probe_gap: Duration,
+    /// What came beyond what a full group answers, up to [`DEBT_MAX`]; without it there is no
+    /// limit.
+    debt: f64,
+}
+
+impl Search {
+    /// What the search does.
+    #[must_use]
+    pub const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Requests that may wait for an answer now; [`u32::MAX`] for all that come.
+    #[must_use]
+    pub fn allowed(&self, bounds: Bounds) -> u32 {
+        let limit = match self.stage {
+            Stage::Open => return u32::MAX,
+            Stage::Holding | Stage::Limiting => self.limit,
+            Stage::Confirming | Stage::Probing => self.limit / 2.0,
+        };
+        (limit as u32).clamp(bounds.floor.max(1), bounds.ceiling.max(1))
+    }
+
+    /// How many answers make a window.
+    #[must_use]
+    pub fn answers_needed(&self, bounds: Bounds) -> u32 {
+        match self.stage {
+            Stage::Confirming | Stage::Probing => {
+                self.allowed(bounds).saturating_mul(2).max(PROBE_ANSWERS)
+            }
+            Stage::Open | Stage::Holding | Stage::Limiting => WINDOW_ANSWERS,
+        }
+    }
+
+    /// How long so many answers take as a rule; none before it is known.
+    #[must_use]
+    pub fn time_of(&self, answers: u32) -> Option<Duration> {
+        let seconds = f64::from(answers) / self.usual_per_sec;
+        (self.usual_per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
+    }
+
+    /// How long an answer takes of a group that is not full.
+    #[must_use]
+    pub fn service_time(&self) -> Duration {
+        Duration::from_nanos((self.service_time * 1e9) as u64)
+    }
+
+    /// How long requests may wait for their turn while there is a limit, and how many: a quarter of
+    /// what an answer takes. What waits longer is answered late and makes no more answers.
+    #[must_use]
+    pub fn queue(&self) -> Option<(Duration, u32)> {
+        if matches!(self.stage, Stage::Open | Stage::Holding) {
+            return None;
+        }
+        let longest = (self.service_time / 4.0).max(WAIT_MIN);
+        let places = (self.per_sec * longest).max(1.0) as u32;
+        Some((Duration::from_nanos((longest * 1e9) as u64), places))
+    }
+
+    /// Takes a window in.
+    pub fn close(&mut self, now: Instant, window: &Window, bounds: Bounds) {
+        let per_sec = f64::from(window.answers) / window.seconds;
+        self.answered += u64::from(window.answers);
+        self.recent.0 = self.recent.0 * 0.7 + f64::from(window.answers);
+        self.recent.1 = self.recent.1 * 0.7 + window.seconds;
+        match self.stage {
+            Stage::Open | Stage::Holding => self.watch(now, window, per_sec),
+            Stage::Confirming | Stage::Probing => self.probed(now, window, per_sec, bounds),
+            Stage::Limiting => self.limited(now, window, per_sec),
+        }
+    }
+
+    /// Ends the limit: nothing is answered any more that shows whether it is right.
+    pub fn let_go(&mut self) {
+        self.stage = Stage::Open;
+        self.excess = Excess::default();
+        self.was_slow = false;
+    }
+
+    /// Looks for evidence that the group is full.
+    fn watch(&mut self, now: Instant, window: &Window, per_sec: f64) {
+        let time = window.awaiting / per_sec;
+        let young = self.usual.is_young(now, self.answered, window.awaiting as u32);
+        let shift = if young { Shift::None } else { self.usual.shift(window.log_latency) };
+        let is_slow = shift > Shift::None;
+        let is_queue = is_slow && (self.was_slow || shift == Shift::Clear);
+        self.count(window, per_sec);
+        if !is_queue {
+            self.excess.discount(per_sec);
+        }
+        if !is_slow && (!self.was_slow || self.excess.is_little(per_sec)) {
+            self.stage = Stage::Open;
+        }
+        if is_slow && !self.was_slow {
+            self.recent = (f64::from(window.answers), window.seconds);
+        }
+        self.was_slow = is_slow;
+        if young {
+            let begins = Instant::from_nanos(now.as_nanos() - (window.seconds * 1e9) as u64);
+            self.usual.begin(begins, window.log_latency);
+            self.service_time = time;
+        } else if is_slow {
+            self.usual.concede(window.log_latency, window.seconds);
+            self.service_time +=
+                (time - self.service_time) * weight(window.seconds, 30.0).min(0.05);
+        } else {
+            self.usual.learn(window.log_latency, window.seconds);
+            self.service_time += (time - self.service_time) * weight(window.seconds, 5.0).min(0.2);
+        }
+        if is_queue {
+            self.suspect(window, per_sec, time);
+        }
+    }
+
+    /// Counts what came beyond what was answered, but not where the answers became fewer: then the
+    /// servers pause, and what comes meanwhile proves nothing.
+    fn count(&mut self, window: &Window, per_sec: f64) {
+        let pauses = self.recent.0 / self.recent.1 < PAUSE * self.usual_per_sec;
+        let memory = if per_sec > self.usual_per_sec { 2.0 } else { 10.0 };
+        self.usual_per_sec += (per_sec - self.usual_per_sec) * weight(window.seconds, memory);
+        let ended = f64::from(window.answers + window.failures);
+        if !pauses || window.asked < ended {
+            self.excess.add(window.asked, ended, per_sec);
+        }
+    }
+
+    /// A queue stands in the servers: more in flight brings no more answers.
+    fn suspect(&mut self, window: &Window, per_sec: f64, time: f64) {
+        if self.excess.is_proof(per_sec) {
+            self.before = time;
+            self.per_sec = self.recent.0 / self.recent.1;
+            self.debt = DEBT_MAX;
+            self.probe_gap = PROBE_GAP_MIN;
+            self.set_limit();
+            self.stage = Stage::Confirming;
+        } else if self.excess.is_hint(per_sec) && self.stage == Stage::Open {
+            self.stage = Stage::Holding;
+            self.limit = window.awaiting_now.max(limit(self.usual_per_sec * self.service_time));
+        }
+    }
+
+    /// Half of the limit was in flight. As long as that brings as many answers, half of it is
+    /// tried; then what is in flight over the answers a second is how long one takes.
+    fn probed(&mut self, now: Instant, window: &Window, per_sec: f64, bounds: Bounds) {
+        let allowed = self.allowed(bounds);
+        if per_sec >= SAME * self.per_sec && allowed > bounds.floor.max(1) {
+            self.limit = f64::from(allowed);
+            return;
+        }
+        let time = window.awaiting / per_sec;
+        let confirms = self.stage == Stage::Confirming;
+        if confirms && time > self.before / QUEUE_MIN {
+            self.let_go();
+            self.service_time = time;
+            self.usual.replace(window.log_latency);
+            return;
+        }
+        let changed = time > self.service_time * 1.5 || time * 1.5 < self.service_time;
+        if changed && !confirms {
+            self.probe_gap = PROBE_GAP_MIN;
+        }
+        let part = if confirms || changed { 1.0 } else { 0.5 };
+        self.service_time += (time - self.service_time) * part;
+        self.set_limit();
+        self.stage = Stage::Limiting;
+        self.probe_at = now + self.probe_gap;
+        self.probe_gap = (self.probe_gap * 2).min(PROBE_GAP_MAX);
+    }
+
+    /// The limit follows the answers, and ends when as many come as can be answered.
+    fn limited(&mut self, now: Instant, window: &Window, per_sec: f64) {
+        let answers = f64::from(window.answers);
+        if window.was_full {
+            self.per_sec += (per_sec - self.per_sec) * answers / (answers + 30.0);
+            self.set_limit();
+        }
+        let ended = answers + f64::from(window.failures);
+        let could_end = match window.was_full {
+            true => ended,
+            false => (1.25 * ended).max(self.per_sec * window.seconds),
+        };
+        self.debt = (self.debt + window.asked - could_end).min(DEBT_MAX);
+        if self.debt <= 0.0 {
+            self.let_go();
+        } else if window.was_full && now >= self.probe_at {
+            self.stage = Stage::Probing;
+        }
+    }
+
+    fn set_limit(&mut self) {
+        self.limit = limit(self.per_sec * self.service_time);
+    }
+}
+
+/// The limit for a group that works on so many requests at a time: enough that none of its cores
+/// waits for the next request while one that is answered makes room for it.
+fn limit(cores: f64) -> f64 {
+    1.25 * cores + 1.5 * libm::sqrt(cores) + 0.5
+}
+
+/// Answers of a window.
+const WINDOW_ANSWERS: u32 = 8;
+
+/// Answers of a probe at least; else each place of it is used twice.
+const PROBE_ANSWERS: u32 = 16;
+
+/// The answers of a group that has become slower, as a part of the usual ones.
+const PAUSE: f64 = 0.85;
+
+/// As many answers: what a probe of sixteen does not tell from all of them for sure.
+const SAME: f64 = 0.75;
+
+/// How much longer answers took with a queue than without: less was none.
+const QUEUE_MIN: f64 = 1.4;
+
+/// A limit ends when this many more could have been answered than came.
+const DEBT_MAX: f64 = 100.0;
+
+/// The least time in seconds that requests may wait for their turn.
+const WAIT_MIN: f64 = 0.005;
+
+const PROBE_GAP_MIN: Duration = Duration::from_secs(1);
+const PROBE_GAP_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { floor: 2, ceiling: 100 };
+
+    fn window() -> impl Strategy<Value = Window> {
+        let counts = (1u32..500, 0u32..100, -100.0f64..2_000.0);
+        (0.01f64..10.0, counts, 10.0f64..40.0, (0.0f64..5_000.0, 0.0f64..5_000.0), any::<bool>())
+            .prop_map(|(seconds, (answers, failures, asked), log_latency, awaiting, was_full)| {
+                let (awaiting, awaiting_now) = awaiting;
+                Window {
+                    seconds,
+                    answers,
+                    failures,
+                    asked,
+                    log_latency,
+                    awaiting,
+                    awaiting_now,
+                    was_full,
+                }
+            })
+    }
+
+    proptest! {
+        /// Whatever is seen, there is no limit or one within its bounds, and a queue of one place
+        /// at least.
+        #[test]
+        fn a_limit_stays_within_its_bounds(windows in prop::collection::vec(window(), 1..300)) {
+            let (mut search, mut now) = (Search::default(), Instant::ZERO);
+            for window in windows {
+                now = now + Duration::from_secs(1).scale(window.seconds);
+                search.close(now, &window, BOUNDS);
+                let allowed = search.allowed(BOUNDS);
+                let is_open = search.stage() == Stage::Open;
+                prop_assert_eq!(is_open, allowed == u32::MAX);
+                prop_assert!(is_open || (2..=100).contains(&allowed), "{:?}", search);
+                let waits = |(wait, places)| wait > Duration::ZERO && places > 0;
+                prop_assert!(search.queue().is_none_or(waits));
+            }
+        }
+    }
+
+    /// Eight answers of 20 ms each in 100 ms, from cores that have nothing else to do.
+    const CALM: Window = Window {
+        seconds: 0.1,
+        answers: 8,
+        failures: 0,
+        asked: 8.0,
+        log_latency: 24.25,
+        awaiting: 1.6,
+        awaiting_now: 1.6,
+        was_full: false,
+    };
+
+    fn seen(windows: impl IntoIterator<Item = Window>) -> Search {
+        let (mut search, mut now) = (Search::default(), Instant::ZERO);
+        for window in windows {
+            now = now + Duration::from_secs(1).scale(window.seconds);
+            search.close(now, &window, BOUNDS);
+        }
+        search
+    }
+
+    #[test]
+    fn slow_answers_alone_are_no_evidence() {
+        let slow = Window { log_latency: 27.0, awaiting: 11.0, ..CALM };
+        let search = seen([CALM; 20].into_iter().chain([slow; 200]));
+        assert_eq!(search.stage(), Stage::Open);
+    }
+
+    #[test]
+    fn requests_that_come_without_being_answered_alone_are_no_evidence() {
+        let polled = Window { asked: 40.0, ..CALM };
+        let search = seen([CALM; 20].into_iter().chain([polled; 200]));
+        assert_eq!(search.stage(), Stage::Open);
+    }
+
+    #[test]
+    fn both_are_but_not_while_the_servers_pause() {
+        let full = Window { asked: 40.0, log_latency: 27.0, awaiting: 30.0, ..CALM };
+        let confirms = |windows: usize| {
+            let then = core::iter::repeat_n(full, windows);
+            seen([CALM; 20].into_iter().chain(then)).stage() == Stage::Confirming
+        };
+        assert!((2..=5).any(confirms), "within half a second");
+        let pause = Window { seconds: 0.4, ..full };
+        let search = seen([CALM; 20].into_iter().chain([pause; 5]));
+        assert!(!search.stage().refuses(), "{search:?}");
+    }
+}

@@ -1,0 +1,292 @@
+//! A limit that is found: nobody who is not in overload has anything of it, and who is keeps what
+//! the servers can carry.
+
+use loadline_core::{
+    concurrency::Stage,
+    fleet::{Capacity, Service, WhenFull},
+    time::Instant,
+};
+
+use crate::{
+    fleets::group,
+    simulation::{
+        Outcome, Simulation,
+        draws::Draws,
+        station::{Station, Weather, instant, seconds},
+        traffic::{Arrivals, Work},
+    },
+};
+
+/// Servers, what they work on, and when it comes.
+#[derive(Clone, Debug)]
+struct Case {
+    name: &'static str,
+    servers: u8,
+    /// Of each server.
+    cores: usize,
+    work: Work,
+    arrivals: Arrivals,
+    weather: Weather,
+}
+
+fn case(name: &'static str, cores: usize, work: Work, arrivals: Arrivals) -> Case {
+    Case { name, servers: 1, cores, work, arrivals, weather: Weather::default() }
+}
+
+impl Case {
+    /// Arrivals at random, at this part of what the cores can do.
+    fn at(name: &'static str, cores: usize, work: Work, load: f64) -> Self {
+        case(name, cores, work, Arrivals::poisson(load * cores as f64 / work.mean()))
+    }
+
+    fn with(self, weather: Weather) -> Self {
+        Self { weather, ..self }
+    }
+
+    /// Requests a second that the servers can carry.
+    fn capacity(&self) -> f64 {
+        f64::from(self.servers) * self.cores as f64 / self.work.mean()
+    }
+
+    fn jobs(&self, seed: u64) -> Vec<(f64, (f64, bool))> {
+        let (mut arrivals, mut work) = (Draws(seed), Draws(!seed));
+        let times = self.arrivals.times(&mut arrivals);
+        times.into_iter().map(|at| (at, self.work.draw(&mut work))).collect()
+    }
+
+    fn station(&self) -> Station {
+        Station::new(self.cores, self.weather.clone())
+    }
+
+    /// Through an edge that finds the limit of its group.
+    fn simulation(&self, when_full: WhenFull, seed: u64) -> Simulation {
+        let capacity = Capacity { auto: Some(true), ..Capacity::default() };
+        let groups = vec![group("near", 0, self.servers, capacity)];
+        let service = Service { groups, when_full, ..Service::named("web") };
+        let mut simulation = Simulation::new(&service, 1, &self.station(), seed);
+        for (at, work) in self.jobs(seed) {
+            simulation.arrive(at, 0, work);
+        }
+        simulation
+    }
+
+    /// Response times in seconds without anything between clients and the one server.
+    fn direct(&self, seed: u64) -> Vec<f64> {
+        let mut station = self.station();
+        let mut answer = |(at, work)| seconds(station.serve(instant(at), work)) - at;
+        self.jobs(seed).into_iter().map(&mut answer).collect()
+    }
+}
+
+fn response_times(outcomes: &[Outcome]) -> Vec<f64> {
+    let time = |it: &Outcome| it.answered.map(|(at, _)| at.since(it.came).as_secs_f64());
+    outcomes.iter().filter_map(time).collect()
+}
+
+fn quantile(times: &[f64], part: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[((sorted.len() as f64 * part) as usize).min(sorted.len() - 1)]
+}
+
+/// Services that are not in overload, none like the other.
+fn healthy() -> Vec<Case> {
+    use Work::{Constant, Exponential, Lognormal, LongPolls, Pareto, Two};
+    let pause = |long, every| Weather { pause: Some((long, every)), ..Weather::default() };
+    let speeds = |speeds: &[(f64, f64)]| Weather { speeds: speeds.to_vec(), ..Weather::default() };
+    let warm_up = |warm_up| Weather { warm_up, ..Weather::default() };
+    let batches = |rate, size, every| Arrivals::Batches(rate, size, every);
+    let phases = |phases: &[(f64, f64)]| Arrivals::Poisson(phases.to_vec());
+    vec![
+        Case::at("24 cores, 120 ms", 24, Lognormal(0.12, 0.5), 0.6),
+        Case::at("a pause every 7 s", 6, Constant(0.06), 0.5).with(pause(0.4, 7.0)),
+        case("even", 5, Constant(0.045), Arrivals::Even(90.0)),
+        case("even work at random", 5, Constant(0.045), Arrivals::poisson(90.0)),
+        Case::at("uneven work", 5, Lognormal(0.045, 0.8), 0.63),
+        Case::at("slow by nature", 50, Lognormal(2.0, 0.3), 0.8),
+        Case::at("two kinds, 1 and 100 ms", 4, Two(0.001, 0.1, 0.3), 0.7),
+        Case::at("two kinds, 5 and 500 ms", 4, Two(0.005, 0.5, 0.01), 0.7),
+        Case::at("Pareto, 1.5", 8, Pareto(0.02, 1.5), 0.6),
+        Case::at("Pareto, 2.2", 4, Pareto(0.02, 2.2), 0.85),
+        Case::at("cold start", 8, Exponential(0.02), 0.3).with(warm_up(10.0)),
+        Case::at("cold start of even work", 5, Constant(0.045), 0.3).with(warm_up(5.0)),
+        Case::at("long polls beside short ones", 8, LongPolls(0.02, 0.2, 20.0), 0.5),
+        Case::at("few long polls", 8, LongPolls(0.02, 0.02, 30.0), 0.75),
+        case("a batch every 10 s", 16, Constant(0.02), batches(200.0, 200, 10.0)),
+        case("a large batch", 8, Exponential(0.02), batches(120.0, 500, 15.0)),
+        case("batches of 60 to two cores", 2, Exponential(0.02), batches(30.0, 60, 5.0)),
+        Case::at("twice as fast for a while", 8, Exponential(0.02), 0.8)
+            .with(speeds(&[(10.0, 2.0), (20.0, 1.0)])),
+        Case::at("half as fast for a while", 8, Exponential(0.02), 0.4)
+            .with(speeds(&[(10.0, 0.5), (20.0, 1.0)])),
+        Case::at("half as fast, 200 cores", 200, Lognormal(0.1, 0.3), 0.4)
+            .with(speeds(&[(10.0, 0.5)])),
+        Case::at("one core", 1, Exponential(0.02), 0.85),
+        Case::at("one core, even work", 1, Constant(0.02), 0.85),
+        Case::at("one core of 2 ms", 1, Exponential(0.002), 0.85),
+        Case::at("8 cores at 85 %", 8, Exponential(0.02), 0.85),
+        Case::at("200 cores at 85 %", 200, Exponential(0.05), 0.85),
+        case(
+            "a rising load",
+            8,
+            Exponential(0.02),
+            phases(&[(120.0, 10.0), (340.0, 10.0), (200.0, 10.0)]),
+        ),
+        Case::at("a pause of a second", 8, Exponential(0.02), 0.7).with(pause(1.0, 15.0)),
+        Case::at("short pauses", 8, Exponential(0.02), 0.8).with(pause(0.05, 1.0)),
+        Case::at("0.8 a second", 2, Exponential(1.0), 0.4),
+        Case::at("5 a second", 1, Exponential(0.12), 0.6),
+    ]
+}
+
+#[test]
+fn nobody_is_refused_or_kept_waiting_who_is_not_in_overload() {
+    for case in healthy() {
+        for seed in 1..=3 {
+            for when_full in [WhenFull::Shed, Service::named("web").when_full] {
+                unharmed(&case, when_full, seed);
+            }
+        }
+    }
+}
+
+fn unharmed(case: &Case, when_full: WhenFull, seed: u64) {
+    let outcomes = case.simulation(when_full, seed).run();
+    let refused = outcomes.iter().filter(|outcome| outcome.refused.is_some()).count();
+    assert_eq!(refused, 0, "{}, seed {seed}: of {}", case.name, outcomes.len());
+    let (through, direct) = (response_times(&outcomes), case.direct(seed));
+    for part in [0.5, 0.99] {
+        let ratio = quantile(&through, part) / quantile(&direct, part);
+        assert!(ratio < 1.03, "{}, seed {seed}: quantile {part} is {ratio} of direct", case.name);
+    }
+}
+
+/// So many times what the servers can carry for thirty seconds, after a second of little traffic,
+/// and a little afterwards.
+fn overload(servers: u8, cores: usize, work: Work, times: f64) -> Case {
+    let arrivals = Arrivals::Poisson(vec![]);
+    let mut case = Case { servers, ..case("overload", cores, work, arrivals) };
+    let capacity = case.capacity();
+    let little = capacity / 8.0;
+    case.arrivals = Arrivals::Poisson(vec![(little, 1.0), (capacity * times, 30.0), (little, 5.0)]);
+    case
+}
+
+/// What came of an overload from its first second to its 31st.
+#[derive(Debug)]
+struct Kept {
+    /// Answers a second as part of the capacity.
+    answers: f64,
+    /// Of what was answered, over the mean work.
+    p99: f64,
+    /// How long after its end a request was refused, in seconds.
+    recovery: f64,
+}
+
+fn kept(case: &Case, simulation: &mut Simulation) -> Kept {
+    let outcomes = simulation.run();
+    let during = |at: Instant| (1.0..31.0).contains(&seconds(at));
+    let answers = outcomes.iter().filter_map(|it| it.answered).filter(|(at, _)| during(*at));
+    let answers = answers.count() as f64 / 30.0 / case.capacity();
+    let came: Vec<Outcome> = outcomes.iter().filter(|it| during(it.came)).copied().collect();
+    let p99 = quantile(&response_times(&came), 0.99) / case.work.mean();
+    let refused = outcomes.iter().filter(|it| it.refused.is_some()).map(|it| seconds(it.came));
+    Kept { answers, p99, recovery: refused.fold(31.0, f64::max) - 31.0 }
+}
+
+#[test]
+fn twice_and_four_times_the_load_leave_95_percent_of_the_capacity_and_fast_answers() {
+    for times in [2.0, 4.0] {
+        for seed in 1..=5 {
+            let case = overload(2, 4, Work::Constant(0.02), times);
+            let when_full = Service::named("web").when_full;
+            let kept = kept(&case, &mut case.simulation(when_full, seed));
+            assert!(kept.answers >= 0.95, "{times} times, seed {seed}: {kept:?}");
+            assert!(kept.p99 <= 2.5, "{times} times, seed {seed}: {kept:?}");
+            assert!(kept.recovery <= 0.2, "{times} times, seed {seed}: {kept:?}");
+        }
+    }
+}
+
+#[test]
+fn whatever_the_work_and_the_cores_the_servers_stay_busy_in_overload() {
+    use Work::{Constant, Exponential, Lognormal, Pareto, Two};
+    let cases = [
+        (1, 8, Exponential(0.02)),
+        (2, 4, Lognormal(0.02, 1.0)),
+        (1, 1, Constant(0.02)),
+        (1, 2, Exponential(0.05)),
+        (1, 24, Lognormal(0.12, 0.5)),
+        (2, 100, Exponential(0.05)),
+        (4, 16, Exponential(0.002)),
+        (1, 4, Two(0.005, 0.5, 0.01)),
+        (1, 8, Pareto(0.02, 1.5)),
+    ];
+    for (servers, cores, work) in cases {
+        for times in [2.0, 4.0] {
+            let case = overload(servers, cores, work, times);
+            let kept = kept(&case, &mut case.simulation(WhenFull::Shed, 1));
+            assert!(
+                kept.answers >= 0.9,
+                "{servers} x {cores} of {work:?}, {times} times: {kept:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_service_that_becomes_slower_or_faster_in_overload_is_followed() {
+    for (speed, work) in [(0.5, Work::Exponential(0.02)), (2.0, Work::Constant(0.02))] {
+        let mut case = overload(2, 4, work, 2.0 * f64::max(speed, 1.0));
+        case.weather.speeds = vec![(11.0, speed)];
+        let outcomes = case.simulation(WhenFull::Shed, 1).run();
+        let during =
+            |it: &&Outcome| it.answered.is_some_and(|(at, _)| (13.0..31.0).contains(&seconds(at)));
+        let answers = outcomes.iter().filter(during).count() as f64 / 18.0;
+        assert!(answers >= 0.9 * case.capacity() * speed, "{speed} times as fast: {answers}/s");
+    }
+}
+
+/// None of them can tell its own queue from that of the others: answers are late (decision 4).
+#[test]
+fn three_edges_before_one_group_keep_it_busy_together() {
+    let case = overload(2, 12, Work::Exponential(0.02), 2.0);
+    let capacity = Capacity { auto: Some(true), ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, capacity)];
+    let service = Service { groups, when_full: WhenFull::Shed, ..Service::named("web") };
+    let mut simulation = Simulation::new(&service, 3, &case.station(), 1);
+    for (n, (at, work)) in case.jobs(1).into_iter().enumerate() {
+        simulation.arrive(at, n % 3, work);
+    }
+    let kept = kept(&case, &mut simulation);
+    assert!(kept.answers >= 0.95, "{kept:?}");
+}
+
+#[test]
+fn a_limit_ends_when_the_load_does() {
+    let case = overload(2, 4, Work::Constant(0.02), 2.0);
+    let mut simulation = case.simulation(WhenFull::Shed, 1);
+    let stage = |simulation: &Simulation| {
+        simulation.plan_of(0).services[0].groups[0].state().auto().stage()
+    };
+    simulation.run_until(instant(30.0));
+    assert!(stage(&simulation).limits(), "{:?}", stage(&simulation));
+    simulation.run_until(instant(36.0));
+    assert_eq!(stage(&simulation), Stage::Open);
+}
+
+#[test]
+fn a_limit_of_a_server_that_stops_answering_is_let_go() {
+    let case = overload(1, 8, Work::Constant(0.02), 2.0);
+    let mut simulation = case.simulation(WhenFull::Shed, 1);
+    simulation.run_until(instant(20.0));
+    simulation.stations.values_mut().for_each(|station| station.pause_until(24.0));
+    simulation.run_until(instant(22.0));
+    let stage = simulation.plan_of(0).services[0].groups[0].state().auto().stage();
+    assert_eq!(stage, Stage::Open);
+    let outcomes = simulation.run();
+    let after =
+        |it: &&Outcome| it.answered.is_some_and(|(at, _)| (25.0..31.0).contains(&seconds(at)));
+    let answers = outcomes.iter().filter(after).count() as f64 / 6.0;
+    assert!(answers >= 0.95 * case.capacity(), "{answers}/s");
+}

@@ -1,0 +1,285 @@
+//! Edges and servers in simulated time, on the code that decides in the proxy: each edge has a
+//! controller, its plan and its queue, each request a machine, and the servers are shared.
+//!
+//! The same seed gives the same run.
+
+pub(crate) mod draws;
+pub(crate) mod station;
+pub(crate) mod traffic;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use draws::Draws;
+use loadline_core::{
+    controller::{Controller, Input},
+    ending::Ending,
+    fleet::{Class, Service},
+    line::{Line, Rank},
+    permit::Permit,
+    plan::{Plan, QueuePlace},
+    reason::Reason,
+    request::{Action, At, Event, Kind, Machine, Subject},
+    time::{Duration, Instant},
+};
+use station::{Station, instant};
+
+/// All of it.
+pub(crate) struct Simulation {
+    edges: Vec<Edge>,
+    pub(crate) stations: BTreeMap<SocketAddr, Station>,
+    requests: Vec<Request>,
+    /// What happens next, and in which order where it is at the same time.
+    events: BinaryHeap<Reverse<(Instant, u64, What)>>,
+    happened: u64,
+    ended: usize,
+    pub(crate) now: Instant,
+    draws: Draws,
+}
+
+/// A place where requests come in.
+struct Edge {
+    controller: Controller,
+    plan: Arc<Plan>,
+    line: Line<(usize, QueuePlace)>,
+    /// When the first of the queue looks again.
+    looks_at: Option<Instant>,
+}
+
+struct Request {
+    machine: Machine,
+    edge: usize,
+    rank: Option<Rank>,
+    work: (f64, bool),
+    outcome: Outcome,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) came: Instant,
+    /// When it was answered, and by which group and server; none if it was refused.
+    pub(crate) answered: Option<(Instant, (usize, usize))>,
+    pub(crate) refused: Option<Reason>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Arrives(usize),
+    IsAnswered(usize),
+    IsOverdue(usize),
+    /// The first of the queue of this edge looks again.
+    Looks(usize),
+    /// The controller of this edge has something to do.
+    Ticks(usize),
+}
+
+impl Simulation {
+    /// So many edges before the servers of a service, each server a station of its own.
+    pub(crate) fn new(service: &Service, edges: usize, station: &Station, seed: u64) -> Self {
+        let edge = |_| {
+            let (controller, plan) = crate::fleets::started(service.clone());
+            Edge { controller, plan, line: Line::default(), looks_at: None }
+        };
+        let servers = service.groups.iter().flat_map(|group| &group.servers);
+        Self {
+            edges: (0..edges).map(edge).collect(),
+            stations: servers.map(|server| (server.address, station.clone())).collect(),
+            requests: Vec::new(),
+            events: BinaryHeap::new(),
+            happened: 0,
+            ended: 0,
+            now: Instant::ZERO,
+            draws: Draws(seed),
+        }
+    }
+
+    /// Plans a request that comes to an edge.
+    pub(crate) fn arrive(&mut self, at: f64, edge: usize, work: (f64, bool)) {
+        let draw = self.draws.next();
+        let (kind, class) = (Kind::Message, Class::Normal);
+        let subject = Subject { kind, key: draw, class, stick: None, idempotent: true };
+        let outcome = Outcome { came: instant(at), answered: None, refused: None };
+        let machine = Machine::new(subject);
+        self.requests.push(Request { machine, edge, rank: None, work, outcome });
+        self.plan(instant(at), What::Arrives(self.requests.len() - 1));
+    }
+
+    /// Lets everything happen until `end`.
+    pub(crate) fn run_until(&mut self, end: Instant) {
+        while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Lets so many requests be in flight at a time at the first edge until so many have come, and
+    /// says what became of each.
+    pub(crate) fn keep_in_flight(
+        &mut self,
+        users: usize,
+        requests: usize,
+        mut seconds: impl FnMut(&mut Draws) -> f64,
+    ) -> Vec<Outcome> {
+        loop {
+            while self.requests.len() < requests && self.requests.len() < self.ended + users {
+                let work = seconds(&mut self.draws);
+                self.arrive(station::seconds(self.now) + THINK, 0, (work, true));
+                self.step();
+            }
+            if !self.step() {
+                return self.run();
+            }
+        }
+    }
+
+    /// Lets the next thing happen; false if there is none.
+    fn step(&mut self) -> bool {
+        let Some(Reverse((at, _, what))) = self.events.pop() else { return false };
+        self.now = at;
+        self.happen(what);
+        true
+    }
+
+    /// Lets everything happen, and says what became of each request, in the order they were
+    /// planned.
+    pub(crate) fn run(&mut self) -> Vec<Outcome> {
+        while self.step() {}
+        for request in &self.requests {
+            let Outcome { answered, refused, .. } = request.outcome;
+            assert!(answered.is_some() != refused.is_some(), "each request ends in one way");
+        }
+        self.requests.iter().map(|request| request.outcome).collect()
+    }
+
+    /// The plan of an edge.
+    pub(crate) fn plan_of(&self, edge: usize) -> &Plan {
+        &self.edges[edge].plan
+    }
+
+    fn plan(&mut self, at: Instant, what: What) {
+        self.happened += 1;
+        self.events.push(Reverse((at, self.happened, what)));
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Arrives(request) => self.tell(request, Event::Arrived),
+            What::IsAnswered(request) => self.answer(request),
+            What::IsOverdue(request) if self.requests[request].rank.is_some() => {
+                self.tell(request, Event::Overdue);
+            }
+            What::IsOverdue(_) => {}
+            What::Looks(edge) => {
+                self.edges[edge].looks_at = None;
+                self.wake(edge);
+            }
+            What::Ticks(edge) => self.hear(edge, Input::Tick),
+        }
+    }
+
+    fn answer(&mut self, request: usize) {
+        let place = self.requests[request].machine.permit().map(Permit::place);
+        self.tell(request, Event::Head { status: 200, untouched: true });
+        self.requests[request].outcome.answered = place.map(|place| (self.now, place));
+        self.ended += 1;
+        self.tell(request, Event::Ended(Ending::Complete));
+        self.wake(self.requests[request].edge);
+    }
+
+    /// The first of the queue asks, and those behind it, until one has to wait.
+    fn wake(&mut self, edge: usize) {
+        while let Some((_, (first, _))) = self.edges[edge].line.first_mut() {
+            let first = *first;
+            self.tell(first, Event::First);
+            if self.requests[first].rank.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Tells a request what has happened, and does what it says.
+    fn tell(&mut self, index: usize, event: Event) {
+        let request = &mut self.requests[index];
+        let edge = &mut self.edges[request.edge];
+        let at = At { now: self.now, draw: self.draws.next(), plan: Some(&edge.plan.services[0]) };
+        let action = request.machine.handle(&at, event);
+        if let Some(report) = request.machine.poll_report() {
+            self.hear(self.requests[index].edge, report);
+        }
+        match action {
+            Action::Send => self.send(index),
+            Action::End => self.end(index),
+            Action::Displace => {
+                let place = self.edges[self.requests[index].edge].line.displace(Class::Normal);
+                self.tell(index, Event::Room(place.map(|(_, place)| place)));
+            }
+            Action::Join { place, until } => {
+                let request = &mut self.requests[index];
+                let edge = request.edge;
+                request.rank = Some(self.edges[edge].line.join(Class::Normal, (index, place)));
+                self.plan(until, What::IsOverdue(index));
+                self.wake(edge);
+            }
+            Action::Wait(until) => self.look_again(self.requests[index].edge, until),
+            _ => {}
+        }
+    }
+
+    fn look_again(&mut self, edge: usize, until: Option<Instant>) {
+        let recheck = self.now + RECHECK;
+        let at = until.map_or(recheck, |until| until.min(recheck));
+        let looks_at = &mut self.edges[edge].looks_at;
+        if looks_at.is_none_or(|planned| at < planned) {
+            *looks_at = Some(at);
+            self.plan(at, What::Looks(edge));
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        self.leave(index);
+        let request = &self.requests[index];
+        let permit = request.machine.permit().expect("it was sent");
+        let (group, _) = permit.place();
+        let groups = &self.edges[request.edge].plan.services[0].groups;
+        let distance = groups.iter().find(|it| usize::from(it.index) == group);
+        let way = distance.map_or(Duration::ZERO, |group| group.distance) / 2;
+        let station = self.stations.get_mut(&permit.address()).expect("a station each");
+        let end = station.serve(self.now + way, request.work) + way;
+        self.plan(end, What::IsAnswered(index));
+    }
+
+    fn end(&mut self, index: usize) {
+        self.leave(index);
+        let request = &mut self.requests[index];
+        request.outcome.refused = request.machine.failure().map(|failure| failure.reason);
+        self.ended += 1;
+    }
+
+    fn leave(&mut self, index: usize) {
+        let request = &mut self.requests[index];
+        let rank = request.rank.take();
+        drop(rank.and_then(|rank| self.edges[request.edge].line.leave(rank)));
+    }
+
+    fn hear(&mut self, edge: usize, input: Input) {
+        let Edge { controller, plan, .. } = &mut self.edges[edge];
+        controller.handle(self.now, input);
+        if let Some(newer) = crate::fleets::drain(controller).plan {
+            *plan = newer;
+        }
+        if let Some(due) = controller.next_deadline() {
+            self.plan(due.max(self.now), What::Ticks(edge));
+        }
+    }
+}
+
+/// Seconds from the end of a request to the next one of the same user.
+const THINK: f64 = 2e-5;
+
+/// The first of a queue looks again after so long at the latest.
+const RECHECK: Duration = Duration::from_millis(20);

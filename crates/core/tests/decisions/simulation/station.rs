@@ -1,0 +1,71 @@
+//! A server: cores, one queue before them, and what goes wrong with it.
+
+use loadline_core::time::{Duration, Instant};
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(crate) struct Station {
+    /// When each core is free, in seconds.
+    free: Vec<f64>,
+    weather: Weather,
+}
+
+/// What makes a server slower or faster than its cores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weather {
+    /// It stands still for so many seconds at the end of every so many.
+    pub(crate) pause: Option<(f64, f64)>,
+    /// From these seconds on it is so many times as fast.
+    pub(crate) speeds: Vec<(f64, f64)>,
+    /// In its first seconds it becomes as fast as it is, from a third of that.
+    pub(crate) warm_up: f64,
+}
+
+impl Station {
+    pub(crate) fn new(cores: usize, weather: Weather) -> Self {
+        Self { free: vec![0.0; cores], weather }
+    }
+
+    /// When a request is answered that comes at `now`, with so many seconds of work.
+    pub(crate) fn serve(&mut self, now: Instant, (work, needs_core): (f64, bool)) -> Instant {
+        let now = seconds(now);
+        if !needs_core {
+            return instant(now + work);
+        }
+        let core = self.free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+        let begin = core.max(now);
+        *core = self.weather.end(begin, work);
+        instant(*core)
+    }
+
+    /// Keeps every core busy until then.
+    pub(crate) fn pause_until(&mut self, until: f64) {
+        self.free.iter_mut().for_each(|core| *core = core.max(until));
+    }
+}
+
+impl Weather {
+    fn end(&self, begin: f64, work: f64) -> f64 {
+        let Some((long, every)) = self.pause else { return begin + work / self.speed(begin) };
+        let into = begin % every;
+        let begin = if into >= every - long { begin - into + every } else { begin };
+        let end = begin + work / self.speed(begin);
+        let pauses = ((end + long) / every).floor() - ((begin + long) / every).floor();
+        end + pauses * long
+    }
+
+    fn speed(&self, at: f64) -> f64 {
+        let latest = self.speeds.iter().rev().find(|(from, _)| at >= *from);
+        let speed = latest.map_or(1.0, |(_, speed)| *speed);
+        let warm = if at < self.warm_up { (1.0 + 2.0 * at / self.warm_up) / 3.0 } else { 1.0 };
+        speed * warm
+    }
+}
+
+pub(crate) fn seconds(at: Instant) -> f64 {
+    at.as_nanos() as f64 / 1e9
+}
+
+pub(crate) fn instant(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_nanos((seconds * 1e9) as u64)
+}
