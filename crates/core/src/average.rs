@@ -3,12 +3,15 @@
 //! Updates are relaxed and may lose one against another under contention; an average does not
 //! mind, and a lock would cost more than it is worth.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use crate::time::{Duration, Instant};
+use crate::{
+    atomic::AtomicU64,
+    time::{Duration, Instant},
+};
 
 /// An exponentially weighted moving average over samples: `a = a + (x - a) / 8`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LatencyAverage {
     nanos: AtomicU64,
 }
@@ -35,7 +38,7 @@ impl LatencyAverage {
 ///
 /// It is the lesser of the last two samples where that is above the value: one slow answer happens
 /// to every server, two in a row say something. A peak of `x` is forgotten after `10 x`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PeakLatency {
     nanos: AtomicU64,
     at: AtomicU64,
@@ -72,7 +75,7 @@ impl Duration {
 
 /// The rate of arrivals, exponentially forgotten: each arrival does
 /// `r = r * exp(-dt / tau) + 1 / tau`, with `tau` 500 ms.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ArrivalRate {
     /// Arrivals per second, as the bits of an `f64`.
     per_sec: AtomicU64,

@@ -12,13 +12,16 @@
 //! Only a batch that is over counts, so that none makes room for itself. One without an end is a
 //! load above the budget and no batch.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use crate::time::{Duration, Instant};
+use crate::{
+    atomic::AtomicU64,
+    time::{Duration, Instant},
+};
 
 /// The mean size of the last batches. Updates may lose one against another; an average does not
 /// mind.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Batches {
     /// When the last request came, in nanoseconds.
     last: AtomicU64,

@@ -13,9 +13,10 @@
 //! Source: ITU-T I.371 annex A, virtual scheduling. No tick refills anything: time is compared
 //! where a request asks.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    atomic::AtomicU64,
     batches::Batches,
     time::{Duration, Instant},
     units::Rate,
@@ -63,7 +64,7 @@ pub fn default_burst_of_batches(rate: Rate) -> u64 {
 }
 
 /// What has been given, shared by all workers and kept across plans.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Budget {
     /// The theoretical arrival time in nanoseconds.
     empty_at: AtomicU64,

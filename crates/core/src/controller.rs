@@ -19,6 +19,7 @@ use core::net::SocketAddr;
 mod outliers;
 mod publish;
 mod reload;
+mod snapshot;
 
 use crate::{
     departures::Departures,

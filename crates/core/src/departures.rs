@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// Every server that drains or is cut.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Departures(BTreeMap<ServerId, Departure>);
 
 /// One server on its way out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Departure {
     /// The name of its service.
     pub service: String,
@@ -38,6 +38,13 @@ pub(crate) struct Departure {
 }
 
 impl Departures {
+    /// Counts in this ledger.
+    pub(crate) fn count_in(&mut self, ledger: &mut Ledger) {
+        for Departure { service, group, state, .. } in self.0.values_mut() {
+            *state = ledger.server(service, group, state.address());
+        }
+    }
+
     /// Finds out who leaves and who stays when services meet their `fate`. `before` has them as
     /// they were, and the ledger must still know the servers of then and now.
     pub(crate) fn settle<'a>(

@@ -13,10 +13,11 @@ use alloc::{
 use core::{
     mem::size_of,
     net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
 };
 
 use crate::{
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     average::{ArrivalRate, LatencyAverage, PeakLatency},
     budget::Budget,
     concurrency::AutoLimit,
@@ -54,6 +55,25 @@ struct OfGroup {
     servers: BTreeMap<SocketAddr, Arc<ServerState>>,
 }
 
+impl OfService {
+    fn snapshot(&self) -> Self {
+        let state = ServiceState { queued: AtomicU32::new(0), ..(*self.state).clone() };
+        let groups = self.groups.iter().map(|(name, of)| (name.clone(), of.snapshot()));
+        Self { state: Arc::new(state), groups: groups.collect() }
+    }
+}
+
+impl OfGroup {
+    fn snapshot(&self) -> Self {
+        let group = Arc::new(self.state.snapshot());
+        let servers = self.servers.iter().map(|(address, state)| {
+            let (in_flight, group) = (AtomicU32::new(0), group.clone());
+            (*address, Arc::new(ServerState { in_flight, group, ..(**state).clone() }))
+        });
+        Self { servers: servers.collect(), state: group.clone() }
+    }
+}
+
 impl Ledger {
     /// The state of a service, made on first use.
     pub fn service(&mut self, name: &str) -> Arc<ServiceState> {
@@ -73,6 +93,17 @@ impl Ledger {
         let ids = &mut self.ids;
         let new = || Arc::new(ServerState::new(ids.take(), address, owner.clone()));
         servers.entry(address).or_insert_with(new).clone()
+    }
+
+    /// All that is counted, copied: nothing is shared, and nothing is under way.
+    pub(crate) fn snapshot(&self) -> Self {
+        let services = self.services.iter().map(|(name, of)| (name.clone(), of.snapshot()));
+        let Self { limiters, ids, .. } = self;
+        Self {
+            services: services.collect(),
+            limiters: limiters.snapshot(),
+            ids: Ids { next: ids.next, free: ids.free.clone(), left: Vec::new() },
+        }
     }
 
     /// The names of all services of which something is known.
@@ -169,7 +200,7 @@ impl ServerId {
 }
 
 /// What is counted of a service.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ServiceState {
     pub(crate) queued: AtomicU32,
     pub(crate) arrivals: ArrivalRate,
@@ -203,6 +234,20 @@ pub struct GroupState {
 }
 
 impl GroupState {
+    /// What is counted, with nothing under way.
+    fn snapshot(&self) -> Self {
+        Self {
+            in_flight: AtomicU32::new(0),
+            budget: self.budget.clone(),
+            auto: self.auto.snapshot(),
+            turn: self.turn.clone(),
+            held: self.held.clone(),
+            utilization: self.utilization.clone(),
+            overflowed: self.overflowed.clone(),
+            errors_told: self.errors_told.clone(),
+        }
+    }
+
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
@@ -230,7 +275,7 @@ impl GroupState {
 /// What is counted of a server. With the counts of its [`Arc`] it takes 256 bytes of an allocator
 /// that has sizes, as the program's has, and begins at a multiple of that: so two servers never
 /// share a cache line, and a request touches no line for the counts alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerState {
     pub(crate) in_flight: AtomicU32,
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are

@@ -14,6 +14,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod advisor;
+mod atomic;
 pub mod average;
 mod batches;
 pub mod bottleneck;

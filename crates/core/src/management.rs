@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// All managed servers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Management {
     servers: BTreeMap<ServerId, Standing>,
 }

@@ -9,9 +9,10 @@
 //! at most once a second: `p = p * target / utilization`, within 1 % and 100 %. Where nothing has
 //! been reported for ten seconds, everything may enter.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    atomic::{AtomicU32, AtomicU64},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -42,7 +43,7 @@ pub fn parse_orca(report: &str) -> Option<Ratio> {
 }
 
 /// The utilization of a server or a group, and the share of requests that may enter for it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Utilization {
     /// Smoothed reports, in millionths.
     ppm: AtomicU32,

@@ -4,16 +4,17 @@
 //! retries; a retry takes one out of it or, when it is empty, out of the rate budget `min_rate`
 //! that also a quiet service has. Source: Finagle's `RetryBudget`.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    atomic::AtomicU64,
     budget::{Allowance, Budget},
     fleet::Retry,
     time::Instant,
 };
 
 /// What a service may still retry.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RetryBudget {
     /// Retries saved up, in millionths.
     saved: AtomicU64,

@@ -18,7 +18,7 @@ mod member;
 pub(crate) use member::{Checks, Member};
 
 /// All servers of the fleet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Roster {
     /// In the order of the file.
     services: Vec<OfService>,
@@ -27,7 +27,7 @@ pub(crate) struct Roster {
 }
 
 /// What is known of a service.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OfService {
     pub state: Arc<ServiceState>,
     /// In the order of the file.
@@ -48,7 +48,7 @@ pub(crate) enum Origin {
 }
 
 /// What is known of a group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OfGroup {
     pub state: Arc<GroupState>,
     /// In the order of the file.

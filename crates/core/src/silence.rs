@@ -13,12 +13,15 @@
 //! Back from its time out, suspicions still stand: a single request that waits in vain takes the
 //! server out again.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
-use crate::time::{Duration, Instant};
+use crate::{
+    atomic::{AtomicBool, AtomicU32, AtomicU64},
+    time::{Duration, Instant},
+};
 
 /// Whether a server has answered anybody lately.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Silence {
     /// When it last answered, in nanoseconds.
     heard_at: AtomicU64,

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use crate::time::Instant;
 
 /// When each of the things is due that have a time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TimerQueue<K> {
     times: BTreeMap<K, Instant>,
     order: BTreeSet<(Instant, K)>,

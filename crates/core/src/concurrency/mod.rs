@@ -36,15 +36,14 @@ mod search;
 mod terms;
 mod usual;
 
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed,
-};
+use core::sync::atomic::Ordering::Relaxed;
 
 pub use search::Search;
 use spin::Mutex;
 pub(crate) use terms::Auto;
 
 use crate::{
+    atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64},
     ledger::release,
     time::{Duration, Instant},
 };
@@ -182,6 +181,13 @@ impl AutoLimit {
     pub fn queue(&self) -> Option<(Duration, u32)> {
         let wait = self.wait.load(Relaxed);
         (wait > 0).then(|| (Duration::from_nanos(wait), self.places.load(Relaxed)))
+    }
+
+    /// The same search with nothing under way; begins where this one stands.
+    pub(crate) fn snapshot(&self) -> Self {
+        let copy = Self { search: Mutex::new(*self.search.lock()), ..Self::default() };
+        copy.bound(self.bounds());
+        copy
     }
 
     /// Takes the bounds of a plan in.

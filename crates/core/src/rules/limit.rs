@@ -12,13 +12,10 @@
 //! chance of 1 in 500 million.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
-use core::{
-    array,
-    cmp::Reverse,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use core::{array, cmp::Reverse, sync::atomic::Ordering::Relaxed};
 
 use crate::{
+    atomic::AtomicU64,
     time::{Duration, Instant},
     units::Rate,
 };
@@ -65,6 +62,11 @@ impl Limiter {
     pub fn new(limit: &RateLimit) -> Self {
         let empty = || array::from_fn(|_| AtomicU64::new(0));
         Self::of(limit, (0..set_count(limit)).map(|_| empty()).collect())
+    }
+
+    /// A copy that shares nothing with this one.
+    pub(crate) fn snapshot(&self) -> Self {
+        Self { sets: self.sets.iter().cloned().collect(), ..*self }
     }
 
     /// The limit that follows this one: what each key has been given stays given, counted in

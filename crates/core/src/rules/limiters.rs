@@ -62,6 +62,14 @@ impl Limiters {
         self.in_force = in_force.into();
     }
 
+    /// All limits with what has been let through, copied.
+    pub(crate) fn snapshot(&self) -> Self {
+        let known = self.known.iter().map(|(id, limiter)| (id.clone(), limiter.snapshot()));
+        let copy = |limiter: &Option<Limiter>| limiter.as_ref().map(Limiter::snapshot);
+        let in_force = self.in_force.iter().map(|of| of.iter().map(copy).collect());
+        Self { known: known.collect(), in_force: in_force.collect() }
+    }
+
     /// In the order of the listeners of the fleet.
     pub(crate) fn in_force(&self) -> &Arc<[RouteLimiters]> {
         &self.in_force

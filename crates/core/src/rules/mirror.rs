@@ -5,9 +5,9 @@
 //! what copies hold of memory is bounded by the product. It never waits for capacity.
 
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicU32;
 
 use crate::{
+    atomic::AtomicU32,
     ledger::{release, reserve},
     units::{Bytes, Ratio},
 };

@@ -352,3 +352,33 @@ fn the_last_attempt_is_made_in_a_group_that_has_not_failed_the_request() {
     }
     assert_eq!(groups, [0, 0, 1]);
 }
+
+#[test]
+fn a_snapshot_goes_on_where_the_controller_stands_and_shares_nothing_with_it() {
+    let limit =
+        Capacity { max_rate: Some(Rate::per_sec(10)), burst: Some(5), ..Capacity::default() };
+    let mut service = Service { groups: vec![group("near", 0, 2, limit)], ..Service::named("web") };
+    (service.health, service.when_full) = (Some(check()), WhenFull::Shed);
+    let (mut controller, plan) = started(service);
+    let down = plan.services[0].groups[0].servers[0].state().id();
+    for _ in 0..2 {
+        let input = Input::Checked { server: down, passed: Err("404".into()) };
+        controller.handle(at(0), input);
+    }
+    let plan = drain(&mut controller).plan.unwrap_or(plan);
+    let _permits = [send(&plan, at(0)), send(&plan, at(0))];
+
+    let mut copy = controller.snapshot(at(0));
+    let copied = drain(&mut copy).plan.unwrap();
+    assert_eq!(copied.services[0].groups[0].servers.len(), 1, "the other one is down");
+    assert_eq!(copied.services[0].groups[0].state().in_flight(), 0, "nothing is under way");
+    let takes = |plan: &Plan| match plan.services[0].pick(&ask(at(0))) {
+        Decision::Send(_) => true,
+        Decision::Queue(_) | Decision::Refuse(_) => false,
+    };
+    let left = |plan: &Plan| (0..10).filter(|_| takes(plan)).count();
+    let (left_here, left_there) = (left(&plan), left(&copied));
+    assert_eq!(left_here, left_there, "what was given counts there, what is given now does not");
+    assert!((1..5).contains(&left_there));
+    assert_eq!(copy.is_healthy(down), Some(false));
+}
