@@ -16,6 +16,7 @@ impl Controller {
     pub fn snapshot(&self, now: Instant) -> Self {
         let mut copy = Self {
             fleet: self.fleet.clone(),
+            configuration: self.configuration,
             ledger: self.ledger.snapshot(),
             roster: self.roster.clone(),
             departures: self.departures.clone(),
