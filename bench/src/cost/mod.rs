@@ -77,9 +77,9 @@ pub(crate) fn cases() -> Vec<Case> {
     let (log, silent) = (Setup::AccessLog, Against::Yardstick);
     vec![
         floor(SMALL, 64, "/s", &[], 1.10),
-        floor("11 headers", 64, "/s", &BROWSER, 1.25),
+        floor("11 headers", 64, "/s", &BROWSER, 1.20),
         floor("50 kB", 64, "/m", &[], 1.00),
-        floor("1000 connections", 1000, "/s", &[], 1.25),
+        floor("1000 connections", 1000, "/s", &[], 1.15),
         floor("connection per request", 64, "/s", close, 0.90),
         peer("TLS keep-alive", Setup::Tls, 64, "/s", &[], Target::AtMost(0.80)),
         peer("TLS handshakes", Setup::Tls, 64, "/s", close, Target::AtMost(0.60)),
