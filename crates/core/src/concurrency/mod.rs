@@ -124,6 +124,8 @@ pub struct AutoLimit {
     /// More is in flight than may be: answers are not counted until it is less.
     drains: AtomicBool,
     was_full: AtomicBool,
+    /// The controller has been told that there is a limit.
+    told: AtomicBool,
     /// Of the window: answers in the upper 24 bits, sixteenths of their logarithms below.
     answers: AtomicU64,
     /// How many waited for an answer, summed over the answers.
@@ -168,12 +170,6 @@ impl AutoLimit {
     #[must_use]
     pub fn awaiting(&self) -> u32 {
         self.awaiting.load(Relaxed)
-    }
-
-    /// How long an answer takes of the group when it is not full, as far as is known.
-    #[must_use]
-    pub fn service_time(&self) -> Duration {
-        self.search.lock().service_time()
     }
 
     /// How long requests may wait for their turn now, and how many; none where the service decides.
@@ -279,12 +275,12 @@ impl AutoLimit {
         let Some(mut search) = self.search.try_lock() else { return false };
         let Some(window) = self.window(now) else { return false };
         let bounds = self.bounds();
-        let before = search.stage().limits();
         search.close(now, &window, bounds);
         self.publish(&search, bounds);
         self.drains.store(self.is_over(&search, bounds), Relaxed);
         self.restart(now);
-        before != search.stage().limits()
+        let limits = search.stage().limits();
+        self.told.swap(limits, Relaxed) != limits
     }
 
     /// Whether fewer must be in flight before what they show counts.

@@ -70,12 +70,6 @@ impl Search {
         (self.usual_per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
     }
 
-    /// How long an answer takes of a group that is not full.
-    #[must_use]
-    pub fn service_time(&self) -> Duration {
-        Duration::from_nanos((self.service_time * 1e9) as u64)
-    }
-
     /// How long requests may wait for their turn while there is a limit, and how many: a quarter of
     /// what an answer takes. What waits longer is answered late and makes no more answers.
     #[must_use]
@@ -127,7 +121,8 @@ impl Search {
         }
         self.was_slow = is_slow;
         if young {
-            let begins = Instant::from_nanos(now.as_nanos() - (window.seconds * 1e9) as u64);
+            let nanos = (window.seconds * 1e9) as u64;
+            let begins = Instant::from_nanos(now.as_nanos().saturating_sub(nanos));
             self.usual.begin(begins, window.log_latency);
             self.service_time = time;
         } else if is_slow {

@@ -44,8 +44,9 @@ impl GroupPlan {
 
     /// Requests that may wait for an answer by the limit that was found; [`u32::MAX`] for all.
     fn found(&self, auto: &Auto) -> u32 {
-        let (allowed, stage) = (self.state.auto.allowed(), self.state.auto.stage());
-        if allowed == u32::MAX || stage == Stage::Holding && !auto.holds {
+        let found = &self.state.auto;
+        let allowed = found.allowed();
+        if allowed == u32::MAX || !auto.holds && found.stage() == Stage::Holding {
             return u32::MAX;
         }
         auto.part.of(u64::from(allowed)).max(1) as u32

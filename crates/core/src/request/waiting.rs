@@ -29,7 +29,8 @@ impl Machine {
     /// become less meanwhile.
     pub(super) fn first(&mut self, at: &At<'_>, since: Instant) -> Action {
         let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
-        if at.now.since(since) > longest_wait(plan) {
+        let overdue = |(longest, _)| at.now.since(since) > longest;
+        if plan.found_queue().is_some_and(overdue) {
             return self.over_capacity(at, Reason::QueueTimeout);
         }
         match plan.pick_queued(&self.ask(at)) {

@@ -3,6 +3,7 @@
 
 use loadline_core::{
     concurrency::Stage,
+    controller::Change,
     fleet::{Capacity, Service, WhenFull},
     time::Instant,
 };
@@ -289,4 +290,18 @@ fn a_limit_of_a_server_that_stops_answering_is_let_go() {
         |it: &&Outcome| it.answered.is_some_and(|(at, _)| (25.0..31.0).contains(&seconds(at)));
     let answers = outcomes.iter().filter(after).count() as f64 / 6.0;
     assert!(answers >= 0.95 * case.capacity(), "{answers}/s");
+}
+
+#[test]
+fn the_log_says_of_every_limit_that_it_began_and_that_it_ended() {
+    let case = overload(1, 8, Work::Constant(0.02), 2.0);
+    let mut simulation = case.simulation(WhenFull::Shed, 1);
+    simulation.run_until(instant(20.0));
+    simulation.stations.values_mut().for_each(|station| station.pause_until(24.0));
+    simulation.run();
+    let told = simulation.changes.iter().map(|change| matches!(change, Change::Limited(_)));
+    let told: Vec<bool> = told.collect();
+    assert_eq!(told.last(), Some(&false), "{told:?}");
+    let turns = (0..told.len()).all(|n| told[n] == n.is_multiple_of(2));
+    assert!(turns, "a beginning and an end by turns: {told:?}");
 }

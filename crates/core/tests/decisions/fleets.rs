@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input, Output, Passed},
+    controller::{Change, Controller, Input, Output, Passed},
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, HealthCheck, Probe, Server, Service},
     plan::Plan,
     time::{Duration, Instant},
@@ -57,18 +57,20 @@ pub(crate) fn passed(millis: u64) -> Passed {
 pub(crate) struct Outputs {
     /// The newest plan, if any.
     pub(crate) plan: Option<Arc<Plan>>,
+    /// What happened to servers and groups.
+    pub(crate) changes: Vec<Change>,
     /// Servers to check.
     pub(crate) checks: Vec<(loadline_core::ledger::ServerId, SocketAddr)>,
 }
 
 /// Drains a controller.
 pub(crate) fn drain(controller: &mut Controller) -> Outputs {
-    let mut outputs = Outputs { plan: None, checks: vec![] };
+    let mut outputs = Outputs { plan: None, changes: vec![], checks: vec![] };
     while let Some(output) = controller.poll() {
         match output {
             Output::Publish(plan) => outputs.plan = Some(plan),
             Output::Check { server, address, .. } => outputs.checks.push((server, address)),
-            Output::Notice(_) => {}
+            Output::Notice(notice) => outputs.changes.push(notice.change),
         }
     }
     controller.check_invariants();

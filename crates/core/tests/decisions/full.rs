@@ -3,9 +3,10 @@
 
 use loadline_core::{
     controller::{Controller, Input},
-    fleet::{Capacity, Overflow, Service, Then, WhenFull},
+    fleet::{Capacity, Class, Overflow, Service, Then, WhenFull},
     permit::Permit,
     plan::{Ask, Decision, Plan},
+    request::{self, Action, Event, Kind, Machine, Subject},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -127,4 +128,30 @@ fn spread_gives_equal_groups_equal_shares_whether_rates_or_places_say_it() {
     assert!(shares[0].abs_diff(750) <= 20, "places alone: {shares:?}");
     let shares = spread(rate(300), rate(100)).shares([100, 100]);
     assert!(shares[0].abs_diff(750) <= 20, "rates alone: {shares:?}");
+}
+
+#[test]
+fn who_waits_when_a_reload_lets_nobody_wait_any_more_is_still_served() {
+    let service = |when_full| Service {
+        groups: vec![group("near", 0, 1, in_flight(1))],
+        when_full,
+        ..Service::named("web")
+    };
+    let queue = WhenFull::Queue { timeout: Duration::from_secs(1), length: 2, then: Then::Shed };
+    let (mut controller, plan) = started(service(queue));
+    let busy = permits(&plan, at(0), 1);
+    let (kind, class) = (Kind::Message, Class::Normal);
+    let subject = Subject { kind, key: 0, class, stick: None, idempotent: true };
+    let mut machine = Machine::new(subject);
+    let mut tell = |plan: &Plan, millis, event| {
+        let plan = Some(&plan.services[0]);
+        machine.handle(&request::At { now: at(millis), draw: 0, plan }, event)
+    };
+    let joined = tell(&plan, 0, Event::Arrived);
+    assert!(matches!(joined, Action::Join { .. }), "{joined:?}");
+    let fleet = fleet(service(WhenFull::Shed));
+    let plan = after(&mut controller, plan, at(100), Input::Reload(fleet.into()));
+    drop(busy);
+    let served = tell(&plan, 200, Event::First);
+    assert!(matches!(served, Action::Send), "{served:?}");
 }

@@ -1,10 +1,10 @@
 //! Every policy through the front door: a controller, its plan, and picks.
 
-use std::{iter, net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input, Output},
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, PolicyKind, Server, Service, WhenFull},
+    controller::{Controller, Input},
+    fleet::{Capacity, Group, PolicyKind, Server, Service, WhenFull},
     ledger::ServerId,
     permit::Permit,
     plan::{Ask, Decision, Plan, Refusal},
@@ -13,10 +13,13 @@ use loadline_core::{
 };
 use proptest::prelude::*;
 
-use crate::simulation::{
-    Outcome, Simulation,
-    draws::Draws,
-    station::{Station, Weather},
+use crate::{
+    fleets::{drain, fleet},
+    simulation::{
+        Outcome, Simulation,
+        draws::Draws,
+        station::{Station, Weather},
+    },
 };
 
 /// One service with one group, of which the policy and the servers matter.
@@ -24,25 +27,26 @@ struct TestEdge {
     controller: Controller,
     plan: Arc<Plan>,
     now: Instant,
-    draws: u64,
+    draws: Draws,
 }
 
 impl TestEdge {
     fn new(service: Service) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let mut controller = Controller::new(now, fleet(service));
-        let plan = latest_plan(&mut controller);
-        Self { controller, plan, now, draws: 0 }
+        let plan = drain(&mut controller).plan.unwrap();
+        Self { controller, plan, now, draws: Draws(0) }
     }
 
     fn reload(&mut self, service: Service) {
         self.controller.handle(self.now, Input::Reload(fleet(service).into()));
-        self.plan = latest_plan(&mut self.controller);
+        self.plan = drain(&mut self.controller).plan.unwrap();
     }
 
     /// Decides a request with a random key that has failed at `tried` already.
     fn pick(&mut self, tried: &[ServerId]) -> Decision {
-        let ask = Ask { now: self.now, key: self.draw(), draw: self.draw(), tried, stick: None };
+        let (key, draw) = (self.draws.next(), self.draws.next());
+        let ask = Ask { now: self.now, key, draw, tried, stick: None };
         self.plan.services[0].pick(&ask)
     }
 
@@ -52,29 +56,6 @@ impl TestEdge {
             other => panic!("a server is open, yet {other:?}"),
         }
     }
-
-    /// Random numbers, the same in every run: SplitMix64.
-    fn draw(&mut self) -> u64 {
-        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-fn latest_plan(controller: &mut Controller) -> Arc<Plan> {
-    let outputs = iter::from_fn(|| controller.poll());
-    let plans = outputs.filter_map(|output| match output {
-        Output::Publish(plan) => Some(plan),
-        _ => None,
-    });
-    plans.last().expect("a new configuration is followed by a plan")
-}
-
-fn fleet(service: Service) -> Fleet {
-    let drain_timeout = Duration::from_secs(1);
-    let edge = Edge { threads: 1, drain_timeout, ..Edge::within("near") };
-    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
 }
 
 /// A service that refuses when it is full, with a server for each weight and limit in flight.
@@ -266,7 +247,7 @@ fn a_key_has_the_same_home_on_every_edge_and_while_others_come_and_go() {
         let elsewhere: Vec<_> = (0..2_000).map(|_| there.permit().address()).collect();
         assert_eq!(before, elsewhere, "{policy:?}");
         here.reload(service(policy, &servers[..9]));
-        here.draws = 0;
+        here.draws = Draws(0);
         let after = (0..2_000).map(|_| here.permit().address());
         let gone = (Ipv4Addr::new(10, 0, 0, 10), 80).into();
         let moved = before.iter().zip(after).filter(|(old, new)| *old != new && **old != gone);

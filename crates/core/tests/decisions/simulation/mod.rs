@@ -16,7 +16,7 @@ use std::{
 
 use draws::Draws;
 use loadline_core::{
-    controller::{Controller, Input},
+    controller::{Change, Controller, Input},
     ending::Ending,
     fleet::{Class, Service},
     line::{Line, Rank},
@@ -37,6 +37,8 @@ pub(crate) struct Simulation {
     events: BinaryHeap<Reverse<(Instant, u64, What)>>,
     happened: u64,
     ended: usize,
+    /// What the controllers told.
+    pub(crate) changes: Vec<Change>,
     pub(crate) now: Instant,
     draws: Draws,
 }
@@ -93,6 +95,7 @@ impl Simulation {
             events: BinaryHeap::new(),
             happened: 0,
             ended: 0,
+            changes: Vec::new(),
             now: Instant::ZERO,
             draws: Draws(seed),
         }
@@ -269,9 +272,11 @@ impl Simulation {
     fn hear(&mut self, edge: usize, input: Input) {
         let Edge { controller, plan, .. } = &mut self.edges[edge];
         controller.handle(self.now, input);
-        if let Some(newer) = crate::fleets::drain(controller).plan {
+        let outputs = crate::fleets::drain(controller);
+        if let Some(newer) = outputs.plan {
             *plan = newer;
         }
+        self.changes.extend(outputs.changes);
         if let Some(due) = controller.next_deadline() {
             self.plan(due.max(self.now), What::Ticks(edge));
         }
