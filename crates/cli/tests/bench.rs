@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use loadline_core::record::{Document, LoadModel, LoadRecord, Outcomes, Record, SCHEMA_VERSION};
+use loadline_measure::record::{Document, LoadModel, LoadRecord, Outcomes, Record, SCHEMA_VERSION};
 
 /// A server that answers every request with ten bytes, until the test ends.
 fn server() -> SocketAddr {

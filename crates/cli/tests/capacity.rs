@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-use loadline_core::record::{CapacityRecord, Document, Purpose, Record, Verdict};
+use loadline_measure::record::{CapacityRecord, Document, Purpose, Record, Verdict};
 
 use served::Worker;
 use skipped::skipped;

@@ -4,7 +4,7 @@
 mod runs;
 mod served;
 
-use loadline_core::record::{ComparisonRecord, Document, Finding, Record};
+use loadline_measure::record::{ComparisonRecord, Document, Finding, Record};
 use runs::{bench, loadline, text};
 use served::Worker;
 

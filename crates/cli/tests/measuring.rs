@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use loadline_core::record::{Document, LoadRecord, Record};
+use loadline_measure::record::{Document, LoadRecord, Record};
 
 use served::Worker;
 

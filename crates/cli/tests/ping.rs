@@ -9,7 +9,7 @@ use std::{
     process::{Command, Output},
 };
 
-use loadline_core::record::{Document, Outcomes, ProbeKind, ProbeRecord, Record};
+use loadline_measure::record::{Document, Outcomes, ProbeKind, ProbeRecord, Record};
 use skipped::skipped;
 
 fn ping(arguments: &[&str]) -> Output {

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-use loadline_core::record::{Document, FormulaRecord, Record};
+use loadline_measure::record::{Document, FormulaRecord, Record};
 
 fn plan(arguments: &str) -> Output {
     let arguments = arguments.split_whitespace();

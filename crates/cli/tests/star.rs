@@ -1,5 +1,5 @@
-//! The star of dependencies: every crate may use the two on the ground floor, no crate uses a
-//! neighbour, only the program knows them all.
+//! The star of dependencies: every crate may use the ground floor, no crate uses a neighbour, only
+//! the program knows them all. On the ground floor itself every crate may use `core` alone.
 //!
 //! It is what keeps a crate readable alone, so it holds for tests and build scripts too.
 #![expect(clippy::unwrap_used, reason = "what cannot be read fails the test")]
@@ -9,7 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const GROUND: [&str; 2] = ["loadline-core", "loadline-http1"];
+const CORE: &str = "loadline-core";
+const GROUND: [&str; 3] = [CORE, "loadline-http1", "loadline-measure"];
 const PROGRAM: &str = "loadline";
 /// Drives the program as a process, so that it measures what users run.
 const BENCHMARK: &str = "loadline-bench";
@@ -20,8 +21,22 @@ type Uses = BTreeMap<String, Vec<String>>;
 #[test]
 fn the_workspace_is_a_star() {
     let uses = read_uses();
-    assert!(uses.len() >= 9, "read only {uses:?}");
+    assert!(uses.len() >= 10, "read only {uses:?}");
     assert_eq!(offences(&uses), Vec::<String>::new());
+}
+
+/// What everybody needs is `core`: another crate that all use would be a second one.
+#[test]
+fn no_crate_but_core_is_used_by_all() {
+    let uses = read_uses();
+    let above = |user: &&String| {
+        !GROUND.contains(&user.as_str()) && ![PROGRAM, BENCHMARK].contains(&user.as_str())
+    };
+    for ground in GROUND.iter().filter(|ground| **ground != CORE) {
+        let without =
+            uses.keys().filter(above).find(|user| !uses[*user].contains(&(*ground).into()));
+        assert!(without.is_some(), "every crate uses {ground}");
+    }
 }
 
 #[test]
@@ -29,7 +44,7 @@ fn a_neighbour_a_floor_with_a_floor_below_and_a_knowing_benchmark_are_caught() {
     let bad = [
         ("loadline-proxy", "loadline-load"),
         ("loadline-core", "loadline-http1"),
-        ("loadline-http1", "loadline-core"),
+        ("loadline-http1", "loadline-measure"),
         ("loadline-bench", "loadline-core"),
         ("loadline-lab", "loadline"),
     ];
@@ -44,6 +59,7 @@ fn the_ground_floor_and_the_program_are_free() {
     let all = vec!["loadline-core".to_owned(), "loadline-proxy".to_owned()];
     let uses = Uses::from([
         ("loadline".to_owned(), all),
+        ("loadline-measure".to_owned(), vec![CORE.to_owned()]),
         ("loadline-proxy".to_owned(), GROUND.map(str::to_owned).to_vec()),
     ]);
     assert_eq!(offences(&uses), Vec::<String>::new());
@@ -62,7 +78,9 @@ fn may_use(user: &str, used: &str) -> bool {
     match user {
         PROGRAM => true,
         BENCHMARK => false,
-        _ => GROUND.contains(&used) && !GROUND.contains(&user),
+        CORE => false,
+        _ if GROUND.contains(&user) => used == CORE,
+        _ => GROUND.contains(&used),
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::record::{
+use loadline_measure::record::{
     Document, Outcomes, ProbeKind, ProbeOutcome, ProbeRecord, ProbeTarget, Record,
 };
 

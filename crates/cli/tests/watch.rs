@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_core::record::{Document, Record, Resource, ResourceRecord, Role};
+use loadline_measure::record::{Document, Record, Resource, ResourceRecord, Role};
 
 fn watch(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadline")).arg("watch").args(arguments).output().unwrap()

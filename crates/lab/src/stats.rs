@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use hdrhistogram::Histogram;
-use loadline_core::{record::Latency, time::Duration};
+use loadline_core::time::Duration;
+use loadline_measure::record::Latency;
 use serde::{Deserialize, Serialize};
 
 use crate::{cores::Load, service::lock};

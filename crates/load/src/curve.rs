@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use loadline_core::{record::Stage, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::Stage;
 
 /// Stages one after another, beginning at zero.
 #[derive(Clone, Debug)]

@@ -20,10 +20,8 @@
 
 use std::{cell::Cell, fmt};
 
-use loadline_core::{
-    record::{Fault, Generator},
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::record::{Fault, Generator};
 
 use crate::clock;
 

@@ -1,7 +1,7 @@
 //! The load generator: planned instants, outcome classes, three latencies.
 //!
 //! A [`LoadPlan`] says what to send and when; [`run`] sends it and answers with a
-//! [`LoadRecord`](loadline_core::record::LoadRecord). Three rules make the figures trustworthy:
+//! [`LoadRecord`](loadline_measure::record::LoadRecord). Three rules make the figures trustworthy:
 //!
 //! - every request is stamped with the instant it was *planned* for, and its response time counts
 //!   from there, so that a stalled server cannot hide behind a generator that waited for it;

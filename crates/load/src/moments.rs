@@ -10,10 +10,8 @@
 //! the interval is twice as long from then on. Percentiles stay those of all times in the merged
 //! interval, since each keeps its spread, to 1 %.
 
-use loadline_core::{
-    record::{Bin, Moment, Outcomes, Spread},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Bin, Moment, Outcomes, Spread};
 
 use crate::{outcome::Outcome, summary::Times};
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadline_core::record::Outcomes;
+use loadline_measure::record::Outcomes;
 use rustix::io::Errno;
 
 /// The class a request ended in. The names are those of [`Outcomes`].

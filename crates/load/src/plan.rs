@@ -1,11 +1,8 @@
 //! What a run should do: where to, how many, when, and with which request.
 
-use loadline_core::{
-    record::{Arrivals, LoadModel},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_http1::BuildError;
+use loadline_measure::record::{Arrivals, LoadModel};
 
 use crate::{target::Target, timetable::Timetable, transport::Transport};
 

@@ -257,7 +257,7 @@ const OWN_DESCRIPTORS: u64 = 32;
 mod tests {
     use super::*;
     use crate::Timetable;
-    use loadline_core::record::Arrivals;
+    use loadline_measure::record::Arrivals;
 
     /// The client of the tuning guide: ports 1024 to 65000, 60 s, 200000 descriptors.
     const CLIENT: Machine = Machine {

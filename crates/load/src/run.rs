@@ -9,10 +9,10 @@ use std::{
 };
 
 use loadline_core::{
-    record::{LoadRecord, Outcomes},
     time::{Duration, Instant},
     units::Rate,
 };
+use loadline_measure::record::{LoadRecord, Outcomes};
 use tokio::{
     task::LocalSet,
     time::{MissedTickBehavior, interval},

@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use loadline_core::{record::Arrivals, time::Duration};
+use loadline_core::time::Duration;
+use loadline_measure::record::Arrivals;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 use crate::{
@@ -115,7 +116,8 @@ impl Distances {
 mod tests {
     use super::*;
     use crate::timetable::Timetable;
-    use loadline_core::{record::Stage, units::Rate};
+    use loadline_core::units::Rate;
+    use loadline_measure::record::Stage;
     use proptest::prelude::*;
 
     fn constant(rate: Rate, until: Until) -> Schedule {

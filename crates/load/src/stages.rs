@@ -4,10 +4,10 @@
 //! ramp, which begins at the rate before it; before the first stage that is zero.
 
 use loadline_core::{
-    record::Stage,
     time::Duration,
     units::{Rate, UnitError},
 };
+use loadline_measure::record::Stage;
 
 /// Why a text is not a list of stages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

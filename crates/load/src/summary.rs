@@ -4,10 +4,8 @@
 //! significant digits, so they are at most 0.1 % off, and never outside shortest and longest.
 
 use hdrhistogram::Histogram;
-use loadline_core::{
-    record::{Bin, Latency, Spread},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Bin, Latency, Spread};
 
 /// Times of one kind.
 #[derive(Clone, Debug)]

@@ -8,9 +8,11 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use loadline_core::{
-    record::{Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
     time::{Duration, Instant},
     units::Count,
+};
+use loadline_measure::record::{
+    Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads,
 };
 use tokio::sync::Notify;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use loadline_core::{
-    record::{Arrivals, Stage},
     time::Duration,
     units::{Count, Rate},
 };
+use loadline_measure::record::{Arrivals, Stage};
 
 use crate::{
     curve::{Curve, ONE},

@@ -2,19 +2,19 @@
 //!
 //! A figure has regressed when the whole 95 % interval of its change is for the worse by more
 //! than the threshold. So a run too short to tell is never called a regression, nor is it called
-//! the same. The intervals and their sources are in [`loadline_core::statistics`]; each run is
+//! the same. The intervals and their sources are in [`loadline_measure::statistics`]; each run is
 //! taken for as many independent requests as the swings of its mean over time allow.
 //!
 //! What stays outside the intervals is how a service differs from one run to the next: two runs
 //! show that these runs differ. Repeat both, in turns, before believing a small difference.
 
-use loadline_core::{
+use loadline_core::time::Duration;
+use loadline_measure::{
     record::{
         ComparedFigure, ComparedRun, ComparisonRecord, Finding, LoadModel, LoadRecord, Measured,
         Moment,
     },
     statistics::{self, Batches, Estimate, Interval},
-    time::Duration,
 };
 
 use crate::{
@@ -425,10 +425,8 @@ const LIKE: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::{
-        record::{Arrivals, Bin, Fault, Latency, Outcomes, Spread},
-        units::Rate,
-    };
+    use loadline_core::units::Rate;
+    use loadline_measure::record::{Arrivals, Bin, Fault, Latency, Outcomes, Spread};
 
     use super::*;
 
@@ -470,7 +468,7 @@ mod tests {
                 max: time(ms * 1.1),
                 ..Latency::default()
             },
-            spreads: loadline_core::record::Spreads {
+            spreads: loadline_measure::record::Spreads {
                 response: Spread(
                     (1..=100).map(|step| bin(0.9 + 0.002 * f64::from(step))).collect(),
                 ),

@@ -1,6 +1,6 @@
 //! Records read back from their files, with errors that say where and what would be right.
 
-use loadline_core::record::{Document, Record, SCHEMA_VERSION};
+use loadline_measure::record::{Document, Record, SCHEMA_VERSION};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ const KINDS: [&str; 7] =
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::record::LoadRecord;
+    use loadline_measure::record::LoadRecord;
 
     use super::*;
 

@@ -18,8 +18,8 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::record::LoadRecord;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
+use loadline_measure::record::LoadRecord;
 
 use super::watch;
 pub(crate) use args::Args;

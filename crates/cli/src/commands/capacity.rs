@@ -16,11 +16,9 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_control::EditError;
-use loadline_core::{
-    record::{CapacityRecord, Document, Record, Verdict},
-    units::Rate,
-};
+use loadline_core::units::Rate;
 use loadline_load::LoadError;
+use loadline_measure::record::{CapacityRecord, Document, Record, Verdict};
 
 use super::bench::UsageError;
 pub(crate) use args::Args;

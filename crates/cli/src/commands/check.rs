@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use loadline_control::{ConfigError, ConfigErrors, Loaded, Moment, describe, discovery};
-use loadline_core::record::{CheckRecord, Document, Problem, Record, Severity};
+use loadline_measure::record::{CheckRecord, Document, Problem, Record, Severity};
 
 use super::{EXIT_USAGE, outside};
 

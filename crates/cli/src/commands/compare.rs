@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::record::{ComparedRun, ComparisonRecord, Document, Record};
+use loadline_measure::record::{ComparedRun, ComparisonRecord, Document, Record};
 use loadline_report::{Limits, compare_runs, comparison_table, plan_difference, utc};
 
 use super::report::read::{self, ReadError, Source};

@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::record::{Document, Record};
+use loadline_measure::record::{Document, Record};
 use loadline_report::{Block, Picture, Section, Verdict};
 use tokio::signal::unix::{SignalKind, signal};
 

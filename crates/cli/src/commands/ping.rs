@@ -8,8 +8,9 @@ use std::{
     process::ExitCode,
 };
 
-use loadline_core::{record::ProbeRecord, time::Duration};
+use loadline_core::time::Duration;
 use loadline_load::probe::{self, Family, PingPlan, ProbeError};
+use loadline_measure::record::ProbeRecord;
 
 use super::series;
 use lines::Lines;

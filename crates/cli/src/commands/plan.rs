@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::{
+use loadline_measure::{
     formula::FormulaError,
     record::{Document, FormulaRecord, Record},
 };

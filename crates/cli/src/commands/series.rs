@@ -4,11 +4,8 @@
 use std::{fs, io::Write as _, path::Path};
 
 use anyhow::Context as _;
-use loadline_core::{
-    record::{Document, Outcomes, ProbeOutcome, ProbeRecord, Record},
-    time::Duration,
-    units::UnitError,
-};
+use loadline_core::{time::Duration, units::UnitError};
+use loadline_measure::record::{Document, Outcomes, ProbeOutcome, ProbeRecord, Record};
 
 /// Milliseconds without the unit, as ping prints them: `0.045`, `1.22`, `38.4`, `111`.
 pub(super) fn figure(time: Duration) -> String {

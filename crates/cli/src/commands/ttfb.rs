@@ -11,14 +11,12 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use loadline_core::{
-    record::{ProbeRecord, ProbeTarget},
-    time::Duration,
-};
+use loadline_core::time::Duration;
 use loadline_load::{
     LoadPlan, Pattern, Target, Until,
     probe::{self, ProbeError, TtfbPlan},
 };
+use loadline_measure::record::{ProbeRecord, ProbeTarget};
 use loadline_report::{Dot, Dots, times_by_number};
 
 use super::series;

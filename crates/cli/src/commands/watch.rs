@@ -1,6 +1,6 @@
 //! `loadline watch`: is it CPU or network? What a machine's resources do while a command runs.
 //!
-//! The sampler is `loadline_load::watch`, the rules are `loadline_core::bottleneck`; here is who
+//! The sampler is `loadline_load::watch`, the rules are `loadline_measure::bottleneck`; here is who
 //! is watched, the command that runs meanwhile ([`command`]) and the page ([`page`]). `bench
 //! --watch` uses [`beside`] and [`judged`] for the same figures on the axis of a load run.
 
@@ -17,13 +17,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::{
-    bottleneck,
-    record::{Document, LoadRecord, Record, ResourceRecord, Role},
-    time::Duration,
-};
+use loadline_core::time::Duration;
 use loadline_load::watch::{
     NetLimit, Subject, SubjectError, WatchError, WatchPlan, Watcher, Who, subjects,
+};
+use loadline_measure::{
+    bottleneck,
+    record::{Document, LoadRecord, Record, ResourceRecord, Role},
 };
 
 pub(crate) use page::write as write_page;

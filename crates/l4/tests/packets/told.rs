@@ -8,7 +8,6 @@ use std::{
 };
 
 use loadline_core::{
-    formula::replication::{Packing, Updates, traffic},
     forwarding::{Entry, RING_SIZE, Ring, ports::Times},
     state::{PeerLink, Role, StandbyPeer},
     time::Duration,
@@ -18,6 +17,7 @@ use loadline_l4::{
     Datapath, Method, Server, Sizes, Tried,
     standby::{Settings, Standby},
 };
+use loadline_measure::formula::replication::{Packing, Updates, traffic};
 
 use crate::{
     frame::{ip, mac},

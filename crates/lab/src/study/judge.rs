@@ -12,7 +12,7 @@ mod plots;
 
 use std::collections::BTreeMap;
 
-use loadline_core::record::{
+use loadline_measure::record::{
     StudyDelay, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord, StudyRow,
     StudyVerdict,
 };

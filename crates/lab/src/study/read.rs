@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use loadline_core::record::StudyRow;
+use loadline_measure::record::StudyRow;
 use serde::Deserialize as _;
 
 use super::{

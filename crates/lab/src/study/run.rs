@@ -25,7 +25,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use loadline_core::record::{StudyDelay, StudyPhase, StudyRow};
+use loadline_measure::record::{StudyDelay, StudyPhase, StudyRow};
 
 pub use environment::{find_program, tool_version};
 use folder::RowFolder;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::record::Reading;
+use loadline_measure::record::Reading;
 use regex::Regex;
 use serde_json::Value;
 

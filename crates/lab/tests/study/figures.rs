@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::record::{
+use loadline_lab::study::{Conditions, Mode, Study, judge};
+use loadline_measure::record::{
     LoadRecord, Reading, Record, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord,
     StudyRow,
 };
-use loadline_lab::study::{Conditions, Mode, Study, judge};
 
 use super::{SMALLEST, told};
 

@@ -15,7 +15,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use loadline_core::record::ProbeOutcome;
+use loadline_measure::record::ProbeOutcome;
 
 use crate::{LoadError, Outcome, PlanError};
 

@@ -11,10 +11,8 @@ use std::{
     pin::pin,
 };
 
-use loadline_core::{
-    record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget},
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 use tokio::{
     sync::{mpsc, watch},
     task::{JoinHandle, LocalSet},

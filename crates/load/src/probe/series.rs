@@ -5,10 +5,8 @@
 //! Fan's definition 1). The standard deviation is that of the whole, sqrt(E(x^2) - E(x)^2), which
 //! ping prints as mdev.
 
-use loadline_core::{
-    record::{Latency, Outcomes, Phases, ProbeOutcome, ProbeSample, ProbeTarget},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Latency, Outcomes, Phases, ProbeOutcome, ProbeSample, ProbeTarget};
 
 /// Fills in what follows from the samples of `target`.
 pub(super) fn summarise(target: &mut ProbeTarget) {

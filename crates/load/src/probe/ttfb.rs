@@ -12,10 +12,8 @@
 
 use std::{future::Future, pin::Pin};
 
-use loadline_core::{
-    record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget},
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 
 use super::{ProbeError, series, unix_ms};
 use crate::{Fetched, LoadPlan, Outcome, PlanError, Prober, clock};

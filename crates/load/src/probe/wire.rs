@@ -5,7 +5,8 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use loadline_core::{record::ProbeOutcome, time::Instant};
+use loadline_core::time::Instant;
+use loadline_measure::record::ProbeOutcome;
 use tokio::{net::TcpStream, task::JoinSet};
 
 use super::{

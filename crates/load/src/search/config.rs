@@ -1,10 +1,10 @@
 //! What a search looks for, and the time it may take.
 
 use loadline_core::{
-    record::Arrivals,
     time::Duration,
     units::{Rate, Ratio},
 };
+use loadline_measure::record::Arrivals;
 
 /// What to search and how long to look.
 #[derive(Clone, Debug)]

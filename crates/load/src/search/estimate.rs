@@ -10,7 +10,8 @@
 //! The rates that the runs do not contradict are Fieller's interval (1954): those x where
 //! `(a + b x)^2 <= t^2 phi var(a + b x)`, phi the dispersion, t Student's quantile.
 
-use loadline_core::{objective::Spent, units::Rate};
+use loadline_core::units::Rate;
+use loadline_measure::objective::Spent;
 
 use super::{rates::rate_of, runs::Run};
 

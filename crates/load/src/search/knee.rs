@@ -6,7 +6,8 @@
 //! Gunther, "Mind Your Knees and Queues", 2009), so the range belongs to the result and the result
 //! is a hint.
 
-use loadline_core::{record::Knee, record::Latency, units::Rate};
+use loadline_core::units::Rate;
+use loadline_measure::record::{Knee, Latency};
 
 /// The knee of `points`, which rise in rate; none with fewer than five, or where the curve is as
 /// good as straight.

@@ -4,7 +4,8 @@
 //! (Little 1961). Where it is not, within [`LITTLE`] and what the ends of a short run blur, the
 //! rung's figures do not belong together and nothing is derived from them.
 
-use loadline_core::{record::Rung, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::Rung;
 
 use super::{Config, Measured};
 

@@ -36,11 +36,8 @@ mod step;
 
 use std::collections::VecDeque;
 
-use loadline_core::{
-    record::{Purpose, Trial, Verdict},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::{Purpose, Trial, Verdict};
 
 pub use config::Config;
 use cycle::Lateness;

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::{
-    record::{
-        Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Series, Trial,
-        Tried, Verdict,
-    },
-    units::{Rate, Ratio},
+use loadline_core::units::{Rate, Ratio};
+use loadline_measure::record::{
+    Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Series, Trial,
+    Tried, Verdict,
 };
 
 use super::{Search, estimate, knee, rates::scale, runs, scalability};

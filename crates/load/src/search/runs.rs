@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::{objective::Spent, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::objective::Spent;
 
 /// A valid run.
 #[derive(Clone, Debug)]

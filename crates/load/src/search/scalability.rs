@@ -6,7 +6,7 @@
 //! zero: with three unknowns every set of them that may be non-zero is solved, and the best
 //! solution without a negative one is taken.
 
-use loadline_core::record::{Rung, Scalability};
+use loadline_measure::record::{Rung, Scalability};
 
 /// Fits the law to the rungs that Little's law holds for; none where there are fewer than four.
 pub(super) fn fit(rungs: &[Rung]) -> Option<Scalability> {
@@ -106,7 +106,8 @@ const FREE: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::{record::Latency, units::Rate};
+    use loadline_core::units::Rate;
+    use loadline_measure::record::Latency;
 
     use super::*;
 

@@ -1,10 +1,9 @@
 //! What a search asks for, and what it is told of it.
 
-use loadline_core::{
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::{
     objective::{Objective, Spent},
     record::{CapacityRecord, Criterion, Fault, Latency, LoadRecord, Purpose},
-    time::Duration,
-    units::Rate,
 };
 
 /// What to run next.
@@ -83,7 +82,7 @@ impl Measured {
         Self {
             achieved: run.achieved,
             response: run.response.clone(),
-            met: objective.is_none_or(loadline_core::record::ObjectiveRecord::is_met),
+            met: objective.is_none_or(loadline_measure::record::ObjectiveRecord::is_met),
             pressure: asked.pressure(run),
             criteria: objective.map_or_else(Vec::new, |objective| objective.criteria.clone()),
             faults: run.generator.faults.clone(),

@@ -29,11 +29,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use loadline_core::{
-    bottleneck,
-    record::ResourceRecord,
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::{bottleneck, record::ResourceRecord};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::now;

@@ -9,10 +9,8 @@ use std::{
     fs,
 };
 
-use loadline_core::{
-    record::{Process, Role},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Process, Role};
 use rustix::param::page_size;
 
 use super::{

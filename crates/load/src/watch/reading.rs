@@ -6,10 +6,8 @@ use std::{
     io::{self, BufRead as _, BufReader},
 };
 
-use loadline_core::{
-    record::{self, Interface},
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::record::{self, Interface};
 use rustix::param::page_size;
 
 use super::{

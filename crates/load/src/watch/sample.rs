@@ -1,8 +1,8 @@
 //! Samples: the differences of one reading to the one before it.
 
-use loadline_core::{
-    record::{Cpu, InterfaceSample, ProcessSample, ResourceRecord, Sample, Sockets},
-    time::Duration,
+use loadline_core::time::Duration;
+use loadline_measure::record::{
+    Cpu, InterfaceSample, ProcessSample, ResourceRecord, Sample, Sockets,
 };
 use rustix::param::clock_ticks_per_second;
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use loadline_core::record::Role;
+use loadline_measure::record::Role;
 
 /// One whom a watch is about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use loadline_core::record::Role;
+use loadline_measure::record::Role;
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_process_that_burns_has_used_its_cpu_and_one_that_sleeps_has_not() {
     see(&watcher, 20);
     let record = watcher.finish();
     let used = |pid: u32| -> f64 {
-        let of = |sample: &loadline_core::record::Sample| {
+        let of = |sample: &loadline_measure::record::Sample| {
             sample.processes.iter().find(|one| one.pid == pid).unwrap().cores()
         };
         record.samples.iter().map(of).sum::<f64>() / record.samples.len() as f64

@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
-use loadline_core::{record::Outcomes, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadPlan, Protocol, Until};
+use loadline_measure::record::Outcomes;
 use rustls::version::TLS13;
 
 use crate::{

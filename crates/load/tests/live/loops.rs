@@ -9,12 +9,9 @@ use std::{
     time::Instant,
 };
 
-use loadline_core::{
-    record::{Arrivals, LoadModel, LoadRecord, Outcomes},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadPlan, Pattern, Timetable, Until};
+use loadline_measure::record::{Arrivals, LoadModel, LoadRecord, Outcomes};
 
 use crate::{
     assert_accounts, run,

@@ -10,8 +10,9 @@ mod secure;
 mod server;
 mod tls;
 
-use loadline_core::{record::LoadRecord, time::Duration};
+use loadline_core::time::Duration;
 use loadline_load::{LoadPlan, Until};
+use loadline_measure::record::LoadRecord;
 
 /// One user who sends `requests` to `url`, with a short patience.
 fn one_user(url: &str, requests: u64) -> LoadPlan {

@@ -5,8 +5,9 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
 };
 
-use loadline_core::{record::Outcomes, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadPlan, Pattern, Until};
+use loadline_measure::record::Outcomes;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::{

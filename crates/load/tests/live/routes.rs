@@ -5,8 +5,9 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
-use loadline_core::{record::Outcomes, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadError, LoadPlan, Outcome, Prober, Protocol, Until};
+use loadline_measure::record::Outcomes;
 
 use crate::{
     one_user, run,

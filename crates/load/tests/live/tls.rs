@@ -2,8 +2,9 @@
 
 use std::{io::Write as _, path::PathBuf};
 
-use loadline_core::{record::Outcomes, time::Duration};
+use loadline_core::time::Duration;
 use loadline_load::{LoadError, LoadPlan, Protocol, TlsVersion};
+use loadline_measure::record::Outcomes;
 use rustls::version::{TLS12, TLS13};
 
 use crate::{

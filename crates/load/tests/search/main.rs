@@ -6,15 +6,12 @@
 
 mod queues;
 
-use loadline_core::{
-    record::{Arrivals, CapacityRecord, Fault, Purpose, Verdict},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
     Timetable, Until,
     search::{Config, Measured, Observation, Search, Step},
 };
+use loadline_measure::record::{Arrivals, CapacityRecord, Fault, Purpose, Verdict};
 use queues::{Kind, Pace, Server};
 
 /// Runs a search against `server`; `spoil` may change what was measured.
@@ -111,7 +108,7 @@ fn assert_held(server: &Server, exact: f64) {
     assert!(share >= 0.95, "{} of {} hold {exact}/s: {runs:?}", covering(&runs), runs.len());
 }
 
-fn seconds(trials: &[loadline_core::record::Trial]) -> f64 {
+fn seconds(trials: &[loadline_measure::record::Trial]) -> f64 {
     trials.iter().map(|trial| trial.lasts.as_secs_f64()).sum()
 }
 
@@ -308,7 +305,7 @@ fn each_breach_is_followed_by_a_rest_that_is_told_where_it_is_not_had() {
     let mut search = Search::new(Config::default());
     let rest = Measured {
         achieved: Rate::per_sec(100),
-        response: loadline_core::record::Latency {
+        response: loadline_measure::record::Latency {
             count: 300,
             mean: Duration::from_millis(10),
             p50: Duration::from_millis(10),

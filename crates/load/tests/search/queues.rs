@@ -6,12 +6,11 @@ use std::{
 };
 
 use loadline_core::{
-    objective::Spent,
-    record::Latency,
     time::Duration,
     units::{Count, Rate},
 };
 use loadline_load::search::Measured;
+use loadline_measure::{objective::Spent, record::Latency};
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// How a server takes its jobs.

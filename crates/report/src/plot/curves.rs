@@ -3,11 +3,8 @@
 //! The y axis is linear from zero, as the tutorials draw it: what overload does to people is a
 //! matter of milliseconds, not of their logarithm, and "flat" and "sharply up" are seen at once.
 
-use loadline_core::{
-    record::{Latency, Series},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::{Latency, Series};
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::{

@@ -1,6 +1,6 @@
 //! A capacity search: the curve with the load line, the trials that found it, and the ladder.
 
-use loadline_core::record::{
+use loadline_measure::record::{
     Bound, CapacityRecord, IntervalMethod, LoadLine, Purpose, Rung, Scalability, Trial, Verdict,
 };
 

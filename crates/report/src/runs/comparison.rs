@@ -1,6 +1,6 @@
 //! A comparison that was recorded.
 
-use loadline_core::record::ComparisonRecord;
+use loadline_measure::record::ComparisonRecord;
 
 use super::{part, text};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(super) fn section(name: &str, record: &ComparisonRecord) -> Section {
-    let run = |letter: &str, run: &loadline_core::record::ComparedRun| {
+    let run = |letter: &str, run: &loadline_measure::record::ComparedRun| {
         let invalid = if run.valid { "" } else { " (invalid)" };
         text(format!("{letter} is {}{invalid}, {}", run.name, run.target))
     };

@@ -1,6 +1,6 @@
 //! A formula that was worked out.
 
-use loadline_core::record::FormulaRecord;
+use loadline_measure::record::FormulaRecord;
 
 use super::{part, picture, text};
 use crate::{
@@ -42,7 +42,7 @@ fn curve(record: &FormulaRecord) -> Option<Lines> {
     let curve = record.curve.as_ref()?;
     let (x, y) = (curve.columns.first()?, curve.columns.last()?);
     let title =
-        |column: &loadline_core::record::Column| format!("{}, {}", column.name, column.unit);
+        |column: &loadline_measure::record::Column| format!("{}, {}", column.name, column.unit);
     let point = |row: &Vec<f64>| row.first().copied().zip(row.last().copied());
     let line = Line {
         name: String::new(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use loadline_core::{
-    record::{Latency, LoadModel, LoadRecord, Percentiles, Phases, Spread},
     time::Duration,
     units::{Bytes, Ratio},
 };
+use loadline_measure::record::{Latency, LoadModel, LoadRecord, Percentiles, Phases, Spread};
 
 use super::{Run, part, picture, plan, text, timeline};
 use crate::{

@@ -15,7 +15,7 @@ mod slices;
 mod study;
 mod timeline;
 
-use loadline_core::record::{Arrivals, LoadModel, LoadRecord, Record, StudyRun};
+use loadline_measure::record::{Arrivals, LoadModel, LoadRecord, Record, StudyRun};
 
 use crate::{
     figures::per_second,

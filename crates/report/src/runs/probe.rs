@@ -1,6 +1,6 @@
 //! Series of single requests, target beside target.
 
-use loadline_core::record::{ProbeKind, ProbeRecord, ProbeSample, ProbeTarget};
+use loadline_measure::record::{ProbeKind, ProbeRecord, ProbeSample, ProbeTarget};
 
 use super::{load::shares, part, picture};
 use crate::{

@@ -1,6 +1,6 @@
 //! A watched machine: CPU, network and sockets over time, and what gave out.
 
-use loadline_core::record::{InterfaceSample, ProcessSample, ResourceRecord, Role, Sample};
+use loadline_measure::record::{InterfaceSample, ProcessSample, ResourceRecord, Role, Sample};
 
 use super::{part, picture, text};
 use crate::{

@@ -1,10 +1,8 @@
 //! The moments of a run as the slices of a plot: rates per second, and never more than a plot
 //! can show.
 
-use loadline_core::{
-    record::{Moment, Outcomes},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Moment, Outcomes};
 
 /// What happened between two instants.
 #[derive(Clone, Debug, Default, PartialEq)]

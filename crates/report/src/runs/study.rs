@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::{
-    record::{
-        LoadRecord, ProbeRecord, Reading, Record, StudyFigure, StudyFinding, StudyLab, StudyPhase,
-        StudyPlot, StudyPlotKind, StudyRecord,
-    },
-    time::Duration,
+use loadline_core::time::Duration;
+use loadline_measure::record::{
+    LoadRecord, ProbeRecord, Reading, Record, StudyFigure, StudyFinding, StudyLab, StudyPhase,
+    StudyPlot, StudyPlotKind, StudyRecord,
 };
 
 use super::{Run, part, picture, resources, text, timeline};
@@ -39,7 +37,7 @@ pub(crate) const HEADINGS: [&str; 4] = [FIGURES, PICTURES, CHECKS, BELIEF];
 /// # Errors
 /// [`PlotError`] where the drawing library fails.
 pub fn study_page(record: &StudyRecord) -> Result<Page, PlotError> {
-    let verdict = |verdict: &loadline_core::record::StudyVerdict| {
+    let verdict = |verdict: &loadline_measure::record::StudyVerdict| {
         Verdict::new(&*verdict.name, &*verdict.measured, &*verdict.target, verdict.pass)
     };
     let lab = record.lab.as_deref();
@@ -188,7 +186,7 @@ fn draw(lab: &StudyLab, plot: &StudyPlot) -> Result<Vec<Block>, PlotError> {
 }
 
 fn curve(plot: &StudyPlot) -> Result<Picture, PlotError> {
-    let line = |(index, line): (usize, &loadline_core::record::StudyLine)| Line {
+    let line = |(index, line): (usize, &loadline_measure::record::StudyLine)| Line {
         name: line.name.clone(),
         tone: Tone::Run(index),
         stroke: Stroke::Thick,
@@ -226,7 +224,7 @@ fn bars(plot: &StudyPlot) -> Result<Picture, PlotError> {
             groups[at].values[index] = *value;
         }
     }
-    let tone = |(index, line): (usize, &loadline_core::record::StudyLine)| {
+    let tone = |(index, line): (usize, &loadline_measure::record::StudyLine)| {
         let published = line.name == "published";
         (line.name.clone(), if published { Tone::Quiet } else { Tone::Run(index) })
     };
@@ -245,7 +243,7 @@ fn described(plot: &StudyPlot) -> String {
     let point = |(x, y): &(String, Option<f64>)| {
         format!("{} at {x}", y.map_or_else(|| "nothing".to_owned(), digits))
     };
-    let line = |line: &loadline_core::record::StudyLine| {
+    let line = |line: &loadline_measure::record::StudyLine| {
         let points: Vec<_> = line.points.iter().map(point).collect();
         format!("{}: {}.", line.name, points.join(", "))
     };
@@ -389,7 +387,7 @@ fn conditions(lab: &StudyLab) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::record::{StudyCheck, StudyLine, StudyRow};
+    use loadline_measure::record::{StudyCheck, StudyLine, StudyRow};
 
     use super::*;
 

@@ -1,11 +1,8 @@
 //! What a page of records must contain, and must not.
 
-use loadline_core::{
-    record::{
-        Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, Spread, Spreads,
-    },
-    time::Duration,
-    units::Rate,
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::{
+    Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, Spread, Spreads,
 };
 
 use super::*;
@@ -62,7 +59,7 @@ fn html(records: &[Named]) -> String {
 
 fn invalid(record: LoadRecord) -> LoadRecord {
     let fault = Fault { what: "own CPU at 99 %".into(), advice: "use more cores".into() };
-    let generator = loadline_core::record::Generator { faults: vec![fault], ..record.generator };
+    let generator = loadline_measure::record::Generator { faults: vec![fault], ..record.generator };
     LoadRecord { generator, ..record }
 }
 
@@ -159,7 +156,7 @@ fn a_run_of_nothing_is_still_a_page() {
 
 #[test]
 fn plans_are_told_in_a_few_words() {
-    let stage = |from, to| loadline_core::record::Stage {
+    let stage = |from, to| loadline_measure::record::Stage {
         from: Rate::per_sec(from),
         to: Rate::per_sec(to),
         lasts: Duration::from_secs(60),

@@ -1,7 +1,8 @@
 //! A run on its time axis: what was offered and achieved, what was under way, how long answers
 //! took, what became of requests, and what the machine did meanwhile.
 
-use loadline_core::{record::LoadRecord, time::Duration};
+use loadline_core::time::Duration;
+use loadline_measure::record::LoadRecord;
 
 use super::{
     Run, resources,
@@ -141,7 +142,7 @@ fn describe(record: &LoadRecord, slices: &[Slice]) -> String {
 
 /// The colours of the classes in the order of [`Outcomes::classes`]: what went well is blue.
 ///
-/// [`Outcomes::classes`]: loadline_core::record::Outcomes::classes
+/// [`Outcomes::classes`]: loadline_measure::record::Outcomes::classes
 const OUTCOME_TONES: [Tone; 10] = [
     Tone::Run(0),
     Tone::Run(4),

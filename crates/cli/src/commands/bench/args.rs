@@ -7,13 +7,15 @@ use std::{
 };
 
 use loadline_core::{
-    objective::Objective,
-    record::{self, Stage},
     time::Duration,
     units::{Rate, UnitError},
 };
 use loadline_load::{
     LoadPlan, Pattern, Timetable, Until, parse_arrivals_file, parse_stages, watch::NetLimit,
+};
+use loadline_measure::{
+    objective::Objective,
+    record::{self, Stage},
 };
 
 use super::{

@@ -80,7 +80,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::Outcomes;
+    use loadline_measure::record::Outcomes;
 
     #[test]
     fn a_line_says_how_the_run_stands() {

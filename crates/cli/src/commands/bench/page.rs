@@ -6,11 +6,11 @@ mod verdict;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use loadline_core::{
-    record::{Arrivals, Latency, LoadModel, LoadRecord, Percentiles},
     time::Duration,
     units::{Rate, Ratio},
 };
 use loadline_load::bars;
+use loadline_measure::record::{Arrivals, Latency, LoadModel, LoadRecord, Percentiles};
 use loadline_report::{millis, percent};
 
 use crate::commands::size;
@@ -261,7 +261,7 @@ const MOST_VALUES: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{
+    use loadline_measure::record::{
         Bin, Criterion, Fault, Generator, Moment, ObjectiveRecord, Outcomes, Phases, Spread,
         Spreads, Stage,
     };

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use loadline_core::{
-    objective::Objective,
-    record,
     time::Duration,
     units::{Rate, Ratio},
 };
 use loadline_load::{LoadPlan, Pattern, Until, search::Config};
+use loadline_measure::{objective::Objective, record};
 
 use super::drive::Pace;
 use crate::commands::bench::{RequestArgs, TransportArgs, UsageError};
@@ -194,7 +193,7 @@ impl Args {
     }
 }
 
-fn objective(text: &str) -> Result<Objective, loadline_core::objective::ObjectiveError> {
+fn objective(text: &str) -> Result<Objective, loadline_measure::objective::ObjectiveError> {
     text.parse()
 }
 

@@ -6,15 +6,14 @@ use std::{
     time,
 };
 
-use loadline_core::{
-    objective::Objective,
-    record::{Arrivals, CapacityRecord, LoadRecord, Purpose},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
     LoadPlan, Pattern, Timetable, Until,
     search::{Config, Measured, Observation, Search, Step},
+};
+use loadline_measure::{
+    objective::Objective,
+    record::{Arrivals, CapacityRecord, LoadRecord, Purpose},
 };
 use loadline_report::{millis, per_second};
 use tokio::runtime::Runtime;

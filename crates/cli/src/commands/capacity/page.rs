@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{
-    record::{
-        Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability,
-        Tried, Verdict,
-    },
-    units::Rate,
+use loadline_core::units::Rate;
+use loadline_measure::record::{
+    Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability, Tried,
+    Verdict,
 };
 use loadline_report::{Cell, Table, digits, millis, per_second};
 

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{record::Latency, time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::record::Latency;
 use loadline_report::{digits, millis};
 
 /// The plot with its line ends: `o` the mean, `*` the 99th percentile, `^` what lies above the

@@ -1,11 +1,7 @@
 //! What must be true of the figures: pure functions from records to verdicts.
 
-use loadline_core::{
-    budget::default_burst,
-    record::{Latency, LoadRecord},
-    time::Duration,
-    units::Rate,
-};
+use loadline_core::{budget::default_burst, time::Duration, units::Rate};
+use loadline_measure::record::{Latency, LoadRecord};
 use loadline_report::{Verdict, millis};
 
 use super::{
@@ -163,7 +159,7 @@ const HANGS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use loadline_core::record::{Arrivals, LoadModel, Outcomes};
+    use loadline_measure::record::{Arrivals, LoadModel, Outcomes};
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::{env, net::SocketAddr, process::Stdio};
 
 use anyhow::{Context as _, bail};
-use loadline_core::record::LoadRecord;
+use loadline_measure::record::LoadRecord;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},

@@ -3,10 +3,10 @@
 use std::thread::available_parallelism;
 
 use loadline_core::{
-    record::{LoadRecord, Series},
     time::Duration,
     units::{Rate, Ratio},
 };
+use loadline_measure::record::{LoadRecord, Series};
 use loadline_report::{
     Block, Cell, Curve, Mark, Page, Pair, Pairs, Picture, PlotError, Section, Share, Table, Tone,
     Verdict, compare, millis, over_time, percent, response_against_rate, share_against_rate,

@@ -5,10 +5,10 @@
 //! see the same machine. The five runs and the failure have the machine to themselves.
 
 use loadline_core::{
-    record::{LoadModel, LoadRecord, StudyRecord, StudyRun, StudyVerdict},
     time::Duration,
     units::{Count, Rate, Ratio},
 };
+use loadline_measure::record::{LoadModel, LoadRecord, StudyRecord, StudyRun, StudyVerdict};
 use loadline_report::{Slice, Timeline, Verdict};
 use tokio::{
     task::JoinSet,

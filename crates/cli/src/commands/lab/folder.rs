@@ -3,8 +3,8 @@
 use std::{env, fs, io::ErrorKind, path::Path};
 
 use anyhow::Context as _;
-use loadline_core::record::{Document, Record, StudyRecord};
 use loadline_lab::study::Study;
+use loadline_measure::record::{Document, Record, StudyRecord};
 use loadline_report::{keep_written, study_page};
 
 /// Record, verdicts, page and the command that repeats it; gives the record's text.

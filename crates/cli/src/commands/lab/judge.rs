@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use loadline_core::record::{Record, StudyLab};
 use loadline_lab::study::{self, Mode, Study};
+use loadline_measure::record::{Record, StudyLab};
 use loadline_report::read_document;
 
 use super::{find, folder, present, print, print_errors, usage};

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use loadline_core::record::{Reading, StudyFigure, StudyFinding, StudyRecord};
 use loadline_lab::study::Study;
+use loadline_measure::record::{Reading, StudyFigure, StudyFinding, StudyRecord};
 use loadline_report::{Verdict, digits, study_tables};
 
 use crate::commands::EXIT_VERDICT;

@@ -6,8 +6,8 @@
 use std::{env, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
-use loadline_core::record::{Reading, StudyFigure, StudyRecord};
 use loadline_lab::study::{Mode, Setup, Study};
+use loadline_measure::record::{Reading, StudyFigure, StudyRecord};
 use loadline_report::digits;
 
 use super::{
@@ -151,7 +151,7 @@ Exit codes: 0 done, 1 wrong usage or study, 2 failed while running, 3 a figure i
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::record::StudyLab;
+    use loadline_measure::record::StudyLab;
 
     use super::*;
 

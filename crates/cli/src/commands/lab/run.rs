@@ -8,11 +8,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::record::StudyRecord;
 use loadline_lab::{
     host::LabError,
     study::{self, Mode, RunError, Setup, Study},
 };
+use loadline_measure::record::StudyRecord;
 
 use super::{
     find, folder, present, print, print_errors, progress::Progress, until_signalled, usage,

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::{ProbeOutcome, ProbeRecord, ProbeTarget};
 use loadline_load::probe::{PingEvent, PingPlan};
+use loadline_measure::record::{ProbeOutcome, ProbeRecord, ProbeTarget};
 use loadline_report::Table;
 
 use crate::commands::series::{class, failures, figure, shortened};
@@ -148,11 +148,9 @@ const HOST_WIDTH: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{Latency, Outcomes, ProbeSample},
-        time::Duration,
-    };
+    use loadline_core::time::Duration;
     use loadline_load::probe::Family;
+    use loadline_measure::record::{Latency, Outcomes, ProbeSample};
 
     fn lines(host: &str) -> Lines {
         Lines::new(&PingPlan {

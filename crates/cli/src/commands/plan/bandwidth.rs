@@ -1,12 +1,12 @@
 //! `loadline plan bandwidth`.
 
-use loadline_core::{
+use loadline_core::units::{BitRate, Bytes, Rate};
+use loadline_measure::{
     formula::{
         FormulaError,
         bandwidth::{needed, rate_within, through_nat, with_binary_prefixes},
     },
     record::{FormulaRecord, FormulaResult, Quantity},
-    units::{BitRate, Bytes, Rate},
 };
 
 use super::{IBM, T2_MICRO};

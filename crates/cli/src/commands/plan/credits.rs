@@ -1,13 +1,15 @@
 //! `loadline plan credits`.
 
 use loadline_core::{
+    time::Duration,
+    units::{Count, Ratio},
+};
+use loadline_measure::{
     formula::{
         FormulaError,
         credits::{Course, Credits, LoadCurve, Machine, Point, course},
     },
     record::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity},
-    time::Duration,
-    units::{Count, Ratio},
 };
 
 use super::T2_MICRO;

@@ -1,13 +1,15 @@
 //! `loadline plan fibre`.
 
 use loadline_core::{
+    time::Duration,
+    units::{Distance, Ratio},
+};
+use loadline_measure::{
     formula::{
         FormulaError,
         fibre::{against_ideal, farthest, near_ideal, round_trip},
     },
     record::{FormulaRecord, FormulaResult, Quantity},
-    time::Duration,
-    units::{Distance, Ratio},
 };
 
 use super::LATENCY;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::{FormulaCurve, FormulaRecord, FormulaResult, Quantity};
+use loadline_measure::record::{FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 
 /// The page, with its line ends.
 pub(super) fn write(record: &FormulaRecord) -> String {

@@ -1,13 +1,12 @@
 //! `loadline plan ports`.
 
-use loadline_core::{
+use loadline_core::{time::Duration, units::Count};
+use loadline_measure::{
     formula::{
         FormulaError,
         ports::{PortRange, Ports, RETURN_ADDRESS_PORTS, TABLE_1},
     },
     record::{FormulaRecord, FormulaResult, Quantity},
-    time::Duration,
-    units::Count,
 };
 
 use super::IBM;

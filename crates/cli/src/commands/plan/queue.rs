@@ -3,13 +3,15 @@
 use std::str::FromStr;
 
 use loadline_core::{
+    time::Duration,
+    units::{Count, Rate, Ratio},
+};
+use loadline_measure::{
     formula::{
         FormulaError,
         queue::{Loaded, Queue, QueueError},
     },
     record::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity},
-    time::Duration,
-    units::{Count, Rate, Ratio},
 };
 
 use super::{TUTORIAL, Worked};

@@ -1,12 +1,12 @@
 //! `loadline plan replication`.
 
-use loadline_core::{
+use loadline_core::units::{Bytes, Count, Rate};
+use loadline_measure::{
     formula::{
         FormulaError,
         replication::{Packing, Traffic, Updates, traffic},
     },
     record::{FormulaRecord, FormulaResult, Quantity},
-    units::{Bytes, Count, Rate},
 };
 
 use super::IBM;

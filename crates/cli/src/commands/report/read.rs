@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loadline_core::record::{Document, LoadRecord, Record};
+use loadline_measure::record::{Document, LoadRecord, Record};
 use loadline_report::{DocumentError, Named, read_document};
 
 /// A file to read a record from, and what to call it: `before.json` or `NAME=FILE`.

@@ -1,6 +1,6 @@
 //! The schema of records, and `docs/records.md` made of it: one section for each table.
 
-use loadline_core::record::{Document, SCHEMA_VERSION};
+use loadline_measure::record::{Document, SCHEMA_VERSION};
 use serde_json::Value;
 
 /// The JSON Schema of everything that `--json` prints.

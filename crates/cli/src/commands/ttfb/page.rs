@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{
-    record::{Latency, ProbeRecord, ProbeTarget},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Latency, ProbeRecord, ProbeTarget};
 use loadline_report::{Align, Table};
 
 use super::plot::{self, SHOWN, mark};
@@ -132,7 +130,7 @@ const EXPLANATION: &str = "  \
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{Outcomes, Phases, ProbeSample};
+    use loadline_measure::record::{Outcomes, Phases, ProbeSample};
 
     fn latency(ms: u64) -> Latency {
         let time = Duration::from_millis(ms);

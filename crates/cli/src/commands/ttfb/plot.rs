@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{
-    record::{ProbeRecord, ProbeSample},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{ProbeRecord, ProbeSample};
 use loadline_report::scatter_top;
 
 use crate::commands::series::figure;
@@ -132,7 +130,7 @@ const FRESH: char = 'N';
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{ProbeOutcome, ProbeTarget};
+    use loadline_measure::record::{ProbeOutcome, ProbeTarget};
 
     fn target(ms: impl Iterator<Item = u64>) -> ProbeTarget {
         let sample = |(number, ms): (u64, u64)| ProbeSample {

@@ -11,11 +11,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use loadline_core::{
-    record::{ResourceRecord, Role},
-    time::Duration,
-};
+use loadline_core::time::Duration;
 use loadline_load::watch::{Subject, WatchPlan, Watcher, Who};
+use loadline_measure::record::{ResourceRecord, Role};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::signal::unix::{SignalKind, signal};
 

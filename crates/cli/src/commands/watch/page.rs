@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{
-    record::{Bottleneck, Process, ProcessSample, ResourceRecord, Sample},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{Bottleneck, Process, ProcessSample, ResourceRecord, Sample};
 
 /// The page, with its line ends.
 pub(crate) fn write(record: &ResourceRecord) -> String {
@@ -284,7 +282,7 @@ const MOST_INTERFACES: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{
+    use loadline_measure::record::{
         BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Resource, Role, Sockets,
     };
 

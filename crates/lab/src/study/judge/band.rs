@@ -1,6 +1,6 @@
 //! What a figure has to be, and whether it is.
 
-use loadline_core::record::{Reading, StudyFinding};
+use loadline_measure::record::{Reading, StudyFinding};
 
 use super::formula;
 use crate::study::file::{Band, FigureEntry};

@@ -1,6 +1,6 @@
 //! Whether the figures of a study can be worked out, and the arithmetic of published ones.
 
-use loadline_core::record::StudyCheck;
+use loadline_measure::record::StudyCheck;
 use serde_spanned::Spanned;
 
 use super::{band, formula};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use loadline_core::record::{Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow};
+use loadline_measure::record::{
+    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow,
+};
 use serde_json::Value;
 
 use super::{band, formula};

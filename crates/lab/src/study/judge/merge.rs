@@ -3,7 +3,7 @@
 //! Every run tells of all rows, those left out included. A row counts with the runs that have it;
 //! one that none has stays left out. What differs in the circumstances is told of the first run.
 
-use loadline_core::record::{StudyLab, StudyPhase};
+use loadline_measure::record::{StudyLab, StudyPhase};
 
 use super::Conditions;
 
@@ -41,7 +41,7 @@ pub fn merge(runs: Vec<StudyLab>) -> (Conditions, Vec<StudyPhase>) {
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::record::StudyRow;
+    use loadline_measure::record::StudyRow;
 
     use super::*;
 

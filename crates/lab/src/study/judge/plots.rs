@@ -1,6 +1,6 @@
 //! The pictures of a study: which points they show.
 
-use loadline_core::record::{Reading, StudyLine, StudyPhase, StudyPlot, StudyPlotKind};
+use loadline_measure::record::{Reading, StudyLine, StudyPhase, StudyPlot, StudyPlotKind};
 
 use super::figure::Board;
 use crate::study::file::PlotEntry;

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
-use loadline_core::{record::StudyDelay, time::Duration};
+use loadline_core::time::Duration;
+use loadline_measure::record::StudyDelay;
 
 use super::RunError;
 use crate::{

@@ -7,10 +7,8 @@ use std::{
     thread, time,
 };
 
-use loadline_core::{
-    record::{Document, Reading, Record, StudyPhase},
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
+use loadline_measure::record::{Document, Reading, Record, StudyPhase};
 use regex::Regex;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::LoadRecord;
+use loadline_measure::record::LoadRecord;
 
 /// The lines, with their ends.
 pub(super) fn write(record: &LoadRecord) -> String {
@@ -25,10 +25,8 @@ pub(super) fn write(record: &LoadRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{Moment, Outcomes},
-        time::Duration,
-    };
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Moment, Outcomes};
 
     #[test]
     fn each_moment_is_a_line_under_its_names() {

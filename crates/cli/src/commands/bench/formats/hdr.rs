@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::{LoadRecord, Spread};
+use loadline_measure::record::{LoadRecord, Spread};
 
 /// The lines, with their ends.
 pub(super) fn write(record: &LoadRecord) -> String {
@@ -59,10 +59,8 @@ const TICKS: f64 = 5.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{Bin, Latency, Spreads},
-        time::Duration,
-    };
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Bin, Latency, Spreads};
 
     fn record(bins: impl IntoIterator<Item = (u64, u64)>) -> LoadRecord {
         let bin = |(ms, count)| Bin { up_to: Duration::from_millis(ms), count };

@@ -13,10 +13,8 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::{
-    record::{LoadRecord, Moment, Outcomes},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{LoadRecord, Moment, Outcomes};
 
 /// CPU time of the generator in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -238,7 +236,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::{Latency, Phases};
+    use loadline_measure::record::{Latency, Phases};
 
     /// What httperf 0.9.0 itself printed of 500 requests at 250/s, less what is left out; the
     /// head counts to the content, and the requests' own bytes are not in the net I/O.

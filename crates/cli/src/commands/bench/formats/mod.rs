@@ -5,7 +5,7 @@ mod hdr;
 mod httperf;
 mod siege;
 
-use loadline_core::record::{Document, LoadRecord, Record};
+use loadline_measure::record::{Document, LoadRecord, Record};
 
 use super::page;
 

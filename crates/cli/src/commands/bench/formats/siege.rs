@@ -13,7 +13,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::record::LoadRecord;
+use loadline_measure::record::LoadRecord;
 
 /// Its lines, with their ends; the last holds one space.
 pub(super) fn write(record: &LoadRecord) -> String {
@@ -58,10 +58,8 @@ fn decimal(figure: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::{
-        record::{Latency, Outcomes},
-        time::Duration,
-    };
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Latency, Outcomes};
 
     /// What siege 4.0.7 itself printed of 80 requests of 4 users in 10 ms.
     const CAPTURED: &str = "\

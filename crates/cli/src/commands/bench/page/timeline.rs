@@ -1,9 +1,7 @@
 //! How a run went in time: a row of marks for each of a few figures.
 
-use loadline_core::{
-    record::{LoadRecord, Moment},
-    time::Duration,
-};
+use loadline_core::time::Duration;
+use loadline_measure::record::{LoadRecord, Moment};
 use loadline_report::millis;
 
 use super::line;
@@ -88,7 +86,7 @@ const WIDTH: usize = 48;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::record::Outcomes;
+    use loadline_measure::record::Outcomes;
 
     fn moment(ms: u64, ok: u64, timeout: u64) -> Moment {
         Moment {

@@ -1,6 +1,6 @@
 //! Whether a run can be believed, and whether it met its objective.
 
-use loadline_core::record::{LoadModel, LoadRecord};
+use loadline_measure::record::{LoadModel, LoadRecord};
 use loadline_report::millis;
 
 use super::{line, wrapped};

@@ -1,0 +1,90 @@
+//! What the tools write: plain data that any crate can print, draw or compare.
+//!
+//! A [`Document`] is one record in a file: the version of the schema, the kind, and the record's
+//! own fields beside them. Keys carry their unit (`p99_ms`, `elapsed_s`, `rate_per_s`), counts
+//! have none. New fields do not raise the version; a field that goes or changes its meaning does.
+
+mod capacity;
+mod check;
+mod comparison;
+mod formula;
+mod latency;
+mod load;
+pub(crate) mod number;
+mod objective;
+mod probe;
+mod resources;
+mod study;
+
+use serde::{Deserialize, Serialize};
+
+pub use capacity::{
+    Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
+    Trial, Tried, Verdict,
+};
+pub use check::{CheckRecord, Problem, Severity};
+pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
+pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
+pub use latency::{Bin, Latency, Percentiles, Series, Spread};
+pub use load::{
+    Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases, Spreads, Stage,
+};
+pub use objective::{Criterion, ObjectiveRecord};
+pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
+pub use resources::{
+    Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
+    ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
+};
+pub use study::{
+    Reading, StudyCheck, StudyDelay, StudyFigure, StudyFinding, StudyLab, StudyLine, StudyPhase,
+    StudyPlot, StudyPlotKind, StudyRecord, StudyRow, StudyRun, StudyVerdict,
+};
+
+/// The version of the schema of every record.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// A record as it stands in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Document {
+    /// The version of the schema it follows: [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The version of loadline that wrote it.
+    pub written_by: String,
+    /// The record.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// A record of any kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a process holds a handful of records")]
+pub enum Record {
+    /// A load test.
+    Load(LoadRecord),
+    /// A capacity search.
+    Capacity(CapacityRecord),
+    /// Series of single requests or pings.
+    Probe(ProbeRecord),
+    /// What a machine's resources did meanwhile.
+    Resources(ResourceRecord),
+    /// A formula with its inputs and results.
+    Formula(FormulaRecord),
+    /// Two runs beside each other.
+    Comparison(ComparisonRecord),
+    /// A study: its runs and the verdicts on them.
+    Study(StudyRecord),
+    /// A configuration that was checked.
+    Check(CheckRecord),
+}
+
+impl Document {
+    /// A document of today's schema.
+    #[must_use]
+    pub fn new(record: Record) -> Self {
+        let written_by = env!("CARGO_PKG_VERSION").into();
+        Self { schema_version: SCHEMA_VERSION, written_by, record }
+    }
+}
