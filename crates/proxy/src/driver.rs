@@ -17,7 +17,7 @@ use tokio::time::sleep_until;
 
 use crate::{
     peer::Peer,
-    queue::{Displaced, Standing},
+    queue::{Displaced, Waiter},
     route::Route,
     worker::Worker,
 };
@@ -76,7 +76,7 @@ impl Driver {
             let event = match action {
                 Action::Displace => Event::Room(self.route.desk().queue.displace(self.class)),
                 Action::Join { place, until } => {
-                    match self.stand(worker, client, place, until).await {
+                    match self.wait(worker, client, place, until).await {
                         Ok(action) => return action,
                         Err(event) => event,
                     }
@@ -87,8 +87,8 @@ impl Driver {
         }
     }
 
-    /// Stands in the queue until there is room, or until something else happens.
-    async fn stand(
+    /// Waits in the queue until there is room, or until something else happens.
+    async fn wait(
         &mut self,
         worker: &Worker,
         client: &mut Peer,
@@ -98,11 +98,11 @@ impl Driver {
         self.route.desk().cells.queued.add(1);
         // The queue of a service is the same in every plan.
         let queue = self.route.desk().queue.clone();
-        let standing = queue.join(self.class, place);
+        let waiter = queue.join(self.class, place);
         let until = worker.shared.clock.to_tokio(until);
         let moved_up = tokio::select! {
             biased;
-            moved_up = self.move_up(worker, &standing) => moved_up,
+            moved_up = self.move_up(worker, &waiter) => moved_up,
             () = poll_fn(|cx| client.socket.poll_closed(cx)) => return Err(Event::ClientGone),
             () = sleep_until(until) => return Err(Event::Overdue),
         };
@@ -112,18 +112,14 @@ impl Driver {
         })
     }
 
-    /// Waits to be the first of the queue, then for room.
-    async fn move_up(
-        &mut self,
-        worker: &Worker,
-        standing: &Standing<'_>,
-    ) -> Result<Action, Displaced> {
+    /// Asks for room whenever it is to, until there is.
+    async fn move_up(&mut self, worker: &Worker, waiter: &Waiter<'_>) -> Result<Action, Displaced> {
         let clock = worker.shared.clock;
         loop {
-            standing.turn().await?;
+            waiter.may_ask(clock).await?;
             let action = self.handle(worker, clock.now(), Event::First);
             let Action::Wait(until) = action else { return Ok(action) };
-            standing.changed(clock, until).await?;
+            waiter.no_room(until);
         }
     }
 

@@ -1,54 +1,32 @@
-//! Where requests wait for capacity, one queue for each service, shared by all workers.
-//!
-//! The length is bounded by the core ([`QueuePlace`]), and so is the order ([`Line`]): by class,
-//! then first come, first served. Only the first asks the plan. It asks again when a request of
-//! the service has ended, when a plan is published, at the instant the plan named, and after
-//! [`RECHECK`] in any case: what the decision depends on is counted in relaxed atomics, and
-//! utilization changes with time alone.
-//!
-//! Whoever waits may lose its place to a newcomer of a higher class, together with the right to
-//! it, so that the bound holds at any instant.
+//! Where requests wait for capacity: the wait queue of a service behind a lock, with wakers and
+//! timers, shared by all workers.
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Poll, Waker, ready},
 };
 
 use loadline_core::{
     fleet::Class,
-    line::{Line, Rank},
     plan::QueuePlace,
+    queue::{Left, Next, Position, WaitQueue},
     time::Instant,
 };
-use tokio::time::{Duration, timeout_at};
+use tokio::time::sleep_until;
 
 use crate::clock::Clock;
 
-/// The queue of one service. `P` is what gives the right to wait.
+/// The wait queue of one service. `P` is what gives the right to wait.
 #[derive(Debug)]
-pub(crate) struct Queue<P = QueuePlace> {
-    state: Mutex<State<P>>,
-}
-
-#[derive(Debug)]
-struct State<P> {
-    line: Line<Waiter<P>>,
-    /// Something has changed since the first asked.
-    news: bool,
-}
-
-#[derive(Debug)]
-struct Waiter<P> {
-    place: P,
-    waker: Option<Waker>,
-}
+pub(crate) struct Queue<P = QueuePlace>(Mutex<WaitQueue<P, Waker>>);
 
 /// Somebody in the queue; dropping it leaves.
 #[derive(Debug)]
-pub(crate) struct Standing<'q, P = QueuePlace> {
+pub(crate) struct Waiter<'q, P = QueuePlace> {
     queue: &'q Queue<P>,
-    rank: Rank,
+    position: Position,
 }
 
 /// A newcomer of a higher class has taken the place.
@@ -58,107 +36,85 @@ pub(crate) struct Displaced;
 impl<P> Queue<P> {
     /// Nobody waits.
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State { line: Line::default(), news: false }) }
+        Self(Mutex::default())
     }
 
     /// Joins behind all of the same class and of higher ones.
-    pub(crate) fn join(&self, class: Class, place: P) -> Standing<'_, P> {
-        let rank = self.state().line.join(class, Waiter { place, waker: None });
-        Standing { queue: self, rank }
+    pub(crate) fn join(&self, class: Class, place: P) -> Waiter<'_, P> {
+        Waiter { queue: self, position: self.lock().join(class, place) }
     }
 
     /// Takes the place of whoever gives way to a newcomer of this class, if anybody does.
     pub(crate) fn displace(&self, newcomer: Class) -> Option<P> {
-        let Waiter { place, waker } = self.state().line.displace(newcomer)?;
-        waker.into_iter().for_each(Waker::wake);
-        Some(place)
+        let left = self.lock().displace(newcomer);
+        left.map(wake)
     }
 
     /// Lets the first ask again.
     pub(crate) fn notify(&self) {
-        let mut state = self.state();
-        state.news = true;
-        state.wake_first();
+        let first = self.lock().notify();
+        first.into_iter().for_each(Waker::wake);
     }
 
-    fn state(&self) -> MutexGuard<'_, State<P>> {
+    fn lock(&self) -> MutexGuard<'_, WaitQueue<P, Waker>> {
         // Nobody panics while holding it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<P> State<P> {
-    fn wake_first(&mut self) {
-        if let Some((_, waiter)) = self.line.first_mut() {
-            waiter.waker.take().into_iter().for_each(Waker::wake);
-        }
-    }
-
-    /// Whether this is the first; if not, it is woken when it may be.
-    fn is_first(&mut self, rank: Rank, cx: &Context<'_>) -> Result<bool, Displaced> {
-        let is_first = self.line.first_mut().is_some_and(|(first, _)| first == rank);
-        let waiter = self.line.get_mut(rank).ok_or(Displaced)?;
-        waiter.waker = Some(cx.waker().clone());
-        Ok(is_first)
-    }
-}
-
-impl<P> Standing<'_, P> {
-    /// Waits to be the first.
-    pub(crate) async fn turn(&self) -> Result<(), Displaced> {
-        poll_fn(|cx| match self.queue.state().is_first(self.rank, cx) {
-            Ok(false) => Poll::Pending,
-            Ok(true) => Poll::Ready(Ok(())),
-            Err(displaced) => Poll::Ready(Err(displaced)),
+impl<P> Waiter<'_, P> {
+    /// Waits until it is to ask whether there is room.
+    pub(crate) async fn may_ask(&self, clock: Clock) -> Result<(), Displaced> {
+        let mut timer = pin!(sleep_until(tokio::time::Instant::now()));
+        poll_fn(|cx| {
+            loop {
+                let waker = cx.waker().clone();
+                match self.queue.lock().poll(self.position, clock.now(), waker) {
+                    Next::Ask => return Poll::Ready(Ok(())),
+                    Next::Displaced => return Poll::Ready(Err(Displaced)),
+                    Next::Wait(None) => return Poll::Pending,
+                    Next::Wait(Some(at)) => timer.as_mut().reset(clock.to_tokio(at)),
+                }
+                ready!(timer.as_mut().poll(cx));
+            }
         })
         .await
     }
 
-    /// Waits, as the first, until it is worth asking again, or until somebody else is the first.
-    pub(crate) async fn changed(
-        &self,
-        clock: Clock,
-        until: Option<Instant>,
-    ) -> Result<(), Displaced> {
-        let recheck = tokio::time::Instant::now() + RECHECK;
-        let until = until.map_or(recheck, |until| clock.to_tokio(until).min(recheck));
-        let news = poll_fn(|cx| {
-            let mut state = self.queue.state();
-            match state.is_first(self.rank, cx) {
-                Ok(true) if !std::mem::take(&mut state.news) => Poll::Pending,
-                first => Poll::Ready(first.map(|_| ())),
-            }
-        });
-        // Whether it was the time or the news does not matter.
-        timeout_at(until, news).await.unwrap_or(Ok(()))
+    /// There is no room, and none to be expected before `until` if that is known.
+    pub(crate) fn no_room(&self, until: Option<Instant>) {
+        self.queue.lock().no_room(self.position, until);
     }
 }
 
-impl<P> Drop for Standing<'_, P> {
+impl<P> Drop for Waiter<'_, P> {
     fn drop(&mut self) {
-        let mut state = self.queue.state();
-        // Somebody who was displaced has left already.
-        let _ = state.line.leave(self.rank);
-        state.wake_first();
+        let left = self.queue.lock().leave(self.position);
+        drop(left.map(wake));
     }
 }
 
-/// The longest time between two questions.
-const RECHECK: Duration = Duration::from_millis(20);
+fn wake<P>(Left { place, wakers }: Left<P, Waker>) -> P {
+    wakers.into_iter().flatten().for_each(Waker::wake);
+    place
+}
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+
+    use loadline_core::queue::RECHECK;
 
     use super::*;
 
     #[tokio::test]
     async fn the_queue_is_left_by_class_and_then_in_the_order_it_was_joined() {
         let (queue, order) = (Queue::new(), RefCell::new(Vec::new()));
+        let clock = Clock::start();
         let first = queue.join(Class::High, ());
         let wait = async |class, name| {
-            let standing = queue.join(class, ());
-            standing.turn().await.unwrap();
+            let waiter = queue.join(class, ());
+            waiter.may_ask(clock).await.unwrap();
             order.borrow_mut().push(name);
         };
         tokio::join!(
@@ -175,19 +131,30 @@ mod tests {
     async fn whoever_is_displaced_hears_of_it_and_its_place_is_handed_on() {
         let queue = Queue::new();
         let (_first, low) = (queue.join(Class::High, 1), queue.join(Class::Low, 2));
-        let (heard, place) = tokio::join!(low.turn(), async { queue.displace(Class::Normal) });
+        let (heard, place) =
+            tokio::join!(low.may_ask(Clock::start()), async { queue.displace(Class::Normal) });
         assert_eq!((heard, place), (Err(Displaced), Some(2)));
         assert_eq!(queue.displace(Class::High), None);
     }
 
     #[tokio::test]
     async fn the_first_hears_of_what_changed_while_it_did_not_listen() {
-        let queue = Queue::new();
+        let (queue, clock) = (Queue::new(), Clock::start());
         let first = queue.join(Class::Normal, ());
-        first.turn().await.unwrap();
+        first.may_ask(clock).await.unwrap();
         queue.notify();
-        let clock = Clock::start();
-        let heard = first.changed(clock, None);
-        assert_eq!(tokio::time::timeout(RECHECK * 100, heard).await, Ok(Ok(())));
+        let heard = first.may_ask(clock);
+        assert_eq!(tokio::time::timeout(RECHECK.to_std() * 100, heard).await, Ok(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn the_first_asks_again_though_nothing_changes() {
+        let (queue, clock) = (Queue::new(), Clock::start());
+        let first = queue.join(Class::Normal, ());
+        let asked = clock.now();
+        first.may_ask(clock).await.unwrap();
+        first.no_room(None);
+        first.may_ask(clock).await.unwrap();
+        assert!(clock.now().since(asked) >= RECHECK);
     }
 }

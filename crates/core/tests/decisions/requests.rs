@@ -7,9 +7,9 @@ use loadline_core::{
     ending::Ending,
     fleet::{Capacity, Class, Fleet, PolicyKind, Retry, Service, Then, WhenFull},
     ledger::ServerId,
-    line::{Line, Rank},
     permit::Permit,
     plan::{Plan, QueuePlace},
+    queue::{Position, WaitQueue},
     reason::Reason,
     request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
     time::{Duration, Instant},
@@ -37,7 +37,7 @@ struct Step {
 struct Carried {
     machine: Machine,
     class: Class,
-    rank: Option<Rank>,
+    position: Option<Position>,
     /// Servers it was sent to, and how often again over another connection.
     sent_to: Vec<ServerId>,
     resent: u32,
@@ -53,7 +53,7 @@ struct World {
     there: bool,
     servers: Vec<ServerId>,
     now: Instant,
-    line: Line<QueuePlace>,
+    queue: WaitQueue<QueuePlace, ()>,
     waiting: u32,
     requests: Vec<Carried>,
 }
@@ -81,7 +81,7 @@ impl World {
             there: true,
             servers: outputs.checks.iter().map(|(server, _)| *server).collect(),
             now: Instant::ZERO,
-            line: Line::default(),
+            queue: WaitQueue::default(),
             waiting: 0,
             requests: Vec::new(),
         }
@@ -112,7 +112,7 @@ impl World {
         let subject = Subject { kind, key: step.draw, class, stick: None, idempotent };
         let machine = Machine::new(subject);
         let sent_to = Vec::new();
-        let carried = Carried { machine, class, rank: None, sent_to, resent: 0, endings: 0 };
+        let carried = Carried { machine, class, position: None, sent_to, resent: 0, endings: 0 };
         if self.requests.len() < REQUESTS {
             self.requests.push(carried);
             self.tell(self.requests.len() - 1, Event::Arrived, step.draw);
@@ -123,13 +123,13 @@ impl World {
     fn forget(&mut self, step: Step) {
         if !self.requests.is_empty() {
             let forgotten = self.requests.swap_remove(step.request % self.requests.len());
-            self.leave(forgotten.rank);
+            self.leave(forgotten.position);
         }
     }
 
-    fn leave(&mut self, rank: Option<Rank>) {
-        let place = rank.and_then(|rank| self.line.leave(rank));
-        self.waiting -= u32::from(place.is_some());
+    fn leave(&mut self, position: Option<Position>) {
+        let left = position.and_then(|position| self.queue.leave(position));
+        self.waiting -= u32::from(left.is_some());
     }
 
     fn hear(&mut self, input: Input) {
@@ -164,20 +164,21 @@ impl World {
             Action::End => carried.endings += 1,
             Action::None if ends && had.is_some() => carried.endings += 1,
             Action::Displace => {
-                let place = self.line.displace(carried.class);
+                let left = self.queue.displace(carried.class);
+                let place = left.map(|left| left.place);
                 self.waiting -= u32::from(place.is_some());
                 return self.tell(index, Event::Room(place), draw);
             }
             Action::Join { place, until } => {
                 assert!(until > self.now);
-                carried.rank = Some(self.line.join(carried.class, place));
+                carried.position = Some(self.queue.join(carried.class, place));
                 self.waiting += 1;
                 return;
             }
             _ => return,
         }
-        let rank = carried.rank.take();
-        self.leave(rank);
+        let position = carried.position.take();
+        self.leave(position);
     }
 
     fn check(&self) {

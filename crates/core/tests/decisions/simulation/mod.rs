@@ -9,7 +9,7 @@ pub(crate) mod traffic;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap, VecDeque},
     net::SocketAddr,
     sync::Arc,
 };
@@ -19,9 +19,9 @@ use loadline_core::{
     controller::{Change, Controller, Input},
     ending::Ending,
     fleet::{Class, Service},
-    line::{Line, Rank},
     permit::Permit,
     plan::{Plan, QueuePlace},
+    queue::{Left, Next, Position, WaitQueue},
     reason::Reason,
     request::{Action, At, Event, Kind, Machine, Subject},
     time::{Duration, Instant},
@@ -36,6 +36,8 @@ pub(crate) struct Simulation {
     /// What happens next, and in which order where it is at the same time.
     events: BinaryHeap<Reverse<(Instant, u64, What)>>,
     happened: u64,
+    /// Requests that are to poll the queue in which they wait.
+    woken: VecDeque<usize>,
     ended: usize,
     /// What the controllers told.
     pub(crate) changes: Vec<Change>,
@@ -47,15 +49,15 @@ pub(crate) struct Simulation {
 struct Edge {
     controller: Controller,
     plan: Arc<Plan>,
-    line: Line<(usize, QueuePlace)>,
-    /// When the first of the queue looks again.
-    looks_at: Option<Instant>,
+    queue: WaitQueue<QueuePlace, usize>,
 }
 
 struct Request {
     machine: Machine,
     edge: usize,
-    rank: Option<Rank>,
+    position: Option<Position>,
+    /// When it polls the queue, though nobody wakes it.
+    timer: Option<Instant>,
     work: (f64, bool),
     outcome: Outcome,
 }
@@ -74,8 +76,8 @@ enum What {
     Arrives(usize),
     IsAnswered(usize),
     IsOverdue(usize),
-    /// The first of the queue of this edge looks again.
-    Looks(usize),
+    /// The timer of a request that waits.
+    Expires(usize),
     /// The controller of this edge has something to do.
     Ticks(usize),
 }
@@ -85,7 +87,7 @@ impl Simulation {
     pub(crate) fn new(service: &Service, edges: usize, station: &Station, seed: u64) -> Self {
         let edge = |_| {
             let (controller, plan) = crate::fleets::started(service.clone());
-            Edge { controller, plan, line: Line::default(), looks_at: None }
+            Edge { controller, plan, queue: WaitQueue::default() }
         };
         let servers = service.groups.iter().flat_map(|group| &group.servers);
         Self {
@@ -94,6 +96,7 @@ impl Simulation {
             requests: Vec::new(),
             events: BinaryHeap::new(),
             happened: 0,
+            woken: VecDeque::new(),
             ended: 0,
             changes: Vec::new(),
             now: Instant::ZERO,
@@ -108,7 +111,8 @@ impl Simulation {
         let subject = Subject { kind, key: draw, class, stick: None, idempotent: true };
         let outcome = Outcome { came: instant(at), answered: None, refused: None };
         let machine = Machine::new(subject);
-        self.requests.push(Request { machine, edge, rank: None, work, outcome });
+        let (position, timer) = (None, None);
+        self.requests.push(Request { machine, edge, position, timer, work, outcome });
         self.plan(instant(at), What::Arrives(self.requests.len() - 1));
     }
 
@@ -145,6 +149,9 @@ impl Simulation {
         let Some(Reverse((at, _, what))) = self.events.pop() else { return false };
         self.now = at;
         self.happen(what);
+        while let Some(request) = self.woken.pop_front() {
+            self.poll(request);
+        }
         true
     }
 
@@ -173,14 +180,15 @@ impl Simulation {
         match what {
             What::Arrives(request) => self.tell(request, Event::Arrived),
             What::IsAnswered(request) => self.answer(request),
-            What::IsOverdue(request) if self.requests[request].rank.is_some() => {
+            What::IsOverdue(request) if self.requests[request].position.is_some() => {
                 self.tell(request, Event::Overdue);
             }
             What::IsOverdue(_) => {}
-            What::Looks(edge) => {
-                self.edges[edge].looks_at = None;
-                self.wake(edge);
+            What::Expires(request) if self.requests[request].timer == Some(self.now) => {
+                self.requests[request].timer = None;
+                self.poll(request);
             }
+            What::Expires(_) => {}
             What::Ticks(edge) => self.hear(edge, Input::Tick),
         }
     }
@@ -191,17 +199,27 @@ impl Simulation {
         self.requests[request].outcome.answered = place.map(|place| (self.now, place));
         self.ended += 1;
         self.tell(request, Event::Ended(Ending::Complete));
-        self.wake(self.requests[request].edge);
+        let edge = self.requests[request].edge;
+        let first = self.edges[edge].queue.notify();
+        self.woken.extend(first);
     }
 
-    /// The first of the queue asks, and those behind it, until one has to wait.
-    fn wake(&mut self, edge: usize) {
-        while let Some((_, (first, _))) = self.edges[edge].line.first_mut() {
-            let first = *first;
-            self.tell(first, Event::First);
-            if self.requests[first].rank.is_some() {
-                return;
+    /// Lets a request that waits do what its queue says.
+    fn poll(&mut self, index: usize) {
+        let request = &mut self.requests[index];
+        let Some(position) = request.position else { return };
+        match self.edges[request.edge].queue.poll(position, self.now, index) {
+            Next::Ask => {
+                self.tell(index, Event::First);
+                // It has a server, or hears when to ask again.
+                self.woken.push_back(index);
             }
+            Next::Wait(Some(at)) if request.timer.is_none_or(|timer| at < timer) => {
+                request.timer = Some(at);
+                self.plan(at, What::Expires(index));
+            }
+            Next::Wait(_) => {}
+            Next::Displaced => unreachable!("all are of one class"),
         }
     }
 
@@ -214,32 +232,29 @@ impl Simulation {
         if let Some(report) = request.machine.poll_report() {
             self.hear(self.requests[index].edge, report);
         }
+        let request = &mut self.requests[index];
+        let edge = &mut self.edges[request.edge];
         match action {
             Action::Send => self.send(index),
             Action::End => self.end(index),
             Action::Displace => {
-                let place = self.edges[self.requests[index].edge].line.displace(Class::Normal);
-                self.tell(index, Event::Room(place.map(|(_, place)| place)));
+                let left = edge.queue.displace(Class::Normal);
+                let place = left.map(|Left { place, wakers }| {
+                    self.woken.extend(wakers.into_iter().flatten());
+                    place
+                });
+                self.tell(index, Event::Room(place));
             }
             Action::Join { place, until } => {
-                let request = &mut self.requests[index];
-                let edge = request.edge;
-                request.rank = Some(self.edges[edge].line.join(Class::Normal, (index, place)));
+                request.position = Some(edge.queue.join(Class::Normal, place));
+                self.woken.push_back(index);
                 self.plan(until, What::IsOverdue(index));
-                self.wake(edge);
             }
-            Action::Wait(until) => self.look_again(self.requests[index].edge, until),
+            Action::Wait(until) => {
+                let position = request.position;
+                position.into_iter().for_each(|position| edge.queue.no_room(position, until));
+            }
             _ => {}
-        }
-    }
-
-    fn look_again(&mut self, edge: usize, until: Option<Instant>) {
-        let recheck = self.now + RECHECK;
-        let at = until.map_or(recheck, |until| until.min(recheck));
-        let looks_at = &mut self.edges[edge].looks_at;
-        if looks_at.is_none_or(|planned| at < planned) {
-            *looks_at = Some(at);
-            self.plan(at, What::Looks(edge));
         }
     }
 
@@ -265,16 +280,19 @@ impl Simulation {
 
     fn leave(&mut self, index: usize) {
         let request = &mut self.requests[index];
-        let rank = request.rank.take();
-        drop(rank.and_then(|rank| self.edges[request.edge].line.leave(rank)));
+        let position = request.position.take();
+        let queue = &mut self.edges[request.edge].queue;
+        let left = position.and_then(|position| queue.leave(position));
+        self.woken.extend(left.into_iter().flat_map(|left| left.wakers).flatten());
     }
 
     fn hear(&mut self, edge: usize, input: Input) {
-        let Edge { controller, plan, .. } = &mut self.edges[edge];
+        let Edge { controller, plan, queue } = &mut self.edges[edge];
         controller.handle(self.now, input);
         let outputs = crate::fleets::drain(controller);
         if let Some(newer) = outputs.plan {
             *plan = newer;
+            self.woken.extend(queue.notify());
         }
         self.changes.extend(outputs.changes);
         if let Some(due) = controller.next_deadline() {
@@ -285,6 +303,3 @@ impl Simulation {
 
 /// Seconds from the end of a request to the next one of the same user.
 const THINK: f64 = 2e-5;
-
-/// The first of a queue looks again after so long at the latest.
-const RECHECK: Duration = Duration::from_millis(20);
