@@ -223,9 +223,6 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 const BISECTIONS: u32 = 20;
 
 #[cfg(test)]
-mod simulated;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use alloc::string::ToString;

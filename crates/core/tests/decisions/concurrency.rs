@@ -299,7 +299,7 @@ fn the_log_says_of_every_limit_that_it_began_and_that_it_ended() {
     simulation.run_until(instant(20.0));
     simulation.stations.values_mut().for_each(|station| station.pause_until(24.0));
     simulation.run();
-    let told = simulation.changes.iter().map(|change| matches!(change, Change::Limited(_)));
+    let told = simulation.changes.iter().map(|(_, change)| matches!(change, Change::Limited(_)));
     let told: Vec<bool> = told.collect();
     assert_eq!(told.last(), Some(&false), "{told:?}");
     let turns = (0..told.len()).all(|n| told[n] == n.is_multiple_of(2));

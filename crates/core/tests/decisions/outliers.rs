@@ -1,6 +1,10 @@
-//! Servers that answer with more 5xx than the others of their group, at 200 requests a second.
+//! Servers that answer with more 5xx than the others of their group: at 200 requests a second by
+//! every policy, and in a dozen unlike services who is ejected falsely, and when one that fails is.
 
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use loadline_core::{
     controller::{Change, Controller, Input, Output},
@@ -9,7 +13,15 @@ use loadline_core::{
     time::{Duration, Instant},
 };
 
-use crate::fleets::{fleet, group};
+use crate::{
+    fleets::{fleet, group},
+    simulation::{
+        Simulation,
+        draws::Draws,
+        station::{Station, Weather, instant, seconds},
+        traffic::Arrivals,
+    },
+};
 
 /// What happened to servers, and when, in milliseconds.
 #[derive(Debug, Default)]
@@ -115,4 +127,163 @@ fn no_more_than_share_max_of_a_group_are_out() {
     // A second at most of the time is one more of them in, on trial.
     let early = story.ejected.iter().filter(|(at, _)| *at < 900).count();
     assert!(early <= 2, "two of four at a time: {story:?}");
+}
+
+/// A service of servers of which each fails its part of the requests, as it ever did.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    servers: u8,
+    /// Requests a second.
+    rate: f64,
+    pattern: Pattern,
+    errors: Errors,
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    Even,
+    Poisson,
+    /// Twenty at once, bursts at random.
+    Bursty,
+}
+
+/// Which requests fail that reach a server which is well.
+#[derive(Clone, Copy, Debug)]
+enum Errors {
+    /// Each with this probability.
+    Share(f64),
+    /// All for so many seconds of every so many, on every server alike.
+    Outages(f64, f64),
+    /// So many in a row, this share of all.
+    Runs(u64, f64),
+    /// None on the first server, this share on the last.
+    Unequal(f64),
+}
+
+impl Case {
+    /// Lets about so many requests come, and the first server fail everything from `begin` on, in
+    /// seconds. Gives when it answered, and the ejections with their times.
+    fn run(self, requests: u32, begin: f64, seed: u64) -> (Vec<Instant>, Vec<(Instant, usize)>) {
+        let groups = vec![group("near", 0, self.servers, Capacity::default())];
+        let service = Service { policy: PolicyKind::Random, groups, ..Service::named("web") };
+        let station = Station::new(1, Weather::default());
+        let mut simulation = Simulation::new(&service, 1, &station, seed);
+        simulation.answer_with(self.statuses(begin, Draws(!seed)));
+        let seconds = f64::from(requests) / self.rate;
+        let arrivals = match self.pattern {
+            Pattern::Even => Arrivals::Even(self.rate),
+            Pattern::Poisson => Arrivals::Poisson(vec![(self.rate, seconds)]),
+            Pattern::Bursty => Arrivals::Bursts(self.rate, 20),
+        };
+        for at in arrivals.times_within(seconds, &mut Draws(seed ^ 0xa5a5)) {
+            simulation.arrive(START + at, 0, (AT_ONCE, false));
+        }
+        let outcomes = simulation.run();
+        let answers = outcomes.iter().filter_map(|it| it.answered);
+        let of_first = answers.filter(|(_, (_, server))| *server == 0).map(|(at, _)| at);
+        let ejections = simulation.changes.iter().filter_map(|(at, change)| match change {
+            Change::Outlier(server, ..) => Some((*at, place(*server))),
+            _ => None,
+        });
+        (of_first.collect(), ejections.collect())
+    }
+
+    /// What the servers answer, in the order of the requests.
+    fn statuses(
+        self,
+        begin: f64,
+        mut draws: Draws,
+    ) -> impl FnMut(Instant, SocketAddr) -> u16 + 'static {
+        let mut left_of_run = 0;
+        move |now, server| {
+            let (now, server, draw) = (seconds(now), place(server), draws.uniform());
+            let fails = match self.errors {
+                Errors::Share(share) => draw < share,
+                Errors::Outages(lasting, every) => now % every < lasting,
+                Errors::Unequal(most) => draw < most * server as f64 / f64::from(self.servers - 1),
+                Errors::Runs(length, share) => {
+                    if left_of_run == 0 && draw < share / length as f64 {
+                        left_of_run = length;
+                    }
+                    left_of_run = u64::saturating_sub(left_of_run, 1);
+                    left_of_run > 0
+                }
+            };
+            if fails || (server == 0 && now >= begin) { 500 } else { 200 }
+        }
+    }
+
+    /// Answers that the first server gives from when it begins to fail everything until it is out,
+    /// in the middle and in the worst of eleven runs.
+    fn answers_to_ejection(self) -> (usize, usize) {
+        let each = u32::from(self.servers) * 200;
+        let begin = START + f64::from(each) / self.rate;
+        let mut counts: Vec<usize> = (0..11)
+            .map(|seed| {
+                let (answers, ejections) = self.run(2 * each, begin, seed << 32);
+                let begin = instant(begin);
+                let out = ejections.iter().find(|(at, server)| *at >= begin && *server == 0);
+                let until = |(out, _): &(Instant, usize)| {
+                    answers.iter().filter(|at| **at >= begin && *at <= out).count()
+                };
+                out.map_or(usize::MAX, until)
+            })
+            .collect();
+        counts.sort_unstable();
+        (counts[counts.len() / 2], counts[counts.len() - 1])
+    }
+}
+
+/// The place of a server in its group.
+fn place(server: SocketAddr) -> usize {
+    let IpAddr::V4(address) = server.ip() else { unreachable!("all of a group are of IPv4") };
+    usize::from(address.octets()[3])
+}
+
+/// A dozen unlike services, each with the answers after which a server that fails everything is
+/// out at the latest: fifty are its share of a second at 200/s on four servers. The figures are
+/// in decision 9.
+const CASES: [(Case, usize); 12] = {
+    use Errors::{Outages, Runs, Share, Unequal};
+    use Pattern::{Bursty, Even, Poisson};
+    const fn case(servers: u8, rate: f64, pattern: Pattern, errors: Errors) -> Case {
+        Case { servers, rate, pattern, errors }
+    }
+    [
+        (case(2, 0.5, Poisson, Share(0.05)), 50),
+        (case(100, 0.5, Poisson, Share(0.01)), 50),
+        (case(3, 5.0, Even, Share(0.0)), 50),
+        (case(4, 200.0, Even, Share(0.0)), 50),
+        (case(4, 200.0, Poisson, Share(0.3)), 100),
+        (case(10, 50.0, Bursty, Share(0.1)), 50),
+        (case(6, 20.0, Poisson, Outages(5.0, 60.0)), 100),
+        (case(2, 1.0, Poisson, Outages(20.0, 300.0)), 100),
+        (case(5, 100.0, Poisson, Runs(10, 0.05)), 50),
+        (case(20, 1_000.0, Poisson, Share(0.02)), 50),
+        (case(100, 10_000.0, Poisson, Share(0.2)), 50),
+        (case(8, 2_000.0, Poisson, Unequal(0.2)), 60),
+    ]
+};
+
+/// Seconds before the first request.
+const START: f64 = 1.0;
+
+/// Seconds that an answer takes: it is there before the next request.
+const AT_ONCE: f64 = 1e-6;
+
+#[test]
+fn no_service_is_so_unlike_that_a_server_which_is_well_is_ejected() {
+    for (case, _) in CASES {
+        let (_, ejections) = case.run(100_000, f64::INFINITY, 42);
+        assert_eq!(ejections, [], "{case:?}");
+    }
+}
+
+#[test]
+fn a_server_that_fails_everything_is_out_within_a_second_at_200_per_second_on_four() {
+    for (case, most) in CASES {
+        let (median, worst) = case.answers_to_ejection();
+        assert!(worst <= most, "{case:?}: {median}, {worst} at worst");
+    }
 }

@@ -19,7 +19,6 @@ use loadline_core::{
     controller::{Change, Controller, Input},
     ending::Ending,
     fleet::{Class, Service},
-    permit::Permit,
     plan::{Plan, QueuePlace},
     queue::{Left, Next, Position, WaitQueue},
     reason::Reason,
@@ -39,8 +38,10 @@ pub(crate) struct Simulation {
     /// Requests that are to poll the queue in which they wait.
     woken: VecDeque<usize>,
     ended: usize,
-    /// What the controllers told.
-    pub(crate) changes: Vec<Change>,
+    /// What the controllers told, and when.
+    pub(crate) changes: Vec<(Instant, Change)>,
+    /// What a server answers.
+    statuses: Box<dyn FnMut(Instant, SocketAddr) -> u16>,
     pub(crate) now: Instant,
     draws: Draws,
 }
@@ -99,9 +100,18 @@ impl Simulation {
             woken: VecDeque::new(),
             ended: 0,
             changes: Vec::new(),
+            statuses: Box::new(|_, _| 200),
             now: Instant::ZERO,
             draws: Draws(seed),
         }
+    }
+
+    /// Lets each answer have the status that `statuses` gives.
+    pub(crate) fn answer_with(
+        &mut self,
+        statuses: impl FnMut(Instant, SocketAddr) -> u16 + 'static,
+    ) {
+        self.statuses = Box::new(statuses);
     }
 
     /// Plans a request that comes to an edge.
@@ -193,13 +203,18 @@ impl Simulation {
         }
     }
 
-    fn answer(&mut self, request: usize) {
-        let place = self.requests[request].machine.permit().map(Permit::place);
-        self.tell(request, Event::Head { status: 200, untouched: true });
-        self.requests[request].outcome.answered = place.map(|place| (self.now, place));
-        self.ended += 1;
-        self.tell(request, Event::Ended(Ending::Complete));
-        let edge = self.requests[request].edge;
+    fn answer(&mut self, index: usize) {
+        let permit = self.requests[index].machine.permit().expect("a server answers");
+        let (place, server) = (permit.place(), permit.address());
+        let status = (self.statuses)(self.now, server);
+        self.tell(index, Event::Head { status, untouched: true });
+        let goes_elsewhere = self.requests[index].machine.permits().count() > 1;
+        if !goes_elsewhere {
+            self.requests[index].outcome.answered = Some((self.now, place));
+            self.ended += 1;
+        }
+        self.tell(index, Event::Ended(Ending::Complete));
+        let edge = self.requests[index].edge;
         let first = self.edges[edge].queue.notify();
         self.woken.extend(first);
     }
@@ -294,7 +309,7 @@ impl Simulation {
             *plan = newer;
             self.woken.extend(queue.notify());
         }
-        self.changes.extend(outputs.changes);
+        self.changes.extend(outputs.changes.into_iter().map(|change| (self.now, change)));
         if let Some(due) = controller.next_deadline() {
             self.plan(due.max(self.now), What::Ticks(edge));
         }

@@ -64,6 +64,8 @@ pub(crate) enum Arrivals {
     Poisson(Vec<(f64, f64)>),
     /// At random, so many a second, and this many at once every so many seconds.
     Batches(f64, usize, f64),
+    /// So many a second, this many at once, at random.
+    Bursts(f64, usize),
 }
 
 impl Arrivals {
@@ -74,17 +76,26 @@ impl Arrivals {
 
     /// Seconds of all arrivals, in order.
     pub(crate) fn times(&self, draws: &mut Draws) -> Vec<f64> {
+        self.times_within(SECONDS, draws)
+    }
+
+    /// The same for traffic that lasts so long, where it has no phases.
+    pub(crate) fn times_within(&self, seconds: f64, draws: &mut Draws) -> Vec<f64> {
         match self {
-            Self::Even(rate) => (1..=(rate * SECONDS) as u64).map(|n| n as f64 / rate).collect(),
+            Self::Even(rate) => (1..=(rate * seconds) as u64).map(|n| n as f64 / rate).collect(),
             Self::Poisson(phases) => phased(phases, draws),
             Self::Batches(rate, size, every) => {
-                let mut times = phased(&[(*rate, SECONDS)], draws);
+                let mut times = phased(&[(*rate, seconds)], draws);
                 let batches = (0..).map(|n| (f64::from(n) + 0.5) * every);
-                for at in batches.take_while(|at| *at < SECONDS) {
+                for at in batches.take_while(|at| *at < seconds) {
                     times.extend(std::iter::repeat_n(at, *size));
                 }
                 times.sort_by(f64::total_cmp);
                 times
+            }
+            Self::Bursts(rate, size) => {
+                let bursts = phased(&[(rate / *size as f64, seconds)], draws);
+                bursts.into_iter().flat_map(|at| std::iter::repeat_n(at, *size)).collect()
             }
         }
     }
