@@ -196,6 +196,26 @@ impl Socket {
         }
     }
 
+    /// As [`Socket::poll_write_both`], except that TLS may keep it until [`Socket::poll_flush`].
+    pub(crate) fn poll_write_corked(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Secure(io, tls) => tls.poll_seal(io, cx, pieces),
+            _ => self.poll_write_both(cx, pieces),
+        }
+    }
+
+    /// Sends what TLS has kept.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Secure(io, tls) => tls.poll_flush(io, cx),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
+        }
+    }
+
     /// As [`Socket::poll_write`], with more to come at once: the kernel need not send yet.
     pub(crate) fn poll_write_more(
         &mut self,

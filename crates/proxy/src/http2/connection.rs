@@ -63,7 +63,9 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
         }
         return linger(client, &worker.buffers, &timer).await;
     }
-    let mut greeting = pin!(builder.handshake(Wire(client)));
+    let wire = Wire::new(client);
+    let cork = wire.cork();
+    let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
         Poll::Pending if timer.has_waited_enough(door) => Poll::Ready(None),
         agreed => agreed.map(Result::ok),
@@ -78,7 +80,14 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     timer.arm(keep_alive);
     let stage = Stage::Serving;
     let mut connection = Connection { h2, origin, timer, keep_alive, streams, cells, stage };
-    poll_fn(|cx| connection.poll(cx)).await;
+    cork.put_in();
+    poll_fn(|cx| {
+        let over = connection.poll(cx);
+        // What does not go out now is sent when the socket takes more.
+        let _ = cork.poll_flush(cx);
+        over
+    })
+    .await;
 }
 
 /// A connection whose client has greeted.

@@ -255,7 +255,7 @@ async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Reaso
     if !peer.socket.is_plain() && peer.socket.protocol() != Some(b"h2") {
         return Err(Reason::AlpnNotHttp2);
     }
-    let mut greeting = pin!(builder(target.longest_head).handshake(Wire(peer)));
+    let mut greeting = pin!(builder(target.longest_head).handshake(Wire::new(peer)));
     let greeted = poll_fn(|cx| match greeting.as_mut().poll(cx) {
         Poll::Pending if timer.has_expired() => Poll::Ready(Err(Reason::SettingsTimeout)),
         greeted => greeted.map_err(|error| unopened(&error)),

@@ -127,6 +127,22 @@ impl Tls {
         Poll::Ready(Ok(mem::take(&mut self.owed)))
     }
 
+    /// Seals two pieces, one behind the other, for [`Tls::poll_flush`] to send. Sends by itself
+    /// when rustls holds as much as it may.
+    pub(crate) fn poll_seal(
+        &mut self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.connection.writer().write_vectored(&pieces.map(IoSlice::new))? {
+                0 if self.connection.wants_write() => ready!(self.poll_flush(io, cx))?,
+                sealed => return Poll::Ready(Ok(sealed)),
+            }
+        }
+    }
+
     /// Whether the peer has sent neither payload nor the end. New session tickets are neither.
     pub(crate) fn is_quiet(&mut self, io: &mut Io) -> bool {
         loop {
@@ -165,7 +181,8 @@ impl Tls {
         Poll::Ready(Ok(count))
     }
 
-    fn poll_flush(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Sends what is sealed; ready when the kernel has all of it.
+    pub(crate) fn poll_flush(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Wire { io, cx }) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
