@@ -16,6 +16,7 @@ use alloc::{
 };
 use core::net::SocketAddr;
 
+mod inputs;
 mod outliers;
 mod publish;
 mod reload;
@@ -36,6 +37,7 @@ use crate::{
     time::{Duration, Instant},
     timer_queue::TimerQueue,
 };
+pub use inputs::Inputs;
 use publish::planless;
 use reload::turn_of;
 

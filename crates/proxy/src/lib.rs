@@ -45,6 +45,7 @@ mod failures;
 mod heads;
 mod http2;
 mod idle;
+mod inbox;
 pub mod inherit;
 mod introduction;
 mod kernel;

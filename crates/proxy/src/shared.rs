@@ -14,7 +14,6 @@ use std::{
 
 use arc_swap::{ArcSwap, cache::Cache};
 use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     access_log::Log,
@@ -23,6 +22,7 @@ use crate::{
     engine::StartError,
     failures::FailuresOfAll,
     idle::Common,
+    inbox::Inbox,
     meter::ListenerCells,
     queue::Queue,
     spans::Spans,
@@ -34,7 +34,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Shared {
     plan: Arc<ArcSwap<Plan>>,
-    inputs: UnboundedSender<Input>,
+    inputs: Arc<Inbox>,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry<String, Cells>,
     pub(crate) meters: Registry<SocketAddr, ListenerCells>,
@@ -76,7 +76,7 @@ impl Shared {
     /// [`StartError::Thread`] if it asks for spans and their thread cannot be started.
     pub(crate) fn new(
         plan: Arc<Plan>,
-        inputs: UnboundedSender<Input>,
+        inputs: Arc<Inbox>,
         clock: Clock,
         doors: Doors,
     ) -> Result<Arc<Self>, StartError> {
@@ -194,8 +194,7 @@ impl Shared {
 
     /// Tells the controller what a request has shown of a server.
     pub(crate) fn report(&self, report: Input) {
-        // The controller is gone only when the process stops.
-        let _ = self.inputs.send(report);
+        self.inputs.send(report);
     }
 
     /// The queue of a service, which outlives any plan.

@@ -12,42 +12,33 @@ use loadline_core::{
     fleet::HealthCheck,
     ledger::ServerState,
 };
-use tokio::{
-    sync::{
-        mpsc::{UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
-    task::JoinSet,
-    time::sleep,
-};
+use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
 use crate::{
+    inbox::Inbox,
     runtime::probe::{Detour, Lane, Way, probe},
     shared::Shared,
 };
 
-/// Drives a controller until the senders of its inputs are gone.
+/// Drives a controller until it is stopped.
 pub(super) struct Control {
     controller: Controller,
     shared: Arc<Shared>,
-    inputs: UnboundedReceiver<Input>,
-    results: UnboundedSender<Input>,
+    inputs: Arc<Inbox>,
     detour: Option<Arc<dyn Detour>>,
     checks: JoinSet<()>,
 }
 
 impl Control {
-    /// Starts with a controller whose first plan has been taken. `results` leads back to `inputs`
-    /// and carries the results of checks, which go by the roads of forwarded packets where a
-    /// `detour` sends them.
+    /// Starts with a controller whose first plan has been taken. Results of checks are inputs as
+    /// well; checks go by the roads of forwarded packets where a `detour` sends them.
     pub(super) fn new(
         controller: Controller,
         shared: Arc<Shared>,
-        inputs: UnboundedReceiver<Input>,
-        results: UnboundedSender<Input>,
+        inputs: Arc<Inbox>,
         detour: Option<Arc<dyn Detour>>,
     ) -> Self {
-        Self { controller, shared, inputs, results, detour, checks: JoinSet::new() }
+        Self { controller, shared, inputs, detour, checks: JoinSet::new() }
     }
 
     /// Starts the thread that runs it.
@@ -70,11 +61,10 @@ impl Control {
             let wait = self.controller.next_deadline().map(|deadline| deadline.since(now).to_std());
             let input = tokio::select! {
                 input = self.inputs.recv() => input,
-                () = sleep(wait.unwrap_or_default()), if wait.is_some() => Some(Input::Tick),
+                () = sleep(wait.unwrap_or_default()), if wait.is_some() => Input::Tick,
                 Some(_) = self.checks.join_next() => continue,
                 _ = &mut stopped => return,
             };
-            let Some(input) = input else { return };
             self.controller.handle(self.shared.clock.now(), input);
         }
     }
@@ -85,7 +75,7 @@ impl Control {
                 Output::Publish(plan) => self.shared.publish(plan),
                 Output::Check { service, address, check, state, .. } => {
                     let way = self.way(service, address.ip());
-                    let results = self.results.clone();
+                    let results = self.inputs.clone();
                     self.checks.spawn(run_check(state, (address, way), check, results));
                 }
                 Output::Notice(notice) => log(&notice),
@@ -127,7 +117,7 @@ async fn run_check(
     server: Arc<ServerState>,
     (address, way): (SocketAddr, Way),
     check: HealthCheck,
-    results: UnboundedSender<Input>,
+    results: Arc<Inbox>,
 ) {
     let passed = Err("the check panicked, a defect: see the log".to_owned());
     let mut checked = Checked { server, passed, results };
@@ -143,14 +133,13 @@ async fn run_check(
 struct Checked {
     server: Arc<ServerState>,
     passed: Result<Passed, String>,
-    results: UnboundedSender<Input>,
+    results: Arc<Inbox>,
 }
 
 impl Drop for Checked {
     fn drop(&mut self) {
         let passed = std::mem::replace(&mut self.passed, Err(String::new()));
-        // The controller is gone only when loadline stops.
-        let _ = self.results.send(Input::Checked { server: self.server.id(), passed });
+        self.results.send(Input::Checked { server: self.server.id(), passed });
     }
 }
 
@@ -197,7 +186,6 @@ mod tests {
         ledger::Ledger,
         time::Duration,
     };
-    use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
 
@@ -229,10 +217,10 @@ mod tests {
         let road = Road { method: Method::Ipip, service: address.ip() };
         let lane = Some(Lane { road, detour: Arc::new(Panicking) });
         let way = Way { tls: None, send_proxy: None, version: HttpVersion::Http11, lane };
-        let (results, mut inputs) = unbounded_channel();
-        let checking = tokio::spawn(run_check(server, (address, way), check, results));
+        let results = Arc::new(Inbox::default());
+        let checking = tokio::spawn(run_check(server, (address, way), check, results.clone()));
         assert!(checking.await.unwrap_err().is_panic());
-        let told = inputs.recv().await;
-        assert!(matches!(told, Some(Input::Checked { passed: Err(_), server: it }) if it == id));
+        let told = results.recv().await;
+        assert!(matches!(told, Input::Checked { passed: Err(_), server: it } if it == id));
     }
 }

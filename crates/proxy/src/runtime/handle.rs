@@ -15,11 +15,11 @@ use loadline_core::{
     rules::CopyResult,
     state::{self, Counts, LastFailure, State},
 };
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     access_log::Log,
     doors::Passed,
+    inbox::Inbox,
     inherit::Inherited,
     meter::ListenerTally,
     runtime::ReloadError,
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) shared: Arc<Shared>,
-    pub(super) inputs: UnboundedSender<Input>,
+    pub(super) inputs: Arc<Inbox>,
 }
 
 impl Handle {
@@ -123,8 +123,7 @@ impl Handle {
     /// Puts a configuration in force that differs from the last in weights, scalers and capacities
     /// alone: no file is read.
     pub fn amend(&self, fleet: impl Into<Arc<Fleet>>) {
-        // The receiver lives as long as the process.
-        let _ = self.inputs.send(Input::Reload(fleet.into()));
+        self.inputs.send(Input::Reload(fleet.into()));
     }
 }
 

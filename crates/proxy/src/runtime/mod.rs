@@ -7,17 +7,17 @@ mod probe;
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input, Output},
+    controller::{Controller, Output},
     fleet::Fleet,
     plan::Plan,
     time::Duration,
 };
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
     clock::Clock,
     doors::Doors,
     engine::{Engine, StartError, threads},
+    inbox::Inbox,
     inherit::Inherited,
     listener::BindError,
     shared::Shared,
@@ -35,7 +35,7 @@ pub use probe::Detour;
 pub struct Runtime {
     shared: Arc<Shared>,
     engine: Engine,
-    inputs: UnboundedSender<Input>,
+    inputs: Arc<Inbox>,
     control: ControlThread,
 }
 
@@ -43,8 +43,7 @@ pub struct Runtime {
 pub struct Bound {
     controller: Controller,
     shared: Arc<Shared>,
-    inputs: UnboundedSender<Input>,
-    received: UnboundedReceiver<Input>,
+    inputs: Arc<Inbox>,
     detour: Option<Arc<dyn Detour>>,
 }
 
@@ -73,7 +72,7 @@ impl Bound {
         inherited: &mut Inherited,
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
-        let (inputs, received) = unbounded_channel();
+        let inputs = Arc::new(Inbox::default());
         let mut controller = Controller::new(clock.now(), fleet);
         let Some(Output::Publish(plan)) = controller.poll() else {
             unreachable!("the first output of a controller is its plan");
@@ -84,7 +83,7 @@ impl Bound {
         doors.commit(change, clock.now());
         doors.limit(plan.fleet.edge.max_connections);
         let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
-        Ok(Self { controller, shared, inputs, received, detour: None })
+        Ok(Self { controller, shared, inputs, detour: None })
     }
 
     /// The plan that it begins with.
@@ -104,9 +103,9 @@ impl Bound {
     /// # Errors
     /// [`StartError`] where a thread cannot be started; nothing is left running then.
     pub fn start(self) -> Result<Runtime, StartError> {
-        let Self { controller, shared, inputs, received, detour } = self;
+        let Self { controller, shared, inputs, detour } = self;
         let engine = Engine::start(shared.clone())?;
-        let control = Control::new(controller, shared.clone(), received, inputs.clone(), detour);
+        let control = Control::new(controller, shared.clone(), inputs.clone(), detour);
         let control = control.spawn().map_err(StartError::Thread)?;
         Ok(Runtime { shared, engine, inputs, control })
     }
