@@ -5,9 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use hdrhistogram::Histogram;
 use loadline_core::time::Duration;
-use loadline_measure::record::Latency;
+use loadline_measure::{record::Latency, statistics::Times};
 use serde::{Deserialize, Serialize};
 
 use crate::{cores::Load, service::lock};
@@ -47,26 +46,24 @@ pub(crate) struct Counters {
     pub(crate) answered: AtomicU64,
     pub(crate) aborted: AtomicU64,
     pub(crate) refused: AtomicU64,
-    times: Mutex<Histogram<u64>>,
+    times: Mutex<Times>,
 }
 
 impl Counters {
     /// None yet.
     pub(crate) fn new() -> Self {
-        let times = Histogram::new_with_bounds(1, LONGEST.as_nanos(), DIGITS)
-            .expect("the bounds and digits are constants within the histogram's range");
         Self {
             accepted: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            times: Mutex::new(times),
+            times: Mutex::new(Times::new(DIGITS)),
         }
     }
 
     /// Notes how long an answer took.
     pub(crate) fn took(&self, time: Duration) {
-        lock(&self.times).saturating_record(time.as_nanos());
+        lock(&self.times).record(time);
     }
 
     /// Requests accepted and neither answered nor aborted.
@@ -87,27 +84,8 @@ impl Counters {
             in_service: load.in_service,
             queued: load.queued,
             most_queued: load.most_queued,
-            time: latency(&lock(&self.times)),
+            time: lock(&self.times).latency(),
         }
-    }
-}
-
-fn latency(times: &Histogram<u64>) -> Latency {
-    if times.is_empty() {
-        return Latency::default();
-    }
-    let quantile = |share| Duration::from_nanos(times.value_at_quantile(share));
-    Latency {
-        count: times.len(),
-        min: Duration::from_nanos(times.min()),
-        mean: Duration::from_nanos(times.mean() as u64),
-        stddev: Duration::from_nanos(times.stdev() as u64),
-        p50: quantile(0.5),
-        p90: quantile(0.9),
-        p95: quantile(0.95),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        max: Duration::from_nanos(times.max()),
     }
 }
 
@@ -116,7 +94,5 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Longer times count as this one.
-const LONGEST: Duration = Duration::from_secs(3_600);
 /// Times are within 0.1 %.
 const DIGITS: u8 = 3;

@@ -11,9 +11,12 @@
 //! interval, since each keeps its spread, to 1 %.
 
 use loadline_core::time::Duration;
-use loadline_measure::record::{Bin, Moment, Outcomes, Spread};
+use loadline_measure::{
+    record::{Bin, Moment, Outcomes, Spread},
+    statistics::Times,
+};
 
-use crate::{outcome::Outcome, summary::Times};
+use crate::outcome::Outcome;
 
 /// The intervals of a run. Times are offsets from the start of its plan.
 pub(crate) struct Moments {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::timetable::Timetable;
     use loadline_core::units::Rate;
-    use loadline_measure::record::Stage;
+    use loadline_measure::{record::Stage, statistics::sample};
     use proptest::prelude::*;
 
     fn constant(rate: Rate, until: Until) -> Schedule {
@@ -152,10 +152,8 @@ mod tests {
         let offsets: Vec<f64> =
             plan.instants(Until::Requests(100_000)).map(Duration::as_secs_f64).collect();
         let distances: Vec<f64> = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let count = distances.len() as f64;
-        let mean = distances.iter().sum::<f64>() / count;
-        let variance = distances.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / count;
-        (mean, variance.sqrt() / mean)
+        let mean = sample::mean(&distances);
+        (mean, sample::deviation(&distances) / mean)
     }
 
     #[test]

@@ -11,8 +11,9 @@ use loadline_core::{
     time::{Duration, Instant},
     units::Count,
 };
-use loadline_measure::record::{
-    Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads,
+use loadline_measure::{
+    record::{Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
+    statistics::Times,
 };
 use tokio::sync::Notify;
 
@@ -23,7 +24,6 @@ use crate::{
     phases::PhaseTimes,
     plan::LoadPlan,
     run::Progress,
-    summary::Times,
 };
 
 /// A whole answer.

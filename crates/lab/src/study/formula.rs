@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use loadline_measure::statistics::sample;
+
 /// A formula that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Formula {
@@ -75,7 +77,7 @@ impl Formula {
                 match *function {
                     "min" => values.iter().copied().fold(f64::INFINITY, f64::min),
                     "max" => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-                    _ => values.iter().sum::<f64>() / values.len() as f64,
+                    _ => sample::mean(&values),
                 }
             }
         })

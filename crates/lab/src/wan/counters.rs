@@ -1,7 +1,7 @@
 //! What the router counts, and how late it was.
 
-use hdrhistogram::Histogram;
 use loadline_core::time::Duration;
+use loadline_measure::statistics::Times;
 
 /// Everything counted since the start or the last
 /// [`reset`](super::RouterHandle::reset_counters).
@@ -63,37 +63,18 @@ pub struct Lateness {
     pub max: Duration,
 }
 
-/// Lateness while it is gathered.
-pub(super) struct LateHistogram(Histogram<u64>);
-
-impl LateHistogram {
-    pub(super) fn new() -> Self {
-        let empty = Histogram::new_with_bounds(1, LONGEST.as_nanos(), DIGITS);
-        Self(empty.expect("the bounds and digits are constants within the histogram's range"))
-    }
-
-    pub(super) fn note(&mut self, late: Duration) {
-        self.0.saturating_record(late.as_nanos());
-    }
-
-    pub(super) fn summary(&self) -> Lateness {
-        let quantile = |share| Duration::from_nanos(self.0.value_at_quantile(share));
-        Lateness {
-            count: self.0.len(),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            max: Duration::from_nanos(self.0.max()),
+impl Lateness {
+    /// Of what was gathered, within [`LATENESS_DIGITS`].
+    pub(super) fn of(times: &Times) -> Self {
+        Self {
+            count: times.count(),
+            p50: times.quantile(0.5),
+            p90: times.quantile(0.9),
+            p99: times.quantile(0.99),
+            max: times.longest(),
         }
-    }
-
-    pub(super) fn clear(&mut self) {
-        // `clear` would keep the largest.
-        self.0.reset();
     }
 }
 
-/// Longer counts as this long.
-const LONGEST: Duration = Duration::from_secs(60);
 /// Within 1 %.
-const DIGITS: u8 = 2;
+pub(super) const LATENESS_DIGITS: u8 = 2;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_measure::statistics::Times;
 use rustix::{
     event::{
         Timespec,
@@ -21,7 +22,7 @@ use rustix::{
 };
 
 use super::{
-    counters::{Counters, LateHistogram},
+    counters::{Counters, LATENESS_DIGITS, Lateness},
     forward::Forwarder,
     port::Port,
     router::Command,
@@ -37,7 +38,7 @@ pub(super) struct Engine {
     epoll: OwnedFd,
     /// Where each frame is read to.
     frame: Vec<u8>,
-    late: LateHistogram,
+    late: Times,
     longest_turn: Duration,
     refused: u64,
     /// The thread's processor time when the counters began.
@@ -67,7 +68,7 @@ impl Engine {
             bell,
             epoll,
             frame: vec![0; LONGEST_FRAME],
-            late: LateHistogram::new(),
+            late: Times::new(LATENESS_DIGITS),
             longest_turn: Duration::ZERO,
             refused: 0,
             worked: Duration::ZERO,
@@ -101,7 +102,7 @@ impl Engine {
         let mut now = clock::now();
         for _ in 0..MOST_WRITES {
             let Some(delivery) = self.forwarder.take(now) else { break };
-            self.late.note(now.since(delivery.due));
+            self.late.record(now.since(delivery.due));
             if self.ports[delivery.to].send(&delivery.frame).is_err() {
                 self.refused += 1;
             }
@@ -166,7 +167,7 @@ impl Engine {
             unroutable: self.forwarder.unroutable,
             malformed: self.forwarder.malformed,
             refused: self.refused,
-            lateness: self.late.summary(),
+            lateness: Lateness::of(&self.late),
             longest_turn: self.longest_turn,
             processor_time: clock::thread_time().saturating_sub(self.worked),
         }
@@ -174,7 +175,7 @@ impl Engine {
 
     fn reset(&mut self) {
         self.forwarder.reset_counters();
-        self.late.clear();
+        self.late.reset();
         self.longest_turn = Duration::ZERO;
         self.refused = 0;
         self.worked = clock::thread_time();

@@ -14,6 +14,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_measure::statistics::sample;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
@@ -106,8 +107,7 @@ impl Times {
     /// The time that a share of all, 0.0 to 1.0, does not exceed; none of no times.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let last = self.0.len().checked_sub(1)?;
-        self.0.get((last as f64 * share).round() as usize).copied()
+        sample::quantile(&self.0, share)
     }
 
     /// How many there are.

@@ -10,7 +10,11 @@ use loadline_core::{
     units::{Count, Rate},
 };
 use loadline_load::search::Measured;
-use loadline_measure::{objective::Spent, record::Latency};
+use loadline_measure::{
+    objective::Spent,
+    record::Latency,
+    statistics::sample::{mean, quantile},
+};
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// How a server takes its jobs.
@@ -177,13 +181,13 @@ impl Server {
         if times.is_empty() {
             return Measured { met: true, spent: vec![Spent::default()], ..Measured::default() };
         }
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let (p50, p99) = (quantile(&mut times, 0.5), quantile(&mut times, 0.99));
-        let judged = quantile(&mut times, self.share);
+        times.sort_unstable_by(f64::total_cmp);
+        let quantile = |share| quantile(&times, share).expect("there are times");
+        let (p50, p99, judged) = (quantile(0.5), quantile(0.99), quantile(self.share));
         let count = times.len() as u64;
         let response = Latency {
             count,
-            mean: seconds(mean),
+            mean: seconds(mean(&times)),
             p50: seconds(p50),
             p99: seconds(p99),
             ..Latency::default()
@@ -220,11 +224,6 @@ fn seconds(time: f64) -> Duration {
 fn exponential(draws: &mut Xoshiro256PlusPlus) -> f64 {
     let uniform: f64 = draws.random();
     -(-uniform).ln_1p()
-}
-
-fn quantile(times: &mut [f64], share: f64) -> f64 {
-    let rank = (share * times.len() as f64).ceil() as usize;
-    *times.select_nth_unstable_by(rank.max(1) - 1, f64::total_cmp).1
 }
 
 /// The jobs at a server. Times that are not negative are in order as their bits are.

@@ -1,8 +1,9 @@
 //! Rules about CPU: of a process, of the machine, of packets, and what the host withholds.
 
 use super::text::{percent, secs};
-use super::window::{Window, highest, mean};
+use super::window::{Window, highest};
 use crate::record::{Bottleneck, Process, ProcessSample, Resource, ResourceRecord, Role, Sample};
+use crate::statistics::sample::mean;
 
 /// Processes with a thread that a core is too slow for.
 pub(super) fn threads(record: &ResourceRecord, window: Window) -> Vec<Bottleneck> {

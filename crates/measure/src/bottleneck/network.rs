@@ -3,8 +3,9 @@
 use super::cpu;
 use super::text::{bits, percent, rate, secs};
 use super::waiting::Unmet;
-use super::window::{Window, mean};
+use super::window::Window;
 use crate::record::{Bottleneck, Interface, InterfaceSample, Resource, ResourceRecord, Sample};
+use crate::statistics::sample::{deviation, mean};
 
 /// Interfaces that carry nearly what they can, in the busier direction.
 pub(super) fn at_limit(record: &ResourceRecord, window: Window) -> Vec<Bottleneck> {
@@ -123,9 +124,7 @@ fn processors(record: &ResourceRecord, from: usize, until: usize) -> String {
 
 /// The standard deviation as a share of the mean.
 fn variation(series: &[f64]) -> f64 {
-    let mean = mean(series);
-    let squares: f64 = series.iter().map(|value| (value - mean) * (value - mean)).sum();
-    libm::sqrt(squares / series.len().max(1) as f64) / mean.max(f64::MIN_POSITIVE)
+    deviation(series) / mean(series).max(f64::MIN_POSITIVE)
 }
 
 /// TCP behind a limiter swings below it: one lost segment halves a connection.

@@ -1,6 +1,6 @@
 //! When a series has reached a level for good rather than for a moment.
 
-use crate::record::ResourceRecord;
+use crate::{record::ResourceRecord, statistics::sample::mean};
 use loadline_core::time::Duration;
 
 /// How long a level must hold.
@@ -30,11 +30,6 @@ impl Window {
     pub(super) fn reached(self, series: &[f64], level: f64) -> Option<usize> {
         series.windows(self.samples).position(|window| window[0] >= level && mean(window) >= level)
     }
-}
-
-/// The arithmetic mean; zero of nothing.
-pub(super) fn mean(series: &[f64]) -> f64 {
-    series.iter().sum::<f64>() / series.len().max(1) as f64
 }
 
 /// The highest value and where it stands; none of nothing.

@@ -10,7 +10,10 @@
 //! Both take the requests as independent. Those of one run wait in the same queues and are not
 //! quite, so the true bounds are somewhat wider.
 
-use crate::record::Spread;
+use crate::{
+    record::Spread,
+    statistics::{self, Interval, quantile_ranks},
+};
 use loadline_core::time::Duration;
 
 /// The times of a run, and how many requests more failed: those are later than any time.
@@ -29,13 +32,14 @@ impl Times<'_> {
     /// The time that the true percentile `share` is at most; none where there are too few times,
     /// [`Duration::MAX`] where it may be that of a request that failed.
     pub(super) fn percentile_at_most(&self, share: f64) -> Option<Duration> {
-        let beyond = lower_tail(self.count(), 1.0 - share)?;
-        Some(self.spread.at_rank(self.count() - beyond))
+        let (_, high) = quantile_ranks(self.count(), share, BOTH_SIDES);
+        Some(self.spread.at_rank(high?))
     }
 
     /// The time that the true percentile `share` is at least; none where there are too few times.
     pub(super) fn percentile_at_least(&self, share: f64) -> Option<Duration> {
-        Some(self.spread.at_rank(lower_tail(self.count(), share)? + 1))
+        let (low, _) = quantile_ranks(self.count(), share, BOTH_SIDES);
+        Some(self.spread.at_rank(low?))
     }
 }
 
@@ -46,52 +50,24 @@ pub(super) fn times_needed(share: f64) -> u64 {
 
 /// The share that the true one is at most, where `part` of `whole` were seen.
 pub(super) fn share_at_most(part: u64, whole: u64) -> f64 {
-    wilson(part, whole, DEVIATIONS)
+    wilson(part, whole).high
 }
 
 /// The share that the true one is at least, where `part` of `whole` were seen.
 pub(super) fn share_at_least(part: u64, whole: u64) -> f64 {
-    wilson(part, whole, -DEVIATIONS)
+    wilson(part, whole).low
 }
 
-fn wilson(part: u64, whole: u64, deviations: f64) -> f64 {
-    let n = whole.max(1) as f64;
-    let share = part as f64 / n;
-    let square = deviations * deviations;
-    let half = deviations * libm::sqrt(share * (1.0 - share) / n + square / (4.0 * n * n));
-    ((share + square / (2.0 * n) + half) / (1.0 + square / n)).clamp(0.0, 1.0)
-}
-
-/// The largest `m` with `P(Bin(count, share) <= m) <= 0.05`; none where even zero is likelier.
-fn lower_tail(count: u64, share: f64) -> Option<u64> {
-    let n = count as f64;
-    let variance = n * share * (1.0 - share);
-    if variance > NORMAL_FROM {
-        return Some((n * share - DEVIATIONS * libm::sqrt(variance) - 0.5) as u64);
-    }
-    let odds = libm::log(share) - libm::log(1.0 - share);
-    // The logarithm of the probability of `m`, since that of zero can be too small for a number.
-    let mut log = n * libm::log(1.0 - share);
-    let mut sum = 0.0;
-    let mut found = None;
-    for m in 0..count {
-        sum += libm::exp(log);
-        if sum > 1.0 - CONFIDENCE {
-            break;
-        }
-        found = Some(m);
-        log += libm::log((n - m as f64) / (m as f64 + 1.0)) + odds;
-    }
-    found
+/// A bound on one side errs by what an interval of both sides errs by on each.
+fn wilson(part: u64, whole: u64) -> Interval {
+    let count = whole.max(1) as f64;
+    statistics::share(part as f64 / count, count, BOTH_SIDES)
 }
 
 const CONFIDENCE: f64 = 0.95;
 
-/// Standard deviations that leave 5 % of a normal distribution beyond them.
-const DEVIATIONS: f64 = 1.644_854;
-
-/// From this variance on the normal distribution is as good, and summing would take long.
-const NORMAL_FROM: f64 = 1_000.0;
+/// The confidence of an interval of which each side alone holds with [`CONFIDENCE`].
+const BOTH_SIDES: f64 = 2.0 * CONFIDENCE - 1.0;
 
 #[cfg(test)]
 mod tests {
@@ -160,7 +136,7 @@ mod tests {
             prop_assert_eq!(high.is_some(), count >= times_needed(share));
             let deviation = libm::sqrt(count as f64 * share * (1.0 - share));
             if let (Some(high), true) = (high, deviation > 10.0) {
-                let normal = count as f64 * share + DEVIATIONS * deviation;
+                let normal = count as f64 * share + 1.644_854 * deviation;
                 prop_assert!((high.as_millis_f64() - normal).abs() < 3.0, "{high} {normal}");
             }
         }

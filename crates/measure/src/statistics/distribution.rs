@@ -7,7 +7,8 @@ pub(super) fn binomial_at_most(k: u64, n: u64, p: f64) -> f64 {
 
 /// What a Student's t variable of so many degrees of freedom stays below with probability `p`,
 /// from 0.5 to 1.
-pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
+#[must_use]
+pub fn student_quantile(p: f64, freedom: f64) -> f64 {
     // P(T > t) = I(f / (f + t^2); f / 2, 1 / 2) / 2, falling in t.
     let above = |t: f64| beta(freedom / 2.0, 0.5, freedom / (freedom + t * t)) / 2.0;
     bisect(0.0, WIDEST, |t| above(t) <= 1.0 - p)

@@ -1,4 +1,5 @@
-//! Confidence intervals for the figures of a run: means, shares, quantiles, and their quotients.
+//! What many measured values say: [`Times`] gathers them, [`sample`] has the figures of a few, and
+//! the rest are confidence intervals for means, shares, quantiles, and their quotients.
 //!
 //! Answers that follow each other are alike: what waited behind the same queue was slow together.
 //! Formulas for independent draws then promise far too much, so everything here starts from
@@ -15,11 +16,16 @@
 //! | quotient, difference | MOVER: distances to the limits, squared and summed (Donner, Zou 2012) |
 
 mod distribution;
+pub mod sample;
+mod times;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::number;
-use distribution::{binomial_at_most, normal_quantile, student_quantile};
+use distribution::{binomial_at_most, normal_quantile};
+
+pub use distribution::student_quantile;
+pub use times::{Times, bars};
 
 /// Where a figure lies with the stated confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

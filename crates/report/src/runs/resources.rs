@@ -1,6 +1,9 @@
 //! A watched machine: CPU, network and sockets over time, and what gave out.
 
-use loadline_measure::record::{InterfaceSample, ProcessSample, ResourceRecord, Role, Sample};
+use loadline_measure::{
+    record::{InterfaceSample, ProcessSample, ResourceRecord, Role, Sample},
+    statistics::sample,
+};
 
 use super::{part, picture, text};
 use crate::{
@@ -145,7 +148,7 @@ fn processes(record: &ResourceRecord) -> Table {
         let samples = record.samples.iter().flat_map(|sample| &sample.processes);
         let cores: Vec<_> =
             samples.filter(|one| one.pid == process.pid).map(ProcessSample::cores).collect();
-        let mean = cores.iter().sum::<f64>() / cores.len().max(1) as f64;
+        let mean = sample::mean(&cores);
         table.push([
             process.name.as_str().into(),
             process.pid.to_string().into(),

@@ -9,8 +9,8 @@ use loadline_core::{
     time::Duration,
     units::{Rate, Ratio},
 };
-use loadline_load::bars;
 use loadline_measure::record::{Arrivals, Latency, LoadModel, LoadRecord, Percentiles};
+use loadline_measure::statistics::bars;
 use loadline_report::{millis, percent};
 
 use crate::commands::size;

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use loadline_core::time::Duration;
-use loadline_measure::record::{Bottleneck, Process, ProcessSample, ResourceRecord, Sample};
+use loadline_measure::{
+    record::{Bottleneck, Process, ProcessSample, ResourceRecord, Sample},
+    statistics::sample,
+};
 
 /// The page, with its line ends.
 pub(crate) fn write(record: &ResourceRecord) -> String {
@@ -61,7 +64,7 @@ impl Row {
     }
 
     fn mean(&self) -> f64 {
-        self.values.iter().sum::<f64>() / self.values.len().max(1) as f64
+        sample::mean(&self.values)
     }
 
     /// Left out where there is nothing to see.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use loadline_measure::record::{
-    Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow,
+use loadline_measure::{
+    record::{Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow},
+    statistics::sample,
 };
 use serde_json::Value;
 
@@ -373,26 +374,17 @@ fn one_of(all: &[Reading], of: &str, scaled: impl Fn(f64) -> f64) -> Option<Read
         "first" => numbers.first().copied(),
         "last" => numbers.last().copied(),
         "sum" => (!numbers.is_empty()).then_some(sum),
-        "mean" => (!numbers.is_empty()).then(|| sum / numbers.len() as f64),
+        "mean" => (!numbers.is_empty()).then(|| sample::mean(&numbers)),
         of => {
             numbers.sort_by(f64::total_cmp);
             match of {
                 "min" => numbers.first().copied(),
                 "max" => numbers.last().copied(),
-                _ => median(&numbers),
+                _ => sample::median(&numbers),
             }
         }
     };
     one.map(|number| Reading::Number(scaled(number)))
-}
-
-fn median(sorted: &[f64]) -> Option<f64> {
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
 }
 
 fn text(text: &Option<super::super::place::Text>) -> &str {

@@ -14,7 +14,10 @@
 use std::fmt::Write as _;
 
 use loadline_core::time::Duration;
-use loadline_measure::record::{LoadRecord, Moment, Outcomes};
+use loadline_measure::{
+    record::{LoadRecord, Moment, Outcomes},
+    statistics::sample,
+};
 
 /// CPU time of the generator in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -200,13 +203,11 @@ fn sampled(moments: &[Moment]) -> Sampled {
         return Sampled::default();
     }
     let count = rates.len();
-    let mean = rates.iter().sum::<f64>() / count as f64;
-    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
     Sampled {
         min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        mean,
+        mean: sample::mean(&rates),
         max: rates.iter().copied().fold(0.0, f64::max),
-        stddev: over(squares, count as f64 - 1.0).sqrt(),
+        stddev: over(sample::squares(&rates), count as f64 - 1.0).sqrt(),
         count,
     }
 }

@@ -5,11 +5,12 @@
 
 use hdrhistogram::Histogram;
 use loadline_core::time::Duration;
-use loadline_measure::record::{Bin, Latency, Spread};
+
+use crate::record::{Bin, Latency, Spread};
 
 /// Times of one kind.
 #[derive(Clone, Debug)]
-pub(crate) struct Times {
+pub struct Times {
     histogram: Histogram<u64>,
     shortest: Duration,
     longest: Duration,
@@ -18,13 +19,16 @@ pub(crate) struct Times {
 
 impl Times {
     /// None yet, with so many significant digits, 1 to 3.
-    pub(crate) fn new(digits: u8) -> Self {
+    #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "digits outside of the range are a bug")]
+    pub fn new(digits: u8) -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST.as_nanos(), digits)
             .expect("the bounds and digits are constants within the histogram's range");
         Self { histogram, shortest: Duration::MAX, longest: Duration::ZERO, total_nanos: 0 }
     }
 
-    pub(crate) fn record(&mut self, time: Duration) {
+    /// One more.
+    pub fn record(&mut self, time: Duration) {
         self.histogram.saturating_record(time.as_nanos());
         self.shortest = self.shortest.min(time);
         self.longest = self.longest.max(time);
@@ -32,7 +36,7 @@ impl Times {
     }
 
     /// Forgets all of them.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.histogram.reset();
         self.shortest = Duration::MAX;
         self.longest = Duration::ZERO;
@@ -40,12 +44,14 @@ impl Times {
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> u64 {
+    #[must_use]
+    pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// The time that this share of them (0 to 1) does not exceed; zero where there is none.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Duration {
         if self.histogram.is_empty() {
             return Duration::ZERO;
         }
@@ -53,7 +59,15 @@ impl Times {
         time.clamp(self.shortest, self.longest)
     }
 
-    pub(crate) fn latency(&self) -> Latency {
+    /// The longest; zero where there is none.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.longest
+    }
+
+    /// They in short; all zero where there is none.
+    #[must_use]
+    pub fn latency(&self) -> Latency {
         let count = self.count();
         if count == 0 {
             return Latency::default();
@@ -74,7 +88,8 @@ impl Times {
     }
 
     /// The whole distribution.
-    pub(crate) fn spread(&self) -> Spread {
+    #[must_use]
+    pub fn spread(&self) -> Spread {
         let recorded = self.histogram.iter_recorded();
         let bin = |value: hdrhistogram::iterators::IterationValue<u64>| Bin {
             up_to: Duration::from_nanos(value.value_iterated_to()).min(self.longest),
