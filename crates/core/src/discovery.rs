@@ -20,7 +20,7 @@ use alloc::{
 use core::{fmt, net::SocketAddr};
 
 use crate::{
-    fleet::{Discovery, Fleet, Group, Server, Service, Source},
+    fleet::{Discovery, Fleet, Group, Server, Source},
     state::{self, State},
     time::{Duration, Instant},
 };
@@ -205,11 +205,16 @@ impl Lists {
 
     /// Tells of each group in `state` that was made of `fleet` where its servers come from.
     pub fn tell(&self, now: Instant, fleet: &Fleet, state: &mut State) {
-        let is_followed = |it: &&Service| it.groups.iter().any(|group| group.discovery.is_some());
-        let followed = fleet.services.iter().filter(is_followed);
-        let followed: BTreeMap<&str, &Service> = followed.map(|it| (&*it.name, it)).collect();
+        if self.0.is_empty() {
+            return;
+        }
+        let (services, mut next) = (&fleet.services, 0);
         for told in &mut state.services {
-            let Some(service) = followed.get(&*told.name) else { continue };
+            // The two are in one order, but for a reload that comes between.
+            let mut places = (next..services.len()).chain(0..next);
+            let Some(at) = places.find(|at| services[*at].name == told.name) else { continue };
+            next = at + 1;
+            let service = &services[at];
             for group in &mut told.groups {
                 let of = service.groups.iter().find(|it| it.name == group.name);
                 let source = of.and_then(|of| of.discovery.as_ref()).map(|it| &it.source);

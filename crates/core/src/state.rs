@@ -1,8 +1,9 @@
 //! What a running edge does, as plain data for whoever shows it: metrics, API, dashboard.
 //!
-//! A [`State`] is filled in three steps. [`State::of`] reads a plan and its ledger: groups in the
-//! order they are filled, what each may be given now and what it has. The proxy adds what its
-//! workers counted. [`State::measure_since`] compares it with an earlier one and gives the rates.
+//! A [`State`] is filled in three steps. [`State::of_edge`] and [`State::of_services`] read a plan
+//! and its ledger: groups in the order they are filled, what each may be given now and what it has.
+//! The proxy adds what its workers counted. [`State::measure_since`] compares it with an earlier
+//! one and gives the rates.
 //!
 //! `headroom = limit - load` for each kind of limit, and `fullness` is the largest quotient of
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
@@ -23,7 +24,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
-use core::sync::atomic::Ordering::Relaxed;
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
 pub use certificate::Certificate;
 pub use forwarding::{
@@ -76,6 +77,19 @@ pub struct State {
     /// What balancers that stand by for each other tell each other; none where there is but one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<Standby>,
+}
+
+/// How much a state says of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its own figures and counts, and no groups.
+    Service,
+    /// Its groups without their servers, and no counts.
+    Groups,
+    /// Its groups with their servers, and no counts.
+    Servers,
+    /// Everything.
+    Whole,
 }
 
 /// What a service does.
@@ -345,15 +359,30 @@ impl State {
     /// What a plan and its ledger say at `now`.
     #[must_use]
     pub fn of(plan: &Plan, now: Instant) -> Self {
-        let services = plan.services.iter().zip(&plan.fleet.services);
+        let all = 0..plan.services.len();
+        let Self { services, .. } = Self::of_services(plan, all, Part::Whole, now);
+        Self { services, ..Self::of_edge(plan, now) }
+    }
+
+    /// The same without any service.
+    #[must_use]
+    pub fn of_edge(plan: &Plan, now: Instant) -> Self {
         Self {
             region: plan.fleet.edge.region.clone(),
             generation: plan.generation,
-            uptime_s: now.since(Instant::ZERO).as_secs_f64(),
+            uptime_s: uptime_s(now),
             listeners: listeners(&plan.fleet.listeners),
-            services: services.map(|(plan, of)| service(plan, of, now)).collect(),
             ..Self::default()
         }
+    }
+
+    /// This part of the services at these places in the file, and nothing else.
+    #[must_use]
+    pub fn of_services(plan: &Plan, places: Range<usize>, part: Part, now: Instant) -> Self {
+        let services = places.filter_map(|place| {
+            Some(service(plan.services.get(place)?, plan.fleet.services.get(place)?, part, now))
+        });
+        Self { uptime_s: uptime_s(now), services: services.collect(), ..Self::default() }
     }
 
     /// Every server, in the order of [`Plan::server_ids`].
@@ -367,6 +396,10 @@ impl State {
     pub fn is_ready(&self) -> bool {
         !self.draining && self.services.iter().all(|service| service.ready)
     }
+}
+
+fn uptime_s(now: Instant) -> f64 {
+    now.since(Instant::ZERO).as_secs_f64()
 }
 
 fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
@@ -387,8 +420,17 @@ pub(crate) struct Enrolled {
     pub servers: Box<[EnrolledServer]>,
 }
 
-fn service(plan: &plan::ServicePlan, of: &fleet::Service, now: Instant) -> Service {
+fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Instant) -> Service {
     let group_plan = |index: usize| plan.groups.iter().find(|g| usize::from(g.index) == index);
+    let told = |index: usize| {
+        let (plan, of, here) = (group_plan(index), &of.groups[index], &plan.census[index]);
+        let servers = match part {
+            Part::Servers | Part::Whole => servers(plan, of, here, now),
+            Part::Service | Part::Groups => Vec::new(),
+        };
+        Group { servers, ..group(plan, of, here, now) }
+    };
+    let groups = if part == Part::Service { 0 } else { of.groups.len() };
     Service {
         name: of.name.clone(),
         ready: !plan.groups.is_empty(),
@@ -398,9 +440,7 @@ fn service(plan: &plan::ServicePlan, of: &fleet::Service, now: Instant) -> Servi
             WhenFull::Queue { length, .. } => length,
             WhenFull::Spread | WhenFull::Shed => 0,
         },
-        groups: filling_order(plan, of.groups.len())
-            .map(|index| group(group_plan(index), &of.groups[index], &plan.census[index], now))
-            .collect(),
+        groups: filling_order(plan, of.groups.len()).take(groups).map(told).collect(),
         ..Service::default()
     }
 }
@@ -415,7 +455,12 @@ fn filling_order(plan: &plan::ServicePlan, groups: usize) -> impl Iterator<Item 
 impl Plan {
     /// The number of every server, in the order of [`State::servers_mut`].
     pub fn server_ids(&self) -> impl Iterator<Item = ServerId> {
-        self.services.iter().flat_map(|service| {
+        self.server_ids_of(0..self.services.len())
+    }
+
+    /// The same of the services at these places in the file.
+    pub fn server_ids_of(&self, places: Range<usize>) -> impl Iterator<Item = ServerId> {
+        places.filter_map(|place| self.services.get(place)).flat_map(|service| {
             let census = &service.census;
             let groups = filling_order(service, census.len()).map(|index| &census[index]);
             groups.flat_map(|group| group.servers.iter().map(|(state, ..)| state.id()))
@@ -423,18 +468,27 @@ impl Plan {
     }
 }
 
-fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Instant) -> Group {
+fn servers(
+    plan: Option<&GroupPlan>,
+    of: &fleet::Group,
+    here: &Enrolled,
+    now: Instant,
+) -> Vec<Server> {
     let mut planned: Vec<Option<&ServerPlan>> = vec![None; of.servers.len()];
     for server in plan.iter().flat_map(|plan| &plan.servers) {
         planned[usize::from(server.index)] = Some(server);
     }
     let given = here.servers.iter().zip(&of.servers).enumerate();
-    let servers: Vec<Server> = given
+    given
         .map(|(index, (enrolled, of_server))| {
             let drained = of_server.weight == 0 || of.scaler == Ratio::ZERO;
             server(planned[index], of_server, enrolled, drained, now)
         })
-        .collect();
+        .collect()
+}
+
+/// All of a group but its servers.
+fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Instant) -> Group {
     Group {
         name: of.name.clone(),
         region: of.region.clone(),
@@ -452,9 +506,8 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Inst
             in_flight: here.state.in_flight(),
             utilization: here.state.utilization(now).map(Ratio::as_f64),
         },
-        requests: servers.iter().map(|server| server.requests).sum(),
+        requests: here.servers.iter().map(|(server, ..)| server.requests.load(Relaxed)).sum(),
         overflowed: here.state.overflowed.load(Relaxed),
-        servers,
         ..Group::default()
     }
 }

@@ -162,11 +162,20 @@ impl Shared {
     /// What has been counted so far.
     #[must_use]
     pub fn snapshot(&self) -> Tallies {
-        let log_lines_dropped = self.log.as_ref().map_or(0, Log::dropped);
+        let log_lines_dropped = self.log_lines_dropped();
         let (services, listeners) = (self.registry.sums(), self.meters.sums());
-        let spans = self.spans.as_ref().map(Spans::counts);
-        let [spans_exported, spans_dropped] = spans.unwrap_or_default();
+        let [spans_exported, spans_dropped] = self.spans_counted();
         Tallies { services, listeners, log_lines_dropped, spans_exported, spans_dropped }
+    }
+
+    /// Access log lines given up because the writer did not keep up.
+    pub(crate) fn log_lines_dropped(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::dropped)
+    }
+
+    /// Spans that were exported, and those that were given up.
+    pub(crate) fn spans_counted(&self) -> [u64; 2] {
+        self.spans.as_ref().map(Spans::counts).unwrap_or_default()
     }
 
     /// The plan in force.

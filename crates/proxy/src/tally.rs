@@ -4,6 +4,7 @@
 //! a relaxed store, no locked instruction. Whoever wants the figures adds the workers up.
 
 use std::{
+    borrow::Borrow,
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
@@ -208,16 +209,26 @@ impl<K: Ord + Clone, C: Summed> Registry<K, C> {
         cells
     }
 
+    /// The sum of one of them, if anybody has counted it.
+    pub(crate) fn sum<Q: Ord + ?Sized>(&self, key: &Q) -> Option<C::Sum>
+    where
+        K: Borrow<Q>,
+    {
+        let registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.get(key).map(|cells| sum(cells))
+    }
+
     /// The sums.
     pub(crate) fn sums(&self) -> BTreeMap<K, C::Sum> {
         let registered = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |cells: &Vec<Arc<C>>| {
-            let mut sum = C::Sum::default();
-            cells.iter().for_each(|cells| cells.add_to(&mut sum));
-            sum
-        };
         registered.iter().map(|(key, cells)| (key.clone(), sum(cells))).collect()
     }
+}
+
+fn sum<C: Summed>(cells: &[Arc<C>]) -> C::Sum {
+    let mut sum = C::Sum::default();
+    cells.iter().for_each(|cells| cells.add_to(&mut sum));
+    sum
 }
 
 /// How many reasons there are.

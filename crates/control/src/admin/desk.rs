@@ -1,7 +1,8 @@
 //! What the handlers share: the site, its last minutes, and the token.
 
 use std::{
-    mem,
+    fmt, mem,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -12,8 +13,8 @@ use tokio::sync::{Semaphore, watch};
 use super::{
     Detail,
     history::{History, Sample},
-    metrics::AT_ONCE,
-    site::Site,
+    metrics::{AT_ONCE, Extent, Source},
+    site::{Site, Survey},
     token::Token,
 };
 
@@ -94,6 +95,11 @@ impl Desk {
         state
     }
 
+    /// What there is to tell, with rates since the look before the last.
+    pub(crate) fn survey(self: &Arc<Self>) -> Measured {
+        Measured { desk: self.clone(), survey: self.site.survey() }
+    }
+
     fn asked(&self) -> Arc<Baseline> {
         let mut seen = self.seen();
         seen.asked = Some(Instant::now());
@@ -107,6 +113,44 @@ impl Desk {
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A survey with what the desk knows beside it.
+pub(crate) struct Measured {
+    desk: Arc<Desk>,
+    survey: Box<dyn Survey>,
+}
+
+impl Source for Measured {
+    type Piece = State;
+
+    fn edge(&self) -> State {
+        let mut edge = self.survey.edge();
+        edge.measure_since(&self.desk.asked());
+        edge
+    }
+
+    fn service_count(&self) -> usize {
+        self.survey.service_count()
+    }
+
+    fn piece(&self, places: Range<usize>, extent: Extent) -> State {
+        let tell = |part| self.desk.site.services(&*self.survey, places, part);
+        match extent {
+            Extent::Now(part) => tell(part),
+            Extent::Measured(part) => {
+                let mut state = tell(part);
+                state.measure_since(&self.desk.asked());
+                state
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Measured").finish_non_exhaustive()
     }
 }
 

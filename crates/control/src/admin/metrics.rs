@@ -1,5 +1,8 @@
 //! Metrics for Prometheus, in its text format or in that of OpenMetrics.
 //!
+//! The formats want all samples of a metric together, so each metric goes through all services
+//! anew, a few at a time: what is held is one piece of them, however many there are.
+//!
 //! Names follow the conventions: base units, `_total` for what only grows. Labels are names of the
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
 //! becomes one. The table below is the reference as well ([`reference`]).
@@ -8,17 +11,19 @@ mod certificates;
 mod failures;
 mod format;
 mod forwarding;
+mod groups;
 mod lists;
 mod pieces;
 mod servers;
+mod services;
 mod standby;
 
-use std::fmt;
+use std::{borrow::Borrow, fmt, ops::Range};
 
 use format::Prometheus;
 
 pub(crate) use format::Format;
-use loadline_core::state::{Group, Limits, Listener, Service, State};
+use loadline_core::state::{Listener, Part, Service, State};
 pub(crate) use pieces::{AT_ONCE, Pieces};
 use prometheus_client::{
     collector::Collector,
@@ -28,7 +33,6 @@ use prometheus_client::{
 };
 
 use super::process::Process;
-use lists::{list_updates, lists};
 
 /// Which series there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,18 +44,43 @@ pub enum Detail {
     Groups,
 }
 
-/// Writes the state in `format`, each sample as it is made.
+/// Where the figures come from.
+pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
+    /// A few services.
+    type Piece: Borrow<State>;
+
+    /// All but the services.
+    fn edge(&self) -> State;
+
+    /// How many services there are.
+    fn service_count(&self) -> usize;
+
+    /// This part of the services at these places.
+    fn piece(&self, places: Range<usize>, extent: Extent) -> Self::Piece;
+}
+
+/// How much of a service a metric is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// This part as it is now.
+    Now(Part),
+    /// This part with its rates, headroom and fullness.
+    Measured(Part),
+}
+
+/// Writes what `source` says in `format`, each sample as it is made.
 ///
 /// # Errors
 /// That of `to`.
 pub(crate) fn write(
-    state: State,
+    source: impl Source,
     detail: Detail,
     format: Format,
     to: &mut impl fmt::Write,
 ) -> fmt::Result {
+    let (edge, process) = (source.edge(), Process::read());
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition { state, detail, process: Process::read() }));
+    registry.register_collector(Box::new(Exposition { source, edge, detail, process }));
     match format {
         Format::OpenMetrics => encode(to, &registry),
         Format::Prometheus => encode(&mut Prometheus::new(to), &registry),
@@ -62,7 +91,7 @@ pub(crate) fn write(
 #[must_use]
 pub fn reference() -> String {
     let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
-    for family in families() {
+    for (_, family) in families() {
         let (kind, suffix) = match family.read {
             Read::Counter(_) | Read::CpuTime => ("counter", "_total"),
             Read::Gauge(_) | Read::Process(_) => ("gauge", ""),
@@ -112,29 +141,55 @@ impl<T> Samples<'_, T> {
 }
 
 #[derive(Debug)]
-struct Exposition {
-    state: State,
+struct Exposition<S> {
+    source: S,
+    edge: State,
     detail: Detail,
     process: Process,
 }
 
-/// Every metric there is.
-fn families() -> impl Iterator<Item = &'static Family> {
-    let parts = [
-        FAMILIES,
-        servers::FAMILIES,
-        certificates::FAMILIES,
-        failures::FAMILIES,
-        forwarding::FAMILIES,
-        standby::FAMILIES,
+/// Every metric there is, with what of services it is made of, if anything.
+fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
+    let now = |part| Some(Extent::Now(part));
+    let tables = [
+        (None, FAMILIES),
+        (now(Part::Service), services::FAMILIES),
+        (now(Part::Groups), groups::FAMILIES),
+        (Some(Extent::Measured(Part::Servers)), groups::HEADROOM),
+        (now(Part::Groups), lists::FAMILIES),
+        (now(Part::Servers), servers::FAMILIES),
+        (None, certificates::FAMILIES),
+        (now(Part::Service), failures::FAMILIES),
+        (None, forwarding::FAMILIES),
+        (None, standby::FAMILIES),
     ];
-    parts.into_iter().flatten()
+    tables.into_iter().flat_map(|(extent, table)| table.iter().map(move |it| (extent, it)))
 }
 
-impl Collector for Exposition {
+impl<S: Source> Collector for Exposition<S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut told = families().filter(|family| family.is_told(self.detail));
-        told.try_for_each(|family| family.encode(self, &mut encoder))
+        let mut told = families().filter(|(_, family)| family.is_told(self.detail));
+        told.try_for_each(|(extent, family)| {
+            let name = family.full_name();
+            let mut encoder = family.describe(&name, &mut encoder)?;
+            self.each_piece(extent, |piece| family.encode(piece, &self.process, &mut encoder))
+        })
+    }
+}
+
+impl<S: Source> Exposition<S> {
+    /// Lets `read` see whatever a metric is made of, a piece at a time.
+    fn each_piece(
+        &self,
+        extent: Option<Extent>,
+        mut read: impl FnMut(&State) -> fmt::Result,
+    ) -> fmt::Result {
+        let Some(extent) = extent else { return read(&self.edge) };
+        let count = self.source.service_count();
+        (0..count).step_by(AT_A_TIME).try_for_each(|first| {
+            let piece = self.source.piece(first..count.min(first + AT_A_TIME), extent);
+            read(piece.borrow())
+        })
     }
 }
 
@@ -150,23 +205,33 @@ impl Family {
         detail == Detail::Servers || !self.labels.contains(&"server")
     }
 
-    fn encode(&self, told: &Exposition, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Exposition { state, process, .. } = told;
-        let name = self.full_name();
+    fn describe<'e>(
+        &self,
+        name: &'e str,
+        encoder: &'e mut DescriptorEncoder<'_>,
+    ) -> Result<MetricEncoder<'e>, fmt::Error> {
         let kind = match self.read {
             Read::Counter(_) | Read::CpuTime => MetricType::Counter,
             Read::Gauge(_) | Read::Process(_) => MetricType::Gauge,
             Read::Times => MetricType::Histogram,
         };
-        let mut encoder = encoder.encode_descriptor(&name, self.help, None, kind)?;
+        encoder.encode_descriptor(name, self.help, None, kind)
+    }
+
+    fn encode(
+        &self,
+        state: &State,
+        process: &Process,
+        encoder: &mut MetricEncoder<'_>,
+    ) -> fmt::Result {
         match self.read {
-            Read::Counter(read) => self.each(state, read, &mut encoder, |encoder, value| {
+            Read::Counter(read) => self.each(state, read, encoder, |encoder, value| {
                 encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
             }),
             Read::Gauge(read) => {
-                self.each(state, read, &mut encoder, |encoder, value| encoder.encode_gauge(&value))
+                self.each(state, read, encoder, |encoder, value| encoder.encode_gauge(&value))
             }
-            Read::Times => state.services.iter().try_for_each(|it| times(it, &mut encoder)),
+            Read::Times => state.services.iter().try_for_each(|it| times(it, encoder)),
             Read::Process(read) => read(process).map_or(Ok(()), |it| encoder.encode_gauge(&it)),
             Read::CpuTime => process
                 .cpu_s
@@ -228,42 +293,7 @@ fn handshakes(state: &State, samples: &mut Samples<'_, u64>) {
     }
 }
 
-fn services<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Service) -> T) {
-    for service in &state.services {
-        samples.add(&[&service.name], value(service));
-    }
-}
-
-fn groups<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Group) -> Option<T>) {
-    for service in &state.services {
-        for group in &service.groups {
-            if let Some(value) = value(group) {
-                samples.add(&[&service.name, &group.name], value);
-            }
-        }
-    }
-}
-
-/// Samples of what is counted by service and by one word more.
-fn by_word(
-    state: &State,
-    samples: &mut Samples<'_, u64>,
-    of: fn(&Service) -> &std::collections::BTreeMap<String, u64>,
-) {
-    for service in &state.services {
-        for (word, count) in of(service) {
-            samples.add(&[&service.name, word], *count);
-        }
-    }
-}
-
-fn places(limits: &Limits) -> Option<f64> {
-    limits.in_flight.map(f64::from)
-}
-
 const LISTENER: &[&str] = &["listener"];
-const SERVICE: &[&str] = &["service"];
-const GROUP: &[&str] = &["service", "group"];
 
 /// The metrics of the process and of the proxy.
 const FAMILIES: &[Family] = &[
@@ -399,170 +429,18 @@ const FAMILIES: &[Family] = &[
         labels: LISTENER,
         read: Read::Counter(|state, to| listeners(state, to, |it| it.sent_bytes)),
     },
-    Family {
-        name: "requests",
-        help: "Requests by how they ended",
-        labels: &["service", "ending"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.endings)),
-    },
-    Family {
-        name: "responses",
-        help: "Requests by the class of the status their client was told",
-        labels: &["service", "code"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.statuses)),
-    },
-    Family {
-        name: "request_duration_seconds",
-        help: "From the head of a request to the end of its answer",
-        labels: SERVICE,
-        read: Read::Times,
-    },
-    Family {
-        name: "retries",
-        help: "Further attempts after a failed one",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.retries)),
-    },
-    Family {
-        name: "queued_requests",
-        help: "Requests that had to wait for capacity",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.queued)),
-    },
-    Family {
-        name: "displaced_requests",
-        help: "Of these, those that gave way to a request of a higher class",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.displaced)),
-    },
-    Family {
-        name: "session_kept_requests",
-        help: "Requests that went to the server of their session",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_kept)),
-    },
-    Family {
-        name: "session_moved_requests",
-        help: "Requests whose session moved: its server was full, out of rotation or gone",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_moved)),
-    },
-    Family {
-        name: "mirrored_requests",
-        help: "Copies that routes made, or did not make, of requests to others, by the result",
-        labels: &["service", "result"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.copies)),
-    },
-    Family {
-        name: "queue_length",
-        help: "Requests that wait for capacity",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queued))),
-    },
-    Family {
-        name: "queue_limit",
-        help: "The most requests that may wait; 0 without a queue",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queue_length))),
-    },
-    Family {
-        name: "service_ready",
-        help: "1 where a server of any group may take traffic",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(u8::from(it.ready)))),
-    },
-    Family {
-        name: "overflow_requests",
-        help: "Requests given to this group because nearer ones were full or down",
-        labels: GROUP,
-        read: Read::Counter(|state, to| groups(state, to, |it| Some(it.overflowed))),
-    },
-    Family {
-        name: "capacity_requests_per_second",
-        help: "What the group may be given now; absent where not limited",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.rate_per_s)),
-    },
-    Family {
-        name: "capacity_in_flight",
-        help: "Requests in flight the group may have now; absent where not limited",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.limits))),
-    },
-    Family {
-        name: "capacity_found",
-        help: "1 while a limit of requests in flight holds that was found",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| Some(f64::from(it.limit_found)))),
-    },
-    Family {
-        name: "capacity_utilization_ratio",
-        help: "Utilization the group may have now; absent where not limited",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.utilization)),
-    },
-    Family {
-        name: "headroom_requests_per_second",
-        help: "What the group may be given more; absent where not limited",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| it.headroom.rate_per_s)),
-    },
-    Family {
-        name: "headroom_in_flight",
-        help: "Requests in flight the group may have more; absent where not limited",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.headroom))),
-    },
-    Family {
-        name: "utilization_ratio",
-        help: "Mean utilization of the group as its servers report it",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| it.load.utilization)),
-    },
-    Family {
-        name: "scaler_ratio",
-        help: "The part of its capacity in use",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| Some(it.scaler))),
-    },
-    Family {
-        name: "distance_seconds",
-        help: "Round-trip time from this edge; absent while not measured",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| groups(state, to, |it| it.distance_ms.map(|ms| ms / 1e3))),
-    },
-    Family {
-        name: "discovery_servers",
-        help: "Servers on the list that the group follows",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| lists(state, to, |it| Some(it.servers as f64))),
-    },
-    Family {
-        name: "discovery_age_seconds",
-        help: "Time since that list was last found to be so; absent while not known",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| lists(state, to, |it| it.age_s)),
-    },
-    Family {
-        name: "discovery_stale",
-        help: "1 while what came last could not be taken, so that the list is the one before",
-        labels: GROUP,
-        read: Read::Gauge(|state, to| {
-            lists(state, to, |it| Some(f64::from(u8::from(it.stale))));
-        }),
-    },
-    Family {
-        name: "discovery_updates",
-        help: "Lists that came, by the result: taken, refused (empty) or failed",
-        labels: &["service", "group", "result"],
-        read: Read::Counter(list_updates),
-    },
 ];
+
+/// Services in a piece: a few hundred kilobytes of counts.
+const AT_A_TIME: usize = 64;
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use loadline_core::state::{
-        Certificate, Discovery, ForwardedServer, Forwarding, Server, Traffic,
+        Certificate, Counts, Discovery, ForwardedServer, Forwarding, Group, Histogram, Limits,
+        Server, Traffic,
     };
 
     use super::*;
@@ -595,11 +473,140 @@ pub(super) mod tests {
         }
     }
 
-    /// The whole of it in one piece.
+    /// A state that stands still, and how many pieces of it there are, and were at most.
+    #[derive(Debug)]
+    struct Still {
+        state: State,
+        /// Of a part all is told.
+        tells_all: bool,
+        held: &'static Held,
+    }
+
+    #[derive(Debug, Default)]
+    struct Held {
+        pieces: AtomicUsize,
+        most_pieces: AtomicUsize,
+        most_services: AtomicUsize,
+    }
+
+    struct Piece(State, &'static Held);
+
+    impl Borrow<State> for Piece {
+        fn borrow(&self) -> &State {
+            &self.0
+        }
+    }
+
+    impl Drop for Piece {
+        fn drop(&mut self) {
+            self.1.pieces.fetch_sub(1, SeqCst);
+        }
+    }
+
+    impl Still {
+        fn new(state: State) -> Self {
+            Self { state, tells_all: false, held: Box::leak(Box::default()) }
+        }
+    }
+
+    impl Source for Still {
+        type Piece = Piece;
+
+        fn edge(&self) -> State {
+            State { services: Vec::new(), ..self.state.clone() }
+        }
+
+        fn service_count(&self) -> usize {
+            self.state.services.len()
+        }
+
+        fn piece(&self, places: Range<usize>, extent: Extent) -> Piece {
+            let pieces = self.held.pieces.fetch_add(1, SeqCst) + 1;
+            self.held.most_pieces.fetch_max(pieces, SeqCst);
+            self.held.most_services.fetch_max(places.len(), SeqCst);
+            let mut services = self.state.services[places].to_vec();
+            if !self.tells_all {
+                services.iter_mut().for_each(|service| reduce(service, extent));
+            }
+            Piece(State { services, ..State::default() }, self.held)
+        }
+    }
+
+    /// Leaves what a piece of this extent has.
+    fn reduce(service: &mut Service, extent: Extent) {
+        let (Extent::Now(part) | Extent::Measured(part)) = extent;
+        if part == Part::Service {
+            service.groups.clear();
+            return;
+        }
+        service.counts = Counts::default();
+        for group in &mut service.groups {
+            if extent == Extent::Now(part) {
+                (group.headroom, group.fullness) = (Limits::default(), None);
+                group.load.rate_per_s = 0.0;
+            }
+            if part == Part::Groups {
+                group.servers.clear();
+            }
+        }
+    }
+
     pub(super) fn text(state: State, detail: Detail, format: Format) -> String {
         let mut text = String::new();
-        write(state, detail, format, &mut text).unwrap();
+        write(Still::new(state), detail, format, &mut text).unwrap();
         text
+    }
+
+    #[test]
+    fn of_many_services_one_piece_is_held_and_each_is_told_once_by_each_metric() {
+        let services = 2_000;
+        let service = |n: usize| state(&format!("service{n}")).services.remove(0);
+        let many = State { services: (0..services).map(service).collect(), ..State::default() };
+        let still = Still::new(many);
+        let (held, mut text) = (still.held, String::new());
+        write(still, Detail::Servers, Format::Prometheus, &mut text).unwrap();
+        assert_eq!(held.most_pieces.load(SeqCst), 1);
+        assert_eq!(held.most_services.load(SeqCst), AT_A_TIME);
+        assert_eq!(held.pieces.load(SeqCst), 0);
+        for metric in ["retries_total", "overflow_requests_total", "in_flight"] {
+            let start = format!("loadline_{metric}{{service=\"service");
+            let told = text.lines().filter(|line| line.starts_with(&start));
+            assert_eq!(told.count(), services, "{metric}");
+        }
+    }
+
+    #[test]
+    fn each_metric_finds_all_that_it_tells_in_its_part_of_a_service() {
+        let mut state = state("web");
+        let service = &mut state.services[0];
+        (service.ready, service.queued, service.queue_length) = (true, 1, 2);
+        let counts = &mut service.counts;
+        counts.duration = Histogram { bounds_s: vec![0.1], counts: vec![3, 4], sum_s: 5.0 };
+        (counts.retries, counts.queued, counts.displaced) = (6, 7, 8);
+        (counts.sessions_kept, counts.sessions_moved, counts.overflowed) = (9, 10, 11);
+        for words in [&mut counts.reasons, &mut counts.statuses, &mut counts.copies] {
+            words.insert("word".to_owned(), 12);
+        }
+        let group = &mut service.groups[0];
+        let limits = |n| Limits {
+            rate_per_s: Some(f64::from(n)),
+            in_flight: Some(n),
+            utilization: Some(0.1),
+        };
+        (group.limits, group.headroom) = (limits(13), limits(14));
+        (group.scaler, group.overflowed, group.distance_ms) = (0.5, 15, Some(16.0));
+        group.load.utilization = Some(0.25);
+        let server = &mut group.servers[0];
+        (server.requests, server.failures, server.ejections, server.weight) = (17, 18, 19, 20);
+        (server.connections, server.load.in_flight, server.latency_ms) = (21, 22, 23.0);
+        let told = |tells_all| {
+            let mut text = String::new();
+            let still = Still { tells_all, ..Still::new(state.clone()) };
+            write(still, Detail::Servers, Format::Prometheus, &mut text).unwrap();
+            let lines = text.lines().filter(|line| !line.contains("process_"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), told(true));
     }
 
     #[test]
@@ -659,8 +666,8 @@ pub(super) mod tests {
 
     #[test]
     fn each_metric_has_a_name_of_its_own_and_a_base_unit() {
-        for family in families() {
-            let same = families().filter(|other| other.name == family.name);
+        for (_, family) in families() {
+            let same = families().filter(|(_, other)| other.name == family.name);
             assert_eq!(same.count(), 1, "{}", family.name);
             assert!(!family.name.contains("_ms") && !family.name.ends_with("_total"));
         }

@@ -36,7 +36,7 @@ use axum::{Router, middleware};
 pub use error::AdminError;
 pub use metrics::{Detail, reference as metrics_reference};
 pub use openapi::openapi;
-pub use site::{Engine, Site};
+pub use site::{Engine, Site, Survey};
 pub use socket::bind_path;
 pub(crate) use token::check as check_token;
 

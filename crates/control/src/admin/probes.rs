@@ -32,7 +32,7 @@ async fn exposition(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> impl I
     let turn = desk.scrapes.clone().acquire_owned().await;
     let body = Pieces::body(move |mut to| {
         let _turn = turn;
-        metrics::write(desk.state(), desk.detail, format, &mut to)
+        metrics::write(desk.survey(), desk.detail, format, &mut to)
     });
     ([(CONTENT_TYPE, format.content_type())], body)
 }

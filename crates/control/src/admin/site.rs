@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,7 +10,7 @@ use loadline_core::{
     discovery::Lists,
     fleet::{Fleet, Source},
     overrides::{Override, OverrideError, Overrides},
-    state::{Flow, State},
+    state::{Flow, Part, State},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -18,8 +19,8 @@ use crate::discovery::{self, Answer, Clock, NameServers};
 
 /// A running proxy.
 pub trait Engine: Send + Sync + 'static {
-    /// What it does now; rates may be absent.
-    fn state(&self) -> State;
+    /// What it does, to be told part by part.
+    fn survey(&self) -> Box<dyn Survey>;
 
     /// Puts another file in force.
     ///
@@ -35,6 +36,18 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// Why they cannot be read, for people.
     fn flows(&self) -> Result<Vec<Flow>, String>;
+}
+
+/// What a proxy does, by the services that it had when it was asked. Rates may be absent.
+pub trait Survey: Send + Sync + 'static {
+    /// All but the services.
+    fn edge(&self) -> State;
+
+    /// How many services there are.
+    fn service_count(&self) -> usize;
+
+    /// This part of the services at these places in the file, and nothing else.
+    fn services(&self, places: Range<usize>, part: Part) -> State;
 }
 
 /// A proxy with its file and with what was changed over it.
@@ -181,7 +194,20 @@ impl Site {
     }
 
     pub(crate) fn state(&self) -> State {
-        let mut state = self.engine.state();
+        let survey = self.survey();
+        let edge = survey.edge();
+        let State { services, .. } =
+            self.services(&*survey, 0..survey.service_count(), Part::Whole);
+        State { services, ..edge }
+    }
+
+    pub(crate) fn survey(&self) -> Box<dyn Survey> {
+        self.engine.survey()
+    }
+
+    /// This part of the services at these places, with what is known of their lists.
+    pub(crate) fn services(&self, survey: &dyn Survey, places: Range<usize>, part: Part) -> State {
+        let mut state = survey.services(places, part);
         let kept = self.kept();
         kept.lists.tell(self.clock.now(), &kept.file, &mut state);
         state
@@ -243,8 +269,8 @@ mod tests {
     }
 
     impl Engine for Remembers {
-        fn state(&self) -> State {
-            State::default()
+        fn survey(&self) -> Box<dyn Survey> {
+            unreachable!("nobody asks")
         }
 
         fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {

@@ -1,16 +1,16 @@
 //! What is told of an edge while it works: the order of groups, limits, loads, who is out.
 
 use loadline_core::{
-    controller::Input,
-    fleet::{Capacity, Service},
+    controller::{Controller, Input},
+    fleet::{Capacity, Fleet, Service},
     plan::{Ask, Decision},
     reason::Reason,
-    state::{Condition, Standing, State},
+    state::{Condition, Part, Standing, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
 
-use crate::fleets::{after, group, started};
+use crate::fleets::{after, drain, fleet, group, started};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
@@ -70,4 +70,26 @@ fn servers_that_fail_are_told_as_ejected_and_counted() {
     assert_eq!(near.servers[0].reason.as_deref(), Some(Reason::EmptyReply.text()));
     assert_eq!(near.servers[0].ejections, 1);
     assert_eq!(near.limits.rate_per_s, Some(50.0), "half of the group is left");
+}
+
+#[test]
+fn pieces_are_the_whole_and_parts_are_what_they_say() {
+    let services = ["a", "b", "c"].map(|name| Service { name: name.into(), ..two_groups() });
+    let fleet = Fleet { services: services.into(), ..fleet(two_groups()) };
+    let plan = drain(&mut Controller::new(NOW, fleet)).plan.unwrap();
+    let whole = State::of(&plan, NOW).services;
+    let piece = |places, part| State::of_services(&plan, places, part, NOW).services;
+    let pieces: Vec<_> = [0..2, 2..9].map(|places| piece(places, Part::Whole)).concat();
+    assert_eq!(pieces, whole);
+    assert_eq!(piece(0..3, Part::Servers), whole);
+    for (part, groups) in [(Part::Groups, 2), (Part::Service, 0)] {
+        for (of_part, of_whole) in piece(0..3, part).iter().zip(&whole) {
+            let mut expected = of_whole.clone();
+            expected.groups.truncate(groups);
+            expected.groups.iter_mut().for_each(|group| group.servers.clear());
+            assert_eq!(*of_part, expected, "{part:?}");
+        }
+    }
+    let ids = |places| plan.server_ids_of(places).count();
+    assert_eq!((ids(0..1), ids(1..9), plan.server_ids().count()), (3, 6, 9));
 }

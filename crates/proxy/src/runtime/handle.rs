@@ -1,19 +1,12 @@
 //! A second hold on a running proxy, for whoever watches or changes it from another thread.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     controller::Input,
-    ending::Ending,
     fleet::Fleet,
     plan::Plan,
-    reason::Reason,
-    rules::CopyResult,
-    state::{self, Counts, LastFailure, State},
+    state::{Part, State},
 };
 
 use crate::{
@@ -21,10 +14,8 @@ use crate::{
     doors::Passed,
     inbox::Inbox,
     inherit::Inherited,
-    meter::ListenerTally,
-    runtime::ReloadError,
+    runtime::{ReloadError, Survey},
     shared::{Shared, Stage},
-    tally::ServiceTally,
     tls::Keys,
 };
 
@@ -39,33 +30,16 @@ impl Handle {
     /// What the proxy does now. Rates are not known yet: [`State::measure_since`].
     #[must_use]
     pub fn state(&self) -> State {
-        let plan = self.shared.plan();
-        let now = self.shared.clock.now();
-        let mut state = State::of(&plan, now);
-        let tallies = self.shared.snapshot();
-        state.draining = self.shared.stage() != Stage::Serving;
-        state.log_lines_dropped = tallies.log_lines_dropped;
-        state.spans_exported = tallies.spans_exported;
-        state.spans_dropped = tallies.spans_dropped;
-        state.certificates = self.shared.keys().certificates(unix_s());
-        for listener in &mut state.listeners {
-            let bind: Option<SocketAddr> = listener.address.parse().ok();
-            if let Some(tally) = bind.and_then(|bind| tallies.listeners.get(&bind)) {
-                tell(listener, tally);
-            }
-        }
-        for service in &mut state.services {
-            service.counts = tallies.services.get(&service.name).map(counts).unwrap_or_default();
-        }
-        for (id, server) in plan.server_ids().zip(state.servers_mut()) {
-            server.connections = self.shared.connections(id);
-            let failed = self.shared.failures.last(id);
-            server.last_failure = failed.map(|(reason, at)| LastFailure {
-                reason: reason.text().to_owned(),
-                age_s: now.since(at).as_secs_f64(),
-            });
-        }
-        state
+        let survey = self.survey();
+        let edge = survey.edge();
+        let State { services, .. } = survey.services(0..survey.service_count(), Part::Whole);
+        State { services, ..edge }
+    }
+
+    /// What the proxy does, to be told part by part.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        Survey::new(self.shared.clone())
     }
 
     /// The plan in force.
@@ -124,43 +98,5 @@ impl Handle {
     /// alone: no file is read.
     pub fn amend(&self, fleet: impl Into<Arc<Fleet>>) {
         self.inputs.send(Input::Reload(fleet.into()));
-    }
-}
-
-/// Seconds since 1970.
-fn unix_s() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs().cast_signed()
-}
-
-fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
-    listener.open = tally.open();
-    listener.accepted = tally.accepted;
-    let reasons = [("accept-failed", tally.unaccepted), ("proxy-header", tally.unintroduced)];
-    listener.refused = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
-    listener.held = tally.held;
-    listener.handshakes = tally.handshakes;
-    listener.handshakes_failed = tally.handshakes_failed;
-    listener.received_bytes = tally.received;
-    listener.sent_bytes = tally.sent;
-}
-
-fn counts(tally: &ServiceTally) -> Counts {
-    let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
-    let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
-    let reasons = Reason::ALL.iter().zip(&tally.reasons).filter(|(_, n)| **n > 0);
-    let copies = CopyResult::ALL.iter().zip(tally.copies);
-    Counts {
-        copies: copies.map(|(result, n)| (result.name().to_owned(), n)).collect(),
-        statuses: statuses.collect(),
-        endings: Ending::ALL.map(ending).into(),
-        reasons: reasons.map(|(reason, n)| (reason.text().to_owned(), *n)).collect(),
-        overflowed: tally.overflowed,
-        retries: tally.retries,
-        queued: tally.queued,
-        displaced: tally.displaced,
-        sessions_kept: tally.sessions_kept,
-        sessions_moved: tally.sessions_moved,
-        duration: tally.latency.histogram(),
     }
 }

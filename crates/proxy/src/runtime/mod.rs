@@ -3,6 +3,7 @@
 mod control;
 mod handle;
 mod probe;
+mod survey;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -29,6 +30,7 @@ use control::{Control, ControlThread};
 pub use crate::doors::Passed;
 pub use handle::Handle;
 pub use probe::Detour;
+pub use survey::Survey;
 
 /// A running proxy. Dropping it without [`Runtime::stop`] ends health checks and changes, and
 /// leaves its workers running until the process ends.

@@ -1,13 +1,13 @@
 //! What runs, as the administration sees it: the proxy, and packet forwarding beside it.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use loadline_control::admin::Engine;
+use loadline_control::admin::{Engine, Survey};
 use loadline_core::{
     fleet::Fleet,
-    state::{Flow, State},
+    state::{Flow, Part, State},
 };
-use loadline_proxy::runtime::Handle;
+use loadline_proxy::runtime::{self, Handle};
 
 use super::forwarder::Forwarder;
 use crate::commands::chain;
@@ -20,11 +20,8 @@ pub(super) struct Running {
 }
 
 impl Engine for Running {
-    fn state(&self) -> State {
-        let forwarder = self.forwarder.as_ref();
-        let forwarding = forwarder.and_then(|forwarder| forwarder.state());
-        let standby = forwarder.and_then(|forwarder| forwarder.standby());
-        State { forwarding, standby, ..self.proxy.state() }
+    fn survey(&self) -> Box<dyn Survey> {
+        Box::new(SurveyOfBoth { proxy: self.proxy.survey(), forwarder: self.forwarder.clone() })
     }
 
     fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
@@ -46,5 +43,28 @@ impl Engine for Running {
         let forwarder = self.forwarder.as_ref();
         let flows = forwarder.map_or(Ok(Vec::new()), |forwarder| forwarder.flows());
         flows.map_err(|error| chain(&error))
+    }
+}
+
+/// What both do.
+struct SurveyOfBoth {
+    proxy: runtime::Survey,
+    forwarder: Option<Arc<Forwarder>>,
+}
+
+impl Survey for SurveyOfBoth {
+    fn edge(&self) -> State {
+        let forwarder = self.forwarder.as_ref();
+        let forwarding = forwarder.and_then(|forwarder| forwarder.state());
+        let standby = forwarder.and_then(|forwarder| forwarder.standby());
+        State { forwarding, standby, ..self.proxy.edge() }
+    }
+
+    fn service_count(&self) -> usize {
+        self.proxy.service_count()
+    }
+
+    fn services(&self, places: Range<usize>, part: Part) -> State {
+        self.proxy.services(places, part)
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of failures.
 
-use super::{Family, Read, by_word};
+use super::{Family, Read, services::by_word};
 
 /// The metrics of failures.
 pub(super) const FAMILIES: &[Family] = &[Family {

@@ -2,19 +2,18 @@
 
 use loadline_core::state::{Discovery, State};
 
-use super::{Samples, groups};
+use super::{
+    Family, Read, Samples,
+    groups::{GROUP, groups},
+};
 
 /// Samples of the lists of servers that are followed, by the groups they are for.
-pub(super) fn lists<T>(
-    state: &State,
-    samples: &mut Samples<'_, T>,
-    value: impl Fn(&Discovery) -> Option<T>,
-) {
+fn lists<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Discovery) -> Option<T>) {
     groups(state, samples, |group| group.discovery.as_ref().and_then(&value));
 }
 
 /// What became of the answers about them.
-pub(super) fn list_updates(state: &State, samples: &mut Samples<'_, u64>) {
+fn list_updates(state: &State, samples: &mut Samples<'_, u64>) {
     for service in &state.services {
         for group in &service.groups {
             let Some(list) = &group.discovery else { continue };
@@ -26,3 +25,33 @@ pub(super) fn list_updates(state: &State, samples: &mut Samples<'_, u64>) {
         }
     }
 }
+
+/// Every metric there is of them.
+pub(super) const FAMILIES: &[Family] = &[
+    Family {
+        name: "discovery_servers",
+        help: "Servers on the list that the group follows",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| lists(state, to, |it| Some(it.servers as f64))),
+    },
+    Family {
+        name: "discovery_age_seconds",
+        help: "Time since that list was last found to be so; absent while not known",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| lists(state, to, |it| it.age_s)),
+    },
+    Family {
+        name: "discovery_stale",
+        help: "1 while what came last could not be taken, so that the list is the one before",
+        labels: GROUP,
+        read: Read::Gauge(|state, to| {
+            lists(state, to, |it| Some(f64::from(u8::from(it.stale))));
+        }),
+    },
+    Family {
+        name: "discovery_updates",
+        help: "Lists that came, by the result: taken, refused (empty) or failed",
+        labels: &["service", "group", "result"],
+        read: Read::Counter(list_updates),
+    },
+];

@@ -1,0 +1,122 @@
+//! What a running proxy does, told part by part: whoever asks holds no more of it than he needs.
+
+use std::{
+    net::SocketAddr,
+    ops::Range,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use loadline_core::{
+    ending::Ending,
+    plan::Plan,
+    reason::Reason,
+    rules::CopyResult,
+    state::{self, Counts, LastFailure, Part, State},
+};
+
+use crate::{
+    meter::ListenerTally,
+    shared::{Shared, Stage},
+    tally::ServiceTally,
+};
+
+/// What a proxy does by the plan that was in force when it was asked for, so that the services are
+/// the same however long the telling takes. Figures are those of the moment in which each is told.
+#[derive(Debug)]
+pub struct Survey {
+    shared: Arc<Shared>,
+    plan: Arc<Plan>,
+}
+
+impl Survey {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let plan = shared.plan();
+        Self { shared, plan }
+    }
+
+    /// All but the services. Rates are not known yet: [`State::measure_since`].
+    #[must_use]
+    pub fn edge(&self) -> State {
+        let shared = &self.shared;
+        let mut state = State::of_edge(&self.plan, shared.clock.now());
+        state.draining = shared.stage() != Stage::Serving;
+        state.log_lines_dropped = shared.log_lines_dropped();
+        [state.spans_exported, state.spans_dropped] = shared.spans_counted();
+        state.certificates = shared.keys().certificates(unix_s());
+        let tallies = shared.meters.sums();
+        for listener in &mut state.listeners {
+            let bind: Option<SocketAddr> = listener.address.parse().ok();
+            if let Some(tally) = bind.and_then(|bind| tallies.get(&bind)) {
+                tell(listener, tally);
+            }
+        }
+        state
+    }
+
+    /// How many services there are.
+    #[must_use]
+    pub fn service_count(&self) -> usize {
+        self.plan.services.len()
+    }
+
+    /// This part of the services at these places in the file, and nothing else.
+    #[must_use]
+    pub fn services(&self, places: Range<usize>, part: Part) -> State {
+        let now = self.shared.clock.now();
+        let mut state = State::of_services(&self.plan, places.clone(), part, now);
+        if matches!(part, Part::Service | Part::Whole) {
+            for service in &mut state.services {
+                let tally = self.shared.registry.sum(service.name.as_str());
+                service.counts = tally.as_ref().map(counts).unwrap_or_default();
+            }
+        }
+        for (id, server) in self.plan.server_ids_of(places).zip(state.servers_mut()) {
+            server.connections = self.shared.connections(id);
+            let failed = self.shared.failures.last(id);
+            server.last_failure = failed.map(|(reason, at)| LastFailure {
+                reason: reason.text().to_owned(),
+                age_s: now.since(at).as_secs_f64(),
+            });
+        }
+        state
+    }
+}
+
+/// Seconds since 1970.
+fn unix_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs().cast_signed()
+}
+
+fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
+    listener.open = tally.open();
+    listener.accepted = tally.accepted;
+    let reasons = [("accept-failed", tally.unaccepted), ("proxy-header", tally.unintroduced)];
+    listener.refused = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
+    listener.held = tally.held;
+    listener.handshakes = tally.handshakes;
+    listener.handshakes_failed = tally.handshakes_failed;
+    listener.received_bytes = tally.received;
+    listener.sent_bytes = tally.sent;
+}
+
+fn counts(tally: &ServiceTally) -> Counts {
+    let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
+    let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
+    let reasons = Reason::ALL.iter().zip(&tally.reasons).filter(|(_, n)| **n > 0);
+    let copies = CopyResult::ALL.iter().zip(tally.copies);
+    Counts {
+        copies: copies.map(|(result, n)| (result.name().to_owned(), n)).collect(),
+        statuses: statuses.collect(),
+        endings: Ending::ALL.map(ending).into(),
+        reasons: reasons.map(|(reason, n)| (reason.text().to_owned(), *n)).collect(),
+        overflowed: tally.overflowed,
+        retries: tally.retries,
+        queued: tally.queued,
+        displaced: tally.displaced,
+        sessions_kept: tally.sessions_kept,
+        sessions_moved: tally.sessions_moved,
+        duration: tally.latency.histogram(),
+    }
+}
