@@ -59,8 +59,10 @@ impl Desk {
     /// Takes the state of this second into the memory, unless a look is dear and was lately.
     pub(crate) fn look_again(&self) {
         let seen = self.seen();
-        let is_watched = self.looked.receiver_count() > 0
-            || seen.asked.is_some_and(|asked| asked.elapsed() < WATCHED);
+        // A look holds every service, a scrape a few: who scrapes is not to wake one meanwhile.
+        let is_scraped = self.scrapes.available_permits() < AT_ONCE;
+        let was_asked = seen.asked.is_some_and(|asked| asked.elapsed() < WATCHED);
+        let is_watched = self.looked.receiver_count() > 0 || (was_asked && !is_scraped);
         let is_due =
             seen.looked.is_none_or(|look| look.at.elapsed() >= pause(look.took, is_watched));
         drop(seen);
