@@ -11,7 +11,7 @@ use loadline_core::{
     fleet::LogFormat,
     time::{Duration, Instant},
 };
-use loadline_proxy::access_log::{Came, Line, Times, Writer};
+use loadline_proxy::telemetry::access_log::{Came, Line, Times, Writer};
 
 fn main() {
     divan::main();

@@ -4,78 +4,28 @@
 //! single-threaded runtime; they share the plan and the ledger of the core, and nothing else that
 //! is touched by every request. The HTTP/1 codec works on the socket itself.
 //!
-//! | from the client inwards | |
+//! | the way of a request | |
 //! |---|---|
-//! | [`engine`], `worker` | the threads |
-//! | `doors`, `door`, [`inherit`] | the listeners, and how a reload changes them |
-//! | `listener` | takes connections in |
-//! | `introduction`, `proxy_protocol` | whose connections they are |
-//! | `session` | one client connection: request after request |
-//! | `http2` | one client connection: its streams, each as a session of one request |
-//! | `rules` | which service it is for, or which answer it gets |
-//! | `stream_session`, `client_hello` | one client connection of which nothing is understood |
-//! | `exchange`, `driver` | one request: what its machine (`core::request`) says is done |
-//! | `attempt` | one request over one server connection |
-//! | `relay`, `tunnel` | bodies and upgraded connections |
-//! | `pool`, `dial`, `warm` | server connections |
-//! | `peer`, `socket`, [`tls`], `buffer`, `pipe`, `timer`, `turn` | bytes, deadlines, fairness |
-//! | [`shared`], `view`, `route` | the plan as the workers see it |
-//! | [`bounds`] | the most that clients can make it hold |
-//! | [`tally`], [`meter`], [`latency`], [`access_log`], `spans` | what is told about it |
-//! | [`runtime`] | all of it, with the controller |
+//! | [`listener`] | takes client connections in; how a reload changes the listeners |
+//! | [`tls`] | agrees on TLS with clients and servers |
+//! | `http` | a client connection of HTTP/1: request after request, each as its machine says |
+//! | `http2` | a client connection of HTTP/2: its streams, each as a session of one request |
+//! | `tcp` | a client connection of which nothing is understood, from end to end |
+//! | `upstream` | connections to servers: opened, pooled, opened in advance |
+//! | `io` | bytes: sockets, buffers, pipes |
+//! | [`telemetry`] | counters, latency, access log, spans, reasons of failures |
+//! | [`runtime`] | threads, timers, the plan as workers see it, the controller, health checks |
 
-// unsafe: three calls about listeners for which no library has a safe function (`kernel`).
+// unsafe: three calls about listeners for which no library has a safe function
+// (`listener::syscalls`).
 #![deny(unsafe_code)]
 
-pub mod access_log;
-mod attempt;
-mod body_pace;
-pub mod bounds;
-mod buffer;
-mod client_hello;
-pub mod clock;
-mod dial;
-mod door;
-mod doors;
-mod driver;
-pub mod engine;
-mod exchange;
-mod failure;
-mod failures;
-mod heads;
+mod http;
 mod http2;
-mod idle;
-mod inbox;
-pub mod inherit;
-mod introduction;
-mod kernel;
-pub mod latency;
-mod listener;
-pub mod meter;
-mod mirror;
-mod peer;
-mod pipe;
-mod pool;
-mod proxy_protocol;
-mod queue;
-mod random;
-mod reason;
-mod relay;
-mod request;
-mod route;
-mod rules;
+mod io;
+pub mod listener;
 pub mod runtime;
-mod session;
-pub mod shared;
-mod socket;
-mod spans;
-mod sticky;
-mod stream_session;
-pub mod tally;
-mod timer;
+mod tcp;
+pub mod telemetry;
 pub mod tls;
-mod tunnel;
-mod turn;
-mod view;
-mod warm;
-mod worker;
+mod upstream;

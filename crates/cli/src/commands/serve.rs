@@ -29,9 +29,9 @@ use loadline_control::{
 };
 use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet};
 use loadline_proxy::{
-    engine::StartError,
+    runtime::engine::StartError,
     runtime::{Bound, Runtime},
-    tally::Tallies,
+    telemetry::tally::Tallies,
 };
 use tokio::{
     sync::mpsc::channel,

@@ -28,7 +28,7 @@ use super::{
     outgoing::Outgoing,
     websocket::{self, Accept},
 };
-use crate::reason::of_http2;
+use crate::telemetry::reason::of_http2;
 
 /// A request to a server, and its answer.
 #[derive(Debug)]

@@ -37,11 +37,10 @@ use tokio::task::spawn_local;
 
 use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
 use crate::{
-    buffer::Buffers,
-    peer::Peer,
-    session::{Origin, Session},
-    tally::Cells,
-    timer::Timer,
+    http::session::{Origin, Session},
+    io::{buffer::Buffers, peer::Peer},
+    runtime::timer::Timer,
+    telemetry::tally::Cells,
 };
 
 /// Answers the streams of a connection until it is over.

@@ -15,7 +15,7 @@ use http::HeaderMap;
 use loadline_core::reason::Reason;
 
 use super::head::write_fields;
-use crate::reason::of_http2;
+use crate::telemetry::reason::of_http2;
 
 /// The receiving half of a stream, as HTTP/1.
 #[derive(Debug)]

@@ -33,11 +33,13 @@ use tokio::task::spawn_local;
 
 use super::{head::list_size, wire::Wire};
 use crate::{
-    dial::{Dial, dial},
-    pool::Slot,
-    reason::of_http2,
-    timer::{Timer, Timers},
+    runtime::timer::{Timer, Timers},
+    telemetry::reason::of_http2,
     tls::Dialing,
+    upstream::{
+        dial::{Dial, dial},
+        pool::Slot,
+    },
 };
 
 /// A connection to a server.

@@ -12,7 +12,7 @@ use std::{cell::Cell, rc::Rc};
 
 use loadline_core::{time::Instant, units::Rate};
 
-use crate::timer::Timers;
+use crate::runtime::timer::Timers;
 
 /// What a connection knows of its streams.
 #[derive(Debug)]

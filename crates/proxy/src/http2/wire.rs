@@ -14,7 +14,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::peer::Peer;
+use crate::io::peer::Peer;
 
 /// A connection, and what has been read of it already.
 #[derive(Debug)]

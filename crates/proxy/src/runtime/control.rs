@@ -15,9 +15,8 @@ use loadline_core::{
 use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
 use crate::{
-    inbox::Inbox,
     runtime::probe::{Detour, Lane, Way, probe},
-    shared::Shared,
+    runtime::{inbox::Inbox, shared::Shared},
 };
 
 /// Drives a controller until it is stopped.

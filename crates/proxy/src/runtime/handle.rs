@@ -10,12 +10,13 @@ use loadline_core::{
 };
 
 use crate::{
-    access_log::Log,
-    doors::Passed,
-    inbox::Inbox,
-    inherit::Inherited,
-    runtime::{ReloadError, Survey},
-    shared::{Shared, Stage},
+    listener::{inherited::Inherited, set::Passed},
+    runtime::{
+        ReloadError, Survey,
+        inbox::Inbox,
+        shared::{Shared, Stage},
+    },
+    telemetry::access_log::Log,
     tls::Keys,
 };
 

@@ -1,9 +1,28 @@
 //! A whole proxy: the engine's workers and the thread that runs the controller.
+//!
+//! | | |
+//! |---|---|
+//! | [`engine`], `worker` | the threads that serve |
+//! | `control`, `probe`, `inbox` | the thread of the controller, its health checks, its inputs |
+//! | `handle` | what others may ask of a running proxy |
+//! | [`shared`], `view` | the plan, and what a worker looks up once for each |
+//! | `wait_queue` | where requests wait for capacity |
+//! | [`clock`], `timer`, `random`, `yield_once` | time, deadlines, draws, fairness |
 
+pub mod clock;
 mod control;
+pub mod engine;
 mod handle;
+pub(crate) mod inbox;
 mod probe;
+pub(crate) mod random;
+pub mod shared;
 mod survey;
+pub(crate) mod timer;
+pub(crate) mod view;
+pub(crate) mod wait_queue;
+pub(crate) mod worker;
+pub(crate) mod yield_once;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,19 +34,19 @@ use loadline_core::{
 };
 
 use crate::{
-    clock::Clock,
-    doors::Doors,
-    engine::{Engine, StartError, threads},
-    inbox::Inbox,
-    inherit::Inherited,
-    listener::BindError,
-    shared::Shared,
-    tally::Tallies,
+    listener::{accept::BindError, inherited::Inherited, set::Doors},
+    runtime::{
+        clock::Clock,
+        engine::{Engine, StartError, threads},
+        inbox::Inbox,
+        shared::Shared,
+    },
+    telemetry::tally::Tallies,
     tls::TlsError,
 };
 use control::{Control, ControlThread};
 
-pub use crate::doors::Passed;
+pub use crate::listener::set::Passed;
 pub use handle::Handle;
 pub use probe::Detour;
 pub use survey::Survey;

@@ -31,9 +31,9 @@ pub use self::road::Detour;
 pub(super) use self::road::Lane;
 use self::script::ScriptError;
 use crate::{
-    proxy_protocol,
-    random::Random,
-    reason::{of_http2, of_io, of_syntax},
+    listener::proxy_protocol,
+    runtime::random::Random,
+    telemetry::reason::{of_http2, of_io, of_syntax},
     tls::{Dialing, TlsError},
 };
 

@@ -16,9 +16,8 @@ use loadline_core::{
 };
 
 use crate::{
-    meter::ListenerTally,
-    shared::{Shared, Stage},
-    tally::ServiceTally,
+    runtime::shared::{Shared, Stage},
+    telemetry::{meter::ListenerTally, tally::ServiceTally},
 };
 
 /// What a proxy does by the plan that was in force when it was asked for, so that the services are

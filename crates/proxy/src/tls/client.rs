@@ -9,7 +9,7 @@ use x509_parser::{
     x509::{AttributeTypeAndValue, X509Name},
 };
 
-use crate::access_log::Came;
+use crate::telemetry::access_log::Came;
 
 /// What is known of a client by its handshake. Empty texts stand for what is not.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ use rustls::{
 };
 
 use super::client::ClientTls;
-use crate::socket::Io;
+use crate::io::socket::Io;
 
 /// One side of a TLS connection.
 #[derive(Debug)]

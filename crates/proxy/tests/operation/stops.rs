@@ -10,9 +10,9 @@ use loadline_core::{
     time::Duration,
 };
 use loadline_proxy::{
-    inherit::Inherited,
+    listener::inherited::Inherited,
     runtime::{Bound, Runtime},
-    tally::Tallies,
+    telemetry::tally::Tallies,
 };
 
 use crate::support::{

@@ -8,7 +8,7 @@ use std::{
 
 use loadline_core::{fleet::Fleet, time::Duration};
 use loadline_proxy::{
-    inherit::Inherited,
+    listener::inherited::Inherited,
     runtime::{Bound, Runtime},
 };
 

@@ -18,7 +18,7 @@ use loadline_core::{
     time::Duration,
     units::Ratio,
 };
-use loadline_proxy::{runtime::Runtime, tally::ServiceTally};
+use loadline_proxy::{runtime::Runtime, telemetry::tally::ServiceTally};
 
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);

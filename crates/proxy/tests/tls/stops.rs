@@ -3,7 +3,7 @@
 use std::{io::Write as _, net::TcpListener, thread};
 
 use loadline_core::time::Duration;
-use loadline_proxy::{inherit::Inherited, runtime::Bound};
+use loadline_proxy::{listener::inherited::Inherited, runtime::Bound};
 use rustls::version::TLS13;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Says at the start what clients can make the process hold, and whether it has descriptors for it.
 
 use loadline_core::fleet::Fleet;
-use loadline_proxy::bounds::Bounds;
+use loadline_proxy::listener::bounds::Bounds;
 use rustix::process::{Resource, getrlimit};
 
 use crate::commands::size;

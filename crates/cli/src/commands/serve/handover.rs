@@ -23,7 +23,7 @@ use anyhow::{Context as _, anyhow, bail};
 use loadline_control::admin;
 use loadline_core::overrides::Override;
 use loadline_proxy::{
-    inherit::{Inherited, descriptor},
+    listener::inherited::{Inherited, descriptor},
     runtime::Passed,
 };
 use rustix::{

@@ -1,0 +1,547 @@
+//! One request over one connection to one server.
+//!
+//! The request's body and the answer are carried at the same time: a server may answer before the
+//! body is through. States: *sending* (the head and what of the body came with it), *asking*
+//! (until the head of the answer; the rest of the request's body goes up meanwhile), *delivering*
+//! (the answer's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
+//! the client has seen something, and nobody may try again.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use loadline_core::{
+    ending::Ending,
+    fleet::ServerTimeouts,
+    reason::{Phase, Reason},
+    request::{Action, Event, Failed, Progress, Unanswered, shorter},
+    time::Instant,
+};
+use loadline_http1::{
+    BodyReader, Forwarded, Framing, ParseError, ResponseHead, ResponseOptions, Status,
+    write_response,
+};
+
+use crate::{
+    http::{
+        body_pace::BodyPace,
+        driver::Place,
+        exchange::{Exchange, Next},
+        failure::Failure,
+        relay::{Broken, Relay},
+        sticky::Session,
+    },
+    http2::Fate,
+    io::{buffer::Buffer, peer::client_gone},
+    tcp::tunnel::tunnel,
+    telemetry::reason::{of_io, of_syntax},
+    upstream::pool::Connection,
+};
+
+/// One request over one connection.
+#[derive(Debug)]
+pub(crate) struct Attempt<'e, 'a> {
+    exchange: &'e mut Exchange<'a>,
+    connection: Connection,
+    timeouts: ServerTimeouts,
+    upload: Relay,
+    /// The kernel took some of the request.
+    sent: bool,
+    /// Why the server took no more of the request before all that was at hand had gone.
+    unfinished: Option<Reason>,
+    /// The server said something.
+    heard: bool,
+    /// The client has seen some of the answer; how its connection must go if that breaks off.
+    committed: Option<Next>,
+    /// Why the client's message was refused.
+    refused: Option<ParseError>,
+    /// What the client has taken over its body so far.
+    pace: BodyPace,
+    /// Since when the server owes an answer.
+    asked_at: Instant,
+}
+
+/// How an attempt went well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    ending: Ending,
+    next: Next,
+    /// The server's connection may carry another request.
+    reusable: bool,
+}
+
+impl<'e, 'a> Attempt<'e, 'a> {
+    /// An attempt over `connection`.
+    pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
+        let copy = exchange.request.copy.take();
+        let upload = Relay::new(exchange.request.body.clone()).copied(copy);
+        let timeouts = exchange.driver.route.settings().timeouts;
+        Self {
+            exchange,
+            connection,
+            timeouts,
+            upload,
+            sent: false,
+            unfinished: None,
+            heard: false,
+            committed: None,
+            refused: None,
+            pace: BodyPace::default(),
+            asked_at: Instant::ZERO,
+        }
+    }
+
+    /// Keeps the server's connection if it is good for another request, and says what a failure
+    /// means for the request.
+    pub(crate) fn conclude(
+        mut self,
+        carried: Result<Done, Reason>,
+        place: &Place,
+    ) -> Result<(Ending, Next), Failure> {
+        match carried {
+            Ok(Done { ending, next, reusable }) => {
+                if reusable && !self.exchange.driver.is_leaving() {
+                    let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
+                    let is_far = self.exchange.driver.route.desk().is_far(place.group);
+                    let to = (place.server, is_far);
+                    self.exchange.worker.pools.keep(to, self.connection, until);
+                }
+                Ok((ending, next))
+            }
+            Err(reason) => {
+                if matches!(reason.ending(), Ending::ServerTimeout | Ending::ServerStalled) {
+                    self.connection.peer.socket.retire();
+                }
+                self.exchange.request.copy = self.upload.take_copy();
+                Err(self.failure(reason))
+            }
+        }
+    }
+
+    fn failure(&self, reason: Reason) -> Failure {
+        let fate = self.connection.peer.socket.fate();
+        let progress = Progress {
+            reused: self.connection.reused,
+            left: match fate {
+                Fate::Refused => true,
+                Fate::Reset => false,
+                Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
+            },
+            sent: self.sent && !fate.is_undone(),
+            touched: self.is_touched(),
+            heard: self.heard,
+            committed: self.committed.is_some(),
+            ..Progress::NOTHING
+        };
+        let failed = Failed { reason, progress };
+        Failure { failed, refused: self.refused, committed: self.committed }
+    }
+
+    /// Whether some of the request's body has been sent that is not at hand any more.
+    fn is_touched(&self) -> bool {
+        self.upload.bytes > 0 || self.upload.waits_for_sink()
+    }
+
+    /// Sends the request and passes the answer on.
+    pub(crate) async fn carry(&mut self) -> Result<Done, Reason> {
+        self.send().await?;
+        let (head, buffer) = match (self.ask().await, self.unfinished) {
+            (Err(reason), Some(first)) if reason.ending() == first.ending() => return Err(first),
+            (answered, _) => answered?,
+        };
+        let now = self.exchange.worker.shared.clock.now();
+        self.exchange.record.times.answered = Some(now);
+        let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
+        if let Action::Discard = self.exchange.tell(now, came) {
+            return Ok(self.discard(head, buffer));
+        }
+        if self.exchange.driver.route.desk().reads_load {
+            self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
+        }
+        let done = if head.tunnels() {
+            self.tunnel(&head, buffer).await?
+        } else {
+            self.deliver(&head, buffer, now).await?
+        };
+        self.exchange.entrance.give_response_head(head);
+        Ok(done)
+    }
+
+    /// Sends the head and what came with it; connects if need be.
+    async fn send(&mut self) -> Result<(), Reason> {
+        let Self { exchange, connection, sent, .. } = self;
+        let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
+        exchange.timer.arm(limit);
+        let mut text = &exchange.request.text[..];
+        let sent = poll_fn(|cx| {
+            while !text.is_empty() {
+                match connection.peer.socket.poll_write(cx, text) {
+                    Poll::Ready(Ok(count @ 1..)) => {
+                        *sent = true;
+                        text = &text[count..];
+                    }
+                    Poll::Ready(Ok(_)) => return Poll::Ready(Err(Reason::Closed)),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(of_io(&error))),
+                    // A connection that many share has a limit of its own, and says why it failed.
+                    Poll::Pending if connection.peer.socket.is_opening() => return Poll::Pending,
+                    Poll::Pending if exchange.timer.has_expired() => {
+                        return Poll::Ready(Err(Reason::TimedOut));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            Poll::Ready(Ok(()))
+        });
+        if let Err(reason) = sent.await {
+            let had_begun = self.sent || self.connection.reused;
+            let socket = &self.connection.peer.socket;
+            let reason = reason.during(if had_begun { Phase::Send } else { socket.phase() });
+            if !self.sent || reason.ending() != Ending::ServerReset {
+                return Err(reason);
+            }
+            // It may have answered.
+            self.unfinished = Some(reason);
+            self.upload.abandon();
+        }
+        self.expect_answer()
+    }
+
+    fn expect_answer(&mut self) -> Result<(), Reason> {
+        // The answer cannot be there yet: trying to read it would be in vain.
+        self.connection.peer.socket.watch().map_err(|error| of_io(&error))?;
+        self.arm();
+        if self.exchange.worker.shared.log.is_some() || self.exchange.is_sampled() {
+            self.exchange.record.times.sent = Some(self.exchange.worker.shared.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Sets the deadline for whoever has to move next while the answer is awaited.
+    fn arm(&mut self) {
+        let now = self.exchange.worker.timers.coarse_now();
+        let limit = if self.upload.is_over() {
+            self.asked_at = now;
+            Some(shorter(self.timeouts.head, self.exchange.driver.patience()))
+        } else if self.upload.waits_for_sink() {
+            self.pace.pause(now);
+            Some(self.timeouts.idle)
+        } else {
+            self.pace.wait(now, &self.exchange.entrance.timeouts, self.upload.bytes)
+        };
+        limit.into_iter().for_each(|limit| self.exchange.timer.arm(limit));
+    }
+
+    /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
+    /// it begins. Memory for it is taken when the first bytes come.
+    async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Reason> {
+        let method = self.exchange.request.method;
+        let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+        let mut head = self.exchange.entrance.take_response_head();
+        let mut interims = 0;
+        loop {
+            while !buffer.filled().is_empty() {
+                let parsed = head.parse(buffer.filled(), method);
+                match parsed.map_err(of_syntax)? {
+                    Status::Partial => break,
+                    Status::Complete(_) if !head.is_interim() => return Ok((head, buffer)),
+                    Status::Complete(length) => {
+                        interims += 1;
+                        if interims > INTERIMS_MAX {
+                            return Err(Reason::TooManyInterims);
+                        }
+                        self.pass_interim(&head, &buffer).await?;
+                        buffer.consume(length);
+                    }
+                }
+            }
+            self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+            buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
+        }
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Reason>> {
+        self.poll_upload(cx)?;
+        if self.exchange.client.socket.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Reason::ClientGone));
+        }
+        let buffers = &self.exchange.worker.buffers;
+        let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
+        match self.connection.peer.poll_fill_up_to(cx, buffers, most) {
+            Poll::Ready(Ok(buffer)) => {
+                self.heard = true;
+                Poll::Ready(Ok(buffer))
+            }
+            Poll::Ready(Err(gone)) => Poll::Ready(Err(gone.reason().during(self.phase()))),
+            Poll::Pending => match self.waits_in_vain() {
+                Some(reason) => Poll::Ready(Err(reason)),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    /// What of the answer is awaited.
+    const fn phase(&self) -> Phase {
+        if self.connection.peer.rest.is_empty() { Phase::Await } else { Phase::Head }
+    }
+
+    /// Why the attempt ends for want of an answer, if it does.
+    fn waits_in_vain(&mut self) -> Option<Reason> {
+        let expired = self.exchange.timer.has_expired();
+        if !expired && !self.exchange.driver.hangs() {
+            return None;
+        }
+        let timers = &self.exchange.worker.timers;
+        let now = timers.coarse_now();
+        let silence = Unanswered {
+            expired,
+            late: timers.was_late(),
+            waited: self.upload.is_over().then(|| now.since(self.asked_at)),
+            limit: self.timeouts.head,
+            untouched: !self.is_touched(),
+            reason: self.late(),
+        };
+        match self.exchange.tell(now, Event::Unanswered(silence)) {
+            Action::GiveUp(reason) => return Some(reason),
+            Action::Await(limit) => self.exchange.timer.arm(limit),
+            _ => {}
+        }
+        None
+    }
+
+    /// Gives up an answer; its connection is good for another request if it has come whole.
+    fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
+        let mut body = BodyReader::new(head.framing());
+        let taken = self.take_early(&mut body, &head, &mut buffer, None);
+        let is_over = taken.is_ok() && body.is_finished() && self.connection.peer.rest.is_empty();
+        let reusable = is_over && head.keep_alive() && self.upload.is_complete();
+        self.exchange.worker.buffers.give(buffer);
+        self.exchange.record.status = head.status();
+        self.exchange.entrance.give_response_head(head);
+        self.exchange.request.copy = self.upload.take_copy();
+        Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
+    }
+
+    /// Who let the deadline pass while the answer was awaited.
+    fn late(&self) -> Reason {
+        match (self.upload.is_over(), self.upload.waits_for_sink()) {
+            (true, _) => self.phase().timeout(),
+            (false, true) => Reason::UploadTimeout,
+            (false, false) => Reason::ClientTimeout,
+        }
+    }
+
+    /// Moves the request's body up. A server that stops reading may still have an answer.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Reason> {
+        if self.upload.is_over() {
+            return Ok(());
+        }
+        let buffers = &self.exchange.worker.buffers;
+        let server = &mut self.connection.peer.socket;
+        match self.upload.poll(cx, buffers, self.exchange.client, server) {
+            Poll::Ready(Err(Broken::Source(_))) => return Err(Reason::ClientGone),
+            Poll::Ready(Err(Broken::Syntax(error))) => {
+                self.refused = Some(error);
+                return Err(Reason::ClientBad);
+            }
+            Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        if self.upload.is_complete() {
+            self.exchange.send_copy(self.upload.take_copy());
+        }
+        if self.upload.has_moved() || self.upload.is_over() {
+            self.arm();
+        }
+        Ok(())
+    }
+
+    /// Passes an interim answer on (RFC 9110, 15.2), but not to a client that cannot know it.
+    async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Reason> {
+        if self.exchange.request.version.is_http10() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        let bytes = &buffer.filled()[..head.head_len()];
+        let interim = match write_response(&mut text, bytes, head, ResponseOptions::default()) {
+            Forwarded::Unchanged => bytes,
+            Forwarded::Rewritten => &text,
+        };
+        let sent = self.exchange.client.send(interim, self.exchange.timer).await;
+        self.exchange.record.bytes += interim.len() as u64;
+        self.arm();
+        sent.map_err(client_gone)
+    }
+
+    /// Passes the answer on.
+    async fn deliver(
+        &mut self,
+        head: &ResponseHead,
+        mut buffer: Buffer,
+        answered: Instant,
+    ) -> Result<Done, Reason> {
+        let until_close = head.framing() == Framing::UntilClose;
+        let dechunk =
+            self.exchange.request.version.is_http10() && head.framing() == Framing::Chunked;
+        let keep_alive = self.exchange.request.keep_alive
+            && self.upload.is_complete()
+            && !(until_close || dechunk || self.exchange.is_leaving());
+        let client = self.exchange.request.version;
+        let hsts = &self.exchange.entrance.hsts;
+        let options =
+            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
+        let mut text = self.exchange.worker.buffers.take_text();
+        let mut forwarded = write_response(&mut text, buffer.filled(), head, options);
+        if let Some(changes) = &self.exchange.request.changes {
+            let head = &buffer.filled()[..head.head_len()];
+            forwarded = changes.of_answer(forwarded, head, &mut text);
+        }
+        let driver = &self.exchange.driver;
+        if let (Some(sessions), Some(place)) = (&driver.route.desk().sessions, driver.place()) {
+            let session = self.exchange.request.session;
+            let cells = &driver.route.desk().cells;
+            if session == Session::With(place.server) {
+                cells.sessions_kept.add(1);
+            } else {
+                cells.sessions_moved.add(u64::from(session != Session::New));
+                let head = &buffer.filled()[..head.head_len()];
+                forwarded = sessions.tell(place.server, forwarded, head, &mut text);
+            }
+        }
+        let mut body = BodyReader::new(head.framing());
+        self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;
+
+        self.committed = Some(if until_close || dechunk { Next::Reset } else { Next::Close });
+        self.exchange.record.status = head.status();
+        self.exchange.timer.arm(self.exchange.entrance.timeouts.idle);
+        if forwarded == Forwarded::Rewritten {
+            buffer.consume(head.head_len());
+            buffer = self.send_text(&text, buffer).await?;
+        }
+        self.exchange.worker.buffers.give_text(text);
+        let mut download = Relay::going_on(body, dechunk, Some(buffer));
+        let delivered = poll_fn(|cx| self.poll_delivery(cx, &mut download)).await;
+        self.exchange.record.bytes += download.bytes;
+        delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
+        self.connection.large = self.exchange.record.bytes >= LARGE;
+        if self.exchange.driver.route.desk().reads_load
+            && let Some(trailers) = download.body().trailers()
+        {
+            self.exchange.driver.report_load(answered, trailers.load_metrics());
+        }
+        let next = match (keep_alive, self.upload.is_complete()) {
+            (true, _) => Next::KeepAlive,
+            (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
+            (false, _) => Next::Linger,
+        };
+        let through = self.upload.is_complete() && self.unfinished.is_none();
+        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
+        Ok(Done { ending: Ending::Complete, next, reusable })
+    }
+
+    /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
+    /// the connection is not used again.
+    fn take_early(
+        &mut self,
+        body: &mut BodyReader,
+        head: &ResponseHead,
+        buffer: &mut Buffer,
+        payload: Option<&mut Vec<u8>>,
+    ) -> Result<(), Reason> {
+        let length = head.head_len();
+        let early = &buffer.filled()[length..];
+        let dechunk = payload.is_some();
+        let progress = match payload {
+            Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
+            None => body.feed(early),
+        };
+        let consumed = progress.map_err(of_syntax)?.consumed;
+        if consumed < early.len() {
+            self.connection.peer.rest = early[consumed..].to_vec();
+        }
+        buffer.truncate(if dechunk { length } else { length + consumed });
+        Ok(())
+    }
+
+    /// Sends a rewritten head, in one piece with the body if that is short.
+    async fn send_text(&mut self, text: &[u8], mut buffer: Buffer) -> Result<Buffer, Reason> {
+        let Exchange { client, timer, record, .. } = &mut *self.exchange;
+        let sent = client.send_both([text, buffer.filled()], timer).await;
+        let of_body = sent.map_err(client_gone)?;
+        record.bytes += (text.len() + of_body) as u64;
+        buffer.consume(of_body);
+        Ok(buffer)
+    }
+
+    fn poll_delivery(
+        &mut self,
+        cx: &mut Context<'_>,
+        download: &mut Relay,
+    ) -> Poll<Result<(), Reason>> {
+        let moved = self.upload.bytes;
+        self.poll_upload(cx)?;
+        let Exchange { worker, client, timer, entrance, .. } = &mut *self.exchange;
+        let server = &mut self.connection.peer;
+        match download.poll(cx, &worker.buffers, server, &mut client.socket) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(Broken::Source(reason))) => {
+                return Poll::Ready(Err(reason.during(Phase::Body)));
+            }
+            Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Reason::ClientGone)),
+            Poll::Ready(Err(Broken::Syntax(error))) => return Poll::Ready(Err(of_syntax(error))),
+            Poll::Pending => {}
+        }
+        let for_client = download.waits_for_sink();
+        if download.has_moved() || self.upload.bytes > moved {
+            timer.arm(if for_client { entrance.timeouts.idle } else { self.timeouts.idle });
+        }
+        match (timer.has_expired(), for_client) {
+            (false, _) => Poll::Pending,
+            (true, true) => Poll::Ready(Err(Reason::ClientTimeout)),
+            (true, false) => Poll::Ready(Err(Reason::BodyTimeout)),
+        }
+    }
+
+    /// Why an answer breaks off, of which this is seen.
+    fn breaking_off(&self, reason: Reason, framing: Framing) -> Reason {
+        let in_chunks = framing == Framing::Chunked && !self.connection.peer.socket.is_call();
+        match reason {
+            Reason::ClosedInBody if in_chunks => Reason::ClosedInChunks,
+            reason => reason,
+        }
+    }
+
+    /// Switches to the other protocol, if the client asked for one.
+    async fn tunnel(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Reason> {
+        if !self.exchange.request.upgrade {
+            return Err(Reason::UnaskedSwitch);
+        }
+        let mut text = Vec::new();
+        let hsts = &self.exchange.entrance.hsts;
+        let options = ResponseOptions { hsts, ..ResponseOptions::default() };
+        let forwarded = write_response(&mut text, buffer.filled(), head, options);
+        if forwarded == Forwarded::Unchanged {
+            text.extend_from_slice(&buffer.filled()[..head.head_len()]);
+        }
+        buffer.consume(head.head_len());
+        self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+        self.committed = Some(Next::Close);
+        let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
+        record.status = head.status();
+        client.send(&text, timer).await.map_err(client_gone)?;
+        // In memory of its own: few requests become tunnels, and all would have room for it.
+        let tunnel = Box::pin(tunnel(&worker.buffers, client, &mut self.connection.peer));
+        let bytes = tunnel.await;
+        record.bytes += text.len() as u64 + bytes;
+        Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
+    }
+}
+
+/// What is read of an answer that will be large: its head. The rest need not come into memory.
+const HEAD_BYTES: usize = 4 << 10;
+
+/// An answer of so many bytes is worth being spliced from its head on.
+const LARGE: u64 = 128 << 10;
+
+/// More interim answers than any server sends to one request.
+const INTERIMS_MAX: u32 = 32;

@@ -1,0 +1,203 @@
+//! What moves a request machine: the plan in force, the wait queue of its service, and whoever
+//! hears what it reports.
+
+use std::{future::poll_fn, net::SocketAddr, sync::Arc};
+
+use loadline_core::{
+    fleet::Class,
+    ledger::{ServerId, ServerState},
+    orca::parse_orca,
+    permit::Permit,
+    plan::QueuePlace,
+    reason::Reason,
+    request::{Action, At, Event, Failure, Machine, Subject},
+    time::{Duration, Instant},
+};
+use tokio::time::sleep_until;
+
+use crate::{
+    http::route::Route,
+    io::peer::Peer,
+    runtime::{
+        wait_queue::{Displaced, Waiter},
+        worker::Worker,
+    },
+};
+
+/// A request machine and the service that its request is for.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    machine: Machine,
+    class: Class,
+    pub(crate) route: Route,
+}
+
+/// Where a request was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) server: ServerId,
+    /// Index of the group and of the server in it, as in the file.
+    pub(crate) group: usize,
+    pub(crate) index: usize,
+    pub(crate) address: SocketAddr,
+    /// When it was given this server.
+    pub(crate) since: Instant,
+    pub(crate) is_overflow: bool,
+}
+
+impl Driver {
+    /// Drives a request that has come for the service of `route`.
+    pub(crate) const fn new(route: Route, subject: Subject) -> Self {
+        Self { class: subject.class, machine: Machine::new(subject), route }
+    }
+
+    /// Tells the machine what has happened, and says what is to be done now.
+    pub(crate) fn handle(&mut self, worker: &Worker, now: Instant, event: Event) -> Action {
+        let frees = matches!(event, Event::Failed(_) | Event::Ended(_));
+        let chooses_anew = matches!(event, Event::Failed(_) | Event::First);
+        let is_there = !chooses_anew || self.route.renew(worker);
+        let plan = is_there.then(|| self.route.plan());
+        let action = self.machine.handle(&At { now, draw: worker.random.draw(), plan }, event);
+        if let Some(report) = self.machine.poll_report() {
+            worker.shared.report(report);
+        }
+        if frees {
+            self.notify();
+        }
+        action
+    }
+
+    /// Waits for room until the request is sent or has failed.
+    pub(crate) async fn settle(
+        &mut self,
+        worker: &Worker,
+        client: &mut Peer,
+        mut action: Action,
+    ) -> Action {
+        loop {
+            let event = match action {
+                Action::Displace => Event::Room(self.route.desk().queue.displace(self.class)),
+                Action::Join { place, until } => {
+                    match self.wait(worker, client, place, until).await {
+                        Ok(action) => return action,
+                        Err(event) => event,
+                    }
+                }
+                action => return action,
+            };
+            action = self.handle(worker, worker.shared.clock.now(), event);
+        }
+    }
+
+    /// Waits in the queue until there is room, or until something else happens.
+    async fn wait(
+        &mut self,
+        worker: &Worker,
+        client: &mut Peer,
+        place: QueuePlace,
+        until: Instant,
+    ) -> Result<Action, Event> {
+        self.route.desk().cells.queued.add(1);
+        // The queue of a service is the same in every plan.
+        let queue = self.route.desk().queue.clone();
+        let waiter = queue.join(self.class, place);
+        let until = worker.shared.clock.to_tokio(until);
+        let moved_up = tokio::select! {
+            biased;
+            moved_up = self.move_up(worker, &waiter) => moved_up,
+            () = poll_fn(|cx| client.socket.poll_closed(cx)) => return Err(Event::ClientGone),
+            () = sleep_until(until) => return Err(Event::Overdue),
+        };
+        moved_up.map_err(|Displaced| {
+            self.route.desk().cells.displaced.add(1);
+            Event::Displaced
+        })
+    }
+
+    /// Asks for room whenever it is to, until there is.
+    async fn move_up(&mut self, worker: &Worker, waiter: &Waiter<'_>) -> Result<Action, Displaced> {
+        let clock = worker.shared.clock;
+        loop {
+            waiter.may_ask(clock).await?;
+            let action = self.handle(worker, clock.now(), Event::First);
+            let Action::Wait(until) = action else { return Ok(action) };
+            waiter.no_room(until);
+        }
+    }
+
+    /// Lets whoever waits ask again, now that there may be room.
+    fn notify(&self) {
+        if self.route.plan().state().queued() > 0 {
+            self.route.desk().queue.notify();
+        }
+    }
+
+    /// Where the request was sent; none while it has no server.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let permit = self.machine.permit()?;
+        let (group, index) = permit.place();
+        Some(Place {
+            server: permit.server(),
+            group,
+            index,
+            address: permit.address(),
+            since: permit.since(),
+            is_overflow: permit.is_overflow(),
+        })
+    }
+
+    /// What is counted of the server that it was sent to.
+    pub(crate) fn server(&self) -> Option<Arc<ServerState>> {
+        self.machine.permit().map(|permit| permit.state().clone())
+    }
+
+    /// Whether what is under way with its server may not go on.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.machine.permit().is_some_and(Permit::is_cut)
+    }
+
+    /// Whether its server is given nothing more.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.machine.permit().is_none_or(Permit::is_leaving)
+    }
+
+    /// Whether its server is out because it answers nobody, and was not when it was asked.
+    pub(crate) fn hangs(&self) -> bool {
+        self.patience() > Duration::ZERO && self.machine.permit().is_some_and(Permit::hangs)
+    }
+
+    /// How long its server may answer nobody before it is suspected to hang; zero for ever.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.machine.patience()
+    }
+
+    /// How often it was sent to a further server.
+    pub(crate) const fn retries(&self) -> u32 {
+        self.machine.retries()
+    }
+
+    /// Why the last attempt failed, or why there was none.
+    pub(crate) fn failure(&self) -> Failure {
+        self.machine.failure().unwrap_or(Failure::new(Reason::SystemError))
+    }
+
+    /// Takes in a report of utilization. One that makes no sense is as good as none.
+    pub(crate) fn report_load(&self, now: Instant, metrics: Option<&[u8]>) {
+        let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());
+        if let (Some(permit), Some(utilization)) =
+            (self.machine.permit(), text.and_then(parse_orca))
+        {
+            permit.report_utilization(now, utilization);
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.machine.permit().is_some() {
+            // Before the queue is told: there must be room when its first asks.
+            self.machine.abandon();
+            self.notify();
+        }
+    }
+}

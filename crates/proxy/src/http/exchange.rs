@@ -1,0 +1,506 @@
+//! One request: what its machine ([`loadline_core::request`]) says is done, and what comes of it is
+//! told and recorded.
+
+use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
+
+use loadline_core::{
+    ending::{Ending, Fault},
+    fleet::{HttpVersion, ProxyVersion},
+    reason::Reason,
+    request::{Action, Event, Kind, Subject},
+    time::Instant,
+};
+use loadline_http1::{Answer, Method, ParseError};
+
+use crate::{
+    http::{
+        attempt::Attempt,
+        driver::{Driver, Place},
+        failure::Failure,
+        mirror::Copy,
+        request::Request,
+        route::Route,
+        rules::Reply,
+    },
+    http2::{Link, Target},
+    io::peer::Peer,
+    listener::{
+        handle::Door,
+        proxy_protocol::{self, Ends},
+    },
+    runtime::{
+        timer::Timer,
+        view::{Entrance, View},
+        worker::Worker,
+        yield_once::after_the_others,
+    },
+    telemetry::{
+        access_log::{Asked, Line, Log, Times},
+        reason::of_io,
+        spans::{Outcome, Spans, Trace},
+    },
+    upstream::{
+        dial::{Dial, dial},
+        pool::{Connection, Slot},
+    },
+};
+
+/// One request on its way.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    door: &'a Arc<Door>,
+    pub(crate) entrance: &'a Entrance,
+    pub(crate) client: &'a mut Peer,
+    pub(crate) timer: &'a Timer,
+    pub(crate) request: Request,
+    pub(crate) driver: Driver,
+    pub(crate) record: Record,
+    /// How the client's connection has to go, where it has seen part of an answer that broke off.
+    committed: Option<Next>,
+}
+
+/// What is told about the request when it has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// What the client was told, 0 for nothing yet.
+    pub(crate) status: u16,
+    /// Bytes sent to the client.
+    pub(crate) bytes: u64,
+    pub(crate) times: Times,
+    overflowed: bool,
+    /// Index of the group, and the server.
+    server: Option<(usize, SocketAddr)>,
+    /// How it ended, once that has been counted.
+    pub(crate) ending: Option<Ending>,
+    /// Why it, or the last attempt that was repeated, failed.
+    reason: Option<Reason>,
+    /// What is wrong with the client's message, if that is why.
+    refused: Option<ParseError>,
+}
+
+/// What becomes of the client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The next request may come.
+    KeepAlive,
+    /// It is closed.
+    Close,
+    /// It is closed after what the client is still sending has been read: a reset would take the
+    /// answer from it.
+    Linger,
+    /// It is reset, since an orderly close would make a broken answer look whole.
+    Reset,
+    /// It goes on in HTTP/2, as its first bytes announce.
+    Http2,
+}
+
+impl<'a> Exchange<'a> {
+    /// An exchange for a request that came in at `entrance` of `view`.
+    pub(crate) fn new(
+        (worker, door, view, entrance): (&'a Rc<Worker>, &'a Arc<Door>, &Rc<View>, &'a Entrance),
+        (client, timer): (&'a mut Peer, &'a Timer),
+        request: Request,
+    ) -> Self {
+        let route = Route::new(view.clone(), request.service);
+        let subject = Subject {
+            kind: if request.is_copy { Kind::Copy } else { Kind::Message },
+            key: request.key,
+            class: request.class.unwrap_or(route.settings().class),
+            stick: request.session.server(),
+            idempotent: request.is_repeatable(),
+        };
+        let driver = Driver::new(route, subject);
+        let times = Times { received: request.received, ..Times::default() };
+        let record = Record { times, ..Record::default() };
+        Self { worker, door, entrance, client, timer, request, driver, record, committed: None }
+    }
+
+    /// Answers the request, until its door cuts what is left.
+    pub(crate) async fn run_unless_cut(&mut self) -> Next {
+        let door = self.door;
+        let mut answered = pin!(self.run());
+        poll_fn(|cx| match answered.as_mut().poll(cx) {
+            Poll::Pending if door.is_cut() => Poll::Ready(Next::Reset),
+            next => next,
+        })
+        .await
+    }
+
+    async fn run(&mut self) -> Next {
+        after_the_others().await;
+        if self.request.is_whole {
+            let copy = self.request.copy.take();
+            self.send_copy(copy);
+        }
+        let (ending, next) = if let Some(reply) = self.request.reply.take() {
+            Box::pin(self.reply(&reply)).await
+        } else {
+            match self.serve().await {
+                Some(served) => served,
+                None => self.answer().await,
+            }
+        };
+        self.end(ending);
+        self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
+        if let Some(asked) = self.request.asked.take() {
+            self.worker.log.give_asked(asked);
+        }
+        next
+    }
+
+    /// Sends the copy of a request that has come whole.
+    pub(crate) fn send_copy(&self, copy: Option<Box<Copy>>) {
+        copy.into_iter().for_each(|copy| copy.send(self.worker, self.door));
+    }
+
+    /// Does what the machine says until a server has answered, or until the request has failed.
+    async fn serve(&mut self) -> Option<(Ending, Next)> {
+        let mut action = self.tell(self.request.received, Event::Arrived);
+        loop {
+            if let Action::Displace | Action::Join { .. } = action {
+                // In memory of its own: few requests wait, and all would have room for it.
+                action = Box::pin(self.driver.settle(self.worker, self.client, action)).await;
+            }
+            let (Action::Send, Some(place)) = (action, self.driver.place()) else {
+                self.note_unsent();
+                return None;
+            };
+            self.go_to(&place);
+            self.timer.wait_on(place.server);
+            let server = self.driver.server();
+            let attempted = {
+                let mut attempt = pin!(self.attempt(&place));
+                poll_fn(|cx| match attempt.as_mut().poll(cx) {
+                    Poll::Pending if server.as_ref().is_some_and(|it| it.is_cut()) => {
+                        Poll::Ready(None)
+                    }
+                    attempted => attempted.map(Some),
+                })
+                .await
+            };
+            action = match attempted {
+                Some(Ok((ending, next))) => match self.ended(ending) {
+                    action @ Action::Send => action,
+                    _ => return Some((ending, next)),
+                },
+                Some(Err(action)) => action,
+                None => self.failed(&Failure::CUT),
+            };
+        }
+    }
+
+    /// Tells the machine what has happened.
+    pub(crate) fn tell(&mut self, now: Instant, event: Event) -> Action {
+        self.driver.handle(self.worker, now, event)
+    }
+
+    /// An attempt has ended without a failure, or its answer was given up for another server's.
+    fn ended(&mut self, ending: Ending) -> Action {
+        let now = self.worker.shared.clock.now();
+        let action = self.tell(now, Event::Ended(ending));
+        if let Action::Send = action {
+            self.pass_over(now);
+        } else {
+            self.record.times.ended = now;
+        }
+        action
+    }
+
+    /// An attempt has failed: tells the machine, counts why, and warns of it.
+    fn failed(&mut self, failure: &Failure) -> Action {
+        let (now, place) = (self.worker.shared.clock.now(), self.driver.place());
+        (self.record.refused, self.committed) = (failure.refused, failure.committed);
+        let action = self.tell(now, Event::Failed(failure.failed));
+        if let Action::Resend = action {
+            return action;
+        }
+        if let Some(trace) = &mut self.request.trace {
+            trace.fail(self.driver.failure().ending, now, &self.record.times);
+        }
+        self.note(place.as_ref());
+        action
+    }
+
+    fn go_to(&mut self, place: &Place) {
+        self.record.times.picked.get_or_insert(place.since);
+        self.record.overflowed = place.is_overflow;
+        self.record.server = Some((place.group, place.address));
+        self.begin_span(place);
+    }
+
+    /// Forgets the answer of a server whose request goes elsewhere.
+    fn pass_over(&mut self, now: Instant) {
+        let status = std::mem::take(&mut self.record.status);
+        if let Some(trace) = &mut self.request.trace {
+            trace.pass_over(status, now, &self.record.times);
+        }
+    }
+
+    /// Begins the span of an attempt, and tells its server.
+    fn begin_span(&mut self, place: &Place) {
+        let Request { trace: Some(trace), text, .. } = &mut self.request else { return };
+        let route = &self.driver.route;
+        let group = route.settings().groups.get(place.group);
+        let scheme = if route.desk().tls.is_some() { "https" } else { "http" };
+        let asked = (group.map_or("-", |group| &group.name), scheme);
+        trace.ask(text, self.worker.random.draw(), asked, (place.address, place.since));
+    }
+
+    /// Whether times are measured for its spans.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.request.trace.as_ref().is_some_and(|trace| trace.is_sampled())
+    }
+
+    /// Sends the request over a kept or shared connection; over another if there is none, or if it
+    /// turns out that the server had closed it. Where it fails, what is done next.
+    async fn attempt(&mut self, place: &Place) -> Result<(Ending, Next), Action> {
+        let settings = self.driver.route.settings();
+        let (is_shared, introduces) =
+            (settings.http_version == HttpVersion::Http2, settings.send_proxy);
+        let mut kept = match (is_shared, introduces) {
+            (false, None) => self.worker.pools.take(&self.worker.shared, place.server),
+            _ => None,
+        };
+        // One place in the code, so that one place in memory, carries whichever it is.
+        loop {
+            let opened = match (kept.take(), introduces) {
+                (Some(connection), _) => Ok(connection),
+                (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
+                (None, None) => self.open(place),
+                (None, Some(version)) => Box::pin(self.introduce(version, place)).await,
+            };
+            let carried = match opened {
+                Ok(connection) => {
+                    let mut attempt = Attempt::new(self, connection);
+                    let carried = attempt.carry().await;
+                    attempt.conclude(carried, place)
+                }
+                Err(failure) => Err(failure),
+            };
+            match carried.map_err(|failure| self.failed(&failure)) {
+                Err(Action::Resend) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// The right to one more connection to the server.
+    fn slot(&self, place: &Place) -> Result<Slot, Failure> {
+        let max = self.driver.route.max_connections(place);
+        let slot = self.worker.pools.slot(&self.worker.shared, place.server, max);
+        slot.ok_or(Failure::CROWDED)
+    }
+
+    /// A new connection to the server, which may not stand yet.
+    fn open(&self, place: &Place) -> Result<Connection, Failure> {
+        let (slot, tls) = (self.slot(place)?, self.driver.route.desk().tls.as_ref());
+        let opened = Connection::open(place.address, tls, slot);
+        opened.map_err(|error| Failure::new(of_io(&error)))
+    }
+
+    /// A stream to the server; none if it has all the connections it may have.
+    fn share(&self, place: &Place) -> Option<Connection> {
+        let (worker, route) = (self.worker, &self.driver.route);
+        let open = |streams: &Rc<Cell<usize>>| {
+            let max = route.max_connections(place);
+            let slot = worker.pools.slot(&worker.shared, place.server, max)?;
+            let target = Target {
+                address: place.address,
+                tls: route.desk().tls.clone(),
+                timeouts: route.settings().timeouts,
+                longest_head: worker.view().longest_head(),
+            };
+            Some(Link::open(target, slot, &worker.timers, streams))
+        };
+        let (call, reused) = worker.links.call(place.server, open)?;
+        Some(Connection::shared(call, reused))
+    }
+
+    /// Opens a connection that begins with a PROXY header. It is for this client alone, so it
+    /// carries one request.
+    async fn introduce(&self, version: ProxyVersion, place: &Place) -> Result<Connection, Failure> {
+        let slot = self.slot(place)?;
+        let destination = self.client.socket.local_addr().unwrap_or(self.entrance.bind);
+        let mut header = Vec::new();
+        proxy_protocol::write(
+            &mut header,
+            version,
+            Some(Ends { source: self.request.client, destination }),
+        );
+        let to = Dial {
+            address: place.address,
+            tls: self.driver.route.desk().tls.as_ref(),
+            header: &header,
+            limit: self.driver.route.settings().timeouts.connect,
+        };
+        dial(to, slot, self.timer).await.map_err(Failure::new)
+    }
+
+    /// Counts why an attempt failed, or why there was none, and warns of it.
+    fn note(&mut self, place: Option<&Place>) {
+        let failure = self.driver.failure();
+        if failure.ending.is_failure() && !failure.stale {
+            self.record.reason = Some(failure.reason);
+            let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
+            failures.note(shared, &route.desk().cells, route.scene(place), failure.reason);
+        }
+    }
+
+    /// Counts why a request has failed that was sent nowhere.
+    fn note_unsent(&mut self) {
+        if self.record.server.is_none() {
+            self.note(None);
+        }
+    }
+
+    /// Tells the client of a failure, if it is not too late.
+    async fn answer(&mut self) -> (Ending, Next) {
+        let failure = self.driver.failure();
+        self.record.reason = Some(failure.reason);
+        let next = match self.committed {
+            Some(next) => next,
+            None => self.tell_failure(failure.ending).await,
+        };
+        (failure.ending, next)
+    }
+
+    async fn tell_failure(&mut self, ending: Ending) -> Next {
+        let refused = self.record.refused.map(ParseError::status);
+        let Some(status) = refused.or(ending.status()) else { return Next::Close };
+        let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
+        let close = self.must_close() || ending.fault() == Fault::Client;
+        let answer = Answer {
+            status,
+            retry_after: again.then(|| self.retry_after()),
+            close,
+            to_head: self.request.method == Method::Head,
+            extra: &self.entrance.hsts,
+        };
+        let mut text = self.worker.buffers.take_text();
+        answer.write(&mut text);
+        self.send_answer(text, status, close).await
+    }
+
+    #[cold]
+    fn retry_after(&self) -> u32 {
+        let now = self.worker.shared.clock.now();
+        self.driver.route.plan().retry_after(now, self.worker.random.draw())
+    }
+
+    /// Gives the answer of a rule.
+    async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
+        let close = self.must_close();
+        let to_head = self.request.method == Method::Head;
+        let mut text = self.worker.buffers.take_text();
+        reply.write(&self.entrance.hsts, (close, to_head), &mut text);
+        let next = self.send_answer(text, reply.status, close).await;
+        let told = self.record.status != 0;
+        (if told { Ending::Ruled } else { Ending::ClientGone }, next)
+    }
+
+    /// Whether the connection cannot be used again after an answer of our own.
+    fn must_close(&self) -> bool {
+        !self.request.keep_alive || !self.request.is_whole || self.is_leaving()
+    }
+
+    /// Whether the connection is not to be used again though its client could.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.worker.is_leaving(self.door)
+    }
+
+    /// Sends an answer of our own.
+    async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
+        self.timer.arm(self.entrance.timeouts.idle);
+        let sent = self.client.send(&text, self.timer).await;
+        if sent.is_ok() {
+            self.record.status = status;
+            self.record.bytes = text.len() as u64;
+        }
+        self.worker.buffers.give_text(text);
+        match (sent, close, self.request.is_whole) {
+            (Err(_), _, _) => Next::Close,
+            (Ok(()), false, _) => Next::KeepAlive,
+            (Ok(()), true, true) => Next::Close,
+            (Ok(()), true, false) => Next::Linger,
+        }
+    }
+
+    /// Counts the request and writes its line.
+    fn end(&mut self, ending: Ending) {
+        self.record.ending = Some(ending);
+        let record = &mut self.record;
+        if record.times.ended == Instant::ZERO {
+            record.times.ended = self.worker.shared.clock.now();
+        }
+        let cells = &self.driver.route.desk().cells;
+        cells.end(ending, record.status);
+        cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
+        cells.retries.add(u64::from(self.driver.retries()));
+        cells.overflowed.add(u64::from(record.overflowed));
+        if let Some(log) = &self.worker.shared.log {
+            self.log(log, ending);
+        }
+        if let Some(spans) = &self.worker.shared.spans
+            && let Some(trace) = self.request.trace.take()
+        {
+            self.tell_spans(spans, *trace, ending);
+        }
+    }
+
+    #[cold]
+    fn tell_spans(&self, spans: &Spans, trace: Trace, ending: Ending) {
+        trace.end(spans, || Outcome {
+            client: self.request.client,
+            version: self.client.socket.http_version(self.request.version),
+            service: self.driver.route.settings().name.clone(),
+            status: self.record.status,
+            ending,
+            retries: self.driver.retries(),
+            times: self.record.times,
+        });
+    }
+
+    #[cold]
+    fn log(&self, log: &Log, ending: Ending) {
+        if log.wants(ending, self.record.status, &self.worker.random) {
+            let refused = self.record.refused.map(|error| error.to_string());
+            let reason = self.record.reason.or(Reason::of(ending)).map(Reason::text);
+            let line = self.line(ending, refused.as_deref().or(reason));
+            self.worker.log.add(log, self.worker.shared.clock, &line);
+        }
+    }
+
+    fn line<'b>(&'b self, ending: Ending, reason: Option<&'b str>) -> Line<'b> {
+        let asked = self.request.asked.as_deref();
+        let settings = self.driver.route.settings();
+        let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
+        Line {
+            client: self.request.client,
+            method: asked.map_or(b"", Asked::method),
+            target: asked.map_or(b"", Asked::target),
+            referer: asked.map_or(b"", Asked::referer),
+            agent: asked.map_or(b"", Asked::agent),
+            version: self.client.socket.http_version(self.request.version),
+            status: self.record.status,
+            bytes: self.record.bytes,
+            service: &settings.name,
+            server: self.record.server.map(|(group, address)| (name(group), address)),
+            ending,
+            reason: reason.unwrap_or_default(),
+            retries: self.driver.retries(),
+            times: self.record.times,
+            trace: self.request.trace.as_ref().map(|trace| trace.id()),
+            came: self.entrance.came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),
+        }
+    }
+}
+
+impl Drop for Exchange<'_> {
+    /// A request that is dropped on its way was cut at the end of a drain.
+    fn drop(&mut self) {
+        if self.record.ending.is_none() {
+            self.end(Ending::Drained);
+        }
+    }
+}

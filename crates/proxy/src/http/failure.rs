@@ -1,0 +1,47 @@
+//! How one attempt of a request failed, and what its client may still be told.
+
+use loadline_core::{
+    reason::Reason,
+    request::{Failed, Progress},
+};
+use loadline_http1::ParseError;
+
+use crate::http::exchange::Next;
+
+/// How an attempt failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) failed: Failed,
+    /// What is wrong with the client's message, if that is why.
+    pub(crate) refused: Option<ParseError>,
+    /// Part of an answer has reached the client, whose connection has to go like this.
+    pub(crate) committed: Option<Next>,
+}
+
+impl Failure {
+    /// Its server has been given up: whatever the client has seen so far, this is its end.
+    pub(crate) const CUT: Self = Self {
+        failed: Failed {
+            reason: Reason::DrainOver,
+            progress: Progress { committed: true, ..Progress::NOTHING },
+        },
+        committed: Some(Next::Reset),
+        refused: None,
+    };
+
+    /// The server has all the connections it may have.
+    pub(crate) const CROWDED: Self = Self {
+        failed: Failed {
+            reason: Reason::NoConnection,
+            progress: Progress { crowded: true, ..Progress::NOTHING },
+        },
+        refused: None,
+        committed: None,
+    };
+
+    /// A failure before anything was sent.
+    pub(crate) const fn new(reason: Reason) -> Self {
+        let failed = Failed { reason, progress: Progress::NOTHING };
+        Self { failed, refused: None, committed: None }
+    }
+}

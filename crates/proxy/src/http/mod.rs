@@ -1,0 +1,26 @@
+//! One client connection that speaks HTTP, and each of its requests from head to end.
+//!
+//! | | |
+//! |---|---|
+//! | `session` | a client connection: request after request |
+//! | `rules`, `route` | which service a request is for, or which response it gets at once |
+//! | `request` | a request as it will be sent |
+//! | `sticky` | sessions that a cookie keeps on one server |
+//! | `exchange` | one request: does what its machine (`core::request`) says |
+//! | `driver` | hands the machine its plan, wait queue and clock |
+//! | `attempt`, `failure` | one request over one server connection, and how that failed |
+//! | `relay`, `body_pace` | one direction of a body, and how slow a client may be about its own |
+//! | `mirror` | copies of requests for another service |
+
+pub(crate) mod attempt;
+pub(crate) mod body_pace;
+pub(crate) mod driver;
+pub(crate) mod exchange;
+pub(crate) mod failure;
+pub(crate) mod mirror;
+pub(crate) mod relay;
+pub(crate) mod request;
+pub(crate) mod route;
+pub(crate) mod rules;
+pub(crate) mod session;
+pub(crate) mod sticky;

@@ -1,0 +1,252 @@
+//! A request as the exchange needs it: what to send, what is still to come, and what was asked.
+//!
+//! Everything is taken from the head at once, so that neither the head's table nor the client's
+//! bytes are kept while a server thinks.
+
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
+
+use loadline_core::{
+    fleet::{Class, HashKey},
+    rules::Copies,
+    time::Instant,
+};
+use loadline_http1::{
+    BodyReader, ClientLines, Framing, Method, ParseError, RequestHead, RequestOptions, Version,
+    write_request,
+};
+
+use crate::{
+    http::{
+        mirror::{Copy, Fate},
+        rules::{self, Changes, Reply, Routed},
+        sticky::Session,
+    },
+    io::buffer::Buffer,
+    runtime::{
+        random::hash,
+        view::{Desk, Entrance, View},
+        worker::Worker,
+    },
+    telemetry::{
+        access_log::{Asked, Log},
+        spans::{Spans, Trace},
+    },
+    tls::ClientTls,
+};
+
+/// A request that is to be answered.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The head for the server, and the part of the body that came with the client's.
+    pub(crate) text: Vec<u8>,
+    /// The body beyond [`Request::text`].
+    pub(crate) body: BodyReader,
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    /// Whether the client wants to use the connection again.
+    pub(crate) keep_alive: bool,
+    /// Whether the client asks for another protocol.
+    pub(crate) upgrade: bool,
+    /// Whether [`Request::text`] is all of it, so that it can be sent again.
+    pub(crate) is_whole: bool,
+    /// Index among the services of the plan.
+    pub(crate) service: usize,
+    /// The answer, where a rule gives it.
+    pub(crate) reply: Option<Box<Reply>>,
+    /// What a rule changes of the answer.
+    pub(crate) changes: Option<Changes>,
+    /// How much it matters, where a rule says so.
+    pub(crate) class: Option<Class>,
+    /// The copy of it that is being made.
+    pub(crate) copy: Option<Box<Copy>>,
+    /// Whether it is a copy itself.
+    pub(crate) is_copy: bool,
+    /// The server that its session is with.
+    pub(crate) session: Session,
+    /// What a consistent hash goes by.
+    pub(crate) key: u64,
+    /// Whose it is.
+    pub(crate) client: SocketAddr,
+    /// When its head was complete.
+    pub(crate) received: Instant,
+    /// What the access log says of it.
+    pub(crate) asked: Option<Box<Asked>>,
+    /// Its place in a trace.
+    pub(crate) trace: Option<Box<Trace>>,
+    /// What its client's handshake has told.
+    pub(crate) tls: Option<Rc<ClientTls>>,
+}
+
+/// The client's side of a request that is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct From<'a> {
+    /// The client, who may be behind other proxies.
+    pub(crate) address: SocketAddr,
+    /// By which scheme of URLs it came.
+    pub(crate) scheme: &'static str,
+    pub(crate) lines: &'a ClientLines,
+    pub(crate) tls: Option<&'a Rc<ClientTls>>,
+    /// Whether what is said of the client is believed.
+    pub(crate) is_trusted: bool,
+}
+
+impl Request {
+    /// Takes a request whose head is complete out of `buffer`, which keeps what follows it.
+    ///
+    /// # Errors
+    /// If the part of the body that came with the head breaks a rule.
+    pub(crate) fn take(
+        worker: &Worker,
+        (view, entrance): (&Rc<View>, &Entrance),
+        head: &RequestHead,
+        buffer: &mut Buffer,
+        from: From<'_>,
+    ) -> Result<Self, ParseError> {
+        let bytes = buffer.filled();
+        let upgrade = head.upgrade();
+        let mut text = worker.buffers.take_text();
+        let trust_client = from.is_trusted;
+        let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
+        write_request(&mut text, bytes, head, from.lines, options);
+        if let Some(header) = &entrance.subject_header {
+            let subject = from.tls.map_or("", |tls| &tls.subject);
+            rules::hand_on_subject(&mut text, header, subject);
+        }
+        let routed = if entrance.routes.is_empty() {
+            Routed { service: entrance.service, ..Routed::default() }
+        } else {
+            rules::route(worker, entrance, (head, bytes), from)
+        };
+        if let Some(changes) = &routed.changes {
+            changes.of_request(&mut text);
+        }
+        let spans = worker.shared.spans.as_ref();
+        let trace = spans
+            .map(|spans| trace(worker, spans, entrance, (head, bytes), (routed.rank, &mut text)));
+        let mut body = head.body();
+        let early = &bytes[head.head_len()..];
+        let progress = body.feed(early)?;
+        text.extend_from_slice(&early[..progress.passed]);
+        if progress.has_trailers() {
+            body.write_trailers(&mut text);
+        }
+        let used = head.head_len() + progress.consumed;
+        let mut request = Self {
+            is_whole: body.is_finished(),
+            text,
+            body,
+            method: head.method(),
+            version: head.version(),
+            keep_alive: head.keep_alive(),
+            upgrade,
+            service: routed.service,
+            reply: routed.reply,
+            changes: routed.changes,
+            class: routed.class,
+            copy: None,
+            is_copy: false,
+            session: session(&view.desks[routed.service], head, bytes),
+            key: key(&view.desks[routed.service], head, bytes, from.address),
+            client: from.address,
+            received: worker.shared.clock.now(),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            trace,
+            tls: from.tls.cloned(),
+        };
+        if let Some(copies) = routed.copies {
+            request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
+        }
+        buffer.consume(used);
+        Ok(request)
+    }
+
+    /// Begins a copy, where one may be made; `bytes` are what came of the request so far. What
+    /// becomes another protocol cannot be copied.
+    #[cold]
+    fn copy(
+        &self,
+        copies: &Arc<Copies>,
+        (worker, view): (&Worker, &Rc<View>),
+        (head, bytes): (&RequestHead, &[u8]),
+        from: From<'_>,
+    ) -> Option<Box<Copy>> {
+        if self.upgrade {
+            return None;
+        }
+        let early = bytes.len() - head.head_len();
+        let length = match head.framing() {
+            Framing::Length(length) => length,
+            _ => early as u64,
+        };
+        let fate = Fate::of(copies, view, length)?;
+        let service = copies.mirror.service;
+        let mut text = worker.buffers.take_text();
+        text.extend_from_slice(&self.text);
+        let request = Self {
+            text,
+            body: BodyReader::new(Framing::None),
+            keep_alive: true,
+            is_whole: true,
+            is_copy: true,
+            copy: None,
+            service,
+            reply: None,
+            changes: None,
+            class: None,
+            session: session(&view.desks[service], head, bytes),
+            key: key(&view.desks[service], head, bytes, from.address),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            // Its server is told of the span of the request, and no span tells of it.
+            trace: None,
+            tls: self.tls.clone(),
+            ..*self
+        };
+        let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);
+        Some(Copy::new(request, view, room.saturating_sub(early), fate))
+    }
+
+    /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.is_whole && self.method.is_idempotent()
+    }
+}
+
+/// What `log` tells of a head.
+#[cold]
+fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<Asked> {
+    let mut asked = worker.log.take_asked();
+    asked.take(&log.settings, head, bytes);
+    asked
+}
+
+/// The trace of a request that the rule at `rank` decided, written into the head for its server.
+#[cold]
+fn trace(
+    worker: &Worker,
+    spans: &Spans,
+    entrance: &Entrance,
+    from: (&RequestHead, &[u8]),
+    (rank, text): (Option<usize>, &mut Vec<u8>),
+) -> Box<Trace> {
+    let rule = rank.and_then(|rank| entrance.routes.rules().get(rank)).map(|(_, rule)| rule);
+    Trace::begin(spans, &worker.random, from, (entrance.scheme(), rule), text)
+}
+
+/// What the request says of its session.
+fn session(desk: &Desk, head: &RequestHead, bytes: &[u8]) -> Session {
+    desk.sessions.as_ref().map_or(Session::New, |sessions| sessions.find(head, bytes))
+}
+
+/// The hash of what the service hashes; 0 where it hashes nothing.
+fn key(desk: &Desk, head: &RequestHead, bytes: &[u8], client: SocketAddr) -> u64 {
+    let of_client = || match client.ip().to_canonical() {
+        std::net::IpAddr::V4(address) => hash(&address.octets()),
+        std::net::IpAddr::V6(address) => hash(&address.octets()),
+    };
+    match &desk.hash {
+        None => 0,
+        Some(HashKey::ClientAddress) => of_client(),
+        Some(HashKey::Path) => hash(head.path(bytes)),
+        Some(HashKey::Header(name)) => head.fields().get(bytes, name).map_or_else(of_client, hash),
+    }
+}

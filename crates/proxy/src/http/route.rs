@@ -1,0 +1,78 @@
+//! Which service a request is for, in which plan.
+
+use std::rc::Rc;
+
+use loadline_core::{fleet::Service, plan::ServicePlan};
+
+use crate::{
+    http::driver::Place,
+    runtime::{
+        view::{Desk, View},
+        worker::Worker,
+    },
+    telemetry::failures::Scene,
+};
+
+/// A service as a plan has it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    view: Rc<View>,
+    /// Index among the services of the plan.
+    service: usize,
+}
+
+fn position(services: &[Service], name: &str) -> Option<usize> {
+    services.iter().position(|service| service.name == name)
+}
+
+impl Route {
+    /// The service at this index of `view`.
+    pub(crate) const fn new(view: Rc<View>, service: usize) -> Self {
+        Self { view, service }
+    }
+
+    /// How requests are decided.
+    pub(crate) fn plan(&self) -> &ServicePlan {
+        self.view.service(self.service)
+    }
+
+    /// How the service is configured.
+    pub(crate) fn settings(&self) -> &Service {
+        &self.view.plan.fleet.services[self.service]
+    }
+
+    /// What the worker keeps for the service.
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.view.desks[self.service]
+    }
+
+    /// Goes by the plan now in force; false if it does not have the service any more.
+    pub(crate) fn renew(&mut self, worker: &Worker) -> bool {
+        let view = worker.view();
+        if Rc::ptr_eq(&view, &self.view) {
+            return true;
+        }
+        let (name, services) = (&self.settings().name, &view.plan.fleet.services);
+        // It mostly stands where it stood.
+        let is_here = services.get(self.service).is_some_and(|service| service.name == *name);
+        let found = if is_here { Some(self.service) } else { position(services, name) };
+        let Some(service) = found else { return false };
+        *self = Self { view, service };
+        true
+    }
+
+    /// Where it failed if it failed at this place, or at none.
+    pub(crate) fn scene(&self, place: Option<&Place>) -> Scene<'_> {
+        let Service { name, groups, .. } = self.settings();
+        let group = |place: &Place| groups.get(place.group).map_or("-", |group| &group.name);
+        let server = place.map(|place| (place.server, group(place), place.address));
+        Scene { service: name, server }
+    }
+
+    /// The most connections to the server at this place.
+    pub(crate) fn max_connections(&self, place: &Place) -> u32 {
+        let groups = self.settings().groups.get(place.group);
+        let server = groups.and_then(|group| group.servers.get(place.index));
+        server.map_or(u32::MAX, |server| server.max_connections)
+    }
+}

@@ -1,0 +1,383 @@
+//! What the rules of a listener make of a request: who answers it, and what is changed on the way.
+//!
+//! Everything is decided while the head is at hand. A request that a rule answers goes through its
+//! exchange like any other, so that it is counted and logged, but never to a server.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    io::Write as _,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
+
+use loadline_core::{
+    fleet::Class,
+    rules::{
+        self, Action, Asked, Copies, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect,
+        Routes, Rule, any_cookie, normal,
+    },
+    time::Duration,
+};
+use loadline_http1::{Fields, Forwarded, RequestHead, reason};
+
+use crate::{
+    http::request::From,
+    runtime::{view::Entrance, worker::Worker},
+};
+
+/// What is to be done with a request.
+#[derive(Debug, Default)]
+pub(crate) struct Routed {
+    /// Index among the services of the plan.
+    pub(crate) service: usize,
+    /// The answer, where no server is asked.
+    pub(crate) reply: Option<Box<Reply>>,
+    /// The rule, where it has something to change.
+    pub(crate) changes: Option<Changes>,
+    /// How much it matters, where the rule says so.
+    pub(crate) class: Option<Class>,
+    /// Where a copy of it goes.
+    pub(crate) copies: Option<Arc<Copies>>,
+    /// The place of the rule in the order in which rules are asked.
+    pub(crate) rank: Option<usize>,
+}
+
+/// An answer that a rule gives.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// The head without its last lines.
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// What a rule changes of a request and of its answer.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    routes: Routes,
+    /// Its place in the order in which rules are asked.
+    rank: usize,
+}
+
+/// A request whose head is at hand, in the form in which rules see it.
+struct Seen<'a> {
+    head: &'a RequestHead,
+    bytes: &'a [u8],
+    host: &'a [u8],
+    raw_path: &'a [u8],
+    path: &'a [u8],
+    query: &'a [u8],
+    source: IpAddr,
+    scheme: &'static str,
+}
+
+/// Decides by the rules of `entrance`; its own service gets what none of them is for.
+pub(crate) fn route(
+    worker: &Worker,
+    entrance: &Entrance,
+    (head, bytes): (&RequestHead, &[u8]),
+    from: From<'_>,
+) -> Routed {
+    let (raw_path, query) = split_query(head.path(bytes));
+    let raw_path = if raw_path.is_empty() { b"/" } else { raw_path };
+    let (mut host, mut path) = (Vec::new(), Vec::new());
+    let seen = Seen {
+        head,
+        bytes,
+        host: normal::host(head.host(bytes).unwrap_or_default(), &mut host),
+        raw_path,
+        path: normal::path(raw_path, &mut path),
+        query,
+        source: from.address.ip(),
+        scheme: from.scheme,
+    };
+    let unruled = Routed { service: entrance.service, ..Routed::default() };
+    let Some(matched) = entrance.routes.find(&seen.request()) else { return unruled };
+    let ruled = Routed { rank: Some(matched.rank), ..unruled };
+    if let Err(wait) = seen.take(entrance, matched, worker) {
+        return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
+    }
+    match &matched.rule.action {
+        Action::Redirect(redirect) => {
+            let reply = Reply::redirect(redirect, &seen.asked());
+            Routed { reply: Some(Box::new(reply)), ..ruled }
+        }
+        Action::Answer(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..ruled },
+        Action::Service(split) => {
+            let service = match split.shares() {
+                [only] => only.service,
+                _ => split.choose(worker.random.draw()),
+            };
+            let changes = Changes::of(&entrance.routes, matched);
+            let copies = copies(worker, &entrance.routes, matched);
+            Routed { service, changes, class: matched.rule.class, copies, ..ruled }
+        }
+    }
+}
+
+/// Where a copy of the request goes, if the rule has one made of it.
+fn copies(worker: &Worker, routes: &Routes, matched: Matched<'_>) -> Option<Arc<Copies>> {
+    let mirror = matched.rule.mirror.as_ref()?;
+    let copies = routes.copies(matched.index)?;
+    mirror.takes(worker.random.draw()).then(|| copies.clone())
+}
+
+impl Seen<'_> {
+    fn request(&self) -> rules::Request<'_, Self> {
+        rules::Request {
+            host: self.host,
+            path: self.path,
+            query: self.query,
+            method: self.head.method_text(self.bytes),
+            source: self.source,
+            scheme: self.scheme,
+            headers: self,
+        }
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            scheme: self.scheme,
+            authority: self.head.host(self.bytes).unwrap_or_default(),
+            host: self.host,
+            raw_path: self.raw_path,
+            path: self.path,
+            query: self.query,
+        }
+    }
+
+    /// Takes the request out of the budget of its key, if the rule has a limit.
+    fn take(
+        &self,
+        entrance: &Entrance,
+        matched: Matched<'_>,
+        worker: &Worker,
+    ) -> Result<(), Duration> {
+        let limiter = entrance.limiters.get(matched.index).and_then(Option::as_ref);
+        let (Some(limiter), Some(limit)) = (limiter, &matched.rule.limit) else { return Ok(()) };
+        limiter.take(self.limit_key(&limit.by), worker.shared.clock.now())
+    }
+
+    fn limit_key(&self, by: &LimitKey) -> u64 {
+        let mut key = None;
+        let mut keep = |value: &[u8]| {
+            key = Some(SECRET.hash_one(value));
+            true
+        };
+        let found = match by {
+            LimitKey::Client => false,
+            LimitKey::Header(name) => self.any(name, &mut keep),
+            LimitKey::Cookie(name) => any_cookie(self, name, &mut keep),
+        };
+        match key {
+            Some(key) if found => key,
+            _ => of_client(self.source),
+        }
+    }
+}
+
+impl Headers for Seen<'_> {
+    fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let fields: &Fields = self.head.fields();
+        let mut named =
+            fields.iter(self.bytes).filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()));
+        named.any(|field| test(field.1))
+    }
+}
+
+/// The hash of a client: of IPv6 the first 64 bits, since a client has all the others to itself.
+fn of_client(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => SECRET.hash_one(address),
+        IpAddr::V6(address) => SECRET.hash_one(&address.octets()[..8]),
+    }
+}
+
+impl Reply {
+    fn new(status: u16) -> Self {
+        let head = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
+        Self { status, head, body: Vec::new() }
+    }
+
+    fn limited(wait: Duration) -> Self {
+        let mut reply = Self::new(429);
+        let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
+        reply.field("Retry-After", &seconds.to_string());
+        reply.field("Content-Type", "text/plain");
+        reply.body = b"Too Many Requests\n".to_vec();
+        reply
+    }
+
+    fn redirect(redirect: &Redirect, asked: &Asked<'_>) -> Self {
+        let mut reply = Self::new(redirect.status);
+        reply.head.extend_from_slice(b"Location: ");
+        redirect.location(asked, &mut reply.head);
+        reply.head.extend_from_slice(b"\r\n");
+        reply
+    }
+
+    fn fixed(answer: &rules::Answer) -> Self {
+        let mut reply = Self::new(answer.status);
+        let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
+        if !has_type && !answer.body.is_empty() {
+            reply.field("Content-Type", "text/plain; charset=utf-8");
+        }
+        answer.headers.iter().for_each(|(name, value)| reply.field(name, value));
+        reply.body = answer.body.clone().into_bytes();
+        reply
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        write_field(&mut self.head, name, value);
+    }
+
+    /// Writes the answer with these lines added, of which a HEAD gets the head only.
+    pub(crate) fn write(&self, extra: &[u8], (close, to_head): (bool, bool), out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(extra);
+        if !matches!(self.status, 204 | 304) {
+            write_field(out, "Content-Length", &self.body.len().to_string());
+        }
+        write_field(out, "Connection", if close { "close" } else { "keep-alive" });
+        out.extend_from_slice(b"\r\n");
+        if !to_head && !matches!(self.status, 204 | 304) {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+impl Changes {
+    /// Those of a rule, if it has any.
+    fn of(routes: &Routes, matched: Matched<'_>) -> Option<Self> {
+        let Rule { path, request, answer, .. } = matched.rule;
+        if path.is_none() && request.is_empty() && answer.is_empty() {
+            return None;
+        }
+        Some(Self { routes: routes.clone(), rank: matched.rank })
+    }
+
+    fn rule(&self) -> &Rule {
+        &self.routes.rules()[self.rank].1
+    }
+
+    /// Changes the head of a request, as it is written to a server.
+    pub(crate) fn of_request(&self, text: &mut Vec<u8>) {
+        let rule = self.rule();
+        if let Some(change) = &rule.path {
+            change_path(text, change);
+        }
+        change_fields(text, &rule.request);
+    }
+
+    /// Changes the head of an answer: `head` as the server wrote it, `text` as it is to be sent,
+    /// if that is not the same.
+    pub(crate) fn of_answer(
+        &self,
+        forwarded: Forwarded,
+        head: &[u8],
+        text: &mut Vec<u8>,
+    ) -> Forwarded {
+        let edits = &self.rule().answer;
+        if edits.is_empty() {
+            return forwarded;
+        }
+        if forwarded == Forwarded::Unchanged {
+            text.extend_from_slice(head);
+        }
+        change_fields(text, edits);
+        Forwarded::Rewritten
+    }
+}
+
+/// Changes the path in the request line with which `text` begins. The query stays.
+fn change_path(text: &mut Vec<u8>, change: &PathChange) {
+    let mut words = text.splitn(3, |byte| *byte == b' ');
+    let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
+    let (path, _) = split_query(target);
+    let (start, end) = (method.len() + 1, method.len() + 1 + path.len());
+    let (mut scratch, mut changed) = (Vec::new(), Vec::new());
+    let path = normal::path(path, &mut scratch);
+    if change.write(path, &mut changed) {
+        text.splice(start..end, changed);
+    }
+}
+
+/// Changes the fields of a head that ends with `text`.
+fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
+    if edits.is_empty() {
+        return;
+    }
+    let old = std::mem::take(text);
+    let without_end = old.strip_suffix(b"\r\n").unwrap_or(&old);
+    for (index, line) in without_end.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        if index == 0 || !edits.drops(name) {
+            text.extend_from_slice(line);
+        }
+    }
+    edits.fields().for_each(|(name, value)| write_field(text, name, value));
+    text.extend_from_slice(b"\r\n");
+}
+
+/// Tells a server the subject of a client's certificate in this header, of which nothing that the
+/// client has sent stays. `text` ends with the head.
+#[cold]
+pub(crate) fn hand_on_subject(text: &mut Vec<u8>, header: &str, subject: &str) {
+    let mut edits = HeaderEdits::default();
+    if subject.is_empty() {
+        edits.remove.push(header.to_owned());
+    } else {
+        edits.set.push((header.to_owned(), subject.to_owned()));
+    }
+    change_fields(text, &edits);
+}
+
+fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
+    write!(out, "{name}: {value}\r\n").expect("a vector takes all that is written");
+}
+
+/// Path and query of a target; the query is empty where there is none.
+fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
+    match target.iter().position(|byte| *byte == b'?') {
+        Some(at) => (&target[..at], &target[at + 1..]),
+        None => (target, b""),
+    }
+}
+
+/// What keys of limits are hashed with, so that nobody can choose keys that fall together.
+static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_dropped_replaced_and_added_in_any_case() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let edits = HeaderEdits {
+            remove: vec!["X-Secret".to_owned()],
+            set: vec![field("Server", "loadline")],
+            add: vec![field("Via", "a")],
+        };
+        let head = "HTTP/1.1 200 OK\r\nserver: x\r\nVia: b\r\nx-secret: 1\r\nServer: y\r\n\r\n";
+        let mut text = head.as_bytes().to_vec();
+        change_fields(&mut text, &edits);
+        let expected = "HTTP/1.1 200 OK\r\nVia: b\r\nServer: loadline\r\nVia: a\r\n\r\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_path_changes_in_its_line_and_the_query_stays() {
+        let change = PathChange::Prefix { from: "/api".to_owned(), to: "/v2".to_owned() };
+        for (line, expected) in [
+            ("GET /api/x?y=/api HTTP/1.1\r\n", "GET /v2/x?y=/api HTTP/1.1\r\n"),
+            ("GET /%61pi//x HTTP/1.1\r\n", "GET /v2/x HTTP/1.1\r\n"),
+            ("GET /apis HTTP/1.1\r\n", "GET /apis HTTP/1.1\r\n"),
+            ("OPTIONS * HTTP/1.1\r\n", "OPTIONS * HTTP/1.1\r\n"),
+        ] {
+            let mut text = line.as_bytes().to_vec();
+            change_path(&mut text, &change);
+            assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
+    }
+}

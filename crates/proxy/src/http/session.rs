@@ -1,0 +1,444 @@
+//! One client connection: reads requests one after another and has each answered.
+//!
+//! A connection that waits for its next request holds its socket, the lines about its client and
+//! nothing else: no buffer, no parser, no plan. States: *idle* (nothing of a request has come;
+//! bounded by `head` at first and by `keep_alive` later), *reading a head* (bounded by `head`),
+//! *in an exchange*. A client that begins in HTTP/2 is handed over; each of its streams comes back
+//! as a session of one request.
+
+use std::{
+    future::{Future, poll_fn, ready},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use loadline_core::{
+    ending::Ending, fleet::HttpVersion, linger::Linger, reason::Reason, time::Duration,
+};
+use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
+use tokio::task::spawn_local;
+
+use crate::{
+    http::{
+        exchange::{Exchange, Next},
+        request::{From, Request},
+    },
+    http2::{self, Stream},
+    io::{
+        buffer::Buffer,
+        peer::{Gone, Peer},
+        socket::Socket,
+    },
+    listener::handle::{Door, Pass},
+    runtime::{timer::Timer, view::View, worker::Worker},
+    telemetry::access_log::{Line, Log, Times},
+    tls::{ClientTls, Tls},
+};
+
+/// One client connection, or one stream of it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    origin: Origin,
+    client: Peer,
+    timer: Timer,
+    /// The head that is being read, where part of one has come.
+    partial: Option<Box<RequestHead>>,
+    /// Nothing has been read of it.
+    is_new: bool,
+    /// It is new, the proxy ends, and it has a moment left for its first request.
+    is_hurried: bool,
+}
+
+/// The part of a session that is in memory of its own.
+type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Where requests come from: what the streams of a connection have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) door: Arc<Door>,
+    address: SocketAddr,
+    pub(crate) lines: ClientLines,
+    /// What its handshake has told, where somebody wants to know.
+    tls: Option<Rc<ClientTls>>,
+}
+
+/// Why a request is not even tried.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    ending: Ending,
+    status: u16,
+    /// What is wrong with the message, if that is why.
+    error: Option<ParseError>,
+}
+
+/// Why there is no request.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    /// The connection is over.
+    Over,
+    /// The listener is full, and the client has been longest about its head.
+    Displaced,
+    /// The connection is to go on in HTTP/2.
+    Http2,
+    Refused(Refused),
+}
+
+impl Refused {
+    const fn bad(error: ParseError) -> Self {
+        Self { ending: Ending::ClientBad, status: error.status(), error: Some(error) }
+    }
+}
+
+impl std::convert::From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl Session {
+    /// Takes care of a connection that has just been accepted.
+    ///
+    /// What the task holds while it waits is what an idle connection costs. So everything the
+    /// session needs is put together here rather than in the task, where each value that is moved
+    /// takes its place twice, and whatever is long or rare has memory of its own.
+    pub(crate) fn spawn(worker: &Rc<Worker>, socket: Socket, address: SocketAddr, pass: Pass) {
+        let Some(mut session) = Self::new(worker, socket, address, &pass) else { return };
+        spawn_local(async move {
+            session.timer.bind_here().await;
+            if let Err(error) = session.agree().await {
+                return session.note_no_tls(&error);
+            }
+            session.note_tls();
+            let next = session.run().await;
+            session.leave(next).await;
+            drop(pass);
+        });
+    }
+
+    /// The session of a connection; none if it is not wanted any more.
+    fn new(
+        worker: &Rc<Worker>,
+        mut socket: Socket,
+        address: SocketAddr,
+        pass: &Pass,
+    ) -> Option<Self> {
+        let view = worker.view_at(&pass.door);
+        let entrance = view.entrance(&pass.door)?;
+        if let Some(config) = &entrance.tls {
+            let tls = Tls::server(config.clone());
+            let tls = tls.inspect_err(|error| tracing::debug!(%address, %error, "no TLS")).ok()?;
+            socket = socket.over(tls);
+        }
+        let timer = Timer::unbound(&worker.timers);
+        timer.arm(entrance.timeouts.head);
+        let scheme = if socket.is_plain() { "http" } else { "https" };
+        let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
+        let (worker, door) = (worker.clone(), pass.door.clone());
+        let origin = Origin { worker, door, address, lines, tls: None };
+        let client = Peer::new(socket);
+        Some(Self { origin, client, timer, partial: None, is_new: true, is_hurried: false })
+    }
+
+    /// Answers the one request of a stream, and ends the stream.
+    pub(crate) async fn answer_stream(origin: Origin, stream: Box<Stream>) {
+        let timer = Timer::here(&origin.worker.timers).await;
+        let client = Peer::new(Socket::Stream(stream));
+        let mut session =
+            Self { origin, client, timer, partial: None, is_new: false, is_hurried: false };
+        match session.next().await {
+            Next::Reset => session.client.socket.reset(),
+            Next::Linger => session.linger().await,
+            _ => session.client.socket.shut(),
+        }
+    }
+
+    /// Agrees with the client on TLS, where the listener has it.
+    fn agree(&mut self) -> impl Future<Output = io::Result<()>> {
+        poll_fn(|cx| {
+            let socket = &mut self.client.socket;
+            let agreed = match socket.poll_handshake(cx) {
+                Poll::Pending if self.timer.has_waited_enough(&self.origin.door) => {
+                    Err(io::ErrorKind::TimedOut.into())
+                }
+                agreed => ready!(agreed),
+            };
+            Poll::Ready(socket.handshaken(agreed))
+        })
+    }
+
+    /// Counts a client that has lost its place before it agreed on TLS; others leave it at that.
+    fn note_no_tls(&self, error: &io::Error) {
+        if self.timer.is_displaced() {
+            return self.record(DISPLACED, 0);
+        }
+        tracing::debug!(address = %self.origin.address, %error, "no TLS");
+    }
+
+    /// Keeps what the handshake has told, if access log or servers are to know it.
+    fn note_tls(&mut self) {
+        if self.client.socket.is_plain() {
+            return;
+        }
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let logged = worker.shared.log.as_ref().is_some_and(Log::tells_tls);
+        let handed_on = || view.entrance(door).is_some_and(|it| it.subject_header.is_some());
+        if logged || handed_on() {
+            self.origin.tls = self.client.socket.client_tls().map(Rc::new);
+        }
+    }
+
+    /// Answers requests until the connection is to be closed: how.
+    async fn run(&mut self) -> Next {
+        let agreed = self.client.socket.protocol() == Some(b"h2");
+        if agreed || self.speaks_only_http2() {
+            return Next::Http2;
+        }
+        loop {
+            let next = self.next().await;
+            if next != Next::KeepAlive {
+                return next;
+            }
+        }
+    }
+
+    fn speaks_only_http2(&self) -> bool {
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let entrance = view.entrance(door);
+        entrance.is_some_and(|entrance| entrance.http_version == Some(HttpVersion::Http2))
+    }
+
+    /// Closes the connection, or hands it on.
+    fn leave(self, next: Next) -> Answering<'static> {
+        match next {
+            Next::Linger => Box::pin(self.linger()),
+            Next::Reset => {
+                self.client.socket.reset();
+                Box::pin(ready(()))
+            }
+            Next::KeepAlive | Next::Close => Box::pin(ready(())),
+            Next::Http2 => {
+                let Self { origin, client, timer, .. } = self;
+                Box::pin(http2::serve(origin, client, timer))
+            }
+        }
+    }
+
+    /// Answers one request.
+    async fn next(&mut self) -> Next {
+        let request = poll_fn(|cx| self.poll_request(cx)).await;
+        self.respond(request).await
+    }
+
+    /// Does what the request, or the lack of one, asks for, in memory that is free again while
+    /// the connection waits.
+    fn respond(&mut self, request: Result<(Rc<View>, Request), Stop>) -> Answering<'_, Next> {
+        match request {
+            Ok((view, request)) => Box::pin(self.answer(view, request)),
+            Err(Stop::Over) => Box::pin(ready(Next::Close)),
+            Err(Stop::Displaced) => {
+                self.record(DISPLACED, 0);
+                Box::pin(ready(Next::Close))
+            }
+            Err(Stop::Http2) => Box::pin(ready(Next::Http2)),
+            Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)),
+        }
+    }
+
+    /// Reads until a request is complete.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Rc<View>, Request), Stop>> {
+        loop {
+            let mut buffer = ready!(self.poll_bytes(cx))?;
+            let Self { origin, client, timer, partial, is_new, .. } = self;
+            let Origin { worker, door, address, lines, tls } = origin;
+            let view = worker.view_at(door);
+            let entrance = view.entrance(door).ok_or(Stop::Over)?;
+            let is_first = partial.is_none();
+            let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
+            let parsed = head.parse(buffer.filled());
+            let may_switch = *is_new && entrance.http_version.is_none();
+            if parsed.is_err() && may_switch && announces_http2(client, buffer.filled()) {
+                client.keep(buffer, &worker.buffers);
+                return Poll::Ready(Err(Stop::Http2));
+            }
+            if let Status::Partial = parsed.map_err(Refused::bad)? {
+                if is_first {
+                    timer.arm(entrance.timeouts.head);
+                }
+                client.keep(buffer, &worker.buffers);
+                *partial = Some(head);
+                continue;
+            }
+            if head.method() == Method::Connect {
+                return Poll::Ready(Err(CONNECT.into()));
+            }
+            if *is_new || !is_first {
+                timer.stop_waiting();
+            }
+            *is_new = false;
+            let is_trusted = entrance.trusts(*address);
+            let (client_address, scheme) = if is_trusted {
+                entrance.client(*address, &head, buffer.filled())
+            } else {
+                (*address, entrance.scheme())
+            };
+            let tls = tls.as_ref();
+            let from = From { address: client_address, scheme, lines, is_trusted, tls };
+            let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
+            entrance.give_request_head(head);
+            client.keep(buffer, &worker.buffers);
+            return Poll::Ready(Ok((view, request.map_err(Refused::bad)?)));
+        }
+    }
+
+    /// Reads the first bytes of a request, or more of one that has begun.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
+        let Self { origin, client, timer, partial, is_new, is_hurried } = self;
+        let Origin { worker, door, .. } = origin;
+        if partial.is_none() && !client.rest.is_empty() {
+            return Poll::Ready(Ok(self.pipelined()));
+        }
+        match client.poll_fill(cx, &worker.buffers) {
+            Poll::Ready(read) => {
+                Poll::Ready(read.map_err(|gone| Stop::before_request(gone, partial.is_some())))
+            }
+            Poll::Pending => {
+                let in_head = *is_new || partial.is_some();
+                let late =
+                    if in_head { timer.has_waited_enough(door) } else { timer.has_expired() };
+                let unwanted = partial.is_none() && !worker.waits_for_more(door);
+                if unwanted && *is_new && !*is_hurried && !door.is_cut() {
+                    // It may have come through the accept queue just now, and has been told that
+                    // it is connected.
+                    *is_hurried = true;
+                    timer.arm(FIRST_WAIT);
+                }
+                if timer.is_displaced() {
+                    return Poll::Ready(Err(Stop::Displaced));
+                }
+                if late || unwanted && !*is_hurried {
+                    let stop = Stop::before_request(Gone::Expired, partial.is_some());
+                    return Poll::Ready(Err(stop));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// A request, or part of one, that came together with the one before.
+    fn pipelined(&mut self) -> Buffer {
+        self.origin.worker.buffers.take_with(&std::mem::take(&mut self.client.rest))
+    }
+
+    async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
+        let Self { origin: Origin { worker, door, .. }, client, timer, .. } = self;
+        let Some(entrance) = view.entrance(door) else { return Next::Close };
+        let at = (&*worker, &*door, &view, entrance);
+        let mut exchange = Exchange::new(at, (client, timer), request);
+        let next = exchange.run_unless_cut().await;
+        timer.arm(entrance.timeouts.keep_alive);
+        next
+    }
+
+    /// Tells the client why its message is refused. The connection is closed: where the next
+    /// message would begin is anybody's guess.
+    async fn refuse(&mut self, refused: Refused) -> Next {
+        let mut text = Vec::new();
+        if refused.status != 0 {
+            let Origin { worker, door, .. } = &self.origin;
+            let view = worker.view_at(door);
+            let extra = view.entrance(door).map_or(&b""[..], |entrance| &entrance.hsts);
+            Answer { extra, ..Answer::closing(refused.status) }.write(&mut text);
+        }
+        self.timer.arm(LINGER);
+        let told = self.client.send(&text, &self.timer).await.is_ok();
+        self.record(refused, if told { text.len() } else { 0 });
+        if told { Next::Linger } else { Next::Close }
+    }
+
+    fn record(&self, refused: Refused, bytes: usize) {
+        let Origin { worker, door, address, tls, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let Some(entrance) = view.entrance(door) else { return };
+        view.desks[entrance.service].cells.end(refused.ending, refused.status);
+        let Some(log) = &worker.shared.log else { return };
+        let now = worker.shared.clock.now();
+        let error = refused.error.map(|error| error.to_string());
+        let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
+        let line = Line {
+            client: *address,
+            method: b"",
+            target: b"",
+            version: "-",
+            referer: b"",
+            agent: b"",
+            status: refused.status,
+            bytes: bytes as u64,
+            service: &view.plan.fleet.services[entrance.service].name,
+            server: None,
+            ending: refused.ending,
+            reason: reason.unwrap_or_default(),
+            retries: 0,
+            times: Times { received: now, ended: now, ..Times::default() },
+            trace: None,
+            came: entrance.came(b"", tls.as_deref()),
+        };
+        worker.log.add(log, worker.shared.clock, &line);
+    }
+
+    /// Ends the connection, or the stream, so that the client can read the last answer: what it is
+    /// still sending is read and thrown away for a while.
+    async fn linger(mut self) {
+        self.client.socket.shut();
+        let Origin { worker, door, .. } = &self.origin;
+        let view = worker.view_at(door);
+        let idle = view.entrance(door).map_or(LINGER, |entrance| entrance.timeouts.idle);
+        drop(view);
+        let mut linger = Linger::new(worker.timers.coarse_now(), idle);
+        let mut came = 0;
+        while let Some(limit) = linger.wait(worker.timers.coarse_now(), came) {
+            self.timer.arm(limit);
+            let Ok(buffer) = self.client.fill(&worker.buffers, &self.timer).await else { return };
+            came = buffer.filled().len() as u64;
+            worker.buffers.give(buffer);
+        }
+    }
+}
+
+impl Stop {
+    /// Why no bytes came, of which some are there or none.
+    const fn before_request(gone: Gone, has_begun: bool) -> Self {
+        match (gone, has_begun) {
+            (_, false) => Self::Over,
+            (Gone::Expired, true) => {
+                Self::Refused(Refused { ending: Ending::ClientTimeout, status: 408, error: None })
+            }
+            (_, true) => {
+                Self::Refused(Refused { ending: Ending::ClientGone, status: 0, error: None })
+            }
+        }
+    }
+}
+
+/// Whether a client begins in HTTP/2 without having asked (RFC 9113, 3.3). Over TLS it has to ask.
+fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
+    client.socket.is_plain() && bytes.starts_with(b"PRI * HTTP/2.0\r\n")
+}
+
+/// Not a word is said: it would only hold the place that another is waiting for.
+const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, error: None };
+
+/// A client takes loadline for a forward proxy.
+const CONNECT: Refused = Refused { ending: Ending::ClientBad, status: 501, error: None };
+
+/// How long a client that has just connected may take for its first request when the proxy ends.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a client may take to take in why its message is refused.
+const LINGER: Duration = Duration::from_secs(1);

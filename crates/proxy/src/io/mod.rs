@@ -1,0 +1,13 @@
+//! Bytes: where they come from, where they go, and where they are meanwhile.
+//!
+//! | | |
+//! |---|---|
+//! | `socket` | TCP, TLS over it, or a stream of HTTP/2 |
+//! | `peer` | a socket, and the bytes it sent that nobody has used yet |
+//! | `buffer` | memory that a connection borrows while it has bytes |
+//! | `pipe` | pipes for splice(2) |
+
+pub(crate) mod buffer;
+pub(crate) mod peer;
+pub(crate) mod pipe;
+pub(crate) mod socket;

@@ -1,0 +1,538 @@
+//! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2 from a
+//! client or to a server; or nobody at all.
+//!
+//! The reactor hears of a TCP connection only when it must. It is *raw* at first: system calls go
+//! straight to it. The first one that would block registers it, and from then on it is *watched*:
+//! tokio knows from the kernel's events whether trying is worthwhile. A client that connects, asks,
+//! is answered and leaves is never registered, which saves two of its eight system calls.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    mem,
+    net::{self, Shutdown, SocketAddr},
+    os::fd::{AsFd, BorrowedFd},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use loadline_core::reason::Phase;
+use loadline_http1::Version;
+use rustix::{
+    net::{SendFlags, send},
+    pipe::{SpliceFlags, splice},
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::TcpStream,
+};
+
+use crate::{
+    http2::{Call, Fate, Stream},
+    io::pipe::Pipe,
+    telemetry::meter::Meter,
+    tls::{ClientTls, Tls},
+    upstream::idle::Idle,
+};
+
+/// Where bytes come from and go to without blocking.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    /// Bytes go to the kernel and come from it as they are.
+    Plain(Io),
+    /// TLS is between.
+    Secure(Io, Box<Tls>),
+    /// One request of many on a client's connection, in the syntax of HTTP/1.
+    Stream(Box<Stream>),
+    /// The same on a server's.
+    Call(Box<Call>),
+    /// Nobody: takes everything, says nothing. The client of a request that was copied.
+    Nobody,
+}
+
+/// The TCP connection itself, and where it is counted if a client opened it.
+#[derive(Debug)]
+pub(crate) struct Io {
+    link: Link,
+    meter: Option<Meter>,
+}
+
+#[derive(Debug)]
+enum Link {
+    Raw(net::TcpStream),
+    Watched(TcpStream),
+    /// Registering failed; the connection is closed.
+    Lost,
+}
+
+impl Socket {
+    /// Takes a socket that is non-blocking.
+    pub(crate) const fn raw(stream: net::TcpStream) -> Self {
+        Self::Plain(Io { link: Link::Raw(stream), meter: None })
+    }
+
+    /// As [`Socket::raw`], for a client's connection.
+    pub(crate) const fn accepted(stream: net::TcpStream, meter: Meter) -> Self {
+        Self::Plain(Io { link: Link::Raw(stream), meter: Some(meter) })
+    }
+
+    /// The same connection with TLS on it from now on.
+    pub(crate) fn over(self, tls: Box<Tls>) -> Self {
+        match self {
+            Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => self,
+        }
+    }
+
+    /// Whether bytes go to the kernel and come from it as they are.
+    pub(crate) const fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// Whether it is one request of many on a server's connection.
+    pub(crate) const fn is_call(&self) -> bool {
+        matches!(self, Self::Call(_))
+    }
+
+    /// Ready when the handshake is through; at once without TLS.
+    pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Secure(io, tls) => tls.poll_handshake(io, cx),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// How far a connection to a server has come to which nothing has been sent.
+    pub(crate) fn phase(&self) -> Phase {
+        match self {
+            Self::Secure(_, tls) => tls.phase(),
+            Self::Plain(_) | Self::Stream(_) | Self::Nobody => Phase::Connect,
+            Self::Call(_) => Phase::Send,
+        }
+    }
+
+    /// Whether it waits for a connection that many share.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self, Self::Call(call) if call.is_opening())
+    }
+
+    /// Counts how a handshake with a client ended, where there was one.
+    pub(crate) fn handshaken<E>(&self, agreed: Result<(), E>) -> Result<(), E> {
+        if let Self::Secure(Io { meter: Some(meter), .. }, _) = self {
+            meter.handshake(agreed.is_ok());
+        }
+        agreed
+    }
+
+    /// What is known of a client with which TLS is agreed on; nothing where it came in clear.
+    pub(crate) fn client_tls(&self) -> Option<ClientTls> {
+        match self {
+            Self::Secure(_, tls) => tls.client_tls(),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+        }
+    }
+
+    /// The protocol that a TLS handshake agreed on (RFC 7301), if any.
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        match self {
+            Self::Secure(_, tls) => tls.protocol(),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+        }
+    }
+
+    /// The version of HTTP in which a message came that reads as one of `version`.
+    pub(crate) const fn http_version(&self, version: Version) -> &'static str {
+        match (self, version) {
+            (Self::Stream(_), _) => "HTTP/2.0",
+            (_, Version::Http11) => "HTTP/1.1",
+            (_, Version::Http10) => "HTTP/1.0",
+        }
+    }
+
+    /// Reads what is there; 0 at the end of the stream.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(io) => io.poll_read(cx, into),
+            Self::Secure(io, tls) => tls.poll_read(io, cx, into),
+            Self::Stream(stream) => stream.poll_read(cx, into),
+            Self::Call(call) => call.poll_read(cx, into),
+            Self::Nobody => Poll::Pending,
+        }
+    }
+
+    /// Writes as much as is taken. Once this has been pending, the next write must begin with the
+    /// same bytes.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(io) => io.poll_write(cx, bytes),
+            Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
+            Self::Stream(stream) => stream.poll_write(cx, bytes),
+            Self::Call(call) => call.poll_write(cx, bytes),
+            Self::Nobody => Poll::Ready(Ok(bytes.len())),
+        }
+    }
+
+    /// Writes two pieces, one behind the other, in one system call.
+    pub(crate) fn poll_write_both(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(io) => io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
+            Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
+            Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
+            Self::Call(call) => call.poll_write(cx, pieces[0]),
+            Self::Nobody => Poll::Ready(Ok(pieces[0].len() + pieces[1].len())),
+        }
+    }
+
+    /// As [`Socket::poll_write_both`], except that TLS may keep it until [`Socket::poll_flush`].
+    pub(crate) fn poll_write_corked(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Secure(io, tls) => tls.poll_seal(io, cx, pieces),
+            _ => self.poll_write_both(cx, pieces),
+        }
+    }
+
+    /// Sends what TLS has kept.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Secure(io, tls) => tls.poll_flush(io, cx),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// As [`Socket::poll_write`], with more to come at once: the kernel need not send yet.
+    pub(crate) fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+        let io = self.io()?;
+        let stream = io.watched()?;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(io.sent(done)),
+            }
+        }
+    }
+
+    /// Moves up to `most` bytes into an empty pipe; 0 at the end of the stream.
+    pub(crate) fn poll_splice_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let io = self.io()?;
+        let stream = io.watched()?;
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            let moved = stream.try_io(Interest::READABLE, || {
+                Ok(splice(&*stream, None, &pipe.write, None, most, SpliceFlags::NONBLOCK)?)
+            });
+            match moved {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => {
+                    pipe.held += *done.as_ref().unwrap_or(&0);
+                    return Poll::Ready(io.received(done));
+                }
+            }
+        }
+    }
+
+    /// Moves bytes out of a pipe that has some.
+    pub(crate) fn poll_splice_out_of(
+        &mut self,
+        cx: &mut Context<'_>,
+        pipe: &mut Pipe,
+    ) -> Poll<io::Result<usize>> {
+        let io = self.io()?;
+        let stream = io.watched()?;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let moved = stream.try_io(Interest::WRITABLE, || {
+                Ok(splice(&pipe.read, None, &*stream, None, pipe.held, SpliceFlags::NONBLOCK)?)
+            });
+            match moved {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => {
+                    pipe.held -= *done.as_ref().unwrap_or(&0);
+                    return Poll::Ready(io.sent(done));
+                }
+            }
+        }
+    }
+
+    /// Registers the socket, for one of which the next read is known to have to wait.
+    ///
+    /// # Errors
+    /// The kernel's, if it cannot watch one more descriptor.
+    pub(crate) fn watch(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => Ok(()),
+            Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
+        }
+    }
+
+    /// The connection between two messages; none for a stream of many, which ends with its own.
+    pub(crate) fn idle(self) -> Option<Idle> {
+        match self {
+            Self::Plain(io) => Some(Idle { io, tls: None }),
+            Self::Secure(io, tls) => Some(Idle { io, tls: Some(tls) }),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+        }
+    }
+
+    /// Waits for the peer to close or reset the connection. Bytes that come first end the watch:
+    /// the peer is there, and what it sends is for later.
+    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Stream(stream) => return stream.poll_reset(cx),
+            Self::Nobody => return Poll::Pending,
+            _ => {}
+        }
+        let Ok(stream) = self.watched() else { return Poll::Ready(()) };
+        let mut byte = [0];
+        match ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
+            Ok(1..) => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Waits for the peer to take its request back, which only a stream of HTTP/2 can tell from
+    /// having sent all of it.
+    pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Stream(stream) => stream.poll_reset(cx),
+            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::Nobody => Poll::Pending,
+        }
+    }
+
+    /// What is known of a request that failed, beyond that its connection broke.
+    pub(crate) const fn fate(&self) -> Fate {
+        match self {
+            Self::Call(call) => call.fate(),
+            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::Nobody => Fate::Unknown,
+        }
+    }
+
+    /// Lets no other request follow on a connection that is shared.
+    pub(crate) fn retire(&self) {
+        if let Self::Call(call) = self {
+            call.retire();
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn shut(&mut self) {
+        match self {
+            Self::Plain(_) => {}
+            Self::Secure(io, tls) => tls.close(io),
+            Self::Stream(stream) => return stream.shut(),
+            Self::Call(call) => return call.shut(),
+            Self::Nobody => return,
+        }
+        // Fails if the peer has gone already, which is as good.
+        let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
+    }
+
+    /// Closes the connection so that the peer cannot take what it got for the whole.
+    pub(crate) fn reset(self) {
+        if let Self::Stream(mut stream) = self {
+            return stream.reset();
+        }
+        // Without it the peer sees an orderly end; nothing better is left to do.
+        let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_linger(Some(Duration::ZERO)));
+    }
+
+    /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.
+    pub(crate) fn keep_alive(&self) {
+        let params = TcpKeepalive::new().with_time(TUNNEL_PROBE);
+        // A tunnel without it works, but may outlive its peer.
+        let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_keepalive(&params));
+    }
+
+    /// Lets the kernel take as much for the peer as its own limits allow.
+    pub(crate) fn take_freely(&self) {
+        // Where it fails, bytes go in smaller steps.
+        let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_notsent_lowat(u32::MAX));
+    }
+
+    /// The address the peer opened the connection to; none for a stream of many.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.as_fd().and_then(|fd| SockRef::from(&fd).local_addr().ok()?.as_socket())
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        let (Self::Plain(io) | Self::Secure(io, _)) = self else { return None };
+        match &io.link {
+            Link::Raw(stream) => Some(stream.as_fd()),
+            Link::Watched(stream) => Some(stream.as_fd()),
+            Link::Lost => None,
+        }
+    }
+
+    fn watched(&mut self) -> io::Result<&mut TcpStream> {
+        self.io()?.watched()
+    }
+
+    fn io(&mut self) -> io::Result<&mut Io> {
+        match self {
+            Self::Plain(io) | Self::Secure(io, _) => Ok(io),
+            Self::Stream(_) | Self::Call(_) | Self::Nobody => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+        }
+    }
+}
+
+impl From<Idle> for Socket {
+    fn from(Idle { io, tls }: Idle) -> Self {
+        match tls {
+            None => Self::Plain(io),
+            Some(tls) => Self::Secure(io, tls),
+        }
+    }
+}
+
+impl Io {
+    /// Reads what is there; 0 at the end of the stream.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Link::Raw(stream) = &mut self.link {
+            match stream.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(self.received(done)),
+            }
+        }
+        let mut space = ReadBuf::new(into);
+        ready!(Pin::new(self.watched()?).poll_read(cx, &mut space))?;
+        Poll::Ready(self.received(Ok(space.filled().len())))
+    }
+
+    /// Writes as much as the kernel takes.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Link::Raw(stream) = &mut self.link {
+            match stream.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(self.sent(done)),
+            }
+        }
+        let done = ready!(Pin::new(self.watched()?).poll_write(cx, bytes));
+        Poll::Ready(self.sent(done))
+    }
+
+    /// Writes as much of the pieces, one behind the other, as the kernel takes.
+    pub(crate) fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Link::Raw(stream) = &mut self.link {
+            match stream.write_vectored(pieces) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(self.sent(done)),
+            }
+        }
+        let done = ready!(Pin::new(self.watched()?).poll_write_vectored(cx, pieces));
+        Poll::Ready(self.sent(done))
+    }
+
+    /// Reads what is there, or says that it would block, and wakes nobody later.
+    pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let done = match &mut self.link {
+            Link::Raw(stream) => stream.read(into),
+            Link::Watched(stream) => stream.try_read(into),
+            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.received(done)
+    }
+
+    /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
+    /// something has.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        let found = self.try_read(&mut [0]);
+        matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Leaves the reactor that it was registered with: the next call that would block registers it
+    /// with that of the thread that makes it.
+    ///
+    /// # Errors
+    /// The kernel's. The connection is closed.
+    pub(crate) fn unwatch(&mut self) -> io::Result<()> {
+        if let Link::Watched(_) = self.link
+            && let Link::Watched(stream) = mem::replace(&mut self.link, Link::Lost)
+        {
+            self.link = Link::Raw(stream.into_std()?);
+        }
+        Ok(())
+    }
+
+    /// Writes what the kernel takes, or says that it would block, and wakes nobody later.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = match &mut self.link {
+            Link::Raw(stream) => stream.write(bytes),
+            Link::Watched(stream) => stream.try_write(bytes),
+            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.sent(done)
+    }
+
+    fn watched(&mut self) -> io::Result<&mut TcpStream> {
+        if let Link::Raw(_) = self.link
+            && let Link::Raw(stream) = mem::replace(&mut self.link, Link::Lost)
+        {
+            self.link = Link::Watched(TcpStream::from_std(stream)?);
+        }
+        match &mut self.link {
+            Link::Watched(stream) => Ok(stream),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Counts what was read.
+    fn received(&self, done: io::Result<usize>) -> io::Result<usize> {
+        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
+            meter.received(*bytes);
+        }
+        done
+    }
+
+    /// Counts what was written.
+    fn sent(&self, done: io::Result<usize>) -> io::Result<usize> {
+        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
+            meter.sent(*bytes);
+        }
+        done
+    }
+}
+
+/// Idle time after which the kernel asks whether the peer of a tunnel is still there.
+const TUNNEL_PROBE: Duration = Duration::from_secs(60);

@@ -1,0 +1,339 @@
+//! Where client connections come in.
+//!
+//! Every worker has a socket of its own on each address (SO_REUSEPORT): the kernel shares
+//! connections out by their addresses, and no worker wakes for another's. TCP_DEFER_ACCEPT lets a
+//! connection through only when its first bytes are there, so that the first read need not wait;
+//! not where the server may speak first.
+//!
+//! Which sockets there are is decided in `doors`. At the connection limit of the listener the
+//! client that has been longest about its head gives its place to the next that comes (`heads`).
+//! Where there is none, further connections wait in the kernel's backlog and are taken in as others
+//! end.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use loadline_core::fleet::Listener;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{SocketFlags, acceptfrom_with},
+};
+use socket2::{Domain, Protocol, SockRef, Type};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    task::spawn_local,
+    time::timeout,
+};
+
+use crate::{
+    http::session::Session,
+    io::socket::Socket,
+    listener::{
+        handle::{Door, Pass},
+        proxy_header::{IntroductionError, introduced},
+        proxy_protocol::Ends,
+        syscalls::watch,
+    },
+    runtime::{
+        timer::{TICK, Timer},
+        view::View,
+        worker::Worker,
+    },
+    tcp::session::StreamSession,
+    telemetry::{
+        meter::{ListenerCells, Meter},
+        tally::Count,
+    },
+};
+
+/// Why the address of a listener cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}{}", hint(*.address, .source))]
+pub struct BindError {
+    /// As configured.
+    pub address: SocketAddr,
+    /// In use, no such address, not permitted.
+    pub source: io::Error,
+}
+
+impl BindError {
+    /// The error of the kernel about `address`.
+    pub(crate) fn at(address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self { address, source }
+    }
+}
+
+/// What is missing where the kernel does not permit it.
+fn hint(address: SocketAddr, source: &io::Error) -> &'static str {
+    let privileged = (1..1024).contains(&address.port());
+    if source.kind() != io::ErrorKind::PermissionDenied || !privileged {
+        return "";
+    }
+    "; ports below 1024 are for root (or CAP_NET_BIND_SERVICE): start again as root, or have \
+     the process manager open it (systemd socket activation)"
+}
+
+/// Binds `count` sockets to `address`; all get the port the kernel chose if it names none. They do
+/// not listen yet.
+///
+/// # Errors
+/// The kernel's. An address that another process listens on is in use, even if that process
+/// shares it: its connections would go to either at random. That is not looked for where
+/// `is_shared` with sockets of this process.
+pub(crate) fn bind(
+    address: SocketAddr,
+    count: usize,
+    is_shared: bool,
+) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
+    if !is_shared {
+        socket(address)?.bind(&address.into())?;
+    }
+    let mut bound = address;
+    let mut sockets = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = socket(address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&bound.into())?;
+        let socket = TcpListener::from(socket);
+        bound = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok((bound, sockets))
+}
+
+fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    set_up(&SockRef::from(&socket))?;
+    Ok(socket)
+}
+
+/// Sets what every listening socket needs; the connections it accepts inherit all but the first.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)
+}
+
+/// Takes connections in until the worker drains or the door closes.
+pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<TcpListener>) {
+    let listener = match watch(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, address = %door.spot.bind, "cannot watch a listener");
+            return;
+        }
+    };
+    let timer = Timer::here(&worker.timers).await;
+    while let Some(max) = worker.max_connections(&door) {
+        if !ready(&worker, &door, &listener, &timer).await {
+            break;
+        }
+        let pass = match door.try_enter(max) {
+            Some(pass) => pass,
+            None => {
+                count(&worker, &door, |cells| &cells.held);
+                match enter(&worker, &door, &listener, max).await {
+                    Some(pass) => pass,
+                    None => break,
+                }
+            }
+        };
+        if let Err(error) = admit(&worker, &listener, pass) {
+            count(&worker, &door, |cells| &cells.unaccepted);
+            tracing::warn!(%error, address = %door.spot.bind, "cannot accept a connection");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    // Whoever is in the backlog was told that the connection is open.
+    while let Ok((socket, client)) = accept_one(listener.get_ref()) {
+        take_in(&worker, socket, client, door.enter_anyway());
+    }
+}
+
+/// A place for the connection that has come, which somebody who is slow may have to make; none
+/// when it is the last that is taken in here.
+async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) -> Option<Pass> {
+    let mut asked = false;
+    while !worker.is_leaving(door) {
+        if let Some(pass) = door.try_enter(max) {
+            return Some(pass);
+        }
+        // What a tick has made since is about to be free.
+        let is_made = asked && !door.wants_room();
+        if !is_made && is_awaited(listener) {
+            door.want_room(!worker.timers.displace(door));
+        }
+        asked = door.wants_room();
+        // Until then somebody may have become slow enough.
+        if let Ok(pass) = timeout(TICK, door.enter(max)).await {
+            door.want_room(false);
+            return Some(pass);
+        }
+    }
+    door.want_room(false);
+    None
+}
+
+/// Whether a connection has really come: that the listener was ready is known from before.
+fn is_awaited(listener: &Watched) -> bool {
+    let mut listening = [PollFd::new(listener.get_ref(), PollFlags::IN)];
+    poll(&mut listening, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Waits for a connection; false when none is wanted any more.
+async fn ready(worker: &Worker, door: &Door, listener: &Watched, _wakes: &Timer) -> bool {
+    std::future::poll_fn(|cx| {
+        if worker.is_leaving(door) {
+            return Poll::Ready(false);
+        }
+        listener
+            .poll_read_ready(cx)
+            .map(|ready| ready.map(|mut guard| guard.retain_ready()).is_ok())
+    })
+    .await
+}
+
+fn admit(worker: &Rc<Worker>, listener: &Watched, pass: Pass) -> io::Result<()> {
+    match listener.try_io(Interest::READABLE, |listener| accept_one(listener)) {
+        Ok((socket, client)) => {
+            take_in(worker, socket, client, pass);
+            Ok(())
+        }
+        Err(error) if is_momentary(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Hands a connection on to whoever speaks its protocol, once it is known whose it is.
+fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pass) {
+    let view = worker.view_at(&pass.door);
+    let Some(listener) = view.listener(&pass.door) else { return };
+    let Some(entrance) = view.entrance(&pass.door) else { return };
+    let meter = Meter::new(&entrance.cells);
+    if !listener.accept_proxy {
+        let socket = Socket::accepted(stream, meter);
+        return hand_on(worker, socket, (client, None), (&view, listener), pass);
+    }
+    let limit = listener.timeouts.head;
+    let worker = worker.clone();
+    spawn_local(async move {
+        let (stream, ends) = match introduced(stream, limit).await {
+            Ok(introduced) => introduced,
+            Err(error) => return turn_away(&worker, &pass.door, client, &error),
+        };
+        let view = worker.view_at(&pass.door);
+        let Some(listener) = view.listener(&pass.door) else { return };
+        let socket = Socket::accepted(stream, meter);
+        hand_on(&worker, socket, (client, ends), (&view, listener), pass);
+    });
+}
+
+fn hand_on(
+    worker: &Rc<Worker>,
+    socket: Socket,
+    (client, told): (SocketAddr, Option<Ends>),
+    at: (&Rc<View>, &Listener),
+    pass: Pass,
+) {
+    let source = told.map_or(client, |ends| ends.source);
+    if at.1.protocol.is_http() {
+        return Session::spawn(worker, socket, source, pass);
+    }
+    let own = || socket.local_addr().map(|destination| Ends { source, destination });
+    match told.or_else(own) {
+        Some(ends) => StreamSession::spawn(worker, socket, at.0, ends, pass),
+        None => tracing::debug!(%client, "gone already"),
+    }
+}
+
+/// Counts a connection that does not say whose it is. It is closed without a word: what would be
+/// understood at its other end is not known.
+fn turn_away(worker: &Worker, door: &Door, client: SocketAddr, error: &IntroductionError) {
+    tracing::debug!(%client, %error, "no PROXY header");
+    count(worker, door, |cells| &cells.unintroduced);
+    let view = worker.view_at(door);
+    if let Some(listener) = view.listener(door) {
+        view.desks[listener.service].cells.end(error.ending(), 0);
+    }
+}
+
+/// Counts something that has to do with a listener rather than with one of its connections.
+fn count(worker: &Worker, door: &Door, which: fn(&ListenerCells) -> &Count) {
+    if let Some(entrance) = worker.view_at(door).entrance(door) {
+        which(&entrance.cells).add(1);
+    }
+}
+
+/// Whether the listener is in order and just has no connection to give.
+fn is_momentary(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted | ConnectionReset)
+}
+
+fn accept_one(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, client): (OwnedFd, _) = acceptfrom_with(listener, flags)?;
+    let client = client.and_then(|client| SocketAddr::try_from(client).ok());
+    let client = client.ok_or(io::ErrorKind::ConnectionAborted)?;
+    // On a socket of both versions an address of version 4 comes written as one of version 6.
+    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+    Ok((TcpStream::from(socket), client))
+}
+
+/// A listening socket that the reactor watches.
+type Watched = AsyncFd<Arc<TcpListener>>;
+
+/// Connections the kernel holds for us; it caps this at net.core.somaxconn.
+pub(crate) const BACKLOG: i32 = 4096;
+
+/// Bytes the kernel takes for a client beyond those it may send, until the client has shown that
+/// it reads (`Socket::take_freely`). Without it, it takes up to 4 MB for one that reads slowly, and
+/// the memory of all TCP connections is gone after a few hundred.
+const UNSENT_MAX: u32 = 128 << 10;
+
+/// Rest after an error such as too few descriptors: trying at once would only burn time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn all_sockets_of_a_listener_share_the_port_the_kernel_chose() {
+        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 3, false).unwrap();
+        assert_ne!(address.port(), 0);
+        assert!(sockets.iter().all(|socket| socket.local_addr().unwrap() == address));
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_refused_even_if_it_could_be_shared() {
+        let (address, sockets) = bind((Ipv4Addr::LOCALHOST, 0).into(), 1, false).unwrap();
+        SockRef::from(&sockets[0]).listen(1).unwrap();
+        let error = bind(address, 1, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(bind(address, 1, true).is_ok(), "but not by this process itself");
+    }
+
+    #[test]
+    fn what_is_not_permitted_is_told_with_what_is_missing() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let told = BindError::at("0.0.0.0:443".parse().unwrap())(denied()).to_string();
+        assert!(told.contains("CAP_NET_BIND_SERVICE"), "{told}");
+        let other = BindError::at("0.0.0.0:8443".parse().unwrap())(denied()).to_string();
+        assert!(!other.contains("CAP_NET_BIND_SERVICE"), "{other}");
+    }
+}

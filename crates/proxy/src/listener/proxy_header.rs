@@ -1,0 +1,92 @@
+//! The PROXY header in front of a connection, read off so that nobody behind has to know of it.
+//!
+//! The bytes are looked at before they are taken: what follows the header stays in the kernel, and
+//! the connection is handed on as if it had just been accepted from the client the header names.
+
+use std::{io, net};
+
+use loadline_core::{ending::Ending, time::Duration};
+use rustix::net::{RecvFlags, recv};
+use thiserror::Error;
+use tokio::{
+    io::Interest,
+    net::TcpStream,
+    time::{error::Elapsed, timeout},
+};
+
+use crate::listener::proxy_protocol::{Ends, HEADER_MAX, Header, HeaderError, read};
+
+/// Why a connection is not taken in.
+#[derive(Debug, Error)]
+pub(crate) enum IntroductionError {
+    /// What came is no header.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// The connection ended before the header did.
+    #[error("closed inside the PROXY header")]
+    Cut,
+    /// Not in the time for a head.
+    #[error("no PROXY header in time")]
+    Late(#[from] Elapsed),
+    /// The connection broke.
+    #[error("{0}")]
+    Connection(#[from] io::Error),
+}
+
+impl IntroductionError {
+    /// How the connection ended.
+    pub(crate) const fn ending(&self) -> Ending {
+        match self {
+            Self::Header(_) => Ending::ClientBad,
+            Self::Late(_) => Ending::ClientTimeout,
+            Self::Cut | Self::Connection(_) => Ending::ClientGone,
+        }
+    }
+}
+
+/// Takes the header off a connection, within `limit` unless that is zero: the connection, and whose
+/// it is where the header tells.
+///
+/// # Errors
+/// See [`IntroductionError`].
+pub(crate) async fn introduced(
+    stream: net::TcpStream,
+    limit: Duration,
+) -> Result<(net::TcpStream, Option<Ends>), IntroductionError> {
+    let stream = TcpStream::from_std(stream)?;
+    let ends = if limit == Duration::ZERO {
+        take_header(&stream).await?
+    } else {
+        timeout(limit.to_std(), take_header(&stream)).await??
+    };
+    Ok((stream.into_std()?, ends))
+}
+
+async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, IntroductionError> {
+    let mut bytes = vec![0; HEADER_MAX];
+    loop {
+        let ready = stream.ready(Interest::READABLE).await?;
+        let mut header = Header::Partial;
+        // A header that is not whole would block as well: the next bytes wake this task.
+        let looked = stream.try_io(Interest::READABLE, || {
+            let (count, _) = recv(stream, &mut bytes[..], RecvFlags::PEEK)?;
+            header = read(&bytes[..count]).map_err(io::Error::other)?;
+            match header {
+                Header::Partial => Err(io::ErrorKind::WouldBlock.into()),
+                Header::Whole { .. } => Ok(()),
+            }
+        });
+        match (looked, header) {
+            (Ok(()), Header::Whole { ends, length }) => {
+                stream.try_read(&mut bytes[..length])?;
+                return Ok(ends);
+            }
+            (Err(error), _) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Err(error.downcast::<HeaderError>().map_or_else(Into::into, Into::into));
+            }
+            // All that ever comes had come before this look.
+            _ if ready.is_read_closed() => return Err(IntroductionError::Cut),
+            _ => {}
+        }
+    }
+}

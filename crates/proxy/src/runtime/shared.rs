@@ -1,0 +1,229 @@
+//! What the workers share: the plan, the queues, and where counts and inputs go.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicU8,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
+    },
+};
+
+use arc_swap::{ArcSwap, cache::Cache};
+use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
+
+use crate::{
+    listener::set::Doors,
+    runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
+    telemetry::{
+        access_log::Log,
+        failures::FailuresOfAll,
+        meter::ListenerCells,
+        spans::Spans,
+        tally::{Cells, Registry, Tallies},
+    },
+    tls::Keys,
+    upstream::idle::Common,
+};
+
+/// The state that all workers of a process share.
+#[derive(Debug)]
+pub struct Shared {
+    plan: Arc<ArcSwap<Plan>>,
+    inputs: Arc<Inbox>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Registry<String, Cells>,
+    pub(crate) meters: Registry<SocketAddr, ListenerCells>,
+    pub(crate) log: Option<Log>,
+    pub(crate) spans: Option<Spans>,
+    pub(crate) failures: FailuresOfAll,
+    keys: ArcSwap<Keys>,
+    doors: Mutex<Doors>,
+    queues: Mutex<BTreeMap<String, Arc<Queue>>>,
+    /// Connections by server.
+    common: Mutex<Vec<Arc<Common>>>,
+    stage: AtomicU8,
+}
+
+/// A worker's own copy of the plan, renewed when it is looked at.
+pub(crate) type PlanCache = Cache<Arc<ArcSwap<Plan>>, Arc<Plan>>;
+
+/// How far the process is from its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// It takes traffic.
+    Serving,
+    /// Another process takes the connections that come; each that is here is answered once more.
+    Leaving,
+    /// It takes no more connections and lets requests end.
+    Draining,
+    /// It cuts what is left.
+    Stopped,
+}
+
+impl Shared {
+    /// The state for workers that begin with `plan`. Servers that fail requests are reported to
+    /// `inputs`. `clock` is the one by which the plan was made.
+    ///
+    /// # Errors
+    /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
+    /// [`StartError::Tls`] if it names a file for TLS that cannot be used,
+    /// [`StartError::Thread`] if it asks for spans and their thread cannot be started.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        inputs: Arc<Inbox>,
+        clock: Clock,
+        doors: Doors,
+    ) -> Result<Arc<Self>, StartError> {
+        let keys = Keys::load(&plan.fleet)?;
+        let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
+            let target = settings.to.clone();
+            Log::open(settings).map_err(|source| StartError::AccessLog { target, source })
+        });
+        let log = log.transpose()?;
+        let tracing = plan.fleet.edge.tracing.as_ref();
+        let spans = tracing.map(|settings| Spans::start(settings, clock)).transpose();
+        let spans = spans.map_err(StartError::Thread)?;
+        Ok(Arc::new(Self {
+            plan: Arc::new(ArcSwap::new(plan)),
+            inputs,
+            clock,
+            registry: Registry::default(),
+            meters: Registry::default(),
+            log,
+            spans,
+            failures: FailuresOfAll::default(),
+            keys: ArcSwap::from_pointee(keys),
+            doors: Mutex::new(doors),
+            queues: Mutex::default(),
+            common: Mutex::default(),
+            stage: AtomicU8::new(Stage::Serving as u8),
+        }))
+    }
+
+    /// Decides requests by `plan` from now on. Requests that wait for a service that is decided
+    /// otherwise than before are decided anew.
+    pub fn publish(&self, plan: Arc<Plan>) {
+        let before = self.plan.swap(plan);
+        let plan = self.plan();
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.configuration != plan.configuration {
+            self.failures.keep_only(plan.server_ids());
+            queues.values().for_each(|queue| queue.notify());
+            return;
+        }
+        for index in plan.services.changed_since(&before.services) {
+            let queue = queues.get(&plan.fleet.services[index].name);
+            queue.into_iter().for_each(|queue| queue.notify());
+        }
+    }
+
+    /// Makes TLS connections with `keys` from the next plan on. Until then those that only the
+    /// present plan needs are kept.
+    pub(crate) fn replace_keys(&self, keys: Keys) {
+        let plan = self.plan();
+        self.keys.store(Arc::new(keys.beside(&self.keys(), &plan.fleet)));
+    }
+
+    /// The listeners.
+    pub(crate) fn doors(&self) -> MutexGuard<'_, Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What TLS connections are made with.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.keys.load_full()
+    }
+
+    /// Stops accepting connections, which another process does from now on, and closes each one
+    /// after its next answer.
+    pub(crate) fn leave(&self) {
+        self.end_accepting(Stage::Leaving);
+    }
+
+    /// Stops accepting connections, and closes each one after the answer it is waiting for.
+    pub fn drain(&self) {
+        self.end_accepting(Stage::Draining);
+    }
+
+    /// The sockets close as soon as each worker has taken in who waits there.
+    fn end_accepting(&self, stage: Stage) {
+        // A reload holds these while it opens others, and opens none after this.
+        let mut doors = self.doors();
+        self.stage.fetch_max(stage as u8, AcqRel);
+        doors.release();
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Tallies {
+        let log_lines_dropped = self.log_lines_dropped();
+        let (services, listeners) = (self.registry.sums(), self.meters.sums());
+        let [spans_exported, spans_dropped] = self.spans_counted();
+        Tallies { services, listeners, log_lines_dropped, spans_exported, spans_dropped }
+    }
+
+    /// Access log lines given up because the writer did not keep up.
+    pub(crate) fn log_lines_dropped(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::dropped)
+    }
+
+    /// Spans that were exported, and those that were given up.
+    pub(crate) fn spans_counted(&self) -> [u64; 2] {
+        self.spans.as_ref().map(Spans::counts).unwrap_or_default()
+    }
+
+    /// The plan in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.plan.load_full()
+    }
+
+    pub(crate) fn plan_cache(&self) -> PlanCache {
+        Cache::new(self.plan.clone())
+    }
+
+    /// Cuts every connection that is left.
+    pub(crate) fn stop(&self) {
+        self.stage.fetch_max(Stage::Stopped as u8, AcqRel);
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Acquire) {
+            0 => Stage::Serving,
+            1 => Stage::Leaving,
+            2 => Stage::Draining,
+            _ => Stage::Stopped,
+        }
+    }
+
+    /// Tells the controller what a request has shown of a server.
+    pub(crate) fn report(&self, report: Input) {
+        self.inputs.send(report);
+    }
+
+    /// The queue of a service, which outlives any plan.
+    pub(crate) fn queue(&self, service: &str) -> Arc<Queue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.entry(service.to_owned()).or_insert_with(|| Arc::new(Queue::new()));
+        queue.clone()
+    }
+
+    /// Open connections to a server, over all workers.
+    pub(crate) fn connections(&self, server: ServerId) -> u32 {
+        let common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        common.get(server.index()).map_or(0, |common| common.open.load(Relaxed))
+    }
+
+    /// What all workers know of the connections to a server.
+    pub(crate) fn common(&self, server: ServerId) -> Arc<Common> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        if common.len() <= server.index() {
+            common.resize_with(server.index() + 1, Arc::default);
+        }
+        common[server.index()].clone()
+    }
+}

@@ -1,0 +1,333 @@
+//! A worker's view of one plan: the plan, and what the worker needs beside it, looked up once.
+//!
+//! A request keeps its view from its head to its end, so that indices into the plan stay true
+//! whatever is published meanwhile.
+
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+
+use loadline_core::{
+    client::{Trail, client_address, client_scheme, is_trusted},
+    fleet::{
+        ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service,
+        Sticky, UnderscoreHeaders,
+    },
+    plan::{Plan, ServicePlan},
+    rules::{Network, RouteLimiters, Routes},
+};
+use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead, Underscores};
+use rustls::ServerConfig;
+
+use crate::{
+    http::sticky::Sessions,
+    listener::handle::{Door, Spot},
+    runtime::wait_queue::Queue,
+    telemetry::{access_log::Came, meter::ListenerCells, tally::Cells},
+    tls::{ClientTls, Dialing, Keys},
+    upstream::{
+        idle::FAR,
+        prewarm::{Warm, prewarmed},
+    },
+};
+
+/// What one worker knows of one plan.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) plan: Arc<Plan>,
+    /// In the order of the services of the plan.
+    pub(crate) desks: Vec<Rc<Desk>>,
+    /// What follows from the fleet alone.
+    at: Rc<Places>,
+}
+
+/// What one worker knows of the listeners of a fleet.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// In the order of the listeners.
+    spots: Vec<Spot>,
+    /// In the same order.
+    entrances: Vec<Entrance>,
+    /// The services to whose servers connections are kept ready, by their indices.
+    prewarmed: Vec<usize>,
+}
+
+/// What goes with a service.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// How its requests are decided.
+    pub(crate) plan: Arc<ServicePlan>,
+    pub(crate) cells: Arc<Cells>,
+    pub(crate) queue: Arc<Queue>,
+    /// What is hashed, where sessions or the policy go by a hash.
+    pub(crate) hash: Option<HashKey>,
+    /// Whether answers are searched for reports of utilization.
+    pub(crate) reads_load: bool,
+    /// By index of the group.
+    far: Vec<bool>,
+    /// How connections to its servers are made; in clear where absent.
+    pub(crate) tls: Option<Dialing>,
+    /// Where a cookie keeps sessions on one server.
+    pub(crate) sessions: Option<Sessions>,
+    /// Servers to which connections are kept ready, if it is reached over HTTP.
+    pub(crate) warm: Vec<Warm>,
+}
+
+impl Desk {
+    /// The desk of a service with its plan.
+    pub(crate) fn new(
+        (service, plan): (&Service, Arc<ServicePlan>),
+        cells: Arc<Cells>,
+        queue: Arc<Queue>,
+        tls: Option<Dialing>,
+    ) -> Self {
+        let hash = match &service.sticky {
+            Some(Sticky::Hash(key)) => Some(key.clone()),
+            _ => service.policy.hashes().then(|| service.hash.clone()),
+        };
+        let sessions = Sessions::of(service, &plan);
+        let warm = Warm::of(service, &plan);
+        let reads_load = service.groups.iter().any(|group| {
+            group.capacity.max_utilization.is_some()
+                || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
+        });
+        let mut far = vec![false; service.groups.len()];
+        plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
+        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, warm }
+    }
+
+    /// Whether connections that are kept to the group at this index are for every worker.
+    pub(crate) fn is_far(&self, group: usize) -> bool {
+        self.far.get(group) == Some(&true)
+    }
+}
+
+/// What goes with a listener. Heads are kept for use by one message after another.
+#[derive(Debug)]
+#[expect(clippy::vec_box, reason = "a waiting task holds a pointer rather than the whole head")]
+pub(crate) struct Entrance {
+    pub(crate) bind: SocketAddr,
+    /// Index into the services of the plan.
+    pub(crate) service: usize,
+    /// What decides before the service gets a request.
+    pub(crate) routes: Routes,
+    /// How much of it they let through.
+    pub(crate) limiters: RouteLimiters,
+    pub(crate) timeouts: ClientTimeouts,
+    pub(crate) limits: HeadLimits,
+    /// The one version of HTTP that is spoken; the client chooses where absent.
+    pub(crate) http_version: Option<HttpVersion>,
+    pub(crate) http2: Http2Limits,
+    pub(crate) rules: ForwardRules,
+    /// Which peers are believed in what they say of the clients behind them.
+    trusted_proxies: Vec<Network>,
+    underscores: Underscores,
+    /// What clients are met with; in clear where absent.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// The line that keeps clients from coming in clear, for every answer; empty for none.
+    pub(crate) hsts: Box<[u8]>,
+    /// The header that tells servers the subject of a client's certificate.
+    pub(crate) subject_header: Option<String>,
+    pub(crate) cells: Arc<ListenerCells>,
+    max_connections: u32,
+    requests: RefCell<Vec<Box<RequestHead>>>,
+    responses: RefCell<Vec<Box<ResponseHead>>>,
+}
+
+impl Entrance {
+    /// The entrance of a listener with the limits of its routes, counted in `cells`.
+    pub(crate) fn new(
+        (listener, limiters): (&Listener, RouteLimiters),
+        keys: &Keys,
+        cells: Arc<ListenerCells>,
+    ) -> Self {
+        let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
+        Self {
+            bind: listener.bind,
+            service: listener.service,
+            routes: listener.routes.clone(),
+            limiters,
+            timeouts: listener.timeouts,
+            limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
+            http_version: listener.http_version,
+            http2: listener.http2,
+            rules: rules(listener.forwarded),
+            trusted_proxies: listener.trusted_proxies.clone(),
+            underscores: underscores(listener.underscore_headers),
+            tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
+            hsts: hsts(listener),
+            subject_header: listener
+                .tls
+                .as_ref()
+                .and_then(|tls| tls.clients.as_ref()?.subject_header.clone()),
+            cells,
+            max_connections: listener.max_connections,
+            requests: RefCell::default(),
+            responses: RefCell::default(),
+        }
+    }
+
+    /// The most client connections at a time.
+    pub(crate) fn max_connections(&self) -> u32 {
+        self.max_connections
+    }
+
+    /// How a request came that asked for `host`, for the access log.
+    pub(crate) fn came<'a>(&self, host: &'a [u8], tls: Option<&'a ClientTls>) -> Came<'a> {
+        let (scheme, listener) = (self.scheme(), Some(self.bind));
+        Came { host, scheme, listener, ..ClientTls::came(tls) }
+    }
+
+    /// By which scheme of URLs it is reached.
+    pub(crate) const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Whether `peer` is believed in what it says of the clients behind it.
+    pub(crate) fn trusts(&self, peer: SocketAddr) -> bool {
+        is_trusted(peer.ip(), &self.trusted_proxies)
+    }
+
+    /// Whose request it is that came with this head from `peer`, which is trusted, and by which
+    /// scheme. The header that servers are told in counts, the other one where it is absent.
+    pub(crate) fn client(
+        &self,
+        peer: SocketAddr,
+        head: &RequestHead,
+        bytes: &[u8],
+    ) -> (SocketAddr, &'static str) {
+        let (fields, trusted) = (head.fields(), &self.trusted_proxies);
+        let told = |known| {
+            let mut trails = [(Trail::XForwardedFor, known), (Trail::Forwarded, Known::Forwarded)];
+            if self.rules.forwarded {
+                trails.reverse();
+            }
+            trails.into_iter().find(|(_, known)| fields.has(*known))
+        };
+        let address = told(Known::XForwardedFor).map_or(peer, |(trail, known)| {
+            client_address(peer, trusted, trail, fields.all_known(bytes, known))
+        });
+        let scheme = told(Known::XForwardedProto).and_then(|(trail, known)| {
+            client_scheme(peer, trusted, trail, fields.all_known(bytes, known))
+        });
+        (address, scheme.unwrap_or(self.scheme()))
+    }
+
+    pub(crate) fn take_request_head(&self) -> Box<RequestHead> {
+        let kept = self.requests.borrow_mut().pop();
+        let new = || RequestHead::new(self.limits).with_underscores(self.underscores);
+        kept.unwrap_or_else(|| Box::new(new()))
+    }
+
+    /// Keeps a head, but for one that was begun before the settings changed.
+    pub(crate) fn give_request_head(&self, head: Box<RequestHead>) {
+        if head.reads_by(self.limits, self.underscores) {
+            self.requests.borrow_mut().push(head);
+        }
+    }
+
+    pub(crate) fn take_response_head(&self) -> Box<ResponseHead> {
+        let kept = self.responses.borrow_mut().pop();
+        kept.unwrap_or_else(|| Box::new(ResponseHead::new(self.limits)))
+    }
+
+    pub(crate) fn give_response_head(&self, mut head: Box<ResponseHead>) {
+        head.reset();
+        self.responses.borrow_mut().push(head);
+    }
+}
+
+impl Places {
+    /// Those of `fleet` with these entrances.
+    pub(crate) fn new(fleet: &Fleet, entrances: Vec<Entrance>) -> Self {
+        let spots = Spot::of(&fleet.listeners).collect();
+        Self { spots, entrances, prewarmed: prewarmed(fleet) }
+    }
+}
+
+impl View {
+    /// The view of `plan`. `desk` makes the desk of a service, `places` what goes with listeners.
+    /// What is the same as `before` is not made anew: a plan is mostly another for one service.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        before: Option<&Self>,
+        mut desk: impl FnMut(&Service, Arc<ServicePlan>) -> Desk,
+        places: impl FnOnce(&Plan) -> Places,
+    ) -> Rc<Self> {
+        let known = before.filter(|before| before.plan.configuration == plan.configuration);
+        let at = known.map_or_else(|| Rc::new(places(&plan)), |known| known.at.clone());
+        let services = plan.fleet.services.iter().zip(plan.services.iter()).enumerate();
+        let desks = services.map(|(index, (service, decided))| {
+            let desk_before = before.and_then(|before| before.desks.get(index));
+            let stays = |desk: &&Rc<Desk>| {
+                // Another configuration may come with other keys.
+                Arc::ptr_eq(&desk.plan, decided) && (known.is_some() || service.tls.is_none())
+            };
+            let desk_before = desk_before.filter(stays).cloned();
+            desk_before.unwrap_or_else(|| Rc::new(desk(service, decided.clone())))
+        });
+        let desks = desks.collect();
+        Rc::new(Self { plan, desks, at })
+    }
+
+    /// What goes with the listener of `door`, if the plan has it.
+    pub(crate) fn entrance(&self, door: &Door) -> Option<&Entrance> {
+        self.position(door).map(|index| &self.at.entrances[index])
+    }
+
+    /// The listener of `door`, if the plan has it.
+    pub(crate) fn listener(&self, door: &Door) -> Option<&Listener> {
+        self.position(door).map(|index| &self.plan.fleet.listeners[index])
+    }
+
+    /// Where among the listeners the one of `door` is.
+    pub(crate) fn position(&self, door: &Door) -> Option<usize> {
+        let spots = &self.at.spots;
+        if spots.get(door.hint) == Some(&door.spot) {
+            return Some(door.hint);
+        }
+        spots.iter().position(|spot| *spot == door.spot)
+    }
+
+    /// How requests for a service are decided.
+    pub(crate) fn service(&self, index: usize) -> &ServicePlan {
+        &self.desks[index].plan
+    }
+
+    /// Servers to which connections are kept ready, with the indices of their services.
+    pub(crate) fn warm(&self) -> impl Iterator<Item = (usize, &Warm)> {
+        let services = self.at.prewarmed.iter();
+        services.flat_map(|index| self.desks[*index].warm.iter().map(|warm| (*index, warm)))
+    }
+
+    /// The longest head a listener takes, in bytes.
+    pub(crate) fn longest_head(&self) -> usize {
+        self.at.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
+    }
+}
+
+fn hsts(listener: &Listener) -> Box<[u8]> {
+    let hsts = listener.tls.as_ref().and_then(|tls| tls.hsts);
+    let line = hsts.map(|hsts| format!("Strict-Transport-Security: {hsts}\r\n"));
+    line.unwrap_or_default().into_bytes().into()
+}
+
+const fn underscores(setting: UnderscoreHeaders) -> Underscores {
+    match setting {
+        UnderscoreHeaders::Drop => Underscores::Drop,
+        UnderscoreHeaders::Refuse => Underscores::Refuse,
+        UnderscoreHeaders::Keep => Underscores::Keep,
+    }
+}
+
+fn rules(forwarded: Forwarded) -> ForwardRules {
+    let (x_forwarded, rfc7239) = match forwarded {
+        Forwarded::XForwarded => (true, false),
+        Forwarded::Rfc7239 => (false, true),
+        Forwarded::Off => (false, false),
+    };
+    ForwardRules {
+        x_forwarded,
+        x_forwarded_host: x_forwarded,
+        forwarded: rfc7239,
+        ..ForwardRules::default()
+    }
+}

@@ -1,0 +1,285 @@
+//! One thread of the proxy: its runtime, its sessions, and what they share.
+//!
+//! Everything here belongs to one thread and is reached through cells, never through a lock.
+//! Workers have nothing in common but [`Shared`]: there, behind a lock, lie connections that are
+//! kept to far servers (`idle.rs`).
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use loadline_core::{
+    fleet::{Listener, Service},
+    plan::{Plan, ServicePlan},
+    time::Instant,
+};
+use tokio::{
+    runtime::Runtime,
+    task::{JoinHandle, LocalSet, spawn_local},
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::{
+    http2::Links,
+    io::buffer::Buffers,
+    listener::{accept::accept, handle::Door, set::Inbox},
+    runtime::{
+        random::Random,
+        shared::{PlanCache, Shared, Stage},
+        timer::{TICK, Timers},
+        view::{Desk, Entrance, Places, View},
+    },
+    telemetry::{access_log::LogBuffer, failures::Failures, meter::ListenerCells, tally::Cells},
+    upstream::{pool::Pools, prewarm::keep_warm},
+};
+
+/// A door that closes, and the last view that has its listener.
+type Closing = (Arc<Door>, Option<Rc<View>>);
+
+/// What a worker counts; it outlives any plan.
+#[derive(Debug, Default)]
+struct Counters {
+    services: BTreeMap<String, Arc<Cells>>,
+    listeners: BTreeMap<SocketAddr, Arc<ListenerCells>>,
+}
+
+/// One thread of the proxy.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) timers: Rc<Timers>,
+    pub(crate) buffers: Buffers,
+    pub(crate) pools: Pools,
+    pub(crate) links: Links,
+    pub(crate) random: Random,
+    pub(crate) log: LogBuffer,
+    pub(crate) failures: Failures,
+    plans: RefCell<PlanCache>,
+    view: RefCell<Rc<View>>,
+    inbox: Arc<Inbox>,
+    /// What it accepts connections from.
+    doors: RefCell<Vec<Arc<Door>>>,
+    /// With a view once it is not the present one.
+    closing: RefCell<Vec<Closing>>,
+    counters: RefCell<Counters>,
+    stage: Cell<Stage>,
+    /// The generation of the plan of the last tick.
+    looked_at: Cell<u64>,
+}
+
+impl Worker {
+    /// Serves until the process drains and the last session has ended, or is cut.
+    pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>, inbox: Arc<Inbox>) {
+        let tasks = LocalSet::new();
+        tasks.block_on(runtime, async {
+            let worker = Rc::new(Self::new(shared, inbox));
+            let mut accepting: Vec<JoinHandle<()>> = Vec::new();
+            let mut ticks = interval(TICK);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                worker.tick();
+                accepting.retain(|door| !door.is_finished());
+                accepting.extend(worker.open_doors());
+                // Each session holds its worker.
+                let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
+                let through = alone && worker.stage.get() != Stage::Serving;
+                if through || worker.stage.get() == Stage::Stopped {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Self {
+        let mut plans = shared.plan_cache();
+        let plan = plans.load().clone();
+        let counters = RefCell::default();
+        let view = view(&shared, &counters, plan, None);
+        let timers = Rc::new(Timers::default());
+        timers.sweep(shared.clock.now());
+        let buffers = Buffers::new();
+        buffers.fit(view.longest_head());
+        Self {
+            timers,
+            buffers,
+            pools: Pools::new(),
+            links: Links::default(),
+            random: Random::new(),
+            log: LogBuffer::default(),
+            failures: Failures::default(),
+            plans: RefCell::new(plans),
+            view: RefCell::new(view),
+            inbox,
+            doors: RefCell::default(),
+            closing: RefCell::default(),
+            counters,
+            stage: Cell::new(Stage::Serving),
+            looked_at: Cell::new(0),
+            shared,
+        }
+    }
+
+    /// The plan in force and what goes with it.
+    pub(crate) fn view(&self) -> Rc<View> {
+        let mut plans = self.plans.borrow_mut();
+        let plan = plans.load();
+        let mut current = self.view.borrow_mut();
+        if !Arc::ptr_eq(plan, &current.plan) {
+            self.notice_closing();
+            // Who came in through a door that closes is still served as its listener said.
+            for (_, last) in self.closing.borrow_mut().iter_mut() {
+                last.get_or_insert_with(|| current.clone());
+            }
+            let next = view(&self.shared, &self.counters, plan.clone(), Some(&current));
+            let before = std::mem::replace(&mut *current, next);
+            // Nobody comes or leaves but by another configuration.
+            if before.plan.configuration != current.plan.configuration {
+                self.buffers.fit(current.longest_head());
+                self.pools.keep_only(current.plan.staying());
+                self.links.keep_only(current.plan.staying());
+            }
+        }
+        current.clone()
+    }
+
+    /// The view by which what comes through `door` is served.
+    pub(crate) fn view_at(&self, door: &Door) -> Rc<View> {
+        let view = self.view();
+        if door.is_open() {
+            return view;
+        }
+        let closing = self.closing.borrow();
+        let known = closing.iter().find(|(other, _)| std::ptr::eq(&raw const **other, door));
+        known.and_then(|(_, last)| last.clone()).unwrap_or(view)
+    }
+
+    /// Whether connections are closed after the answer they wait for, and none are added.
+    pub(crate) fn is_leaving(&self, door: &Door) -> bool {
+        self.stage.get() != Stage::Serving || !door.is_open()
+    }
+
+    /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
+    /// on, or the door alone closes, it may: a client that is just sending one is answered.
+    pub(crate) fn waits_for_more(&self, door: &Door) -> bool {
+        self.stage.get() <= Stage::Leaving && !door.is_cut()
+    }
+
+    /// The connection limit of a listener; none if no more are wanted there.
+    pub(crate) fn max_connections(&self, door: &Door) -> Option<u32> {
+        let view = self.view();
+        let entrance = view.entrance(door);
+        entrance.filter(|_| !self.is_leaving(door)).map(Entrance::max_connections)
+    }
+
+    /// Begins to accept from what is new and in the plan. At the end only those who wait there
+    /// already are taken in.
+    fn open_doors(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
+        let is_last = self.stage.get() != Stage::Serving;
+        let view = self.view();
+        let opened = self.inbox.take(|door| is_last || view.entrance(door).is_some());
+        let begin = |(door, socket): (Arc<Door>, _)| {
+            self.doors.borrow_mut().push(door.clone());
+            spawn_local(accept(self.clone(), door, socket))
+        };
+        opened.into_iter().map(begin).collect()
+    }
+
+    /// Notes which doors close; true if there are more than before.
+    fn notice_closing(&self) -> bool {
+        let mut doors = self.doors.borrow_mut();
+        let mut closing = self.closing.borrow_mut();
+        let known = closing.len();
+        closing.extend(doors.extract_if(.., |door| !door.is_open()).map(|door| (door, None)));
+        closing.len() > known
+    }
+
+    /// Cuts what is left behind doors whose time is over; true if there are any.
+    fn cut_late(&self, now: Instant) -> bool {
+        let mut closing = self.closing.borrow_mut();
+        let known = closing.len();
+        closing.retain(|(door, _)| {
+            let late = door.deadline().is_some_and(|deadline| deadline <= now);
+            if late {
+                door.cut();
+            }
+            !late
+        });
+        closing.len() < known
+    }
+
+    /// Makes room at listeners that are full where another worker could not.
+    fn make_room(&self) {
+        for door in self.doors.borrow().iter().filter(|door| door.wants_room()) {
+            if self.timers.displace(door) {
+                door.want_room(false);
+            }
+        }
+    }
+
+    /// What is done every now and then rather than for each request.
+    fn tick(self: &Rc<Self>) {
+        let now = self.shared.clock.now();
+        self.timers.sweep(now);
+        self.make_room();
+        self.pools.sweep(now);
+        self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
+        let stage = self.shared.stage();
+        let known = self.looked_at.replace(self.view().plan.generation);
+        let urgent = self.view().plan.urgent_since(known).map(BTreeSet::from_iter);
+        let changes = [
+            self.stage.replace(stage) != stage,
+            self.notice_closing(),
+            urgent.is_none(),
+            self.cut_late(now),
+        ];
+        if changes.contains(&true) {
+            self.timers.wake_all();
+        }
+        if let Some(servers) = urgent.filter(|servers| !servers.is_empty()) {
+            self.timers.wake_those_on(&servers);
+        }
+        if stage == Stage::Serving {
+            keep_warm(self, now);
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// The sessions are gone; the lines of those that were cut are not to be lost.
+    fn drop(&mut self) {
+        self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
+    }
+}
+
+/// The view of `plan`, which follows that of another.
+fn view(
+    shared: &Shared,
+    counters: &RefCell<Counters>,
+    plan: Arc<Plan>,
+    before: Option<&View>,
+) -> Rc<View> {
+    let keys = shared.keys();
+    let Counters { services, listeners } = &mut *counters.borrow_mut();
+    let desk = |service: &Service, decided: Arc<ServicePlan>| {
+        let name = &service.name;
+        let cells = services.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
+        Desk::new((service, decided), cells.clone(), shared.queue(name), keys.service(name))
+    };
+    let mut cells = |bind: SocketAddr| {
+        let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
+        cells.clone()
+    };
+    let places = |plan: &Plan| {
+        let entrance = |(index, listener): (usize, &Listener)| {
+            Entrance::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
+        };
+        let entrances = plan.fleet.listeners.iter().enumerate().map(entrance).collect();
+        Places::new(&plan.fleet, entrances)
+    };
+    View::new(plan, before, desk, places)
+}

@@ -1,0 +1,105 @@
+//! Bytes both ways between two peers that mean nothing here.
+//!
+//! Each direction ends on its own: the end of what one side sends is passed on to the other, which
+//! may go on sending. A tunnel is over when both directions are, or when one breaks; but a server
+//! that stops listening may still have something to say.
+//!
+//! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
+//! The kernel is asked to find out about peers that have vanished. A tunnel keeps its permit, and
+//! lives on through reloads; a drain gives it until its deadline.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+};
+
+use loadline_core::reason::Reason;
+
+use crate::{
+    http::relay::{Broken, Relay},
+    io::{buffer::Buffers, peer::Peer, socket::Socket},
+};
+
+/// Both directions between a client and a server.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    pub(crate) up: Relay,
+    pub(crate) down: Relay,
+}
+
+/// How a tunnel ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both sides have said all.
+    Closed,
+    /// The client's connection broke.
+    ClientBroken,
+    /// The server's connection broke, and why.
+    ServerBroken(Reason),
+}
+
+impl Tunnel {
+    /// A tunnel through which what the peers have sent so far goes first.
+    pub(crate) fn between(buffers: &Buffers, client: &mut Peer, server: &mut Peer) -> Self {
+        let (mut up, mut down) = (Relay::of_stream(), Relay::of_stream());
+        up.begin_with(&mut client.rest, buffers);
+        down.begin_with(&mut server.rest, buffers);
+        Self { up, down }
+    }
+
+    /// Moves what can be moved; ready at the end.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        client: &mut Peer,
+        server: &mut Peer,
+    ) -> Poll<End> {
+        let up = match poll_way(&mut self.up, cx, buffers, client, &mut server.socket) {
+            Poll::Ready(Err(Broken::Sink)) => {
+                self.up.abandon();
+                Poll::Ready(Ok(()))
+            }
+            up => up,
+        };
+        let down = poll_way(&mut self.down, cx, buffers, server, &mut client.socket);
+        let end = match (up, down) {
+            (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
+            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
+            _ => return Poll::Pending,
+        };
+        Poll::Ready(end)
+    }
+
+    /// Whether bytes have moved since the last call.
+    pub(crate) const fn has_moved(&mut self) -> bool {
+        let up = self.up.has_moved();
+        self.down.has_moved() || up
+    }
+}
+
+/// Carries bytes between the peers until the end; how many went to the client.
+pub(crate) async fn tunnel(buffers: &Buffers, client: &mut Peer, server: &mut Peer) -> u64 {
+    client.socket.keep_alive();
+    server.socket.keep_alive();
+    let mut tunnel = Tunnel::between(buffers, client, server);
+    poll_fn(|cx| tunnel.poll(cx, buffers, client, server)).await;
+    tunnel.down.bytes
+}
+
+/// Moves one direction, and passes its end on.
+fn poll_way(
+    relay: &mut Relay,
+    cx: &mut Context<'_>,
+    buffers: &Buffers,
+    from: &mut Peer,
+    to: &mut Socket,
+) -> Poll<Result<(), Broken>> {
+    if relay.is_over() {
+        return Poll::Ready(Ok(()));
+    }
+    ready!(relay.poll(cx, buffers, from, to))?;
+    to.shut();
+    Poll::Ready(Ok(()))
+}

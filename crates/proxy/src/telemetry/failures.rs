@@ -1,0 +1,111 @@
+//! Why requests failed: counted, told of the server that failed last, and warned of.
+//!
+//! A warning is one line for each server and reason at once, and then one a minute. Workers count
+//! on their own and tell the others once a second: what fails by the thousand takes no lock.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use loadline_core::{
+    coalesce::Coalesced,
+    ledger::ServerId,
+    reason::Reason,
+    time::{Duration, Instant},
+};
+
+use crate::{runtime::shared::Shared, telemetry::tally::Cells};
+
+/// What failed: a service, and the server of it (with the name of its group) if one was chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) service: &'a str,
+    pub(crate) server: Option<(ServerId, &'a str, SocketAddr)>,
+}
+
+/// What one worker has seen.
+#[derive(Debug)]
+pub(crate) struct Failures {
+    /// By the cells of the service.
+    seen: RefCell<Coalesced<(usize, Option<ServerId>, Reason)>>,
+}
+
+/// What all workers have seen.
+#[derive(Debug)]
+pub(crate) struct FailuresOfAll(Mutex<Told>);
+
+#[derive(Debug)]
+struct Told {
+    warned: Coalesced<(String, Option<ServerId>, Reason)>,
+    /// By server.
+    last: BTreeMap<ServerId, (Reason, Instant)>,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self { seen: RefCell::new(Coalesced::new(TELL_OTHERS)) }
+    }
+}
+
+impl Failures {
+    /// Counts a failure in the `cells` of its service, and tells of it if it is time to.
+    #[cold]
+    pub(crate) fn note(&self, shared: &Shared, cells: &Cells, scene: Scene<'_>, reason: Reason) {
+        cells.fail(reason);
+        let now = shared.clock.now();
+        let server = scene.server.map(|(server, ..)| server);
+        let key = (std::ptr::from_ref(cells) as usize, server, reason);
+        let told = self.seen.borrow_mut().note(now, &key, 1);
+        told.into_iter().for_each(|count| shared.failures.note(now, scene, reason, count));
+    }
+}
+
+impl Default for FailuresOfAll {
+    fn default() -> Self {
+        Self(Mutex::new(Told { warned: Coalesced::new(WARN_AGAIN), last: BTreeMap::new() }))
+    }
+}
+
+impl FailuresOfAll {
+    fn note(&self, now: Instant, scene: Scene<'_>, reason: Reason, count: u64) {
+        let Scene { service, server } = scene;
+        let id = server.map(|(id, ..)| id);
+        let mut told = self.told();
+        told.last.extend(id.map(|id| (id, (reason, now))));
+        let requests = told.warned.note(now, &(service.to_owned(), id, reason), count);
+        drop(told);
+        let Some(requests) = requests else { return };
+        let ending = reason.ending().name();
+        match server {
+            Some((_, group, server)) => {
+                tracing::warn!(service, group, %server, ending, requests, "server fails: {reason}");
+            }
+            None => tracing::warn!(service, ending, requests, "requests fail: {reason}"),
+        }
+    }
+
+    /// The last failure of a server that workers have told of, and when it was.
+    pub(crate) fn last(&self, server: ServerId) -> Option<(Reason, Instant)> {
+        self.told().last.get(&server).copied()
+    }
+
+    /// Forgets all servers but these.
+    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+        let mut told = self.told();
+        let staying = staying.filter_map(|id| told.last.remove_entry(&id)).collect();
+        told.last = staying;
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often a worker tells the others of failures that are alike.
+const TELL_OTHERS: Duration = Duration::from_secs(1);
+
+/// How often the log does.
+const WARN_AGAIN: Duration = Duration::from_secs(60);

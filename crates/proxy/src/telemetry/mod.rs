@@ -1,0 +1,18 @@
+//! What operators are told: counters, latency, access log, spans, reasons of failures.
+//!
+//! | | |
+//! |---|---|
+//! | [`tally`] | how requests ended, by service |
+//! | [`meter`] | client connections, by listener |
+//! | [`latency`] | how long requests took |
+//! | `reason`, `failures` | why requests failed |
+//! | [`access_log`] | one line a request |
+//! | `spans` | traces, exported over OTLP |
+
+pub mod access_log;
+pub(crate) mod failures;
+pub mod latency;
+pub mod meter;
+pub(crate) mod reason;
+pub(crate) mod spans;
+pub mod tally;

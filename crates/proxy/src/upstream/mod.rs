@@ -1,0 +1,13 @@
+//! Connections to servers.
+//!
+//! | | |
+//! |---|---|
+//! | `dial` | opens one |
+//! | `pool` | keeps them for the next request, closes those nobody uses |
+//! | `idle` | one between two messages |
+//! | `prewarm` | opens them before the first request needs them |
+
+pub(crate) mod dial;
+pub(crate) mod idle;
+pub(crate) mod pool;
+pub(crate) mod prewarm;
