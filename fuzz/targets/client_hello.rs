@@ -5,7 +5,7 @@ use client_hello::{Hello, read};
 use libfuzzer_sys::fuzz_target;
 
 // The proxy keeps it to itself; nobody but this needs it.
-#[path = "../../crates/proxy/src/client_hello.rs"]
+#[path = "../../crates/proxy/src/tcp/client_hello.rs"]
 mod client_hello;
 
 fuzz_target!(|bytes: &[u8]| {

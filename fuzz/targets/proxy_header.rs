@@ -7,7 +7,7 @@ use loadline_core::fleet::ProxyVersion;
 use proxy_protocol::{Header, read, write};
 
 // The proxy keeps it to itself; nobody but this needs it.
-#[path = "../../crates/proxy/src/proxy_protocol.rs"]
+#[path = "../../crates/proxy/src/listener/proxy_protocol.rs"]
 mod proxy_protocol;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -103,7 +103,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Ok(Done { ending, next, reusable }) => {
                 if reusable && !self.exchange.driver.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
-                    let is_far = self.exchange.driver.route.desk().is_far(place.group);
+                    let is_far = self.exchange.driver.route.service_context().is_far(place.group);
                     let to = (place.server, is_far);
                     self.exchange.worker.pools.keep(to, self.connection, until);
                 }
@@ -156,7 +156,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
-        if self.exchange.driver.route.desk().reads_load {
+        if self.exchange.driver.route.service_context().reads_load {
             self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
         }
         let done = if head.tunnels() {
@@ -164,7 +164,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         } else {
             self.deliver(&head, buffer, now).await?
         };
-        self.exchange.entrance.give_response_head(head);
+        self.exchange.listener_context.give_response_head(head);
         Ok(done)
     }
 
@@ -227,7 +227,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             self.pace.pause(now);
             Some(self.timeouts.idle)
         } else {
-            self.pace.wait(now, &self.exchange.entrance.timeouts, self.upload.bytes)
+            self.pace.wait(now, &self.exchange.listener_context.timeouts, self.upload.bytes)
         };
         limit.into_iter().for_each(|limit| self.exchange.timer.arm(limit));
     }
@@ -237,7 +237,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Reason> {
         let method = self.exchange.request.method;
         let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
-        let mut head = self.exchange.entrance.take_response_head();
+        let mut head = self.exchange.listener_context.take_response_head();
         let mut interims = 0;
         loop {
             while !buffer.filled().is_empty() {
@@ -317,7 +317,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let reusable = is_over && head.keep_alive() && self.upload.is_complete();
         self.exchange.worker.buffers.give(buffer);
         self.exchange.record.status = head.status();
-        self.exchange.entrance.give_response_head(head);
+        self.exchange.listener_context.give_response_head(head);
         self.exchange.request.copy = self.upload.take_copy();
         Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
     }
@@ -387,7 +387,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             && self.upload.is_complete()
             && !(until_close || dechunk || self.exchange.is_leaving());
         let client = self.exchange.request.version;
-        let hsts = &self.exchange.entrance.hsts;
+        let hsts = &self.exchange.listener_context.hsts;
         let options =
             ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
         let mut text = self.exchange.worker.buffers.take_text();
@@ -397,9 +397,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
             forwarded = changes.of_answer(forwarded, head, &mut text);
         }
         let driver = &self.exchange.driver;
-        if let (Some(sessions), Some(place)) = (&driver.route.desk().sessions, driver.place()) {
+        if let (Some(sessions), Some(place)) =
+            (&driver.route.service_context().sessions, driver.place())
+        {
             let session = self.exchange.request.session;
-            let cells = &driver.route.desk().cells;
+            let cells = &driver.route.service_context().cells;
             if session == Session::With(place.server) {
                 cells.sessions_kept.add(1);
             } else {
@@ -413,7 +415,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
         self.committed = Some(if until_close || dechunk { Next::Reset } else { Next::Close });
         self.exchange.record.status = head.status();
-        self.exchange.timer.arm(self.exchange.entrance.timeouts.idle);
+        self.exchange.timer.arm(self.exchange.listener_context.timeouts.idle);
         if forwarded == Forwarded::Rewritten {
             buffer.consume(head.head_len());
             buffer = self.send_text(&text, buffer).await?;
@@ -424,7 +426,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.exchange.record.bytes += download.bytes;
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
-        if self.exchange.driver.route.desk().reads_load
+        if self.exchange.driver.route.service_context().reads_load
             && let Some(trailers) = download.body().trailers()
         {
             self.exchange.driver.report_load(answered, trailers.load_metrics());
@@ -480,7 +482,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;
-        let Exchange { worker, client, timer, entrance, .. } = &mut *self.exchange;
+        let Exchange { worker, client, timer, listener_context, .. } = &mut *self.exchange;
         let server = &mut self.connection.peer;
         match download.poll(cx, &worker.buffers, server, &mut client.socket) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
@@ -493,7 +495,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
         let for_client = download.waits_for_sink();
         if download.has_moved() || self.upload.bytes > moved {
-            timer.arm(if for_client { entrance.timeouts.idle } else { self.timeouts.idle });
+            timer.arm(if for_client { listener_context.timeouts.idle } else { self.timeouts.idle });
         }
         match (timer.has_expired(), for_client) {
             (false, _) => Poll::Pending,
@@ -517,7 +519,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             return Err(Reason::UnaskedSwitch);
         }
         let mut text = Vec::new();
-        let hsts = &self.exchange.entrance.hsts;
+        let hsts = &self.exchange.listener_context.hsts;
         let options = ResponseOptions { hsts, ..ResponseOptions::default() };
         let forwarded = write_response(&mut text, buffer.filled(), head, options);
         if forwarded == Forwarded::Unchanged {

@@ -76,7 +76,9 @@ impl Driver {
     ) -> Action {
         loop {
             let event = match action {
-                Action::Displace => Event::Room(self.route.desk().queue.displace(self.class)),
+                Action::Displace => {
+                    Event::Room(self.route.service_context().queue.displace(self.class))
+                }
                 Action::Join { place, until } => {
                     match self.wait(worker, client, place, until).await {
                         Ok(action) => return action,
@@ -97,9 +99,9 @@ impl Driver {
         place: QueuePlace,
         until: Instant,
     ) -> Result<Action, Event> {
-        self.route.desk().cells.queued.add(1);
+        self.route.service_context().cells.queued.add(1);
         // The queue of a service is the same in every plan.
-        let queue = self.route.desk().queue.clone();
+        let queue = self.route.service_context().queue.clone();
         let waiter = queue.join(self.class, place);
         let until = worker.shared.clock.to_tokio(until);
         let moved_up = tokio::select! {
@@ -109,7 +111,7 @@ impl Driver {
             () = sleep_until(until) => return Err(Event::Overdue),
         };
         moved_up.map_err(|Displaced| {
-            self.route.desk().cells.displaced.add(1);
+            self.route.service_context().cells.displaced.add(1);
             Event::Displaced
         })
     }
@@ -128,7 +130,7 @@ impl Driver {
     /// Lets whoever waits ask again, now that there may be room.
     fn notify(&self) {
         if self.route.plan().state().queued() > 0 {
-            self.route.desk().queue.notify();
+            self.route.service_context().queue.notify();
         }
     }
 

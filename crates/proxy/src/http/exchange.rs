@@ -25,14 +25,14 @@ use crate::{
     http2::{Link, Target},
     io::peer::Peer,
     listener::{
-        handle::Door,
+        handle::ListenerHandle,
         proxy_protocol::{self, Ends},
     },
     runtime::{
         timer::Timer,
-        view::{Entrance, View},
+        view::{ListenerContext, View},
         worker::Worker,
-        yield_once::after_the_others,
+        yield_once::yield_once,
     },
     telemetry::{
         access_log::{Asked, Line, Log, Times},
@@ -49,8 +49,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Rc<Worker>,
-    door: &'a Arc<Door>,
-    pub(crate) entrance: &'a Entrance,
+    listener: &'a Arc<ListenerHandle>,
+    pub(crate) listener_context: &'a ListenerContext,
     pub(crate) client: &'a mut Peer,
     pub(crate) timer: &'a Timer,
     pub(crate) request: Request,
@@ -96,9 +96,14 @@ pub(crate) enum Next {
 }
 
 impl<'a> Exchange<'a> {
-    /// An exchange for a request that came in at `entrance` of `view`.
+    /// An exchange for a request that came in at `listener_context` of `view`.
     pub(crate) fn new(
-        (worker, door, view, entrance): (&'a Rc<Worker>, &'a Arc<Door>, &Rc<View>, &'a Entrance),
+        (worker, listener, view, listener_context): (
+            &'a Rc<Worker>,
+            &'a Arc<ListenerHandle>,
+            &Rc<View>,
+            &'a ListenerContext,
+        ),
         (client, timer): (&'a mut Peer, &'a Timer),
         request: Request,
     ) -> Self {
@@ -113,22 +118,32 @@ impl<'a> Exchange<'a> {
         let driver = Driver::new(route, subject);
         let times = Times { received: request.received, ..Times::default() };
         let record = Record { times, ..Record::default() };
-        Self { worker, door, entrance, client, timer, request, driver, record, committed: None }
+        Self {
+            worker,
+            listener,
+            listener_context,
+            client,
+            timer,
+            request,
+            driver,
+            record,
+            committed: None,
+        }
     }
 
-    /// Answers the request, until its door cuts what is left.
+    /// Answers the request, until its listener cuts what is left.
     pub(crate) async fn run_unless_cut(&mut self) -> Next {
-        let door = self.door;
+        let listener = self.listener;
         let mut answered = pin!(self.run());
         poll_fn(|cx| match answered.as_mut().poll(cx) {
-            Poll::Pending if door.is_cut() => Poll::Ready(Next::Reset),
+            Poll::Pending if listener.is_cut() => Poll::Ready(Next::Reset),
             next => next,
         })
         .await
     }
 
     async fn run(&mut self) -> Next {
-        after_the_others().await;
+        yield_once().await;
         if self.request.is_whole {
             let copy = self.request.copy.take();
             self.send_copy(copy);
@@ -151,7 +166,7 @@ impl<'a> Exchange<'a> {
 
     /// Sends the copy of a request that has come whole.
     pub(crate) fn send_copy(&self, copy: Option<Box<Copy>>) {
-        copy.into_iter().for_each(|copy| copy.send(self.worker, self.door));
+        copy.into_iter().for_each(|copy| copy.send(self.worker, self.listener));
     }
 
     /// Does what the machine says until a server has answered, or until the request has failed.
@@ -242,7 +257,7 @@ impl<'a> Exchange<'a> {
         let Request { trace: Some(trace), text, .. } = &mut self.request else { return };
         let route = &self.driver.route;
         let group = route.settings().groups.get(place.group);
-        let scheme = if route.desk().tls.is_some() { "https" } else { "http" };
+        let scheme = if route.service_context().tls.is_some() { "https" } else { "http" };
         let asked = (group.map_or("-", |group| &group.name), scheme);
         trace.ask(text, self.worker.random.draw(), asked, (place.address, place.since));
     }
@@ -294,7 +309,7 @@ impl<'a> Exchange<'a> {
 
     /// A new connection to the server, which may not stand yet.
     fn open(&self, place: &Place) -> Result<Connection, Failure> {
-        let (slot, tls) = (self.slot(place)?, self.driver.route.desk().tls.as_ref());
+        let (slot, tls) = (self.slot(place)?, self.driver.route.service_context().tls.as_ref());
         let opened = Connection::open(place.address, tls, slot);
         opened.map_err(|error| Failure::new(of_io(&error)))
     }
@@ -307,7 +322,7 @@ impl<'a> Exchange<'a> {
             let slot = worker.pools.slot(&worker.shared, place.server, max)?;
             let target = Target {
                 address: place.address,
-                tls: route.desk().tls.clone(),
+                tls: route.service_context().tls.clone(),
                 timeouts: route.settings().timeouts,
                 longest_head: worker.view().longest_head(),
             };
@@ -321,7 +336,7 @@ impl<'a> Exchange<'a> {
     /// carries one request.
     async fn introduce(&self, version: ProxyVersion, place: &Place) -> Result<Connection, Failure> {
         let slot = self.slot(place)?;
-        let destination = self.client.socket.local_addr().unwrap_or(self.entrance.bind);
+        let destination = self.client.socket.local_addr().unwrap_or(self.listener_context.bind);
         let mut header = Vec::new();
         proxy_protocol::write(
             &mut header,
@@ -330,7 +345,7 @@ impl<'a> Exchange<'a> {
         );
         let to = Dial {
             address: place.address,
-            tls: self.driver.route.desk().tls.as_ref(),
+            tls: self.driver.route.service_context().tls.as_ref(),
             header: &header,
             limit: self.driver.route.settings().timeouts.connect,
         };
@@ -343,7 +358,12 @@ impl<'a> Exchange<'a> {
         if failure.ending.is_failure() && !failure.stale {
             self.record.reason = Some(failure.reason);
             let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
-            failures.note(shared, &route.desk().cells, route.scene(place), failure.reason);
+            failures.note(
+                shared,
+                &route.service_context().cells,
+                route.scene(place),
+                failure.reason,
+            );
         }
     }
 
@@ -375,7 +395,7 @@ impl<'a> Exchange<'a> {
             retry_after: again.then(|| self.retry_after()),
             close,
             to_head: self.request.method == Method::Head,
-            extra: &self.entrance.hsts,
+            extra: &self.listener_context.hsts,
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
@@ -393,7 +413,7 @@ impl<'a> Exchange<'a> {
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
-        reply.write(&self.entrance.hsts, (close, to_head), &mut text);
+        reply.write(&self.listener_context.hsts, (close, to_head), &mut text);
         let next = self.send_answer(text, reply.status, close).await;
         let told = self.record.status != 0;
         (if told { Ending::Ruled } else { Ending::ClientGone }, next)
@@ -406,12 +426,12 @@ impl<'a> Exchange<'a> {
 
     /// Whether the connection is not to be used again though its client could.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.worker.is_leaving(self.door)
+        self.worker.is_leaving(self.listener)
     }
 
     /// Sends an answer of our own.
     async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
-        self.timer.arm(self.entrance.timeouts.idle);
+        self.timer.arm(self.listener_context.timeouts.idle);
         let sent = self.client.send(&text, self.timer).await;
         if sent.is_ok() {
             self.record.status = status;
@@ -433,7 +453,7 @@ impl<'a> Exchange<'a> {
         if record.times.ended == Instant::ZERO {
             record.times.ended = self.worker.shared.clock.now();
         }
-        let cells = &self.driver.route.desk().cells;
+        let cells = &self.driver.route.service_context().cells;
         cells.end(ending, record.status);
         cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
         cells.retries.add(u64::from(self.driver.retries()));
@@ -491,7 +511,9 @@ impl<'a> Exchange<'a> {
             retries: self.driver.retries(),
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
-            came: self.entrance.came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),
+            came: self
+                .listener_context
+                .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::spawn_local;
 use crate::{
     http::{exchange::Exchange, request::Request},
     io::{peer::Peer, socket::Socket},
-    listener::handle::Door,
+    listener::handle::ListenerHandle,
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::tally::Cells,
 };
@@ -42,7 +42,7 @@ impl Fate {
     /// The fate of a copy with a body of so many bytes at least; none where it may not be made,
     /// which is counted.
     pub(crate) fn of(copies: &Arc<Copies>, view: &View, body: u64) -> Option<Self> {
-        let cells = &view.desks[copies.mirror.service].cells;
+        let cells = &view.services[copies.mirror.service].cells;
         if body > copies.mirror.body_max.get() {
             cells.copy(CopyResult::TooLarge);
             return None;
@@ -79,19 +79,19 @@ impl Copy {
     }
 
     /// Sends it, whole as it is now.
-    pub(crate) fn send(self: Box<Self>, worker: &Rc<Worker>, door: &Arc<Door>) {
-        let (worker, door) = (worker.clone(), door.clone());
-        spawn_local(async move { self.run(&worker, &door).await });
+    pub(crate) fn send(self: Box<Self>, worker: &Rc<Worker>, listener: &Arc<ListenerHandle>) {
+        let (worker, listener) = (worker.clone(), listener.clone());
+        spawn_local(async move { self.run(&worker, &listener).await });
     }
 
-    async fn run(self: Box<Self>, worker: &Rc<Worker>, door: &Arc<Door>) {
+    async fn run(self: Box<Self>, worker: &Rc<Worker>, listener: &Arc<ListenerHandle>) {
         let Self { mut request, view, mut fate, .. } = *self;
         fate.result = CopyResult::Failed;
-        let Some(entrance) = view.entrance(door) else { return };
+        let Some(listener_context) = view.listener_context(listener) else { return };
         request.received = worker.shared.clock.now();
         let timer = Timer::here(&worker.timers).await;
         let mut nobody = Peer::new(Socket::Nobody);
-        let at = (worker, door, &view, entrance);
+        let at = (worker, listener, &view, listener_context);
         let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
         exchange.run_unless_cut().await;
         fate.result = match exchange.record.ending {

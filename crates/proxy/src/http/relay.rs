@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Relay {
     body: BodyReader,
-    /// Pass on the payload alone, without its chunk framing.
+    /// Passes on the payload alone, without its chunk framing.
     plain: bool,
     /// Bytes that wait to be written.
     buffer: Option<Buffer>,

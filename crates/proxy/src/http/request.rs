@@ -24,7 +24,7 @@ use crate::{
     io::buffer::Buffer,
     runtime::{
         random::hash,
-        view::{Desk, Entrance, View},
+        view::{ListenerContext, ServiceContext, View},
         worker::Worker,
     },
     telemetry::{
@@ -97,7 +97,7 @@ impl Request {
     /// If the part of the body that came with the head breaks a rule.
     pub(crate) fn take(
         worker: &Worker,
-        (view, entrance): (&Rc<View>, &Entrance),
+        (view, listener_context): (&Rc<View>, &ListenerContext),
         head: &RequestHead,
         buffer: &mut Buffer,
         from: From<'_>,
@@ -108,21 +108,22 @@ impl Request {
         let trust_client = from.is_trusted;
         let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
         write_request(&mut text, bytes, head, from.lines, options);
-        if let Some(header) = &entrance.subject_header {
+        if let Some(header) = &listener_context.subject_header {
             let subject = from.tls.map_or("", |tls| &tls.subject);
             rules::hand_on_subject(&mut text, header, subject);
         }
-        let routed = if entrance.routes.is_empty() {
-            Routed { service: entrance.service, ..Routed::default() }
+        let routed = if listener_context.routes.is_empty() {
+            Routed { service: listener_context.service, ..Routed::default() }
         } else {
-            rules::route(worker, entrance, (head, bytes), from)
+            rules::route(worker, listener_context, (head, bytes), from)
         };
         if let Some(changes) = &routed.changes {
             changes.of_request(&mut text);
         }
         let spans = worker.shared.spans.as_ref();
-        let trace = spans
-            .map(|spans| trace(worker, spans, entrance, (head, bytes), (routed.rank, &mut text)));
+        let trace = spans.map(|spans| {
+            trace(worker, spans, listener_context, (head, bytes), (routed.rank, &mut text))
+        });
         let mut body = head.body();
         let early = &bytes[head.head_len()..];
         let progress = body.feed(early)?;
@@ -145,8 +146,8 @@ impl Request {
             class: routed.class,
             copy: None,
             is_copy: false,
-            session: session(&view.desks[routed.service], head, bytes),
-            key: key(&view.desks[routed.service], head, bytes, from.address),
+            session: session(&view.services[routed.service], head, bytes),
+            key: key(&view.services[routed.service], head, bytes, from.address),
             client: from.address,
             received: worker.shared.clock.now(),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
@@ -193,8 +194,8 @@ impl Request {
             reply: None,
             changes: None,
             class: None,
-            session: session(&view.desks[service], head, bytes),
-            key: key(&view.desks[service], head, bytes, from.address),
+            session: session(&view.services[service], head, bytes),
+            key: key(&view.services[service], head, bytes, from.address),
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
             // Its server is told of the span of the request, and no span tells of it.
             trace: None,
@@ -224,26 +225,32 @@ fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<As
 fn trace(
     worker: &Worker,
     spans: &Spans,
-    entrance: &Entrance,
+    listener_context: &ListenerContext,
     from: (&RequestHead, &[u8]),
     (rank, text): (Option<usize>, &mut Vec<u8>),
 ) -> Box<Trace> {
-    let rule = rank.and_then(|rank| entrance.routes.rules().get(rank)).map(|(_, rule)| rule);
-    Trace::begin(spans, &worker.random, from, (entrance.scheme(), rule), text)
+    let rule =
+        rank.and_then(|rank| listener_context.routes.rules().get(rank)).map(|(_, rule)| rule);
+    Trace::begin(spans, &worker.random, from, (listener_context.scheme(), rule), text)
 }
 
 /// What the request says of its session.
-fn session(desk: &Desk, head: &RequestHead, bytes: &[u8]) -> Session {
-    desk.sessions.as_ref().map_or(Session::New, |sessions| sessions.find(head, bytes))
+fn session(service_context: &ServiceContext, head: &RequestHead, bytes: &[u8]) -> Session {
+    service_context.sessions.as_ref().map_or(Session::New, |sessions| sessions.find(head, bytes))
 }
 
 /// The hash of what the service hashes; 0 where it hashes nothing.
-fn key(desk: &Desk, head: &RequestHead, bytes: &[u8], client: SocketAddr) -> u64 {
+fn key(
+    service_context: &ServiceContext,
+    head: &RequestHead,
+    bytes: &[u8],
+    client: SocketAddr,
+) -> u64 {
     let of_client = || match client.ip().to_canonical() {
         std::net::IpAddr::V4(address) => hash(&address.octets()),
         std::net::IpAddr::V6(address) => hash(&address.octets()),
     };
-    match &desk.hash {
+    match &service_context.hash {
         None => 0,
         Some(HashKey::ClientAddress) => of_client(),
         Some(HashKey::Path) => hash(head.path(bytes)),

@@ -7,7 +7,7 @@ use loadline_core::{fleet::Service, plan::ServicePlan};
 use crate::{
     http::driver::Place,
     runtime::{
-        view::{Desk, View},
+        view::{ServiceContext, View},
         worker::Worker,
     },
     telemetry::failures::Scene,
@@ -42,8 +42,8 @@ impl Route {
     }
 
     /// What the worker keeps for the service.
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.view.desks[self.service]
+    pub(crate) fn service_context(&self) -> &ServiceContext {
+        &self.view.services[self.service]
     }
 
     /// Goes by the plan now in force; false if it does not have the service any more.

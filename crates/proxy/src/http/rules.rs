@@ -22,7 +22,7 @@ use loadline_http1::{Fields, Forwarded, RequestHead, reason};
 
 use crate::{
     http::request::From,
-    runtime::{view::Entrance, worker::Worker},
+    runtime::{view::ListenerContext, worker::Worker},
 };
 
 /// What is to be done with a request.
@@ -71,10 +71,10 @@ struct Seen<'a> {
     scheme: &'static str,
 }
 
-/// Decides by the rules of `entrance`; its own service gets what none of them is for.
+/// Decides by the rules of `listener_context`; its own service gets what none of them is for.
 pub(crate) fn route(
     worker: &Worker,
-    entrance: &Entrance,
+    listener_context: &ListenerContext,
     (head, bytes): (&RequestHead, &[u8]),
     from: From<'_>,
 ) -> Routed {
@@ -91,10 +91,10 @@ pub(crate) fn route(
         source: from.address.ip(),
         scheme: from.scheme,
     };
-    let unruled = Routed { service: entrance.service, ..Routed::default() };
-    let Some(matched) = entrance.routes.find(&seen.request()) else { return unruled };
+    let unruled = Routed { service: listener_context.service, ..Routed::default() };
+    let Some(matched) = listener_context.routes.find(&seen.request()) else { return unruled };
     let ruled = Routed { rank: Some(matched.rank), ..unruled };
-    if let Err(wait) = seen.take(entrance, matched, worker) {
+    if let Err(wait) = seen.take(listener_context, matched, worker) {
         return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
     }
     match &matched.rule.action {
@@ -108,8 +108,8 @@ pub(crate) fn route(
                 [only] => only.service,
                 _ => split.choose(worker.random.draw()),
             };
-            let changes = Changes::of(&entrance.routes, matched);
-            let copies = copies(worker, &entrance.routes, matched);
+            let changes = Changes::of(&listener_context.routes, matched);
+            let copies = copies(worker, &listener_context.routes, matched);
             Routed { service, changes, class: matched.rule.class, copies, ..ruled }
         }
     }
@@ -149,11 +149,11 @@ impl Seen<'_> {
     /// Takes the request out of the budget of its key, if the rule has a limit.
     fn take(
         &self,
-        entrance: &Entrance,
+        listener_context: &ListenerContext,
         matched: Matched<'_>,
         worker: &Worker,
     ) -> Result<(), Duration> {
-        let limiter = entrance.limiters.get(matched.index).and_then(Option::as_ref);
+        let limiter = listener_context.limiters.get(matched.index).and_then(Option::as_ref);
         let (Some(limiter), Some(limit)) = (limiter, &matched.rule.limit) else { return Ok(()) };
         limiter.take(self.limit_key(&limit.by), worker.shared.clock.now())
     }

@@ -33,7 +33,7 @@ use crate::{
         peer::{Gone, Peer},
         socket::Socket,
     },
-    listener::handle::{Door, Pass},
+    listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::access_log::{Line, Log, Times},
     tls::{ClientTls, Tls},
@@ -60,7 +60,7 @@ type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) worker: Rc<Worker>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) listener: Arc<ListenerHandle>,
     address: SocketAddr,
     pub(crate) lines: ClientLines,
     /// What its handshake has told, where somebody wants to know.
@@ -106,7 +106,12 @@ impl Session {
     /// What the task holds while it waits is what an idle connection costs. So everything the
     /// session needs is put together here rather than in the task, where each value that is moved
     /// takes its place twice, and whatever is long or rare has memory of its own.
-    pub(crate) fn spawn(worker: &Rc<Worker>, socket: Socket, address: SocketAddr, pass: Pass) {
+    pub(crate) fn spawn(
+        worker: &Rc<Worker>,
+        socket: Socket,
+        address: SocketAddr,
+        pass: ConnectionGuard,
+    ) {
         let Some(mut session) = Self::new(worker, socket, address, &pass) else { return };
         spawn_local(async move {
             session.timer.bind_here().await;
@@ -125,21 +130,21 @@ impl Session {
         worker: &Rc<Worker>,
         mut socket: Socket,
         address: SocketAddr,
-        pass: &Pass,
+        pass: &ConnectionGuard,
     ) -> Option<Self> {
-        let view = worker.view_at(&pass.door);
-        let entrance = view.entrance(&pass.door)?;
-        if let Some(config) = &entrance.tls {
+        let view = worker.view_at(&pass.listener);
+        let listener_context = view.listener_context(&pass.listener)?;
+        if let Some(config) = &listener_context.tls {
             let tls = Tls::server(config.clone());
             let tls = tls.inspect_err(|error| tracing::debug!(%address, %error, "no TLS")).ok()?;
             socket = socket.over(tls);
         }
         let timer = Timer::unbound(&worker.timers);
-        timer.arm(entrance.timeouts.head);
+        timer.arm(listener_context.timeouts.head);
         let scheme = if socket.is_plain() { "http" } else { "https" };
-        let lines = ClientLines::new(entrance.rules, address.ip(), scheme);
-        let (worker, door) = (worker.clone(), pass.door.clone());
-        let origin = Origin { worker, door, address, lines, tls: None };
+        let lines = ClientLines::new(listener_context.rules, address.ip(), scheme);
+        let (worker, listener) = (worker.clone(), pass.listener.clone());
+        let origin = Origin { worker, listener, address, lines, tls: None };
         let client = Peer::new(socket);
         Some(Self { origin, client, timer, partial: None, is_new: true, is_hurried: false })
     }
@@ -162,7 +167,7 @@ impl Session {
         poll_fn(|cx| {
             let socket = &mut self.client.socket;
             let agreed = match socket.poll_handshake(cx) {
-                Poll::Pending if self.timer.has_waited_enough(&self.origin.door) => {
+                Poll::Pending if self.timer.has_waited_enough(&self.origin.listener) => {
                     Err(io::ErrorKind::TimedOut.into())
                 }
                 agreed => ready!(agreed),
@@ -184,10 +189,11 @@ impl Session {
         if self.client.socket.is_plain() {
             return;
         }
-        let Origin { worker, door, .. } = &self.origin;
-        let view = worker.view_at(door);
+        let Origin { worker, listener, .. } = &self.origin;
+        let view = worker.view_at(listener);
         let logged = worker.shared.log.as_ref().is_some_and(Log::tells_tls);
-        let handed_on = || view.entrance(door).is_some_and(|it| it.subject_header.is_some());
+        let handed_on =
+            || view.listener_context(listener).is_some_and(|it| it.subject_header.is_some());
         if logged || handed_on() {
             self.origin.tls = self.client.socket.client_tls().map(Rc::new);
         }
@@ -208,10 +214,12 @@ impl Session {
     }
 
     fn speaks_only_http2(&self) -> bool {
-        let Origin { worker, door, .. } = &self.origin;
-        let view = worker.view_at(door);
-        let entrance = view.entrance(door);
-        entrance.is_some_and(|entrance| entrance.http_version == Some(HttpVersion::Http2))
+        let Origin { worker, listener, .. } = &self.origin;
+        let view = worker.view_at(listener);
+        let listener_context = view.listener_context(listener);
+        listener_context.is_some_and(|listener_context| {
+            listener_context.http_version == Some(HttpVersion::Http2)
+        })
     }
 
     /// Closes the connection, or hands it on.
@@ -256,20 +264,20 @@ impl Session {
         loop {
             let mut buffer = ready!(self.poll_bytes(cx))?;
             let Self { origin, client, timer, partial, is_new, .. } = self;
-            let Origin { worker, door, address, lines, tls } = origin;
-            let view = worker.view_at(door);
-            let entrance = view.entrance(door).ok_or(Stop::Over)?;
+            let Origin { worker, listener, address, lines, tls } = origin;
+            let view = worker.view_at(listener);
+            let listener_context = view.listener_context(listener).ok_or(Stop::Over)?;
             let is_first = partial.is_none();
-            let mut head = partial.take().unwrap_or_else(|| entrance.take_request_head());
+            let mut head = partial.take().unwrap_or_else(|| listener_context.take_request_head());
             let parsed = head.parse(buffer.filled());
-            let may_switch = *is_new && entrance.http_version.is_none();
+            let may_switch = *is_new && listener_context.http_version.is_none();
             if parsed.is_err() && may_switch && announces_http2(client, buffer.filled()) {
                 client.keep(buffer, &worker.buffers);
                 return Poll::Ready(Err(Stop::Http2));
             }
             if let Status::Partial = parsed.map_err(Refused::bad)? {
                 if is_first {
-                    timer.arm(entrance.timeouts.head);
+                    timer.arm(listener_context.timeouts.head);
                 }
                 client.keep(buffer, &worker.buffers);
                 *partial = Some(head);
@@ -282,16 +290,17 @@ impl Session {
                 timer.stop_waiting();
             }
             *is_new = false;
-            let is_trusted = entrance.trusts(*address);
+            let is_trusted = listener_context.trusts(*address);
             let (client_address, scheme) = if is_trusted {
-                entrance.client(*address, &head, buffer.filled())
+                listener_context.client(*address, &head, buffer.filled())
             } else {
-                (*address, entrance.scheme())
+                (*address, listener_context.scheme())
             };
             let tls = tls.as_ref();
             let from = From { address: client_address, scheme, lines, is_trusted, tls };
-            let request = Request::take(worker, (&view, entrance), &head, &mut buffer, from);
-            entrance.give_request_head(head);
+            let request =
+                Request::take(worker, (&view, listener_context), &head, &mut buffer, from);
+            listener_context.give_request_head(head);
             client.keep(buffer, &worker.buffers);
             return Poll::Ready(Ok((view, request.map_err(Refused::bad)?)));
         }
@@ -300,7 +309,7 @@ impl Session {
     /// Reads the first bytes of a request, or more of one that has begun.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
         let Self { origin, client, timer, partial, is_new, is_hurried } = self;
-        let Origin { worker, door, .. } = origin;
+        let Origin { worker, listener, .. } = origin;
         if partial.is_none() && !client.rest.is_empty() {
             return Poll::Ready(Ok(self.pipelined()));
         }
@@ -311,9 +320,9 @@ impl Session {
             Poll::Pending => {
                 let in_head = *is_new || partial.is_some();
                 let late =
-                    if in_head { timer.has_waited_enough(door) } else { timer.has_expired() };
-                let unwanted = partial.is_none() && !worker.waits_for_more(door);
-                if unwanted && *is_new && !*is_hurried && !door.is_cut() {
+                    if in_head { timer.has_waited_enough(listener) } else { timer.has_expired() };
+                let unwanted = partial.is_none() && !worker.waits_for_more(listener);
+                if unwanted && *is_new && !*is_hurried && !listener.is_cut() {
                     // It may have come through the accept queue just now, and has been told that
                     // it is connected.
                     *is_hurried = true;
@@ -337,12 +346,12 @@ impl Session {
     }
 
     async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
-        let Self { origin: Origin { worker, door, .. }, client, timer, .. } = self;
-        let Some(entrance) = view.entrance(door) else { return Next::Close };
-        let at = (&*worker, &*door, &view, entrance);
+        let Self { origin: Origin { worker, listener, .. }, client, timer, .. } = self;
+        let Some(listener_context) = view.listener_context(listener) else { return Next::Close };
+        let at = (&*worker, &*listener, &view, listener_context);
         let mut exchange = Exchange::new(at, (client, timer), request);
         let next = exchange.run_unless_cut().await;
-        timer.arm(entrance.timeouts.keep_alive);
+        timer.arm(listener_context.timeouts.keep_alive);
         next
     }
 
@@ -351,9 +360,11 @@ impl Session {
     async fn refuse(&mut self, refused: Refused) -> Next {
         let mut text = Vec::new();
         if refused.status != 0 {
-            let Origin { worker, door, .. } = &self.origin;
-            let view = worker.view_at(door);
-            let extra = view.entrance(door).map_or(&b""[..], |entrance| &entrance.hsts);
+            let Origin { worker, listener, .. } = &self.origin;
+            let view = worker.view_at(listener);
+            let extra = view
+                .listener_context(listener)
+                .map_or(&b""[..], |listener_context| &listener_context.hsts);
             Answer { extra, ..Answer::closing(refused.status) }.write(&mut text);
         }
         self.timer.arm(LINGER);
@@ -363,10 +374,10 @@ impl Session {
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
-        let Origin { worker, door, address, tls, .. } = &self.origin;
-        let view = worker.view_at(door);
-        let Some(entrance) = view.entrance(door) else { return };
-        view.desks[entrance.service].cells.end(refused.ending, refused.status);
+        let Origin { worker, listener, address, tls, .. } = &self.origin;
+        let view = worker.view_at(listener);
+        let Some(listener_context) = view.listener_context(listener) else { return };
+        view.services[listener_context.service].cells.end(refused.ending, refused.status);
         let Some(log) = &worker.shared.log else { return };
         let now = worker.shared.clock.now();
         let error = refused.error.map(|error| error.to_string());
@@ -380,14 +391,14 @@ impl Session {
             agent: b"",
             status: refused.status,
             bytes: bytes as u64,
-            service: &view.plan.fleet.services[entrance.service].name,
+            service: &view.plan.fleet.services[listener_context.service].name,
             server: None,
             ending: refused.ending,
             reason: reason.unwrap_or_default(),
             retries: 0,
             times: Times { received: now, ended: now, ..Times::default() },
             trace: None,
-            came: entrance.came(b"", tls.as_deref()),
+            came: listener_context.came(b"", tls.as_deref()),
         };
         worker.log.add(log, worker.shared.clock, &line);
     }
@@ -396,9 +407,11 @@ impl Session {
     /// still sending is read and thrown away for a while.
     async fn linger(mut self) {
         self.client.socket.shut();
-        let Origin { worker, door, .. } = &self.origin;
-        let view = worker.view_at(door);
-        let idle = view.entrance(door).map_or(LINGER, |entrance| entrance.timeouts.idle);
+        let Origin { worker, listener, .. } = &self.origin;
+        let view = worker.view_at(listener);
+        let idle = view
+            .listener_context(listener)
+            .map_or(LINGER, |listener_context| listener_context.timeouts.idle);
         drop(view);
         let mut linger = Linger::new(worker.timers.coarse_now(), idle);
         let mut came = 0;

@@ -47,14 +47,14 @@ use crate::{
 pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let (mut origin, mut client) = (origin, client);
     origin.lines.set_http2();
-    let Origin { worker, door, .. } = &origin;
-    let view = worker.view_at(door);
-    let Some(entrance) = view.entrance(door) else { return };
-    timer.arm(entrance.timeouts.head);
-    let keep_alive = entrance.timeouts.keep_alive;
-    let builder = builder(entrance.limits, entrance.http2);
-    let streams = Streams::new(&worker.timers, entrance.http2.resets);
-    let cells = view.desks[entrance.service].cells.clone();
+    let Origin { worker, listener, .. } = &origin;
+    let view = worker.view_at(listener);
+    let Some(listener_context) = view.listener_context(listener) else { return };
+    timer.arm(listener_context.timeouts.head);
+    let keep_alive = listener_context.timeouts.keep_alive;
+    let builder = builder(listener_context.limits, listener_context.http2);
+    let streams = Streams::new(&worker.timers, listener_context.http2.resets);
+    let cells = view.services[listener_context.service].cells.clone();
     drop(view);
     if client.socket.is_plain() && !greets(&mut client, &worker.buffers, &timer).await {
         if !client.rest.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let cork = wire.cork();
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
-        Poll::Pending if timer.has_waited_enough(door) => Poll::Ready(None),
+        Poll::Pending if timer.has_waited_enough(listener) => Poll::Ready(None),
         agreed => agreed.map(Result::ok),
     });
     let Some(h2) = agreed.await else {
@@ -115,11 +115,11 @@ enum Stage {
 impl Connection {
     /// Takes streams in; ready when the connection is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Origin { worker, door, .. } = &self.origin;
-        if door.is_cut() {
+        let Origin { worker, listener, .. } = &self.origin;
+        if listener.is_cut() {
             return Poll::Ready(());
         }
-        if worker.is_leaving(door) && self.stage == Stage::Serving {
+        if worker.is_leaving(listener) && self.stage == Stage::Serving {
             self.leave();
         }
         if self.streams.is_abused() && self.stage != Stage::GivenUp {

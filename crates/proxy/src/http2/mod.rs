@@ -1,11 +1,11 @@
 //! HTTP/2 (RFC 9113): a second syntax for the same exchange.
 //!
 //! Frames, streams, windows and header compression are h2's. Each stream is shown to the proxy as a
-//! [`Socket`](crate::io::socket::Socket) that speaks HTTP/1, and answered by a session of one request.
+//! [`Socket`](crate::io::socket::Socket) that speaks HTTP/1, and a session of one request responds.
 //! So every rule about requests holds for both versions without being written twice, and what
 //! HTTP/2 could smuggle past its own rules meets the strict HTTP/1 parser. Towards servers it is
-//! the other way round: an exchange writes HTTP/1 to a [`Socket`](crate::io::socket::Socket) that is a
-//! stream of a connection that many share.
+//! the other way round: an exchange writes HTTP/1 to a socket that is a stream of a connection that
+//! many share.
 //!
 //! | | |
 //! |---|---|

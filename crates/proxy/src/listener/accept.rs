@@ -5,7 +5,7 @@
 //! connection through only when its first bytes are there, so that the first read need not wait;
 //! not where the server may speak first.
 //!
-//! Which sockets there are is decided in `doors`. At the connection limit of the listener the
+//! Which sockets there are is decided in `set`. At the connection limit of the listener the
 //! client that has been longest about its head gives its place to the next that comes (`heads`).
 //! Where there is none, further connections wait in the kernel's backlog and are taken in as others
 //! end.
@@ -36,8 +36,8 @@ use crate::{
     http::session::Session,
     io::socket::Socket,
     listener::{
-        handle::{Door, Pass},
-        proxy_header::{IntroductionError, introduced},
+        handle::{ConnectionGuard, ListenerHandle},
+        proxy_header::{ProxyHeaderError, read_proxy_header},
         proxy_protocol::Ends,
         syscalls::watch,
     },
@@ -126,63 +126,72 @@ pub(crate) fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_notsent_lowat(UNSENT_MAX)
 }
 
-/// Takes connections in until the worker drains or the door closes.
-pub(crate) async fn accept(worker: Rc<Worker>, door: Arc<Door>, listener: Arc<TcpListener>) {
+/// Takes connections in until the worker drains or the listener closes.
+pub(crate) async fn accept(
+    worker: Rc<Worker>,
+    handle: Arc<ListenerHandle>,
+    listener: Arc<TcpListener>,
+) {
     let listener = match watch(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, address = %door.spot.bind, "cannot watch a listener");
+            tracing::error!(%error, address = %handle.key.bind, "cannot watch a listener");
             return;
         }
     };
     let timer = Timer::here(&worker.timers).await;
-    while let Some(max) = worker.max_connections(&door) {
-        if !ready(&worker, &door, &listener, &timer).await {
+    while let Some(max) = worker.max_connections(&handle) {
+        if !ready(&worker, &handle, &listener, &timer).await {
             break;
         }
-        let pass = match door.try_enter(max) {
+        let pass = match handle.try_enter(max) {
             Some(pass) => pass,
             None => {
-                count(&worker, &door, |cells| &cells.held);
-                match enter(&worker, &door, &listener, max).await {
+                count(&worker, &handle, |cells| &cells.held);
+                match enter(&worker, &handle, &listener, max).await {
                     Some(pass) => pass,
                     None => break,
                 }
             }
         };
         if let Err(error) = admit(&worker, &listener, pass) {
-            count(&worker, &door, |cells| &cells.unaccepted);
-            tracing::warn!(%error, address = %door.spot.bind, "cannot accept a connection");
+            count(&worker, &handle, |cells| &cells.unaccepted);
+            tracing::warn!(%error, address = %handle.key.bind, "cannot accept a connection");
             tokio::time::sleep(PAUSE).await;
         }
     }
     // Whoever is in the backlog was told that the connection is open.
     while let Ok((socket, client)) = accept_one(listener.get_ref()) {
-        take_in(&worker, socket, client, door.enter_anyway());
+        take_in(&worker, socket, client, handle.enter_anyway());
     }
 }
 
 /// A place for the connection that has come, which somebody who is slow may have to make; none
 /// when it is the last that is taken in here.
-async fn enter(worker: &Worker, door: &Arc<Door>, listener: &Watched, max: u32) -> Option<Pass> {
+async fn enter(
+    worker: &Worker,
+    handle: &Arc<ListenerHandle>,
+    listener: &Watched,
+    max: u32,
+) -> Option<ConnectionGuard> {
     let mut asked = false;
-    while !worker.is_leaving(door) {
-        if let Some(pass) = door.try_enter(max) {
+    while !worker.is_leaving(handle) {
+        if let Some(pass) = handle.try_enter(max) {
             return Some(pass);
         }
         // What a tick has made since is about to be free.
-        let is_made = asked && !door.wants_room();
+        let is_made = asked && !handle.wants_room();
         if !is_made && is_awaited(listener) {
-            door.want_room(!worker.timers.displace(door));
+            handle.want_room(!worker.timers.displace(handle));
         }
-        asked = door.wants_room();
+        asked = handle.wants_room();
         // Until then somebody may have become slow enough.
-        if let Ok(pass) = timeout(TICK, door.enter(max)).await {
-            door.want_room(false);
+        if let Ok(pass) = timeout(TICK, handle.enter(max)).await {
+            handle.want_room(false);
             return Some(pass);
         }
     }
-    door.want_room(false);
+    handle.want_room(false);
     None
 }
 
@@ -193,9 +202,14 @@ fn is_awaited(listener: &Watched) -> bool {
 }
 
 /// Waits for a connection; false when none is wanted any more.
-async fn ready(worker: &Worker, door: &Door, listener: &Watched, _wakes: &Timer) -> bool {
+async fn ready(
+    worker: &Worker,
+    handle: &ListenerHandle,
+    listener: &Watched,
+    _wakes: &Timer,
+) -> bool {
     std::future::poll_fn(|cx| {
-        if worker.is_leaving(door) {
+        if worker.is_leaving(handle) {
             return Poll::Ready(false);
         }
         listener
@@ -205,7 +219,7 @@ async fn ready(worker: &Worker, door: &Door, listener: &Watched, _wakes: &Timer)
     .await
 }
 
-fn admit(worker: &Rc<Worker>, listener: &Watched, pass: Pass) -> io::Result<()> {
+fn admit(worker: &Rc<Worker>, listener: &Watched, pass: ConnectionGuard) -> io::Result<()> {
     match listener.try_io(Interest::READABLE, |listener| accept_one(listener)) {
         Ok((socket, client)) => {
             take_in(worker, socket, client, pass);
@@ -217,11 +231,11 @@ fn admit(worker: &Rc<Worker>, listener: &Watched, pass: Pass) -> io::Result<()> 
 }
 
 /// Hands a connection on to whoever speaks its protocol, once it is known whose it is.
-fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pass) {
-    let view = worker.view_at(&pass.door);
-    let Some(listener) = view.listener(&pass.door) else { return };
-    let Some(entrance) = view.entrance(&pass.door) else { return };
-    let meter = Meter::new(&entrance.cells);
+fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: ConnectionGuard) {
+    let view = worker.view_at(&pass.listener);
+    let Some(listener) = view.listener(&pass.listener) else { return };
+    let Some(listener_context) = view.listener_context(&pass.listener) else { return };
+    let meter = Meter::new(&listener_context.cells);
     if !listener.accept_proxy {
         let socket = Socket::accepted(stream, meter);
         return hand_on(worker, socket, (client, None), (&view, listener), pass);
@@ -229,12 +243,12 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Pas
     let limit = listener.timeouts.head;
     let worker = worker.clone();
     spawn_local(async move {
-        let (stream, ends) = match introduced(stream, limit).await {
-            Ok(introduced) => introduced,
-            Err(error) => return turn_away(&worker, &pass.door, client, &error),
+        let (stream, ends) = match read_proxy_header(stream, limit).await {
+            Ok(read_proxy_header) => read_proxy_header,
+            Err(error) => return turn_away(&worker, &pass.listener, client, &error),
         };
-        let view = worker.view_at(&pass.door);
-        let Some(listener) = view.listener(&pass.door) else { return };
+        let view = worker.view_at(&pass.listener);
+        let Some(listener) = view.listener(&pass.listener) else { return };
         let socket = Socket::accepted(stream, meter);
         hand_on(&worker, socket, (client, ends), (&view, listener), pass);
     });
@@ -245,7 +259,7 @@ fn hand_on(
     socket: Socket,
     (client, told): (SocketAddr, Option<Ends>),
     at: (&Rc<View>, &Listener),
-    pass: Pass,
+    pass: ConnectionGuard,
 ) {
     let source = told.map_or(client, |ends| ends.source);
     if at.1.protocol.is_http() {
@@ -260,19 +274,24 @@ fn hand_on(
 
 /// Counts a connection that does not say whose it is. It is closed without a word: what would be
 /// understood at its other end is not known.
-fn turn_away(worker: &Worker, door: &Door, client: SocketAddr, error: &IntroductionError) {
+fn turn_away(
+    worker: &Worker,
+    handle: &ListenerHandle,
+    client: SocketAddr,
+    error: &ProxyHeaderError,
+) {
     tracing::debug!(%client, %error, "no PROXY header");
-    count(worker, door, |cells| &cells.unintroduced);
-    let view = worker.view_at(door);
-    if let Some(listener) = view.listener(door) {
-        view.desks[listener.service].cells.end(error.ending(), 0);
+    count(worker, handle, |cells| &cells.unintroduced);
+    let view = worker.view_at(handle);
+    if let Some(listener) = view.listener(handle) {
+        view.services[listener.service].cells.end(error.ending(), 0);
     }
 }
 
 /// Counts something that has to do with a listener rather than with one of its connections.
-fn count(worker: &Worker, door: &Door, which: fn(&ListenerCells) -> &Count) {
-    if let Some(entrance) = worker.view_at(door).entrance(door) {
-        which(&entrance.cells).add(1);
+fn count(worker: &Worker, handle: &ListenerHandle, which: fn(&ListenerCells) -> &Count) {
+    if let Some(listener_context) = worker.view_at(handle).listener_context(handle) {
+        which(&listener_context.cells).add(1);
     }
 }
 

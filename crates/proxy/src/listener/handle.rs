@@ -2,7 +2,7 @@
 //!
 //! States: *open*; *closing* since a reload took the listener out (no further connections; those
 //! there are have one more request answered, or go on as they are, until a deadline); *cut* (what
-//! is left has been closed). A door never opens again: where the listener comes back it gets
+//! is left has been closed). A listener never opens again: where the listener comes back it gets
 //! another.
 
 use std::{
@@ -23,15 +23,15 @@ use tokio::sync::Notify;
 /// Which listener of a file is meant. The address is enough to tell, but on port 0, where several
 /// listeners may ask for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct ListenerKey {
     /// The address as configured; the port may be 0.
     pub(crate) bind: SocketAddr,
     /// How many listeners with the same address come before it.
     pub(crate) nth: usize,
 }
 
-impl Spot {
-    /// The spots of `listeners`, in their order.
+impl ListenerKey {
+    /// The keys of `listeners`, in their order.
     pub(crate) fn of(listeners: &[Listener]) -> impl Iterator<Item = Self> {
         listeners.iter().enumerate().map(|(index, listener)| {
             let before = listeners[..index].iter().filter(|other| other.bind == listener.bind);
@@ -42,22 +42,22 @@ impl Spot {
 
 /// A listener as all workers see it.
 #[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) spot: Spot,
+pub(crate) struct ListenerHandle {
+    pub(crate) key: ListenerKey,
     /// Where among the listeners it was when it was opened, and mostly still is.
     pub(crate) hint: usize,
     connections: AtomicU32,
-    crowd: Arc<Crowd>,
+    limit: Arc<ConnectionLimit>,
     /// A worker has a client for which there is no place, and nobody to displace for it.
     wanted: AtomicBool,
-    /// When what is left of a closing door is cut.
+    /// When what is left of a closing listener is cut.
     deadline: OnceLock<Instant>,
     cut: AtomicBool,
 }
 
-/// Everybody who came through any door.
+/// How many client connections there may be, over all listeners.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionLimit {
     connections: AtomicU32,
     /// The most at a time.
     max: AtomicU32,
@@ -66,7 +66,7 @@ pub(crate) struct Crowd {
     freed: Notify,
 }
 
-impl Default for Crowd {
+impl Default for ConnectionLimit {
     /// Nobody yet, and as many as like may come.
     fn default() -> Self {
         let (connections, waiting) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -74,7 +74,7 @@ impl Default for Crowd {
     }
 }
 
-impl Crowd {
+impl ConnectionLimit {
     /// Lets so many in at a time from now on; those that are in stay.
     pub(crate) fn limit(&self, max: u32) {
         self.max.store(max, Relaxed);
@@ -92,30 +92,30 @@ impl Crowd {
 }
 
 /// Somebody who waits for a place.
-struct Waits<'a>(&'a Crowd);
+struct LimitWaiter<'a>(&'a ConnectionLimit);
 
-impl<'a> Waits<'a> {
-    fn at(crowd: &'a Crowd) -> Self {
-        crowd.waiting.fetch_add(1, SeqCst);
-        Self(crowd)
+impl<'a> LimitWaiter<'a> {
+    fn at(limit: &'a ConnectionLimit) -> Self {
+        limit.waiting.fetch_add(1, SeqCst);
+        Self(limit)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for LimitWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, SeqCst);
     }
 }
 
-impl Door {
-    /// A door nobody has come through, for the listener that is number `hint`, and whose clients
-    /// are part of this crowd.
-    pub(crate) fn new(hint: usize, spot: Spot, crowd: &Arc<Crowd>) -> Self {
+impl ListenerHandle {
+    /// A listener without connections, for the listener that is number `hint`, and whose clients
+    /// are part of this limit.
+    pub(crate) fn new(hint: usize, key: ListenerKey, limit: &Arc<ConnectionLimit>) -> Self {
         Self {
-            spot,
+            key,
             hint,
             connections: AtomicU32::new(0),
-            crowd: crowd.clone(),
+            limit: limit.clone(),
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
@@ -164,29 +164,29 @@ impl Door {
     }
 
     /// A place for one more connection under `max` and under the limit for all, if there is one.
-    pub(crate) fn try_enter(self: &Arc<Self>, max: u32) -> Option<Pass> {
+    pub(crate) fn try_enter(self: &Arc<Self>, max: u32) -> Option<ConnectionGuard> {
         if !take(&self.connections, max) {
             return None;
         }
-        if !take(&self.crowd.connections, self.crowd.max.load(Relaxed)) {
+        if !take(&self.limit.connections, self.limit.max.load(Relaxed)) {
             self.connections.fetch_sub(1, SeqCst);
             return None;
         }
-        Some(Pass { door: self.clone() })
+        Some(ConnectionGuard { listener: self.clone() })
     }
 
     /// A place beyond all limits, for whoever the kernel has let in already.
-    pub(crate) fn enter_anyway(self: &Arc<Self>) -> Pass {
+    pub(crate) fn enter_anyway(self: &Arc<Self>) -> ConnectionGuard {
         self.connections.fetch_add(1, Relaxed);
-        self.crowd.connections.fetch_add(1, Relaxed);
-        Pass { door: self.clone() }
+        self.limit.connections.fetch_add(1, Relaxed);
+        ConnectionGuard { listener: self.clone() }
     }
 
     /// Waits until a connection may be taken in.
-    pub(crate) async fn enter(self: &Arc<Self>, max: u32) -> Pass {
-        let _waits = Waits::at(&self.crowd);
+    pub(crate) async fn enter(self: &Arc<Self>, max: u32) -> ConnectionGuard {
+        let _waits = LimitWaiter::at(&self.limit);
         loop {
-            let mut freed = pin!(self.crowd.freed.notified());
+            let mut freed = pin!(self.limit.freed.notified());
             freed.as_mut().enable();
             if let Some(pass) = self.try_enter(max) {
                 return pass;
@@ -203,15 +203,15 @@ fn take(places: &AtomicU32, max: u32) -> bool {
 
 /// One connection's place under the limits of its listener and of all.
 #[derive(Debug)]
-pub(crate) struct Pass {
-    pub(crate) door: Arc<Door>,
+pub(crate) struct ConnectionGuard {
+    pub(crate) listener: Arc<ListenerHandle>,
 }
 
-impl Drop for Pass {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.door.connections.fetch_sub(1, SeqCst);
-        self.door.crowd.connections.fetch_sub(1, SeqCst);
-        self.door.crowd.tell_freed();
+        self.listener.connections.fetch_sub(1, SeqCst);
+        self.listener.limit.connections.fetch_sub(1, SeqCst);
+        self.listener.limit.tell_freed();
     }
 }
 
@@ -225,16 +225,16 @@ mod tests {
 
     use super::*;
 
-    fn spot() -> Spot {
-        Spot { bind: (Ipv4Addr::LOCALHOST, 0).into(), nth: 0 }
+    fn key() -> ListenerKey {
+        ListenerKey { bind: (Ipv4Addr::LOCALHOST, 0).into(), nth: 0 }
     }
 
     #[tokio::test]
     async fn at_the_limit_the_next_one_waits_for_a_place() {
-        let door = Arc::new(Door::new(0, spot(), &Arc::default()));
-        let pass = door.enter(1).await;
-        assert!(door.try_enter(1).is_none());
-        let mut next = pin!(door.enter(1));
+        let handle = Arc::new(ListenerHandle::new(0, key(), &Arc::default()));
+        let pass = handle.enter(1).await;
+        assert!(handle.try_enter(1).is_none());
+        let mut next = pin!(handle.enter(1));
         let now = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
         assert!(!now);
         drop(pass);
@@ -243,36 +243,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_closes_takes_no_lock_of_all_workers_where_nobody_waits() {
-        let door = Arc::new(Door::new(0, spot(), &Arc::default()));
+        let handle = Arc::new(ListenerHandle::new(0, key(), &Arc::default()));
         // It hears of every call from here on, though it has not been polled.
-        let mut told = pin!(door.crowd.freed.notified());
-        drop(door.enter(1).await);
+        let mut told = pin!(handle.limit.freed.notified());
+        drop(handle.enter(1).await);
         let is_told = poll_fn(|cx| Poll::Ready(told.as_mut().poll(cx).is_ready())).await;
         assert!(!is_told);
     }
 
     #[tokio::test]
     async fn a_place_at_one_door_is_one_less_at_all() {
-        let crowd = Arc::<Crowd>::default();
-        let doors = [0, 1].map(|hint| Arc::new(Door::new(hint, spot(), &crowd)));
-        crowd.limit(1);
-        let pass = doors[0].enter(9).await;
-        assert!(doors[1].try_enter(9).is_none() && doors[0].try_enter(9).is_none());
-        let mut next = pin!(doors[1].enter(9));
+        let limit = Arc::<ConnectionLimit>::default();
+        let listeners = [0, 1].map(|hint| Arc::new(ListenerHandle::new(hint, key(), &limit)));
+        limit.limit(1);
+        let pass = listeners[0].enter(9).await;
+        assert!(listeners[1].try_enter(9).is_none() && listeners[0].try_enter(9).is_none());
+        let mut next = pin!(listeners[1].enter(9));
         let now = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_ready())).await;
         assert!(!now);
         drop(pass);
         drop(next.await);
-        assert!(doors[0].try_enter(9).is_some(), "who was refused holds no place");
+        assert!(listeners[0].try_enter(9).is_some(), "who was refused holds no place");
     }
 
     #[test]
     fn listeners_on_port_0_are_told_apart_by_their_order() {
-        let any = Listener::new(spot().bind, 0);
+        let any = Listener::new(key().bind, 0);
         let other = Listener::new((Ipv4Addr::LOCALHOST, 80).into(), 0);
-        let spots: Vec<Spot> = Spot::of(&[any.clone(), other.clone(), any]).collect();
-        assert_eq!(spots[0], spot());
-        assert_eq!(spots[1], Spot { bind: other.bind, nth: 0 });
-        assert_eq!(spots[2], Spot { nth: 1, ..spot() });
+        let keys: Vec<ListenerKey> = ListenerKey::of(&[any.clone(), other.clone(), any]).collect();
+        assert_eq!(keys[0], key());
+        assert_eq!(keys[1], ListenerKey { bind: other.bind, nth: 0 });
+        assert_eq!(keys[2], ListenerKey { nth: 1, ..key() });
     }
 }

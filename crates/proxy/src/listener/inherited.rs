@@ -15,7 +15,7 @@ use std::{
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use socket2::SockRef;
 
-use crate::listener::{accept, handle::Spot, syscalls};
+use crate::listener::{accept, handle::ListenerKey, syscalls};
 
 /// Listening sockets for whichever listeners they fit.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Inherited {
 #[derive(Debug)]
 struct Handed {
     /// The listener it was opened for, where that is known.
-    meant: Option<Spot>,
+    meant: Option<ListenerKey>,
     address: SocketAddr,
     socket: Arc<TcpListener>,
 }
@@ -59,7 +59,7 @@ impl Inherited {
     /// # Errors
     /// As [`Inherited::add`].
     pub fn add_for(&mut self, socket: OwnedFd, (bind, nth): (SocketAddr, usize)) -> io::Result<()> {
-        self.insert(socket, Some(Spot { bind, nth }))
+        self.insert(socket, Some(ListenerKey { bind, nth }))
     }
 
     /// Addresses of sockets that no listener has asked for.
@@ -70,7 +70,7 @@ impl Inherited {
         addresses
     }
 
-    fn insert(&mut self, socket: OwnedFd, meant: Option<Spot>) -> io::Result<()> {
+    fn insert(&mut self, socket: OwnedFd, meant: Option<ListenerKey>) -> io::Result<()> {
         let is_ours =
             socket_acceptconn(&socket)? && socket_type(&socket)? == rustix::net::SocketType::STREAM;
         let address = SockRef::from(&socket).local_addr()?.as_socket();
@@ -86,19 +86,19 @@ impl Inherited {
         Ok(())
     }
 
-    /// Takes out the sockets for the listener at `spot`.
-    pub(crate) fn take(&mut self, spot: Spot) -> Vec<Arc<TcpListener>> {
-        let fits = |handed: &mut Handed| handed.fits(spot);
+    /// Takes out the sockets for the listener at `key`.
+    pub(crate) fn take(&mut self, key: ListenerKey) -> Vec<Arc<TcpListener>> {
+        let fits = |handed: &mut Handed| handed.fits(key);
         self.sockets.extract_if(.., fits).map(|handed| handed.socket).collect()
     }
 }
 
 impl Handed {
-    fn fits(&self, spot: Spot) -> bool {
+    fn fits(&self, key: ListenerKey) -> bool {
         match self.meant {
-            Some(meant) if meant == spot => true,
-            _ if spot.nth > 0 => false,
-            _ => self.address == spot.bind || self.covers(spot.bind),
+            Some(meant) if meant == key => true,
+            _ if key.nth > 0 => false,
+            _ => self.address == key.bind || self.covers(key.bind),
         }
     }
 
@@ -131,9 +131,9 @@ mod tests {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         inherited.add(by_address).unwrap();
         inherited.add_for(meant, (any, 1)).unwrap();
-        assert!(inherited.take(Spot { bind: any, nth: 0 }).is_empty());
-        assert_eq!(inherited.take(Spot { bind: any, nth: 1 }).len(), 1);
-        assert_eq!(inherited.take(Spot { bind: address, nth: 0 }).len(), 1);
+        assert!(inherited.take(ListenerKey { bind: any, nth: 0 }).is_empty());
+        assert_eq!(inherited.take(ListenerKey { bind: any, nth: 1 }).len(), 1);
+        assert_eq!(inherited.take(ListenerKey { bind: address, nth: 0 }).len(), 1);
         assert!(inherited.addresses().is_empty());
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let port = socket.local_addr().unwrap().port();
         inherited.add(socket.into()).unwrap();
         let bind = SocketAddr::from(([0, 0, 0, 0], port));
-        assert_eq!(inherited.take(Spot { bind, nth: 0 }).len(), 1);
+        assert_eq!(inherited.take(ListenerKey { bind, nth: 0 }).len(), 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::listener::proxy_protocol::{Ends, HEADER_MAX, Header, HeaderError, rea
 
 /// Why a connection is not taken in.
 #[derive(Debug, Error)]
-pub(crate) enum IntroductionError {
+pub(crate) enum ProxyHeaderError {
     /// What came is no header.
     #[error(transparent)]
     Header(#[from] HeaderError),
@@ -33,7 +33,7 @@ pub(crate) enum IntroductionError {
     Connection(#[from] io::Error),
 }
 
-impl IntroductionError {
+impl ProxyHeaderError {
     /// How the connection ended.
     pub(crate) const fn ending(&self) -> Ending {
         match self {
@@ -48,11 +48,11 @@ impl IntroductionError {
 /// it is where the header tells.
 ///
 /// # Errors
-/// See [`IntroductionError`].
-pub(crate) async fn introduced(
+/// See [`ProxyHeaderError`].
+pub(crate) async fn read_proxy_header(
     stream: net::TcpStream,
     limit: Duration,
-) -> Result<(net::TcpStream, Option<Ends>), IntroductionError> {
+) -> Result<(net::TcpStream, Option<Ends>), ProxyHeaderError> {
     let stream = TcpStream::from_std(stream)?;
     let ends = if limit == Duration::ZERO {
         take_header(&stream).await?
@@ -62,7 +62,7 @@ pub(crate) async fn introduced(
     Ok((stream.into_std()?, ends))
 }
 
-async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, IntroductionError> {
+async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, ProxyHeaderError> {
     let mut bytes = vec![0; HEADER_MAX];
     loop {
         let ready = stream.ready(Interest::READABLE).await?;
@@ -85,7 +85,7 @@ async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, IntroductionErr
                 return Err(error.downcast::<HeaderError>().map_or_else(Into::into, Into::into));
             }
             // All that ever comes had come before this look.
-            _ if ready.is_read_closed() => return Err(IntroductionError::Cut),
+            _ if ready.is_read_closed() => return Err(ProxyHeaderError::Cut),
             _ => {}
         }
     }

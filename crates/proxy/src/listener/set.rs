@@ -5,7 +5,7 @@
 //!                        '--> refused, and nothing has changed
 //! ```
 //! A listener that stays keeps its sockets, so no connection on its way is lost. One that speaks
-//! another protocol now keeps them too, with another door: who came in before goes on as before.
+//! another protocol now keeps them too, with another handle: older connections go on as before.
 //! A new one is bound before anything changes, and listens when everything else has succeeded.
 //! Sockets can come with the process ([`Inherited`]), and can be passed on.
 
@@ -23,16 +23,16 @@ use socket2::SockRef;
 
 use crate::listener::{
     accept::{BACKLOG, BindError, bind},
-    handle::{Crowd, Door, Spot},
+    handle::{ConnectionLimit, ListenerHandle, ListenerKey},
     inherited::Inherited,
     syscalls::defer_accept,
 };
 
 /// The listeners of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Doors {
+pub(crate) struct Listeners {
     entries: Vec<Entry>,
-    crowd: Arc<Crowd>,
+    limit: Arc<ConnectionLimit>,
     /// What closed lately: a worker may still hold a socket of it.
     closed: Vec<(SocketAddr, Vec<Weak<TcpListener>>)>,
     inboxes: Vec<Arc<Inbox>>,
@@ -41,16 +41,16 @@ pub(crate) struct Doors {
 /// One listener.
 #[derive(Clone, Debug)]
 struct Entry {
-    door: Arc<Door>,
-    manner: Manner,
+    listener: Arc<ListenerHandle>,
+    mode: ListenerMode,
     /// Where it is bound.
     address: SocketAddr,
     sockets: Vec<Arc<TcpListener>>,
 }
 
-/// What makes a connection another thing to its door.
+/// What a connection is to the listener it came by; fixed when it is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Manner {
+struct ListenerMode {
     protocol: Protocol,
     accept_proxy: bool,
 }
@@ -59,8 +59,8 @@ struct Manner {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Mutex<Vec<Opened>>);
 
-/// A door, and a socket to accept its connections from.
-pub(crate) type Opened = (Arc<Door>, Arc<TcpListener>);
+/// A listener, and a socket to accept its connections from.
+pub(crate) type Opened = (Arc<ListenerHandle>, Arc<TcpListener>);
 
 /// Other listeners, ready to be put in force. Dropping it changes nothing.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(crate) struct Change {
 
 /// The sockets of one listener, for whoever takes them over.
 #[derive(Clone, Debug)]
-pub struct Passed {
+pub struct HandoverSockets {
     /// The address of the file; the port may be 0.
     pub bind: SocketAddr,
     /// How many listeners with the same address come before it.
@@ -81,7 +81,7 @@ pub struct Passed {
     pub sockets: Vec<Arc<TcpListener>>,
 }
 
-impl Doors {
+impl Listeners {
     /// No listeners yet, for this many workers.
     pub(crate) fn new(workers: usize) -> Self {
         let inboxes = (0..workers).map(|_| Arc::default()).collect();
@@ -99,10 +99,10 @@ impl Doors {
     }
 
     /// The sockets of all listeners.
-    pub(crate) fn passed(&self) -> Vec<Passed> {
+    pub(crate) fn passed(&self) -> Vec<HandoverSockets> {
         let pass = |entry: &Entry| {
-            let Spot { bind, nth } = entry.door.spot;
-            Passed { bind, nth, sockets: entry.sockets.clone() }
+            let ListenerKey { bind, nth } = entry.listener.key;
+            HandoverSockets { bind, nth, sockets: entry.sockets.clone() }
         };
         self.entries.iter().map(pass).collect()
     }
@@ -118,22 +118,23 @@ impl Doors {
         inherited: &mut Inherited,
     ) -> Result<Change, BindError> {
         let mut change = Change { entries: Vec::new(), opened: Vec::new() };
-        for (index, (listener, spot)) in listeners.iter().zip(Spot::of(listeners)).enumerate() {
+        for (index, (listener, key)) in listeners.iter().zip(ListenerKey::of(listeners)).enumerate()
+        {
             let Listener { protocol, accept_proxy, .. } = *listener;
-            let manner = Manner { protocol, accept_proxy };
-            let known = self.entries.iter().find(|entry| entry.door.spot == spot);
+            let mode = ListenerMode { protocol, accept_proxy };
+            let known = self.entries.iter().find(|entry| entry.listener.key == key);
             let known = known.cloned();
-            if let Some(entry) = known.as_ref().filter(|entry| entry.manner == manner) {
+            if let Some(entry) = known.as_ref().filter(|entry| entry.mode == mode) {
                 change.entries.push(entry.clone());
                 continue;
             }
             let (address, sockets) = match known {
                 Some(entry) => (entry.address, entry.sockets),
-                None => self.sockets(spot, inherited).map_err(BindError::at(spot.bind))?,
+                None => self.sockets(key, inherited).map_err(BindError::at(key.bind))?,
             };
-            let door = Arc::new(Door::new(index, spot, &self.crowd));
+            let handle = Arc::new(ListenerHandle::new(index, key, &self.limit));
             change.opened.push(index);
-            change.entries.push(Entry { door, manner, address, sockets });
+            change.entries.push(Entry { listener: handle, mode, address, sockets });
         }
         change.listen()?;
         Ok(change)
@@ -142,26 +143,26 @@ impl Doors {
     /// Sockets for a listener that is not there: inherited, about to be closed, or new.
     fn sockets(
         &mut self,
-        spot: Spot,
+        key: ListenerKey,
         inherited: &mut Inherited,
     ) -> io::Result<(SocketAddr, Vec<Arc<TcpListener>>)> {
-        let mut found = inherited.take(spot);
-        if let Some((_, closing)) = self.closed.iter().find(|(address, _)| *address == spot.bind) {
+        let mut found = inherited.take(key);
+        if let Some((_, closing)) = self.closed.iter().find(|(address, _)| *address == key.bind) {
             found.extend(closing.iter().filter_map(Weak::upgrade));
         }
         if let Some(first) = found.first() {
             return Ok((first.local_addr()?, found));
         }
         // The check whether somebody else is there would find ourselves.
-        let port = spot.bind.port();
+        let port = key.bind.port();
         let is_ours = port != 0 && self.entries.iter().any(|entry| entry.address.port() == port);
-        let (address, sockets) = bind(spot.bind, self.inboxes.len().max(1), is_ours)?;
+        let (address, sockets) = bind(key.bind, self.inboxes.len().max(1), is_ours)?;
         Ok((address, sockets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Lets so many clients in at a time, through all doors.
+    /// Lets so many clients in at a time, through all listeners.
     pub(crate) fn limit(&self, max: Option<u32>) {
-        self.crowd.limit(max.unwrap_or(u32::MAX));
+        self.limit.limit(max.unwrap_or(u32::MAX));
     }
 
     /// Hands what is new to the workers, and closes what is no longer there at `deadline`.
@@ -169,10 +170,10 @@ impl Doors {
         let Change { entries, opened } = change;
         self.closed.retain(|(_, sockets)| sockets.iter().any(|it| it.strong_count() > 0));
         for gone in self.entries.drain(..) {
-            if entries.iter().any(|entry| Arc::ptr_eq(&entry.door, &gone.door)) {
+            if entries.iter().any(|entry| Arc::ptr_eq(&entry.listener, &gone.listener)) {
                 continue;
             }
-            gone.door.close(deadline);
+            gone.listener.close(deadline);
             self.closed.push((gone.address, gone.sockets.iter().map(Arc::downgrade).collect()));
         }
         self.entries = entries;
@@ -194,7 +195,7 @@ impl Doors {
             return;
         }
         for pair in 0..workers.max(sockets) {
-            let opened = (entry.door.clone(), entry.sockets[pair % sockets].clone());
+            let opened = (entry.listener.clone(), entry.sockets[pair % sockets].clone());
             self.inboxes[pair % workers].lock().push(opened);
         }
     }
@@ -204,11 +205,11 @@ impl Change {
     /// Lets connections come to what is new. They wait until workers take them in.
     fn listen(&self) -> Result<(), BindError> {
         for entry in self.opened.iter().map(|index| &self.entries[*index]) {
-            let client_first = entry.manner.protocol != Protocol::Tcp || entry.manner.accept_proxy;
+            let client_first = entry.mode.protocol != Protocol::Tcp || entry.mode.accept_proxy;
             for socket in &entry.sockets {
                 let listening = defer_accept(&**socket, client_first)
                     .and_then(|()| SockRef::from(&**socket).listen(BACKLOG));
-                listening.map_err(BindError::at(entry.door.spot.bind))?;
+                listening.map_err(BindError::at(entry.listener.key.bind))?;
             }
         }
         Ok(())
@@ -217,10 +218,10 @@ impl Change {
 
 impl Inbox {
     /// Takes out what passes `is_wanted`; what is closed already is forgotten.
-    pub(crate) fn take(&self, is_wanted: impl Fn(&Door) -> bool) -> Vec<Opened> {
+    pub(crate) fn take(&self, is_wanted: impl Fn(&ListenerHandle) -> bool) -> Vec<Opened> {
         let mut waiting = self.lock();
-        waiting.retain(|(door, _)| door.is_open());
-        waiting.extract_if(.., |(door, _)| is_wanted(door)).collect()
+        waiting.retain(|(handle, _)| handle.is_open());
+        waiting.extract_if(.., |(handle, _)| is_wanted(handle)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Opened>> {
@@ -239,64 +240,64 @@ mod tests {
     }
 
     /// Puts listeners in force; what each of two workers is to accept from then.
-    fn put(doors: &mut Doors, listeners: &[Listener]) -> [Vec<Opened>; 2] {
-        let change = doors.prepare(listeners, &mut Inherited::default()).unwrap();
-        doors.commit(change, Instant::ZERO);
-        let inboxes = doors.inboxes();
+    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened>; 2] {
+        let change = listeners.prepare(wanted, &mut Inherited::default()).unwrap();
+        listeners.commit(change, Instant::ZERO);
+        let inboxes = listeners.inboxes();
         [0, 1].map(|worker| inboxes[worker].take(|_| true))
     }
 
     #[test]
     fn each_worker_gets_a_socket_of_each_new_listener_and_nothing_of_the_others() {
-        let mut doors = Doors::new(2);
-        let [first, second] = put(&mut doors, &[listener(0)]);
-        let port = doors.addresses()[0].port();
+        let mut listeners = Listeners::new(2);
+        let [first, second] = put(&mut listeners, &[listener(0)]);
+        let port = listeners.addresses()[0].port();
         assert_eq!(first.len(), 1);
         assert!(!Arc::ptr_eq(&first[0].1, &second[0].1), "sockets of their own");
-        let [first, _second] = put(&mut doors, &[listener(0), listener(0)]);
+        let [first, _second] = put(&mut listeners, &[listener(0), listener(0)]);
         assert_eq!(first.len(), 1, "the old one is not handed out again");
-        assert_eq!(first[0].0.spot.nth, 1);
-        assert_eq!(doors.addresses()[0].port(), port, "the old one stays where it was");
+        assert_eq!(first[0].0.key.nth, 1);
+        assert_eq!(listeners.addresses()[0].port(), port, "the old one stays where it was");
     }
 
     #[test]
     fn one_address_that_cannot_be_had_leaves_everything_as_it_was() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
-        let mut doors = Doors::new(2);
-        let opened = put(&mut doors, &[listener(0)]);
-        let before = doors.addresses();
+        let mut listeners = Listeners::new(2);
+        let opened = put(&mut listeners, &[listener(0)]);
+        let before = listeners.addresses();
         let wrong = [listener(0), listener(0), listener(port)];
-        let error = doors.prepare(&wrong, &mut Inherited::default()).unwrap_err();
+        let error = listeners.prepare(&wrong, &mut Inherited::default()).unwrap_err();
         assert!(error.to_string().contains(&port.to_string()), "{error}");
-        assert_eq!(doors.addresses(), before);
+        assert_eq!(listeners.addresses(), before);
         assert!(opened[0][0].0.is_open());
-        assert!(doors.inboxes()[0].take(|_| true).is_empty());
+        assert!(listeners.inboxes()[0].take(|_| true).is_empty());
     }
 
     #[test]
     fn what_is_taken_out_closes_and_comes_back_on_the_sockets_that_are_left() {
-        let mut doors = Doors::new(2);
-        let [first, second] = put(&mut doors, &[listener(0)]);
-        let port = doors.addresses()[0].port();
+        let mut listeners = Listeners::new(2);
+        let [first, second] = put(&mut listeners, &[listener(0)]);
+        let port = listeners.addresses()[0].port();
         // The same address by its number, as a file would say it.
-        let [_, _] = put(&mut doors, &[]);
+        let [_, _] = put(&mut listeners, &[]);
         assert!(!first[0].0.is_open());
-        let [again, _] = put(&mut doors, &[listener(port)]);
-        assert!(!Arc::ptr_eq(&first[0].0, &again[0].0), "another door");
+        let [again, _] = put(&mut listeners, &[listener(port)]);
+        assert!(!Arc::ptr_eq(&first[0].0, &again[0].0), "another handle");
         assert!(Arc::ptr_eq(&first[0].1, &again[0].1), "the same socket");
         drop((first, second, again));
-        let [_, _] = put(&mut doors, &[]);
-        let [anew, _] = put(&mut doors, &[listener(port)]);
+        let [_, _] = put(&mut listeners, &[]);
+        let [anew, _] = put(&mut listeners, &[listener(port)]);
         assert_eq!(anew.len(), 1);
     }
 
     #[test]
     fn another_protocol_is_another_door_to_the_same_sockets() {
-        let mut doors = Doors::new(2);
-        let [first, _second] = put(&mut doors, &[listener(0)]);
+        let mut listeners = Listeners::new(2);
+        let [first, _second] = put(&mut listeners, &[listener(0)]);
         let tcp = Listener { protocol: Protocol::Tcp, ..listener(0) };
-        let [changed, _] = put(&mut doors, &[tcp]);
+        let [changed, _] = put(&mut listeners, &[tcp]);
         assert!(!first[0].0.is_open() && changed[0].0.is_open());
         assert!(Arc::ptr_eq(&first[0].1, &changed[0].1));
     }

@@ -55,7 +55,7 @@ impl Engine {
     /// # Errors
     /// [`StartError::Thread`]; no worker is left running then.
     pub(crate) fn start(shared: Arc<Shared>) -> Result<Self, StartError> {
-        let inboxes = shared.doors().inboxes().to_vec();
+        let inboxes = shared.listeners().inboxes().to_vec();
         let mut engine = Self { shared, workers: Vec::new() };
         for (index, inbox) in inboxes.into_iter().enumerate() {
             match spawn(index, engine.shared.clone(), inbox) {

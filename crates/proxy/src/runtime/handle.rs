@@ -10,7 +10,7 @@ use loadline_core::{
 };
 
 use crate::{
-    listener::{inherited::Inherited, set::Passed},
+    listener::{inherited::Inherited, set::HandoverSockets},
     runtime::{
         ReloadError, Survey,
         inbox::Inbox,
@@ -58,16 +58,16 @@ impl Handle {
     /// [`ReloadError`] where an address or a file cannot be had; nothing has changed then.
     pub fn reload(&self, fleet: impl Into<Arc<Fleet>>) -> Result<(), ReloadError> {
         let fleet = fleet.into();
-        let mut doors = self.shared.doors();
+        let mut listeners = self.shared.listeners();
         if self.shared.stage() != Stage::Serving {
             return Err(ReloadError::Draining);
         }
         let keys = Keys::load(&fleet)?;
-        let change = doors.prepare(&fleet.listeners, &mut Inherited::default())?;
+        let change = listeners.prepare(&fleet.listeners, &mut Inherited::default())?;
         let deadline = self.shared.clock.now() + fleet.edge.drain_timeout;
-        // Doors close before the plan without them comes, so that workers keep the one with them.
-        doors.commit(change, deadline);
-        doors.limit(fleet.edge.max_connections);
+        // Listeners close before the plan without them comes: workers keep the one with them.
+        listeners.commit(change, deadline);
+        listeners.limit(fleet.edge.max_connections);
         self.shared.replace_keys(keys);
         self.amend(fleet);
         Ok(())
@@ -75,14 +75,14 @@ impl Handle {
 
     /// The sockets of all listeners, for a process that is to follow this one.
     #[must_use]
-    pub fn sockets(&self) -> Vec<Passed> {
-        self.shared.doors().passed()
+    pub fn sockets(&self) -> Vec<HandoverSockets> {
+        self.shared.listeners().passed()
     }
 
     /// The bound addresses, in the order of the listeners.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.shared.doors().addresses()
+        self.shared.listeners().addresses()
     }
 
     /// Cuts whatever is left of a drain.

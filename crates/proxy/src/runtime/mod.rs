@@ -34,7 +34,7 @@ use loadline_core::{
 };
 
 use crate::{
-    listener::{accept::BindError, inherited::Inherited, set::Doors},
+    listener::{accept::BindError, inherited::Inherited, set::Listeners},
     runtime::{
         clock::Clock,
         engine::{Engine, StartError, threads},
@@ -46,7 +46,7 @@ use crate::{
 };
 use control::{Control, ControlThread};
 
-pub use crate::listener::set::Passed;
+pub use crate::listener::set::HandoverSockets;
 pub use handle::Handle;
 pub use probe::Detour;
 pub use survey::Survey;
@@ -98,12 +98,12 @@ impl Bound {
         let Some(Output::Publish(plan)) = controller.poll() else {
             unreachable!("the first output of a controller is its plan");
         };
-        let mut doors = Doors::new(threads(&plan.fleet.edge));
-        let change = doors.prepare(&plan.fleet.listeners, inherited)?;
+        let mut listeners = Listeners::new(threads(&plan.fleet.edge));
+        let change = listeners.prepare(&plan.fleet.listeners, inherited)?;
         // There is none before these, so none closes.
-        doors.commit(change, clock.now());
-        doors.limit(plan.fleet.edge.max_connections);
-        let shared = Shared::new(plan, inputs.clone(), clock, doors)?;
+        listeners.commit(change, clock.now());
+        listeners.limit(plan.fleet.edge.max_connections);
+        let shared = Shared::new(plan, inputs.clone(), clock, listeners)?;
         Ok(Self { controller, shared, inputs, detour: None })
     }
 
@@ -145,7 +145,7 @@ impl Runtime {
     /// The bound addresses, in the order of the listeners.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.shared.doors().addresses()
+        self.shared.listeners().addresses()
     }
 
     /// See [`Handle::reload`].

@@ -16,7 +16,7 @@ use arc_swap::{ArcSwap, cache::Cache};
 use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
-    listener::set::Doors,
+    listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     telemetry::{
         access_log::Log,
@@ -41,7 +41,7 @@ pub struct Shared {
     pub(crate) spans: Option<Spans>,
     pub(crate) failures: FailuresOfAll,
     keys: ArcSwap<Keys>,
-    doors: Mutex<Doors>,
+    listeners: Mutex<Listeners>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
     /// Connections by server.
     common: Mutex<Vec<Arc<Common>>>,
@@ -77,7 +77,7 @@ impl Shared {
         plan: Arc<Plan>,
         inputs: Arc<Inbox>,
         clock: Clock,
-        doors: Doors,
+        listeners: Listeners,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
         let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
@@ -98,7 +98,7 @@ impl Shared {
             spans,
             failures: FailuresOfAll::default(),
             keys: ArcSwap::from_pointee(keys),
-            doors: Mutex::new(doors),
+            listeners: Mutex::new(listeners),
             queues: Mutex::default(),
             common: Mutex::default(),
             stage: AtomicU8::new(Stage::Serving as u8),
@@ -130,8 +130,8 @@ impl Shared {
     }
 
     /// The listeners.
-    pub(crate) fn doors(&self) -> MutexGuard<'_, Doors> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What TLS connections are made with.
@@ -153,9 +153,9 @@ impl Shared {
     /// The sockets close as soon as each worker has taken in who waits there.
     fn end_accepting(&self, stage: Stage) {
         // A reload holds these while it opens others, and opens none after this.
-        let mut doors = self.doors();
+        let mut listeners = self.listeners();
         self.stage.fetch_max(stage as u8, AcqRel);
-        doors.release();
+        listeners.release();
     }
 
     /// What has been counted so far.

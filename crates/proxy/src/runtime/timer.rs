@@ -23,7 +23,7 @@ use loadline_core::{
     time::{Duration, Instant},
 };
 
-use crate::listener::{handle::Door, pending_heads::Heads};
+use crate::listener::{handle::ListenerHandle, pending_heads::Heads};
 
 /// The deadlines of all connections of one worker.
 #[derive(Debug, Default)]
@@ -85,9 +85,11 @@ impl Timers {
 
     /// Gives up the client of a listener that has been longest about its head, if one has been for
     /// long enough; its task is woken.
-    pub(crate) fn displace(&self, door: &Door) -> bool {
+    pub(crate) fn displace(&self, listener: &ListenerHandle) -> bool {
         let slots = &mut *self.slots.borrow_mut();
-        let Some(slot) = slots.heads.take_oldest(door.id(), self.swept.get()) else { return false };
+        let Some(slot) = slots.heads.take_oldest(listener.id(), self.swept.get()) else {
+            return false;
+        };
         slots.deadlines[slot] = Deadline::Displaced;
         wake(slots.wakers[slot].as_ref());
         true
@@ -172,12 +174,12 @@ impl Timer {
 
     /// As [`Timer::has_expired`], for a client whose head has to be waited for: at the limit of its
     /// listener it may lose its place.
-    pub(crate) fn has_waited_enough(&self, door: &Door) -> bool {
+    pub(crate) fn has_waited_enough(&self, listener: &ListenerHandle) -> bool {
         if self.has_expired() {
             return true;
         }
         let now = self.timers.swept.get();
-        self.timers.slots.borrow_mut().heads.enter(self.slot, door.id(), now);
+        self.timers.slots.borrow_mut().heads.enter(self.slot, listener.id(), now);
         false
     }
 
@@ -228,7 +230,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::listener::handle::Spot;
+    use crate::listener::handle::ListenerKey;
 
     #[derive(Default)]
     struct Woken(AtomicU32);
@@ -263,21 +265,21 @@ mod tests {
     #[test]
     fn a_client_in_its_head_is_displaced_at_once_and_woken() {
         let (timers, woken) = (Rc::new(Timers::default()), Arc::new(Woken::default()));
-        let spot = Spot { bind: ([127, 0, 0, 1], 0).into(), nth: 0 };
-        let door = Door::new(0, spot, &Arc::default());
+        let key = ListenerKey { bind: ([127, 0, 0, 1], 0).into(), nth: 0 };
+        let listener = ListenerHandle::new(0, key, &Arc::default());
         timers.sweep(Instant::ZERO + MS * 1_000);
         let [slow, read] = [Timer::unbound(&timers), Timer::unbound(&timers)];
         for timer in [&slow, &read] {
             timer.bind(&Context::from_waker(&Waker::from(woken.clone())));
             timer.arm(MS * 60_000);
-            assert!(!timer.has_waited_enough(&door));
+            assert!(!timer.has_waited_enough(&listener));
         }
         read.stop_waiting();
-        assert!(!timers.displace(&door), "it has not been slow for long");
+        assert!(!timers.displace(&listener), "it has not been slow for long");
         timers.sweep(Instant::ZERO + MS * 2_000);
-        assert!(timers.displace(&door));
-        assert!(slow.is_displaced() && slow.has_waited_enough(&door));
-        assert!(!read.has_expired() && !timers.displace(&door));
+        assert!(timers.displace(&listener));
+        assert!(slow.is_displaced() && slow.has_waited_enough(&listener));
+        assert!(!read.has_expired() && !timers.displace(&listener));
         timers.sweep(Instant::ZERO + MS * 2_025);
         assert!(slow.is_displaced(), "and stays so");
         assert_eq!(woken.0.load(Relaxed), 1);

@@ -19,7 +19,7 @@ use rustls::ServerConfig;
 
 use crate::{
     http::sticky::Sessions,
-    listener::handle::{Door, Spot},
+    listener::handle::{ListenerHandle, ListenerKey},
     runtime::wait_queue::Queue,
     telemetry::{access_log::Came, meter::ListenerCells, tally::Cells},
     tls::{ClientTls, Dialing, Keys},
@@ -34,25 +34,25 @@ use crate::{
 pub(crate) struct View {
     pub(crate) plan: Arc<Plan>,
     /// In the order of the services of the plan.
-    pub(crate) desks: Vec<Rc<Desk>>,
+    pub(crate) services: Vec<Rc<ServiceContext>>,
     /// What follows from the fleet alone.
-    at: Rc<Places>,
+    at: Rc<Contexts>,
 }
 
 /// What one worker knows of the listeners of a fleet.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Contexts {
     /// In the order of the listeners.
-    spots: Vec<Spot>,
+    keys: Vec<ListenerKey>,
     /// In the same order.
-    entrances: Vec<Entrance>,
+    listeners: Vec<ListenerContext>,
     /// The services to whose servers connections are kept ready, by their indices.
     prewarmed: Vec<usize>,
 }
 
 /// What goes with a service.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct ServiceContext {
     /// How its requests are decided.
     pub(crate) plan: Arc<ServicePlan>,
     pub(crate) cells: Arc<Cells>,
@@ -71,8 +71,8 @@ pub(crate) struct Desk {
     pub(crate) warm: Vec<Warm>,
 }
 
-impl Desk {
-    /// The desk of a service with its plan.
+impl ServiceContext {
+    /// The context of a service with its plan.
     pub(crate) fn new(
         (service, plan): (&Service, Arc<ServicePlan>),
         cells: Arc<Cells>,
@@ -103,7 +103,7 @@ impl Desk {
 /// What goes with a listener. Heads are kept for use by one message after another.
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "a waiting task holds a pointer rather than the whole head")]
-pub(crate) struct Entrance {
+pub(crate) struct ListenerContext {
     pub(crate) bind: SocketAddr,
     /// Index into the services of the plan.
     pub(crate) service: usize,
@@ -132,8 +132,8 @@ pub(crate) struct Entrance {
     responses: RefCell<Vec<Box<ResponseHead>>>,
 }
 
-impl Entrance {
-    /// The entrance of a listener with the limits of its routes, counted in `cells`.
+impl ListenerContext {
+    /// The context of a listener with the limits of its routes, counted in `cells`.
     pub(crate) fn new(
         (listener, limiters): (&Listener, RouteLimiters),
         keys: &Keys,
@@ -235,72 +235,79 @@ impl Entrance {
     }
 }
 
-impl Places {
-    /// Those of `fleet` with these entrances.
-    pub(crate) fn new(fleet: &Fleet, entrances: Vec<Entrance>) -> Self {
-        let spots = Spot::of(&fleet.listeners).collect();
-        Self { spots, entrances, prewarmed: prewarmed(fleet) }
+impl Contexts {
+    /// Those of `fleet` with these listeners.
+    pub(crate) fn new(fleet: &Fleet, listeners: Vec<ListenerContext>) -> Self {
+        let keys = ListenerKey::of(&fleet.listeners).collect();
+        Self { keys, listeners, prewarmed: prewarmed(fleet) }
     }
 }
 
 impl View {
-    /// The view of `plan`. `desk` makes the desk of a service, `places` what goes with listeners.
+    /// The view of `plan`. `service_context` makes the context of a
+    /// service, `places` what goes with listeners.
     /// What is the same as `before` is not made anew: a plan is mostly another for one service.
     pub(crate) fn new(
         plan: Arc<Plan>,
         before: Option<&Self>,
-        mut desk: impl FnMut(&Service, Arc<ServicePlan>) -> Desk,
-        places: impl FnOnce(&Plan) -> Places,
+        mut service_context: impl FnMut(&Service, Arc<ServicePlan>) -> ServiceContext,
+        places: impl FnOnce(&Plan) -> Contexts,
     ) -> Rc<Self> {
         let known = before.filter(|before| before.plan.configuration == plan.configuration);
         let at = known.map_or_else(|| Rc::new(places(&plan)), |known| known.at.clone());
         let services = plan.fleet.services.iter().zip(plan.services.iter()).enumerate();
-        let desks = services.map(|(index, (service, decided))| {
-            let desk_before = before.and_then(|before| before.desks.get(index));
-            let stays = |desk: &&Rc<Desk>| {
+        let services = services.map(|(index, (service, decided))| {
+            let desk_before = before.and_then(|before| before.services.get(index));
+            let stays = |service_context: &&Rc<ServiceContext>| {
                 // Another configuration may come with other keys.
-                Arc::ptr_eq(&desk.plan, decided) && (known.is_some() || service.tls.is_none())
+                Arc::ptr_eq(&service_context.plan, decided)
+                    && (known.is_some() || service.tls.is_none())
             };
             let desk_before = desk_before.filter(stays).cloned();
-            desk_before.unwrap_or_else(|| Rc::new(desk(service, decided.clone())))
+            desk_before.unwrap_or_else(|| Rc::new(service_context(service, decided.clone())))
         });
-        let desks = desks.collect();
-        Rc::new(Self { plan, desks, at })
+        let services = services.collect();
+        Rc::new(Self { plan, services, at })
     }
 
-    /// What goes with the listener of `door`, if the plan has it.
-    pub(crate) fn entrance(&self, door: &Door) -> Option<&Entrance> {
-        self.position(door).map(|index| &self.at.entrances[index])
+    /// What goes with the listener of `handle`, if the plan has it.
+    pub(crate) fn listener_context(&self, handle: &ListenerHandle) -> Option<&ListenerContext> {
+        self.position(handle).map(|index| &self.at.listeners[index])
     }
 
-    /// The listener of `door`, if the plan has it.
-    pub(crate) fn listener(&self, door: &Door) -> Option<&Listener> {
-        self.position(door).map(|index| &self.plan.fleet.listeners[index])
+    /// The listener of `handle`, if the plan has it.
+    pub(crate) fn listener(&self, handle: &ListenerHandle) -> Option<&Listener> {
+        self.position(handle).map(|index| &self.plan.fleet.listeners[index])
     }
 
-    /// Where among the listeners the one of `door` is.
-    pub(crate) fn position(&self, door: &Door) -> Option<usize> {
-        let spots = &self.at.spots;
-        if spots.get(door.hint) == Some(&door.spot) {
-            return Some(door.hint);
+    /// Where among the listeners the one of `handle` is.
+    pub(crate) fn position(&self, handle: &ListenerHandle) -> Option<usize> {
+        let keys = &self.at.keys;
+        if keys.get(handle.hint) == Some(&handle.key) {
+            return Some(handle.hint);
         }
-        spots.iter().position(|spot| *spot == door.spot)
+        keys.iter().position(|key| *key == handle.key)
     }
 
     /// How requests for a service are decided.
     pub(crate) fn service(&self, index: usize) -> &ServicePlan {
-        &self.desks[index].plan
+        &self.services[index].plan
     }
 
     /// Servers to which connections are kept ready, with the indices of their services.
     pub(crate) fn warm(&self) -> impl Iterator<Item = (usize, &Warm)> {
         let services = self.at.prewarmed.iter();
-        services.flat_map(|index| self.desks[*index].warm.iter().map(|warm| (*index, warm)))
+        services.flat_map(|index| self.services[*index].warm.iter().map(|warm| (*index, warm)))
     }
 
     /// The longest head a listener takes, in bytes.
     pub(crate) fn longest_head(&self) -> usize {
-        self.at.entrances.iter().map(|entrance| entrance.limits.bytes).max().unwrap_or(0)
+        self.at
+            .listeners
+            .iter()
+            .map(|listener_context| listener_context.limits.bytes)
+            .max()
+            .unwrap_or(0)
     }
 }
 

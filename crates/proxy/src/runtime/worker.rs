@@ -26,19 +26,19 @@ use tokio::{
 use crate::{
     http2::Links,
     io::buffer::Buffers,
-    listener::{accept::accept, handle::Door, set::Inbox},
+    listener::{accept::accept, handle::ListenerHandle, set::Inbox},
     runtime::{
         random::Random,
         shared::{PlanCache, Shared, Stage},
         timer::{TICK, Timers},
-        view::{Desk, Entrance, Places, View},
+        view::{Contexts, ListenerContext, ServiceContext, View},
     },
     telemetry::{access_log::LogBuffer, failures::Failures, meter::ListenerCells, tally::Cells},
     upstream::{pool::Pools, prewarm::keep_warm},
 };
 
-/// A door that closes, and the last view that has its listener.
-type Closing = (Arc<Door>, Option<Rc<View>>);
+/// A listener that closes, and the last view that has its listener.
+type Closing = (Arc<ListenerHandle>, Option<Rc<View>>);
 
 /// What a worker counts; it outlives any plan.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(crate) struct Worker {
     view: RefCell<Rc<View>>,
     inbox: Arc<Inbox>,
     /// What it accepts connections from.
-    doors: RefCell<Vec<Arc<Door>>>,
+    listeners: RefCell<Vec<Arc<ListenerHandle>>>,
     /// With a view once it is not the present one.
     closing: RefCell<Vec<Closing>>,
     counters: RefCell<Counters>,
@@ -83,7 +83,7 @@ impl Worker {
             loop {
                 ticks.tick().await;
                 worker.tick();
-                accepting.retain(|door| !door.is_finished());
+                accepting.retain(|listener| !listener.is_finished());
                 accepting.extend(worker.open_doors());
                 // Each session holds its worker.
                 let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
@@ -115,7 +115,7 @@ impl Worker {
             plans: RefCell::new(plans),
             view: RefCell::new(view),
             inbox,
-            doors: RefCell::default(),
+            listeners: RefCell::default(),
             closing: RefCell::default(),
             counters,
             stage: Cell::new(Stage::Serving),
@@ -131,7 +131,7 @@ impl Worker {
         let mut current = self.view.borrow_mut();
         if !Arc::ptr_eq(plan, &current.plan) {
             self.notice_closing();
-            // Who came in through a door that closes is still served as its listener said.
+            // Who came in through a listener that closes is still served as its listener said.
             for (_, last) in self.closing.borrow_mut().iter_mut() {
                 last.get_or_insert_with(|| current.clone());
             }
@@ -147,33 +147,35 @@ impl Worker {
         current.clone()
     }
 
-    /// The view by which what comes through `door` is served.
-    pub(crate) fn view_at(&self, door: &Door) -> Rc<View> {
+    /// The view by which what comes through `listener` is served.
+    pub(crate) fn view_at(&self, listener: &ListenerHandle) -> Rc<View> {
         let view = self.view();
-        if door.is_open() {
+        if listener.is_open() {
             return view;
         }
         let closing = self.closing.borrow();
-        let known = closing.iter().find(|(other, _)| std::ptr::eq(&raw const **other, door));
+        let known = closing.iter().find(|(other, _)| std::ptr::eq(&raw const **other, listener));
         known.and_then(|(_, last)| last.clone()).unwrap_or(view)
     }
 
     /// Whether connections are closed after the answer they wait for, and none are added.
-    pub(crate) fn is_leaving(&self, door: &Door) -> bool {
-        self.stage.get() != Stage::Serving || !door.is_open()
+    pub(crate) fn is_leaving(&self, listener: &ListenerHandle) -> bool {
+        self.stage.get() != Stage::Serving || !listener.is_open()
     }
 
     /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
-    /// on, or the door alone closes, it may: a client that is just sending one is answered.
-    pub(crate) fn waits_for_more(&self, door: &Door) -> bool {
-        self.stage.get() <= Stage::Leaving && !door.is_cut()
+    /// on, or the listener alone closes, it may: a client that is just sending one is answered.
+    pub(crate) fn waits_for_more(&self, listener: &ListenerHandle) -> bool {
+        self.stage.get() <= Stage::Leaving && !listener.is_cut()
     }
 
     /// The connection limit of a listener; none if no more are wanted there.
-    pub(crate) fn max_connections(&self, door: &Door) -> Option<u32> {
+    pub(crate) fn max_connections(&self, listener: &ListenerHandle) -> Option<u32> {
         let view = self.view();
-        let entrance = view.entrance(door);
-        entrance.filter(|_| !self.is_leaving(door)).map(Entrance::max_connections)
+        let listener_context = view.listener_context(listener);
+        listener_context
+            .filter(|_| !self.is_leaving(listener))
+            .map(ListenerContext::max_connections)
     }
 
     /// Begins to accept from what is new and in the plan. At the end only those who wait there
@@ -181,31 +183,36 @@ impl Worker {
     fn open_doors(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
         let is_last = self.stage.get() != Stage::Serving;
         let view = self.view();
-        let opened = self.inbox.take(|door| is_last || view.entrance(door).is_some());
-        let begin = |(door, socket): (Arc<Door>, _)| {
-            self.doors.borrow_mut().push(door.clone());
-            spawn_local(accept(self.clone(), door, socket))
+        let opened =
+            self.inbox.take(|listener| is_last || view.listener_context(listener).is_some());
+        let begin = |(listener, socket): (Arc<ListenerHandle>, _)| {
+            self.listeners.borrow_mut().push(listener.clone());
+            spawn_local(accept(self.clone(), listener, socket))
         };
         opened.into_iter().map(begin).collect()
     }
 
-    /// Notes which doors close; true if there are more than before.
+    /// Notes which listeners close; true if there are more than before.
     fn notice_closing(&self) -> bool {
-        let mut doors = self.doors.borrow_mut();
+        let mut listeners = self.listeners.borrow_mut();
         let mut closing = self.closing.borrow_mut();
         let known = closing.len();
-        closing.extend(doors.extract_if(.., |door| !door.is_open()).map(|door| (door, None)));
+        closing.extend(
+            listeners
+                .extract_if(.., |listener| !listener.is_open())
+                .map(|listener| (listener, None)),
+        );
         closing.len() > known
     }
 
-    /// Cuts what is left behind doors whose time is over; true if there are any.
+    /// Cuts what is left behind listeners whose time is over; true if there are any.
     fn cut_late(&self, now: Instant) -> bool {
         let mut closing = self.closing.borrow_mut();
         let known = closing.len();
-        closing.retain(|(door, _)| {
-            let late = door.deadline().is_some_and(|deadline| deadline <= now);
+        closing.retain(|(listener, _)| {
+            let late = listener.deadline().is_some_and(|deadline| deadline <= now);
             if late {
-                door.cut();
+                listener.cut();
             }
             !late
         });
@@ -214,9 +221,9 @@ impl Worker {
 
     /// Makes room at listeners that are full where another worker could not.
     fn make_room(&self) {
-        for door in self.doors.borrow().iter().filter(|door| door.wants_room()) {
-            if self.timers.displace(door) {
-                door.want_room(false);
+        for listener in self.listeners.borrow().iter().filter(|listener| listener.wants_room()) {
+            if self.timers.displace(listener) {
+                listener.want_room(false);
             }
         }
     }
@@ -265,21 +272,26 @@ fn view(
 ) -> Rc<View> {
     let keys = shared.keys();
     let Counters { services, listeners } = &mut *counters.borrow_mut();
-    let desk = |service: &Service, decided: Arc<ServicePlan>| {
+    let service_context = |service: &Service, decided: Arc<ServicePlan>| {
         let name = &service.name;
         let cells = services.entry(name.clone()).or_insert_with(|| shared.registry.enlist(name));
-        Desk::new((service, decided), cells.clone(), shared.queue(name), keys.service(name))
+        ServiceContext::new(
+            (service, decided),
+            cells.clone(),
+            shared.queue(name),
+            keys.service(name),
+        )
     };
     let mut cells = |bind: SocketAddr| {
         let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
         cells.clone()
     };
     let places = |plan: &Plan| {
-        let entrance = |(index, listener): (usize, &Listener)| {
-            Entrance::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
+        let listener_context = |(index, listener): (usize, &Listener)| {
+            ListenerContext::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
         };
-        let entrances = plan.fleet.listeners.iter().enumerate().map(entrance).collect();
-        Places::new(&plan.fleet, entrances)
+        let listeners = plan.fleet.listeners.iter().enumerate().map(listener_context).collect();
+        Contexts::new(&plan.fleet, listeners)
     };
-    View::new(plan, before, desk, places)
+    View::new(plan, before, service_context, places)
 }

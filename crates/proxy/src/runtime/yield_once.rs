@@ -9,7 +9,7 @@
 use std::{future::poll_fn, mem, task::Poll};
 
 /// Lets every other task that is ready go first.
-pub(crate) async fn after_the_others() {
+pub(crate) async fn yield_once() {
     let mut waited = false;
     poll_fn(|cx| {
         if mem::replace(&mut waited, true) {

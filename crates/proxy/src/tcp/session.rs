@@ -37,7 +37,7 @@ use crate::{
         socket::Socket,
     },
     listener::{
-        handle::Pass,
+        handle::ConnectionGuard,
         proxy_protocol::{self, Ends},
     },
     runtime::{random::hash, timer::Timer, view::View, worker::Worker},
@@ -64,7 +64,7 @@ pub(crate) struct StreamSession {
     idle: Duration,
     record: Record,
     /// One place under the limit of the listener.
-    pass: Pass,
+    pass: ConnectionGuard,
 }
 
 /// What is told about the connection when it has ended.
@@ -105,11 +105,13 @@ impl StreamSession {
         mut client: Socket,
         view: &Rc<View>,
         ends: Ends,
-        pass: Pass,
+        pass: ConnectionGuard,
     ) {
-        let Some(index) = view.position(&pass.door) else { return };
-        let entrance = view.entrance(&pass.door);
-        if let Some(config) = entrance.and_then(|entrance| entrance.tls.clone()) {
+        let Some(index) = view.position(&pass.listener) else { return };
+        let listener_context = view.listener_context(&pass.listener);
+        if let Some(config) =
+            listener_context.and_then(|listener_context| listener_context.tls.clone())
+        {
             match Tls::server(config) {
                 Ok(tls) => client = client.over(tls),
                 Err(error) => return tracing::error!(%error, "no TLS"),
@@ -176,7 +178,9 @@ impl StreamSession {
         let Self { client, timer, ends, pass, .. } = self;
         poll_fn(|cx| {
             let agreed = match client.socket.poll_handshake(cx) {
-                Poll::Pending if timer.has_waited_enough(&pass.door) => Err(Ending::ClientTimeout),
+                Poll::Pending if timer.has_waited_enough(&pass.listener) => {
+                    Err(Ending::ClientTimeout)
+                }
                 agreed => ready!(agreed).map_err(|error| {
                     tracing::debug!(client = %ends.source, %error, "no TLS");
                     Ending::ClientBad
@@ -192,7 +196,7 @@ impl StreamSession {
     async fn asked_name(&mut self) -> Result<Option<String>, Unheard> {
         let Self { worker, client, timer, ends, pass, .. } = self;
         loop {
-            timer.has_waited_enough(&pass.door);
+            timer.has_waited_enough(&pass.listener);
             let read = client.fill(&worker.buffers, timer).await;
             let buffer = read.map_err(|gone| match gone {
                 Gone::Closed | Gone::Broken(_) if client.rest.is_empty() => Unheard::Silent,
@@ -245,7 +249,7 @@ impl StreamSession {
         }
         let to = Dial {
             address: place.address,
-            tls: route.desk().tls.as_ref(),
+            tls: route.service_context().tls.as_ref(),
             header: &header,
             limit: settings.timeouts.connect,
         };
@@ -300,7 +304,7 @@ impl StreamSession {
                 Poll::Ready(End::Closed) => Poll::Ready(Ok(Ending::Complete)),
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Err(Reason::ClientGone)),
                 Poll::Ready(End::ServerBroken(_)) => Poll::Ready(Err(Reason::StreamReset)),
-                Poll::Pending if pass.door.is_cut() || record.driver.is_cut() => {
+                Poll::Pending if pass.listener.is_cut() || record.driver.is_cut() => {
                     Poll::Ready(Err(Reason::DrainOver))
                 }
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),
@@ -375,7 +379,7 @@ impl Record {
         self.reason = Some(reason);
         if reason.ending().is_failure() {
             let (Worker { shared, failures, .. }, route) = (&*self.worker, &self.driver.route);
-            failures.note(shared, &route.desk().cells, route.scene(place), reason);
+            failures.note(shared, &route.service_context().cells, route.scene(place), reason);
         }
     }
 
@@ -383,7 +387,7 @@ impl Record {
     fn end(&mut self, ending: Ending) {
         self.counted = true;
         self.times.ended = self.worker.shared.clock.now();
-        let cells = &self.driver.route.desk().cells;
+        let cells = &self.driver.route.service_context().cells;
         cells.end(ending, 0);
         cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
         cells.retries.add(u64::from(self.driver.retries()));
@@ -451,7 +455,7 @@ const fn silent(tunnel: &Tunnel) -> Result<Ending, Reason> {
 
 /// What drives a connection of this client through the machine.
 fn driver(route: Route, client: SocketAddr) -> Driver {
-    let key = route.desk().hash.as_ref().map_or(0, |_| address_key(client.ip()));
+    let key = route.service_context().hash.as_ref().map_or(0, |_| address_key(client.ip()));
     let class = route.settings().class;
     let kind = Kind::Stream;
     Driver::new(route, Subject { kind, key, class, stick: None, idempotent: false })

@@ -1,4 +1,4 @@
-//! Why requests failed: counted, told of the server that failed last, and warned of.
+//! Why requests failed: counted, failures of the server that failed last, and warned of.
 //!
 //! A warning is one line for each server and reason at once, and then one a minute. Workers count
 //! on their own and tell the others once a second: what fails by the thousand takes no lock.
@@ -35,10 +35,10 @@ pub(crate) struct Failures {
 
 /// What all workers have seen.
 #[derive(Debug)]
-pub(crate) struct FailuresOfAll(Mutex<Told>);
+pub(crate) struct FailuresOfAll(Mutex<LastFailures>);
 
 #[derive(Debug)]
-struct Told {
+struct LastFailures {
     warned: Coalesced<(String, Option<ServerId>, Reason)>,
     /// By server.
     last: BTreeMap<ServerId, (Reason, Instant)>,
@@ -58,14 +58,14 @@ impl Failures {
         let now = shared.clock.now();
         let server = scene.server.map(|(server, ..)| server);
         let key = (std::ptr::from_ref(cells) as usize, server, reason);
-        let told = self.seen.borrow_mut().note(now, &key, 1);
-        told.into_iter().for_each(|count| shared.failures.note(now, scene, reason, count));
+        let failures = self.seen.borrow_mut().note(now, &key, 1);
+        failures.into_iter().for_each(|count| shared.failures.note(now, scene, reason, count));
     }
 }
 
 impl Default for FailuresOfAll {
     fn default() -> Self {
-        Self(Mutex::new(Told { warned: Coalesced::new(WARN_AGAIN), last: BTreeMap::new() }))
+        Self(Mutex::new(LastFailures { warned: Coalesced::new(WARN_AGAIN), last: BTreeMap::new() }))
     }
 }
 
@@ -73,10 +73,10 @@ impl FailuresOfAll {
     fn note(&self, now: Instant, scene: Scene<'_>, reason: Reason, count: u64) {
         let Scene { service, server } = scene;
         let id = server.map(|(id, ..)| id);
-        let mut told = self.told();
-        told.last.extend(id.map(|id| (id, (reason, now))));
-        let requests = told.warned.note(now, &(service.to_owned(), id, reason), count);
-        drop(told);
+        let mut failures = self.lock();
+        failures.last.extend(id.map(|id| (id, (reason, now))));
+        let requests = failures.warned.note(now, &(service.to_owned(), id, reason), count);
+        drop(failures);
         let Some(requests) = requests else { return };
         let ending = reason.ending().name();
         match server {
@@ -87,19 +87,19 @@ impl FailuresOfAll {
         }
     }
 
-    /// The last failure of a server that workers have told of, and when it was.
+    /// The last failure of a server that workers have failures of, and when it was.
     pub(crate) fn last(&self, server: ServerId) -> Option<(Reason, Instant)> {
-        self.told().last.get(&server).copied()
+        self.lock().last.get(&server).copied()
     }
 
     /// Forgets all servers but these.
     pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
-        let mut told = self.told();
-        let staying = staying.filter_map(|id| told.last.remove_entry(&id)).collect();
-        told.last = staying;
+        let mut failures = self.lock();
+        let staying = staying.filter_map(|id| failures.last.remove_entry(&id)).collect();
+        failures.last = staying;
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, LastFailures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -47,7 +47,7 @@ pub(crate) async fn dial(to: Dial<'_>, slot: Slot, timer: &Timer) -> Result<Conn
     let mut connection = Connection::open(address, None, slot).map_err(cannot)?;
     let sent = connection.peer.send(header, timer).await;
     sent.map_err(|gone| gone.reason().during(Phase::Connect))?;
-    connection.introduced = true;
+    connection.read_proxy_header = true;
     if let Some(tls) = tls {
         connection = connection.secured(address, tls).map_err(cannot)?;
         stands(&mut connection.peer.socket, timer).await?;

@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     /// Whether the last answer was large: then the next probably is.
     pub(crate) large: bool,
     /// Whether the server was told whose it is: then it is for nobody else.
-    pub(crate) introduced: bool,
+    pub(crate) read_proxy_header: bool,
     /// Its place in the count; none for a stream, whose connection has one.
     slot: Option<Slot>,
 }
@@ -67,13 +67,13 @@ impl Connection {
             socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
         }
         let (peer, slot) = (Peer::new(socket), Some(slot));
-        Ok(Self { peer, reused: false, large: false, introduced: false, slot })
+        Ok(Self { peer, reused: false, large: false, read_proxy_header: false, slot })
     }
 
     /// One stream of a connection that carries many, and has carried some where it is `reused`.
     pub(crate) fn shared(call: Box<Call>, reused: bool) -> Self {
         let peer = Peer::new(Socket::Call(call));
-        Self { peer, reused, large: false, introduced: false, slot: None }
+        Self { peer, reused, large: false, read_proxy_header: false, slot: None }
     }
 
     /// What it is made of.
@@ -83,7 +83,7 @@ impl Connection {
 
     /// What is kept of it; nothing of one that is for one client alone, nor of a stream.
     fn kept(self, until: Instant) -> Option<Kept> {
-        let slot = self.slot.filter(|_| !self.introduced)?;
+        let slot = self.slot.filter(|_| !self.read_proxy_header)?;
         Some(Kept { idle: self.peer.socket.idle()?, slot, large: self.large, until })
     }
 
@@ -155,7 +155,7 @@ impl Pools {
         });
         let (socket, slot, large) = taken?.into_parts();
         let (peer, slot) = (Peer::new(socket), Some(slot));
-        Some(Connection { peer, reused: true, large, introduced: false, slot })
+        Some(Connection { peer, reused: true, large, read_proxy_header: false, slot })
     }
 
     /// Keeps a connection on which the next message may follow, until `until`, unless it is for one

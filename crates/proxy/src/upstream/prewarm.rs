@@ -107,7 +107,7 @@ fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: 
     while opening < lacking
         && let Some(slot) = worker.pools.slot(&worker.shared, server, warm.most)
     {
-        let tls = view.desks[service].tls.clone();
+        let tls = view.services[service].tls.clone();
         let to = Opening { server: warm.server.clone(), tls, timeouts };
         spawn_local(to.run(Rc::downgrade(worker), worker.timers.clone(), slot));
         opening += 1;
@@ -125,7 +125,7 @@ fn link(worker: &Worker, view: &View, (service, warm): (usize, &Warm), now: Inst
         let slot = worker.pools.slot(&worker.shared, server, warm.most)?;
         let target = Target {
             address: warm.server.address(),
-            tls: view.desks[service].tls.clone(),
+            tls: view.services[service].tls.clone(),
             timeouts: view.plan.fleet.services[service].timeouts,
             longest_head: view.longest_head(),
         };

@@ -32,15 +32,15 @@ fn wait_for(proxy: &Runtime, name: &str) {
 #[test]
 fn a_tunnel_to_a_server_that_left_is_cut_at_its_deadline_and_its_client_connections_stay() {
     let (one, two) = (server("one"), server("two"));
-    let door = listener(anywhere(), 0);
+    let bound = listener(anywhere(), 0);
     let limit = Some(Duration::from_millis(500));
-    let proxy = Runtime::start(drained_after(limit, &door, &[one])).unwrap();
+    let proxy = Runtime::start(drained_after(limit, &bound, &[one])).unwrap();
     let mut kept = Client::to(proxy.local_addrs()[0]);
     assert_eq!(kept.ask(), "one");
     let mut tunnel = Client::to(proxy.local_addrs()[0]);
     tunnel.upgrade();
     tunnel.echo("before");
-    proxy.reload(drained_after(limit, &door, &[two])).unwrap();
+    proxy.reload(drained_after(limit, &bound, &[two])).unwrap();
     tunnel.echo("after");
     wait_for(&proxy, "two");
     assert_eq!(kept.ask(), "two", "its own connection is not the server's");
@@ -52,13 +52,13 @@ fn a_tunnel_to_a_server_that_left_is_cut_at_its_deadline_and_its_client_connecti
 #[test]
 fn a_stream_is_cut_when_its_weight_has_been_zero_for_long_enough() {
     let (one, two) = (server("one"), server("two"));
-    let door = tcp(anywhere(), 0);
+    let bound = tcp(anywhere(), 0);
     let limit = Some(Duration::from_millis(300));
-    let proxy = Runtime::start(drained_after(limit, &door, &[one])).unwrap();
+    let proxy = Runtime::start(drained_after(limit, &bound, &[one])).unwrap();
     let mut stream = Client::to(proxy.local_addrs()[0]);
     stream.upgrade();
     stream.echo("before");
-    let mut drained = drained_after(limit, &door, &[one, two]);
+    let mut drained = drained_after(limit, &bound, &[one, two]);
     drained.services[0].groups[0].servers[0].weight = 0;
     proxy.reload(drained).unwrap();
     assert!(stream.is_closed());
@@ -69,11 +69,11 @@ fn a_stream_is_cut_when_its_weight_has_been_zero_for_long_enough() {
 #[test]
 fn without_a_limit_a_tunnel_goes_on_after_its_server_left() {
     let (one, two) = (server("one"), server("two"));
-    let door = listener(anywhere(), 0);
-    let proxy = Runtime::start(drained_after(None, &door, &[one])).unwrap();
+    let bound = listener(anywhere(), 0);
+    let proxy = Runtime::start(drained_after(None, &bound, &[one])).unwrap();
     let mut tunnel = Client::to(proxy.local_addrs()[0]);
     tunnel.upgrade();
-    proxy.reload(drained_after(None, &door, &[two])).unwrap();
+    proxy.reload(drained_after(None, &bound, &[two])).unwrap();
     wait_for(&proxy, "two");
     tunnel.echo("still there");
     proxy.stop(Duration::ZERO);

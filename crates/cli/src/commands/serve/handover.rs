@@ -24,7 +24,7 @@ use loadline_control::admin;
 use loadline_core::overrides::Override;
 use loadline_proxy::{
     listener::inherited::{Inherited, descriptor},
-    runtime::Passed,
+    runtime::HandoverSockets,
 };
 use rustix::{
     fs::{MemfdFlags, memfd_create},
@@ -45,7 +45,7 @@ pub(super) struct Heritage {
 
 /// What the running process gives away.
 pub(super) struct Estate {
-    pub(super) sockets: Vec<Passed>,
+    pub(super) sockets: Vec<HandoverSockets>,
     pub(super) changes: Vec<Override>,
     /// Where the administration was to listen, its socket, and the token that was made.
     pub(super) admin: Option<(String, OwnedFd, Option<String>)>,
@@ -147,7 +147,7 @@ impl Estate {
             ..Description::default()
         };
         drop(report);
-        for Passed { bind, nth, sockets } in &self.sockets {
+        for HandoverSockets { bind, nth, sockets } in &self.sockets {
             let numbers = sockets.iter().map(|it| share(&**it)).collect::<io::Result<_>>()?;
             description.listeners.push((*bind, *nth, numbers));
         }

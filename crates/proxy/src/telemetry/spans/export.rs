@@ -28,14 +28,14 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Counts, otlp::Encoder, trace::Told};
+use super::{Counts, otlp::Encoder, trace::RequestSpan};
 use crate::runtime::clock::Clock;
 
 /// The thread's end of the queue, and all it needs.
 pub(super) struct Exporter {
     settings: Tracing,
     encoder: Encoder,
-    ended: Receiver<Box<Told>>,
+    ended: Receiver<Box<RequestSpan>>,
     flushes: UnboundedReceiver<SyncSender<()>>,
     counts: Arc<Counts>,
     /// The connection to the collector, while there is one.
@@ -63,7 +63,7 @@ impl Exporter {
     pub(super) fn new(
         settings: Tracing,
         clock: Clock,
-        (ended, flushes): (Receiver<Box<Told>>, UnboundedReceiver<SyncSender<()>>),
+        (ended, flushes): (Receiver<Box<RequestSpan>>, UnboundedReceiver<SyncSender<()>>),
         counts: Arc<Counts>,
     ) -> Self {
         let encoder = Encoder::new(&settings.service_name, clock);

@@ -34,7 +34,7 @@ use tokio::sync::mpsc::{Sender, UnboundedSender, channel, unbounded_channel};
 
 use crate::runtime::clock::Clock;
 use export::Exporter;
-use trace::Told;
+use trace::RequestSpan;
 
 pub(crate) use trace::{Outcome, Trace};
 
@@ -42,7 +42,7 @@ pub(crate) use trace::{Outcome, Trace};
 #[derive(Debug)]
 pub(crate) struct Spans {
     sampler: Sampler,
-    queue: Sender<Box<Told>>,
+    queue: Sender<Box<RequestSpan>>,
     flushes: UnboundedSender<SyncSender<()>>,
     counts: Arc<Counts>,
 }
@@ -71,7 +71,7 @@ impl Spans {
     }
 
     /// Hands over a request that has ended.
-    fn hand_over(&self, told: Box<Told>) {
+    fn hand_over(&self, told: Box<RequestSpan>) {
         let count = told.spans();
         if self.queue.try_send(told).is_err() {
             self.counts.dropped.fetch_add(count, Relaxed);

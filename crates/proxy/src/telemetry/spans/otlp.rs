@@ -26,7 +26,7 @@ use opentelemetry_proto::tonic::{
     },
 };
 
-use super::trace::{Told, Try};
+use super::trace::{AttemptSpan, RequestSpan};
 use crate::runtime::clock::Clock;
 
 /// Makes batches.
@@ -47,7 +47,7 @@ impl Encoder {
     }
 
     /// All spans of these requests.
-    pub(super) fn batch(&self, requests: &[Box<Told>]) -> ExportTraceServiceRequest {
+    pub(super) fn batch(&self, requests: &[Box<RequestSpan>]) -> ExportTraceServiceRequest {
         let wall = Wall::of(self.clock);
         let scope = InstrumentationScope {
             name: "loadline".into(),
@@ -81,13 +81,13 @@ impl Wall {
     }
 }
 
-fn spans(told: &Told, wall: Wall) -> impl Iterator<Item = Span> {
+fn spans(told: &RequestSpan, wall: Wall) -> impl Iterator<Item = Span> {
     let tries = told.tries.iter().enumerate().map(move |(nth, it)| client(told, (nth, it), wall));
     [server(told, wall)].into_iter().chain(tries)
 }
 
 /// The span of the request as a whole.
-fn server(told: &Told, wall: Wall) -> Span {
+fn server(told: &RequestSpan, wall: Wall) -> Span {
     let outcome = &told.outcome;
     let mut attributes = asked(told);
     attributes.text("url.path", &told.path);
@@ -127,9 +127,10 @@ fn server(told: &Told, wall: Wall) -> Span {
 }
 
 /// The span of one server that was asked.
-fn client(told: &Told, (nth, asked_server): (usize, &Try), wall: Wall) -> Span {
-    let Try { group, url, server, begun, sent, answered, ended, failed, passed_over, .. } =
-        asked_server;
+fn client(told: &RequestSpan, (nth, asked_server): (usize, &AttemptSpan), wall: Wall) -> Span {
+    let AttemptSpan {
+        group, url, server, begun, sent, answered, ended, failed, passed_over, ..
+    } = asked_server;
     let mut attributes = asked(told);
     attributes.text("url.full", url);
     attributes.address("server", *server);
@@ -163,7 +164,7 @@ fn client(told: &Told, (nth, asked_server): (usize, &Try), wall: Wall) -> Span {
 }
 
 /// A span with its ids and its name.
-fn named(told: &Told, span: SpanId, route: Option<&str>) -> Span {
+fn named(told: &RequestSpan, span: SpanId, route: Option<&str>) -> Span {
     let method = known(&told.method).unwrap_or("HTTP");
     Span {
         trace_id: told.context.trace.bytes().to_vec(),
@@ -175,7 +176,7 @@ fn named(told: &Told, span: SpanId, route: Option<&str>) -> Span {
 }
 
 /// What both kinds of spans say of a request.
-fn asked(told: &Told) -> Attributes {
+fn asked(told: &RequestSpan) -> Attributes {
     let mut attributes = Attributes::default();
     match known(&told.method) {
         Some(method) => attributes.text("http.request.method", method),

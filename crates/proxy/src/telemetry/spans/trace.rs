@@ -24,12 +24,12 @@ pub(crate) struct Trace {
     /// Where the head for the server names the span that asks it.
     place: usize,
     /// What its spans say; none where it is not sampled.
-    told: Option<Box<Told>>,
+    told: Option<Box<RequestSpan>>,
 }
 
 /// What the spans of a request say.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RequestSpan {
     pub(super) context: TraceContext,
     pub(super) parent: Option<SpanId>,
     /// The `tracestate` it came with.
@@ -42,7 +42,7 @@ pub(crate) struct Told {
     pub(super) host: String,
     pub(super) agent: String,
     pub(super) scheme: &'static str,
-    pub(super) tries: Vec<Try>,
+    pub(super) tries: Vec<AttemptSpan>,
     pub(super) outcome: Outcome,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Outcome {
 
 /// One time that a server was asked.
 #[derive(Debug)]
-pub(crate) struct Try {
+pub(crate) struct AttemptSpan {
     pub(super) span: SpanId,
     pub(super) group: String,
     /// Without its query.
@@ -95,7 +95,7 @@ impl Trace {
         drop_fields(text, |name| is(name, PARENT) || (!has_parent && is(name, STATE)));
         let place = write(text, &context);
         let parent = parent.map(|parent| parent.span);
-        let told = || Box::new(Told::of((head, bytes), (scheme, rule), context, parent));
+        let told = || Box::new(RequestSpan::of((head, bytes), (scheme, rule), context, parent));
         Box::new(Self { context, place, told: context.is_sampled().then(told) })
     }
 
@@ -123,7 +123,7 @@ impl Trace {
             place.copy_from_slice(id.as_bytes());
         }
         let Some(told) = &mut self.told else { return };
-        told.tries.push(Try {
+        told.tries.push(AttemptSpan {
             span,
             group: group.to_owned(),
             url: format!("{scheme}://{server}{}", String::from_utf8_lossy(path(text))),
@@ -163,7 +163,7 @@ impl Trace {
     }
 }
 
-impl Try {
+impl AttemptSpan {
     fn end(&mut self, now: Instant, times: &Times) {
         let of_this = |at: &Instant| *at >= self.begun;
         self.sent = times.sent.filter(of_this);
@@ -172,7 +172,7 @@ impl Try {
     }
 }
 
-impl Told {
+impl RequestSpan {
     fn of(
         (head, bytes): (&RequestHead, &[u8]),
         (scheme, rule): (&'static str, Option<&Rule>),
