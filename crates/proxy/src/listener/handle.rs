@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_at_one_door_is_one_less_at_all() {
+    async fn a_place_at_one_listener_is_one_less_at_all() {
         let limit = Arc::<ConnectionLimit>::default();
         let listeners = [0, 1].map(|hint| Arc::new(ListenerHandle::new(hint, key(), &limit)));
         limit.limit(1);

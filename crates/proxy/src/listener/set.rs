@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_another_door_to_the_same_sockets() {
+    fn another_protocol_is_another_handle_of_the_same_sockets() {
         let mut listeners = Listeners::new(2);
         let [first, _second] = put(&mut listeners, &[listener(0)]);
         let tcp = Listener { protocol: Protocol::Tcp, ..listener(0) };

@@ -84,7 +84,7 @@ impl Worker {
                 ticks.tick().await;
                 worker.tick();
                 accepting.retain(|listener| !listener.is_finished());
-                accepting.extend(worker.open_doors());
+                accepting.extend(worker.open_listeners());
                 // Each session holds its worker.
                 let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
                 let through = alone && worker.stage.get() != Stage::Serving;
@@ -180,7 +180,7 @@ impl Worker {
 
     /// Begins to accept from what is new and in the plan. At the end only those who wait there
     /// already are taken in.
-    fn open_doors(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
+    fn open_listeners(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
         let is_last = self.stage.get() != Stage::Serving;
         let view = self.view();
         let opened =
