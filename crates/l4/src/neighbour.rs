@@ -6,20 +6,17 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
 };
 
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use loadline_linux::netlink::{Netlink, bits, family, route_address};
 use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
+    RouteNetlinkMessage,
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteType},
 };
-use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use rustix::io::Errno;
 
 /// A conversation with the kernel about the network namespace it was opened in.
-pub struct Neighbours {
-    socket: Socket,
-    sequence: u32,
-}
+#[derive(Debug)]
+pub struct Neighbours(Netlink);
 
 /// Who gets a packet next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +31,7 @@ impl Neighbours {
     /// # Errors
     /// The kernel's.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.connect(&netlink_sys::SocketAddr::new(0, 0))?;
-        Ok(Self { socket, sequence: 0 })
+        Netlink::open().map(Self)
     }
 
     /// The link address of the next hop towards a host. None where the kernel does not know it: it
@@ -62,11 +56,8 @@ impl Neighbours {
     fn hop(&mut self, host: IpAddr) -> io::Result<Option<Hop>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(host);
-        message.header.destination_prefix_length = if host.is_ipv6() { 128 } else { 32 };
-        message.attributes.push(RouteAttribute::Destination(match host {
-            IpAddr::V4(v4) => RouteAddress::Inet(v4),
-            IpAddr::V6(v6) => RouteAddress::Inet6(v6),
-        }));
+        message.header.destination_prefix_length = bits(host);
+        message.attributes.push(RouteAttribute::Destination(route_address(host)));
         let Some(RouteNetlinkMessage::NewRoute(route)) =
             self.ask(RouteNetlinkMessage::GetRoute(message))?
         else {
@@ -109,37 +100,10 @@ impl Neighbours {
 
     /// Sends a question and reads its answer; none where there is nothing to tell.
     fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
-        self.sequence += 1;
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        loop {
-            let (bytes, _) = self.socket.recv_from_full()?;
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes);
-            let answer = answer.map_err(io::Error::other)?;
-            if answer.header.sequence_number != self.sequence {
-                continue;
-            }
-            return match answer.payload {
-                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
-                NetlinkPayload::Error(error) if error.code.is_some() => match error.to_io() {
-                    error if is_absence(&error) => Ok(None),
-                    error => Err(error),
-                },
-                _ => Ok(None),
-            };
+        match self.0.ask(question, 0) {
+            Err(error) if is_absence(&error) => Ok(None),
+            answered => answered,
         }
-    }
-}
-
-impl std::fmt::Debug for Neighbours {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Neighbours").finish_non_exhaustive()
     }
 }
 
@@ -157,10 +121,6 @@ fn from_here() -> io::Result<(UdpSocket, UdpSocket)> {
     let v4 = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).or_else(|_| v4.try_clone())?;
     Ok((v4, v6))
-}
-
-fn family(of: IpAddr) -> AddressFamily {
-    if of.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet }
 }
 
 fn is_absence(error: &io::Error) -> bool {

@@ -7,7 +7,7 @@ use loadline_core::{
     forwarding::Ring,
     time::{Duration, Instant},
 };
-use rustix::time::{ClockId, clock_gettime};
+use loadline_linux::clock;
 
 use crate::{
     datapath::{Datapath, wait_for_packets},
@@ -42,8 +42,7 @@ impl Datapath {
     /// The clock of the flow table, which [`Ring::assign`] is to be given as well.
     #[must_use]
     pub fn now() -> Instant {
-        let now = clock_gettime(ClockId::Monotonic);
-        Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+        clock::now()
     }
 
     /// Forgets flows of a service that have been silent for `stale`, and lets the entries of its

@@ -15,10 +15,10 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use tokio::sync::oneshot;
 
 use crate::{
-    clock,
     cores::Load,
     mandelbrot::{self, Picture},
 };

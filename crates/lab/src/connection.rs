@@ -17,12 +17,12 @@ use loadline_core::time::Duration;
 use loadline_http1::{
     BodyReader, CONTINUE, Framing, HeadLimits, Method, ParseError, RequestHead, Status,
 };
+use loadline_linux::clock;
 use socket2::SockRef;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
     answer::{After, Answer, LENIENT_HEALTH, Route},
-    clock,
     fault::Fate,
     server::Server,
     stats::count,

@@ -6,10 +6,8 @@
 // unsafe: calls of the kernel for which no library has a safe function (`wan::kernel`).
 #![deny(unsafe_code)]
 
-mod alarm;
 mod answer;
 mod burn;
-mod clock;
 mod config;
 mod connection;
 mod cores;

@@ -19,11 +19,10 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::{alarm::Alarms, clock};
 
 use crate::{
-    alarm::Alarms,
     burn::Furnace,
-    clock,
     config::Pace,
     cores::{Cores, Load},
     utilization::Utilization,

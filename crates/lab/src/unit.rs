@@ -17,11 +17,12 @@ mod remote;
 use std::{net::SocketAddr, str::FromStr, sync::Mutex};
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use crate::{answer::Answer, clock, service::lock};
+use crate::{answer::Answer, service::lock};
 use remote::Remote;
 
 /// What a forwarding unit forwards to, and for how long.

@@ -8,10 +8,10 @@
 use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
-    clock,
     connect::{self, Connector, Endpoint, NoConnection, Opened},
     deadline::Deadlines,
     http1::{Connection, Failure},

@@ -9,9 +9,10 @@
 use std::{io, rc::Rc};
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::{alarm::Alarms, clock};
 use tokio::task::JoinSet;
 
-use crate::{alarm::Alarm, client::Client, clock, outcome::Outcome, plan::Until, tally::Tally};
+use crate::{client::Client, outcome::Outcome, plan::Until, tally::Tally};
 
 /// Runs `users` until each has done what `until` says and has its last answer.
 ///
@@ -28,7 +29,7 @@ pub(crate) async fn drive(
         Until::Requests(requests) => Limit { requests, end: None },
         Until::Elapsed(span) => Limit { requests: u64::MAX, end: Some(tally.start() + span) },
     };
-    let alarm = Rc::new(Alarm::default());
+    let alarm = Rc::new(Alarms::new()?);
     let mut tasks = JoinSet::new();
     for _ in 0..users {
         let user = User {
@@ -39,14 +40,18 @@ pub(crate) async fn drive(
         };
         tasks.spawn_local(user.run(limit));
     }
-    let all_done = async { while tasks.join_next().await.is_some() {} };
+    let all_done = async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap_or(Ok(()))?;
+        }
+        Ok(())
+    };
     if think == Duration::ZERO {
-        all_done.await;
-        return Ok(());
+        return all_done.await;
     }
     tokio::select! {
-        rung = alarm.ring() => rung,
-        () = all_done => Ok(()),
+        rung = alarm.drive() => rung,
+        done = all_done => done,
     }
 }
 
@@ -59,12 +64,12 @@ struct Limit {
 struct User {
     client: Rc<Client>,
     tally: Rc<Tally>,
-    alarm: Rc<Alarm>,
+    alarm: Rc<Alarms>,
     think: Duration,
 }
 
 impl User {
-    async fn run(self, limit: Limit) {
+    async fn run(self, limit: Limit) -> io::Result<()> {
         let pool = self.client.pool();
         let mut due = clock::now();
         for _ in 0..limit.requests {
@@ -72,7 +77,7 @@ impl User {
                 break;
             }
             if self.think > Duration::ZERO {
-                self.alarm.sleep(due).await;
+                self.alarm.until(due).await?;
             }
             let mut ticket = self.tally.plan(due);
             let now = clock::now();
@@ -91,6 +96,7 @@ impl User {
             }
             due = free + self.think;
         }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustls::pki_types::ServerName;
 use tokio::{
@@ -18,7 +19,6 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    clock,
     outcome::{Outcome, Shortage},
     run::LoadError,
     target::Target,

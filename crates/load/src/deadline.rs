@@ -15,7 +15,7 @@ use std::{
 use loadline_core::time::Instant;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::clock;
+use loadline_linux::clock;
 
 /// The deadlines of everything that waits on one thread.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use std::{net::SocketAddr, time::Duration as Patience};
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use tokio::time::timeout_at;
 
 use crate::{
-    clock,
     connect::{self, Connector, Endpoint, Opened},
     http1::{Connection, Failure},
     http2::Session,

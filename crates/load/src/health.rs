@@ -23,7 +23,7 @@ use std::{cell::Cell, fmt};
 use loadline_core::time::{Duration, Instant};
 use loadline_measure::record::{Fault, Generator};
 
-use crate::clock;
+use loadline_linux::clock;
 
 /// What a run shows of its generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// Begins now.
     pub(crate) fn start() -> Self {
-        Self { begun: clock::now(), used: clock::thread_cpu(), share: Cell::new(None) }
+        Self { begun: clock::now(), used: clock::thread_time(), share: Cell::new(None) }
     }
 
     /// Ends it: what is waited for after the last send tells nothing about the sending. Only the
@@ -80,7 +80,7 @@ impl Meter {
             return;
         }
         let took = clock::now().since(self.begun);
-        let used = clock::thread_cpu().saturating_sub(self.used);
+        let used = clock::thread_time().saturating_sub(self.used);
         let share = (took >= SHORTEST).then(|| used.as_secs_f64() / took.as_secs_f64());
         self.share.set(Some(share));
     }

@@ -2,11 +2,11 @@
 
 use loadline_core::time::{Duration, Instant};
 use loadline_http1::{BodyReader, ResponseHead, Status};
+use loadline_linux::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
-    clock, connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::Answer,
-    tls,
+    connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::Answer, tls,
 };
 
 /// An open connection with the buffers to read answers.

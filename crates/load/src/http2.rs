@@ -10,9 +10,9 @@ use h2::{
 };
 use http::HeaderMap;
 use loadline_core::time::Instant;
+use loadline_linux::clock;
 
 use crate::{
-    clock,
     connect::Wire,
     http1::{ABSENT, Failure},
     outcome::Outcome,

@@ -13,9 +13,7 @@
 //! the opening of a new one, so that a server slow to accept is never taken for a slow generator.
 #![forbid(unsafe_code)]
 
-mod alarm;
 mod client;
-mod clock;
 mod closed;
 mod connect;
 mod curve;

@@ -6,9 +6,10 @@
 
 use std::{io, rc::Rc};
 
+use loadline_linux::{clock, timer::Timer};
+
 use crate::{
     client::Client,
-    clock::{self, Timer},
     outcome::Outcome,
     pace::Pace,
     pool::Pool,

@@ -12,6 +12,7 @@ use loadline_core::{
     time::{Duration, Instant},
     units::Rate,
 };
+use loadline_linux::clock;
 use loadline_measure::record::{LoadRecord, Outcomes};
 use tokio::{
     task::LocalSet,
@@ -20,7 +21,7 @@ use tokio::{
 
 use crate::{
     client::Client,
-    clock, closed,
+    closed,
     health::Meter,
     open,
     plan::{LoadPlan, Pattern, PlanError, Until},

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use loadline_linux::proc;
+
 /// What a process uses; none where the system does not tell it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Process {
@@ -21,7 +23,7 @@ pub(crate) struct Process {
 impl Process {
     /// This process, now.
     pub(crate) fn read() -> Self {
-        let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let file = |path: &str| proc::text(path).unwrap_or_default();
         let fds = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
         Self {
             // One of them is the directory that is being read.
@@ -36,22 +38,18 @@ impl Process {
     }
 
     fn parse(stat: &str, status: &str, limits: &str, system: &str) -> Self {
-        // The name of the program, in parentheses, may itself hold spaces and parentheses. What
-        // follows begins with field 3.
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let field = |n: usize| fields.split_whitespace().nth(n - 3)?.parse::<f64>().ok();
+        let stat = proc::stat(stat);
+        let seconds = |ticks| proc::ticks(ticks).as_secs_f64();
         let memory = |key| Some(number(status, key)? * 1024.0);
-        let start = || Some(number(system, "btime")? + field(22)? / TICKS_PER_SECOND);
+        let begun = proc::named(system, "btime");
         Self {
-            cpu_s: field(14)
-                .zip(field(15))
-                .map(|(user, system)| (user + system) / TICKS_PER_SECOND),
+            cpu_s: stat.as_ref().map(|stat| seconds(stat.user + stat.system)),
             resident_bytes: memory("VmRSS:"),
             virtual_bytes: memory("VmSize:"),
             threads: number(status, "Threads:"),
             open_fds: None,
-            max_fds: number(limits, "Max open files"),
-            start_s: start(),
+            max_fds: proc::descriptor_limit(limits).map(|limit| limit as f64),
+            start_s: begun.zip(stat).map(|(begun, stat)| begun as f64 + seconds(stat.start)),
         }
     }
 }
@@ -61,9 +59,6 @@ fn number(text: &str, key: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }
-
-/// In `/proc` of Linux a tick is a hundredth of a second, whatever the kernel's own (`USER_HZ`).
-const TICKS_PER_SECOND: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{MemfdFlags, memfd_create},
@@ -19,7 +20,6 @@ use rustix::{
 };
 
 use super::{HostError, Output, handle::Line, message::Request};
-use crate::clock;
 
 /// A program on a host. It runs on when this is dropped, at most as long as the lab.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use loadline_core::{
     time::{Duration, Instant},
     units::{Bytes, Count},
 };
+use loadline_linux::clock;
 use rustix::io::Errno;
 use socket2::Socket;
 
@@ -20,10 +21,7 @@ use super::{
     child::Words,
     message::{Channel, Failure, RawTraffic, RawUsage, Reply, Request, RouteTo},
 };
-use crate::{
-    clock,
-    topology::{HostSpec, InterfaceAddress},
-};
+use crate::topology::{HostSpec, InterfaceAddress};
 
 /// A host that runs: the place to start programs in.
 ///

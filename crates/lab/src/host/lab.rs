@@ -9,6 +9,7 @@ use std::{
 };
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use rustix::io::Errno;
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
     switch::{self, Switch},
 };
 use crate::{
-    clock,
     topology::{HostSpec, Topology},
     wan::{Port, Router, RouterHandle, calibration_hosts},
 };

@@ -6,28 +6,22 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
 };
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload,
-};
+use loadline_linux::netlink::{self, bits, family, route_address};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
+    RouteNetlinkMessage,
     address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
     link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
     route::{
-        RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
-        RouteScope, RouteType,
+        RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+        RouteType,
     },
 };
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::topology::InterfaceAddress;
 
 /// A conversation with the kernel.
-pub(super) struct Netlink {
-    socket: Socket,
-    sequence: u32,
-}
+pub(super) struct Netlink(netlink::Netlink);
 
 /// An interface as the kernel tells of it.
 pub(super) struct Link {
@@ -38,17 +32,14 @@ pub(super) struct Link {
 impl Netlink {
     /// About the network namespace that the calling thread is in now.
     pub(super) fn new() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket, sequence: 0 })
+        netlink::Netlink::open().map(Self)
     }
 
     /// The interface of that name.
     pub(super) fn link(&mut self, name: &str) -> io::Result<Link> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        let found = self.ask(RouteNetlinkMessage::GetLink(message), 0)?;
+        let found = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;
         let Some(RouteNetlinkMessage::NewLink(link)) = found else {
             return Err(io::ErrorKind::NotFound.into());
         };
@@ -78,7 +69,7 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(inner.to_owned()));
         message.attributes.extend(one_queue);
         message.attributes.push(LinkAttribute::LinkInfo(vec![kind, data]));
-        self.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.0.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Brings an interface up; without address resolution where it has settings, as towards the
@@ -93,7 +84,7 @@ impl Netlink {
             message.header.change_mask |= LinkFlags::Noarp;
         }
         message.attributes.extend_from_slice(settings);
-        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+        self.0.tell(RouteNetlinkMessage::SetLink(message), 0)
     }
 
     /// Makes a switch: a bridge that learns which address is behind which of its ports.
@@ -102,7 +93,7 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
         let kind = LinkInfo::Kind(InfoKind::Bridge);
         message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
-        self.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)?;
+        self.0.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)?;
         Ok(self.link(name)?.index)
     }
 
@@ -112,7 +103,7 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.attributes.push(LinkAttribute::Controller(bridge));
-        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+        self.0.tell(RouteNetlinkMessage::SetLink(message), 0)
     }
 
     /// Gives an interface an address, and a route to the network around it.
@@ -131,7 +122,7 @@ impl Netlink {
         }
         message.attributes.push(AddressAttribute::Local(address));
         message.attributes.push(AddressAttribute::Address(address));
-        self.tell(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.0.tell(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Sets the route to `to`, or to everywhere, through an interface, in the place of one to the
@@ -158,55 +149,6 @@ impl Netlink {
         if !metrics.is_empty() {
             message.attributes.push(RouteAttribute::Metrics(metrics));
         }
-        self.tell(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
-    }
-
-    fn tell(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.ask(message, flags | NLM_F_ACK).map(|_| ())
-    }
-
-    /// Sends one request and reads its answer: none where that is an acknowledgement.
-    fn ask(
-        &mut self,
-        message: RouteNetlinkMessage,
-        flags: u16,
-    ) -> io::Result<Option<RouteNetlinkMessage>> {
-        self.sequence += 1;
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-        loop {
-            let (bytes, _) = self.socket.recv_from_full()?;
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes);
-            let answer = answer.map_err(io::Error::other)?;
-            if answer.header.sequence_number != self.sequence {
-                continue;
-            }
-            return match answer.payload {
-                NetlinkPayload::Error(error) if error.code.is_some() => Err(error.to_io()),
-                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
-                _ => Ok(None),
-            };
-        }
-    }
-}
-
-fn family(address: IpAddr) -> AddressFamily {
-    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
-}
-
-fn bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn route_address(address: IpAddr) -> RouteAddress {
-    match address {
-        IpAddr::V4(v4) => RouteAddress::Inet(v4),
-        IpAddr::V6(v6) => RouteAddress::Inet6(v6),
+        self.0.tell(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 }

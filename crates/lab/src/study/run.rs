@@ -30,16 +30,14 @@ use loadline_measure::record::{StudyDelay, StudyPhase, StudyRow};
 pub use environment::{find_program, tool_version};
 use folder::RowFolder;
 pub use hold::{Held, hold};
+use loadline_linux::clock;
 use programs::Site;
 
 use super::{
     Conditions, Study,
     plan::{Places, Plan, Step},
 };
-use crate::{
-    clock,
-    host::{HostError, Lab, LabError, Options},
-};
+use crate::host::{HostError, Lab, LabError, Options};
 
 /// How a study is to be run.
 #[derive(Clone, Debug)]

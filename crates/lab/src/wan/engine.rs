@@ -12,6 +12,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use loadline_measure::statistics::Times;
 use rustix::{
     event::{
@@ -27,7 +28,7 @@ use super::{
     port::Port,
     router::Command,
 };
-use crate::{clock, topology::Topology};
+use crate::topology::Topology;
 
 /// The router as its thread has it.
 pub(super) struct Engine {

@@ -4,9 +4,8 @@
 //! stand beside every result: the machine's steal (processor time that its host took), and the
 //! router's lateness. Past the tolerance a run is invalid: thrown away, not averaged in.
 
-use std::fs;
-
 use loadline_core::{time::Duration, units::Ratio};
+use loadline_linux::proc;
 
 use super::{Counters, Lateness, RouterGone, RouterHandle};
 
@@ -110,24 +109,18 @@ impl Health {
 impl Ticks {
     fn now() -> Self {
         // Without /proc there is no steal to be seen.
-        Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+        Self::read(&proc::text("/proc/stat").unwrap_or_default())
     }
 
-    /// The first line of `/proc/stat`: `cpu user nice system idle iowait irq softirq steal ...`;
-    /// what follows is part of the first two.
     fn read(text: &str) -> Self {
-        let line = text.lines().next().unwrap_or_default();
-        let fields = line.split_ascii_whitespace().skip(1).take(8);
-        let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        let field = |place: usize| ticks.get(place).copied().unwrap_or_default();
-        Self { all: ticks.iter().sum(), steal: field(7), idle: field(3) + field(4) }
+        let all = proc::cpus(text).into_iter().next().unwrap_or_default();
+        Self { all: all.all(), steal: all.steal, idle: all.idle }
     }
 
     /// What was neither idle nor taken.
     fn busy_since(self, before: Self) -> Duration {
         let busy = |ticks: Self| ticks.all - ticks.idle - ticks.steal;
-        let ticks = busy(self).saturating_sub(busy(before));
-        Duration::from_nanos(ticks * NANOS_PER_SEC / rustix::param::clock_ticks_per_second())
+        proc::ticks(busy(self).saturating_sub(busy(before)))
     }
 
     fn steal_since(self, before: Self) -> Ratio {
@@ -136,8 +129,6 @@ impl Ticks {
         Ratio::part(steal, all)
     }
 }
-
-const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -150,9 +141,7 @@ mod tests {
         let after = Ticks::read("cpu  150 0 50 830 10 0 5 55 9 0\n");
         assert_eq!(after.steal_since(before), Ratio::percent(20));
         assert_eq!(before.steal_since(after), Ratio::ZERO);
-        let tick =
-            Duration::from_secs(1).scale(1.0 / rustix::param::clock_ticks_per_second() as f64);
-        assert_eq!(after.busy_since(before), tick * 50);
+        assert_eq!(after.busy_since(before), proc::ticks(50));
         assert_eq!(before.busy_since(after), Duration::ZERO);
         assert_eq!(Ticks::read(""), Ticks::default());
     }

@@ -23,7 +23,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::clock;
+use loadline_linux::clock;
 
 /// How many datagrams go, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ use nix::{
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{io::Interest, net::UdpSocket};
 
-use crate::clock;
+use loadline_linux::clock;
 
 /// Sends requests to one address and receives its answers.
 pub(super) struct Echo {

@@ -9,11 +9,7 @@
 //!
 //! Several targets take turns, so that a drift of the machine or the network meets them all.
 
-use std::{
-    io,
-    net::IpAddr,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{io, net::IpAddr};
 
 use loadline_measure::record::ProbeOutcome;
 
@@ -80,10 +76,4 @@ impl From<Outcome> for ProbeOutcome {
             Outcome::CutOff => Self::CutOff,
         }
     }
-}
-
-/// Milliseconds since 1970-01-01 UTC; 0 on a machine whose clock stands before that.
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use loadline_measure::record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 use tokio::{
     sync::{mpsc, watch},
@@ -21,10 +22,9 @@ use tokio::{
 use super::{
     ProbeError, series,
     track::{Answer, Track},
-    unix_ms,
     wire::{Arrival, Wire},
 };
-use crate::{PlanError, clock};
+use crate::PlanError;
 
 /// Which hosts to ping, how often, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub async fn ping(
         sessions.push(Session::open(plan, host, events.clone()).await?);
     }
     drop(events);
-    let (started_unix_ms, start) = (unix_ms(), clock::now());
+    let (started_unix_ms, start) = (clock::unix_millis(), clock::now());
     let tasks = LocalSet::new();
     let running: Vec<_> = sessions
         .into_iter()

@@ -13,10 +13,11 @@
 use std::{future::Future, pin::Pin};
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use loadline_measure::record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 
-use super::{ProbeError, series, unix_ms};
-use crate::{Fetched, LoadPlan, Outcome, PlanError, Prober, clock};
+use super::{ProbeError, series};
+use crate::{Fetched, LoadPlan, Outcome, PlanError, Prober};
 
 /// What to ask, how often, and over which connections.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ pub async fn ttfb(
     for request in &plan.requests {
         lanes.push(Lane::open(request).await?);
     }
-    let (started_unix_ms, start) = (unix_ms(), clock::now());
+    let (started_unix_ms, start) = (clock::unix_millis(), clock::now());
     let mut cancel = std::pin::pin!(cancel);
     let mut interrupted = false;
     'rounds: for round in 0..plan.count {

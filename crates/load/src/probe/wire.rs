@@ -6,6 +6,7 @@ use std::{
 };
 
 use loadline_core::time::Instant;
+use loadline_linux::clock;
 use loadline_measure::record::ProbeOutcome;
 use tokio::{net::TcpStream, task::JoinSet};
 
@@ -13,7 +14,7 @@ use super::{
     ProbeError,
     echo::{Echo, Kind, Refusal},
 };
-use crate::{Outcome, clock};
+use crate::Outcome;
 
 /// The way to one address.
 pub(super) enum Wire {

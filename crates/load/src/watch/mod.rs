@@ -12,7 +12,6 @@
 //! Without an interval given it reads every 100 ms, and every second once a run is longer than
 //! 10 s. What that took of a core is in every record, as `sampler_cpu_share`.
 
-mod parse;
 mod processes;
 mod reading;
 mod sample;
@@ -26,14 +25,12 @@ use std::{
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock::{now, thread_time, unix_millis};
 use loadline_measure::{bottleneck, record::ResourceRecord};
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::clock::now;
 use processes::Processes;
 use reading::{Machine, Reading};
 pub use subject::{NetLimit, Subject, SubjectError, Who, subjects};
@@ -103,7 +100,7 @@ impl Watcher {
     pub fn start(plan: WatchPlan) -> Result<Self, WatchError> {
         let mut machine = Machine::open().map_err(WatchError::NoProc)?;
         let mut processes = Processes::find(&plan.subjects)?;
-        let (began, started_unix_ms) = (now(), unix_ms());
+        let (began, started_unix_ms) = (now(), unix_millis());
         let first = Reading::take(began, Duration::ZERO, &mut machine, &mut processes);
         let (stop, stopped) = mpsc::channel();
         let state = Arc::new(State::default());
@@ -224,18 +221,6 @@ impl Watch {
         });
         self.interval = SLOW;
     }
-}
-
-/// CPU time of this thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::from_secs(time.tv_sec.unsigned_abs())
-        + Duration::from_nanos(time.tv_nsec.unsigned_abs())
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Ten clock ticks: shares over one sample are right to a tenth, over a second to 2 %.

@@ -10,14 +10,11 @@ use std::{
 };
 
 use loadline_core::time::Duration;
+use loadline_linux::proc::{self, Stat, text};
 use loadline_measure::record::{Process, Role};
 use rustix::param::page_size;
 
-use super::{
-    Subject, WatchError, Who,
-    parse::{self, Stat},
-    reading::text,
-};
+use super::{Subject, WatchError, Who};
 
 /// What one process has used when it was read.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +120,7 @@ impl Processes {
         if let Some((place, _)) = self.living.insert(pid, (self.known.len(), stat.start)) {
             self.known[place].ended = true;
         }
-        let limits = text(&format!("/proc/{pid}/limits"));
+        let limits = text(format!("/proc/{pid}/limits"));
         let name = stat.name.clone();
         if descriptors(pid).is_none() && stat.state != 'Z' {
             self.not_seen.push(format!("open descriptors of {name}[{pid}]: it is another user's"));
@@ -140,7 +137,7 @@ impl Processes {
             from: at,
             until: at,
             ended: false,
-            descriptor_limit: limits.and_then(|text| parse::descriptor_limit(&text)),
+            descriptor_limit: limits.and_then(|text| proc::descriptor_limit(&text)),
         });
     }
 
@@ -179,7 +176,7 @@ fn pids() -> BTreeSet<u32> {
 }
 
 fn stat_of(pid: u32) -> Option<Stat> {
-    parse::stat(&text(&format!("/proc/{pid}/stat"))?)
+    proc::stat(&text(format!("/proc/{pid}/stat"))?)
 }
 
 /// Clock ticks of each thread, of at most [`MOST_THREADS`].
@@ -187,7 +184,7 @@ fn threads(pid: u32) -> BTreeMap<u32, u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let ticks = |entry: fs::DirEntry| {
         let tid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = parse::stat(&text(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
+        let stat = proc::stat(&text(format!("/proc/{pid}/task/{tid}/stat"))?)?;
         Some((tid, stat.user + stat.system))
     };
     entries.take(MOST_THREADS).filter_map(ticks).collect()

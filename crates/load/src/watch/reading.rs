@@ -7,15 +7,17 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::{
+    clock::now,
+    proc::{self, CpuTicks, Traffic, text},
+};
 use loadline_measure::record::{self, Interface};
 use rustix::param::page_size;
 
 use super::{
     NetLimit,
-    parse::{self, CpuTicks, Traffic},
     processes::{ProcessReading, Processes},
 };
-use crate::clock::now;
 
 /// Everything that is read, at one instant.
 pub(super) struct Reading {
@@ -42,7 +44,7 @@ impl Reading {
     ) -> Self {
         let processes = processes.read(at);
         let stat = machine.text("/proc/stat");
-        let mut cpus = parse::cpus(&stat).into_iter();
+        let mut cpus = proc::cpus(&stat).into_iter();
         let load = machine.text("/proc/loadavg");
         let load = load.split_ascii_whitespace().next().and_then(|load| load.parse().ok());
         Self {
@@ -50,9 +52,9 @@ impl Reading {
             at: at + now().since(began + at) / 2,
             cpu: cpus.next().unwrap_or_default(),
             cores: cpus.collect(),
-            running: parse::named(&stat, "procs_running").unwrap_or_default(),
+            running: proc::named(&stat, "procs_running").unwrap_or_default(),
             load_1min: load.unwrap_or_default(),
-            interfaces: parse::interfaces(&machine.text("/proc/net/dev")).collect(),
+            interfaces: proc::interfaces(&machine.text("/proc/net/dev")).collect(),
             sockets: machine.sockets(),
             processes,
         }
@@ -92,9 +94,9 @@ impl Machine {
         let sockstat = self.text("/proc/net/sockstat");
         let snmp = self.text("/proc/net/snmp");
         let netstat = self.text("/proc/net/netstat");
-        let of = |name| parse::sockstat(&sockstat, "TCP", name).unwrap_or_default();
-        let tcp = |name| parse::counter(&snmp, "Tcp", name).unwrap_or_default();
-        let extended = |name| parse::counter(&netstat, "TcpExt", name).unwrap_or_default();
+        let of = |name| proc::sockstat(&sockstat, "TCP", name).unwrap_or_default();
+        let tcp = |name| proc::counter(&snmp, "Tcp", name).unwrap_or_default();
+        let extended = |name| proc::counter(&netstat, "TcpExt", name).unwrap_or_default();
         let began = now();
         if began >= self.table_due {
             self.table = Table::read(self.ports);
@@ -155,7 +157,7 @@ impl Table {
         let mut longest_queue = 0;
         for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
             let lines = File::open(path).into_iter().flat_map(|file| BufReader::new(file).lines());
-            for socket in lines.map_while(Result::ok).filter_map(|line| parse::socket(&line)) {
+            for socket in lines.map_while(Result::ok).filter_map(|line| proc::socket(&line)) {
                 let (local, port) = socket.local;
                 if socket.is_listening {
                     longest_queue = longest_queue.max(socket.received);
@@ -169,7 +171,7 @@ impl Table {
 }
 
 fn interface(name: &str, limits: &[NetLimit]) -> Interface {
-    let speed = text(&format!("/sys/class/net/{name}/speed"));
+    let speed = text(format!("/sys/class/net/{name}/speed"));
     // In megabits; a virtual interface has none, and some say -1.
     let speed = speed.and_then(|speed| speed.trim().parse::<u64>().ok());
     let given = limits.iter().rev().find(|limit| limit.is_for(name));
@@ -178,11 +180,6 @@ fn interface(name: &str, limits: &[NetLimit]) -> Interface {
         speed_bytes_per_s: speed.filter(|speed| *speed > 0).map(|speed| speed * 125_000),
         given_bytes_per_s: given.map(|limit| limit.bytes_per_s),
     }
-}
-
-/// A file of `/proc`; names of programs need not be UTF-8.
-pub(super) fn text(path: &str) -> Option<String> {
-    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";

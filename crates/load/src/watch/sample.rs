@@ -1,16 +1,13 @@
 //! Samples: the differences of one reading to the one before it.
 
 use loadline_core::time::Duration;
+use loadline_linux::proc::{CpuTicks, Traffic};
 use loadline_measure::record::{
     Cpu, InterfaceSample, ProcessSample, ResourceRecord, Sample, Sockets,
 };
 use rustix::param::clock_ticks_per_second;
 
-use super::{
-    parse::{CpuTicks, Traffic},
-    processes::ProcessReading,
-    reading::Reading,
-};
+use super::{processes::ProcessReading, reading::Reading};
 
 /// One sample for each reading but the first.
 pub(super) fn samples(readings: &[Reading]) -> Vec<Sample> {

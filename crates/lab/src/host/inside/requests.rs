@@ -8,6 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use loadline_linux::proc;
 use rustix::process::{Pid, Signal, kill_process_group};
 use socket2::{Domain, Socket, Type};
 
@@ -101,16 +102,9 @@ fn signal_group(group: u32, signal: i32) -> io::Result<()> {
 
 /// Whether the kernel's table of TCP sockets has one that accepts connections at `port`.
 fn is_listening(table: &str, port: u16) -> bool {
-    let port = format!(":{port:04X}");
-    table.lines().any(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let local = words.next().is_some_and(|local| local.ends_with(&port));
-        local && words.nth(1) == Some(LISTEN)
-    })
+    let mut sockets = table.lines().filter_map(proc::socket);
+    sockets.any(|socket| socket.is_listening && socket.local.1 == port)
 }
-
-/// The kernel's `TCP_LISTEN`, as its tables write it.
-const LISTEN: &str = "0A";
 
 #[cfg(test)]
 mod tests {

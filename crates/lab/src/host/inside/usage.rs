@@ -6,6 +6,8 @@
 
 use std::{fs, io};
 
+use loadline_linux::proc;
+
 use super::{
     super::{
         message::{RawTraffic, RawUsage},
@@ -32,53 +34,30 @@ pub(super) fn read() -> io::Result<RawUsage> {
             continue;
         };
         // It may have ended meanwhile.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let [user, system, user_of_ended, system_of_ended] = times(&stat);
-        ticks += user_of_ended + system_of_ended;
+        let stat = proc::text(format!("/proc/{pid}/stat")).and_then(|text| proc::stat(&text));
+        let Some(stat) = stat else { continue };
+        ticks += stat.children;
         if pid != 1 {
-            ticks += user + system;
+            ticks += stat.user + stat.system;
         }
     }
-    usage.cpu_nanos = ticks * NANOS_PER_SEC / rustix::param::clock_ticks_per_second();
+    usage.cpu_nanos = proc::ticks(ticks).as_nanos();
     Ok(usage)
 }
 
-/// In ticks: user and system time of a process, then those of its children that have ended.
-fn times(stat: &str) -> [u64; 4] {
-    // The name before it is in brackets and may hold anything.
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let mut words = after_name.split_ascii_whitespace().skip(BEFORE_TIMES);
-    std::array::from_fn(|_| words.next().and_then(|word| word.parse().ok()).unwrap_or(0))
-}
-
 fn interface(table: &str, name: &str) -> Option<RawTraffic> {
-    let counts =
-        table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    let counts: Vec<u64> =
-        counts.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [received_bytes, received_packets, _, _, _, _, _, _, sent_bytes, sent_packets, ..] =
-        *counts.as_slice()
-    else {
-        return None;
-    };
-    Some(RawTraffic { received_bytes, received_packets, sent_bytes, sent_packets })
+    let (_, traffic) = proc::interfaces(table).find(|(found, _)| found == name)?;
+    Some(RawTraffic {
+        received_bytes: traffic.received_bytes,
+        received_packets: traffic.received_packets,
+        sent_bytes: traffic.sent_bytes,
+        sent_packets: traffic.sent_packets,
+    })
 }
-
-/// Words of `/proc/PID/stat` between the name and the times: state to cmajflt.
-const BEFORE_TIMES: usize = 11;
-
-const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_found_whatever_the_program_is_called() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 700 800 20 0 1 0 9";
-        assert_eq!(times(stat), [50, 60, 700, 800]);
-        assert_eq!(times(""), [0; 4]);
-    }
 
     #[test]
     fn an_interfaces_counts_are_read_from_the_kernels_table() {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
 use loadline_measure::record::{Document, Reading, Record, StudyPhase};
 use regex::Regex;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use super::{
     programs::{GRACE, Site},
 };
 use crate::{
-    clock,
     host::Exit,
     study::{
         plan::{Action, Plan, Step},

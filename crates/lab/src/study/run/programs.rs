@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, thread, time};
 
 use loadline_core::time::Duration;
+use loadline_linux::clock;
 use serde_json::json;
 
 use super::{RunError, environment::find_program, folder::RowFolder};
 use crate::{
-    clock,
     host::{Child, Host, Lab, LabError, Output, Program as HostProgram, Signal},
     study::plan::{Command, Plan, Program, Ready, Verb},
 };

@@ -14,6 +14,7 @@
 use std::fmt::Write as _;
 
 use loadline_core::time::Duration;
+use loadline_linux::proc;
 use loadline_measure::{
     record::{LoadRecord, Moment, Outcomes},
     statistics::sample,
@@ -29,14 +30,12 @@ pub(super) struct CpuTime {
 impl CpuTime {
     /// Of this process until now; zero where the system does not say.
     pub(super) fn of_this_process() -> Self {
-        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // The second field is the name in brackets, which may itself hold spaces and brackets.
-        let after_name = stat.rsplit(')').next().unwrap_or_default();
-        let ticks = |index| {
-            let field: Option<&str> = after_name.split_whitespace().nth(index);
-            field.and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0) / TICKS_PER_SECOND
-        };
-        Self { user: ticks(USER_TIME), system: ticks(SYSTEM_TIME) }
+        let stat = proc::text("/proc/self/stat").and_then(|text| proc::stat(&text));
+        let seconds = |ticks| proc::ticks(ticks).as_secs_f64();
+        stat.map_or_else(Self::default, |stat| Self {
+            user: seconds(stat.user),
+            system: seconds(stat.system),
+        })
     }
 }
 
@@ -226,13 +225,6 @@ const SAMPLE_SECONDS: f64 = 5.0;
 
 /// A moment may be taken a little early.
 const SAMPLE_SLACK: f64 = 0.05;
-
-/// Places of utime and stime after the name in /proc/self/stat (proc_pid_stat(5)).
-const USER_TIME: usize = 11;
-const SYSTEM_TIME: usize = 12;
-
-/// USER_HZ, the same on every Linux that runs this.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {

@@ -1,17 +1,47 @@
-//! The texts of `/proc`, as `man 5 proc` describes them. What does not parse is `None`.
+//! The texts of `/proc`, as proc(5) describes them. What does not parse is `None`.
+
+use std::{fs, path::Path};
+
+use loadline_core::time::Duration;
+
+/// A file of `/proc`; names of programs need not be UTF-8.
+#[must_use]
+pub fn text(path: impl AsRef<Path>) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// So many clock ticks as time.
+#[must_use]
+pub fn ticks(count: u64) -> Duration {
+    Duration::from_nanos(count * NANOS_PER_SEC / rustix::param::clock_ticks_per_second())
+}
 
 /// Clock ticks a core, or all, spent since the machine was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuTicks {
-    pub(super) user: u64,
-    pub(super) system: u64,
-    pub(super) softirq: u64,
-    pub(super) steal: u64,
-    pub(super) idle: u64,
+pub struct CpuTicks {
+    /// In programs, those of low priority included.
+    pub user: u64,
+    /// In the kernel for them, and in interrupts.
+    pub system: u64,
+    /// In the kernel's own work after interrupts.
+    pub softirq: u64,
+    /// What the machine's host took.
+    pub steal: u64,
+    /// Without work, or waiting for a disk.
+    pub idle: u64,
+}
+
+impl CpuTicks {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> u64 {
+        self.user + self.system + self.softirq + self.steal + self.idle
+    }
 }
 
 /// `/proc/stat`: all cores together, then each.
-pub(super) fn cpus(text: &str) -> Vec<CpuTicks> {
+#[must_use]
+pub fn cpus(text: &str) -> Vec<CpuTicks> {
     text.lines().take_while(|line| line.starts_with("cpu")).filter_map(cpu).collect()
 }
 
@@ -26,28 +56,38 @@ fn cpu(line: &str) -> Option<CpuTicks> {
 }
 
 /// A number that stands after its name at the beginning of a line, as in `/proc/stat`.
-pub(super) fn named(text: &str, name: &str) -> Option<u64> {
+#[must_use]
+pub fn named(text: &str, name: &str) -> Option<u64> {
     let mut found = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     found.next()?.trim().parse().ok()
 }
 
 /// What `/proc/PID/stat`, or that of one of its tasks, says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) name: String,
+pub struct Stat {
+    /// Its name, which may hold any character.
+    pub name: String,
     /// `Z` for one that has ended and whose parent has not asked yet.
-    pub(super) state: char,
-    pub(super) parent: u32,
-    pub(super) user: u64,
-    pub(super) system: u64,
-    pub(super) threads: u64,
+    pub state: char,
+    /// The number of its parent.
+    pub parent: u32,
+    /// Clock ticks in the program.
+    pub user: u64,
+    /// Clock ticks in the kernel for it.
+    pub system: u64,
+    /// Both of its children that have ended and were asked for.
+    pub children: u64,
+    /// How many threads it has.
+    pub threads: u64,
     /// When it started, in clock ticks since the machine did: with the number, its identity.
-    pub(super) start: u64,
-    pub(super) rss_pages: u64,
+    pub start: u64,
+    /// Pages of it that are in memory.
+    pub rss_pages: u64,
 }
 
 /// The name stands in parentheses and may hold any character, parentheses included.
-pub(super) fn stat(text: &str) -> Option<Stat> {
+#[must_use]
+pub fn stat(text: &str) -> Option<Stat> {
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1;
     // From the third field on: `state` is the first of these, `utime` the twelfth.
@@ -59,6 +99,7 @@ pub(super) fn stat(text: &str) -> Option<Stat> {
         parent: u32::try_from(number(4)?).ok()?,
         user: number(14)?,
         system: number(15)?,
+        children: number(16)? + number(17)?,
         threads: number(20)?,
         start: number(22)?,
         rss_pages: number(24)?,
@@ -66,23 +107,29 @@ pub(super) fn stat(text: &str) -> Option<Stat> {
 }
 
 /// `/proc/PID/limits`: how many files may be open; `None` where there is no limit too.
-pub(super) fn descriptor_limit(text: &str) -> Option<u64> {
+#[must_use]
+pub fn descriptor_limit(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Bytes and packets that went through an interface since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub(super) received_bytes: u64,
-    pub(super) received_packets: u64,
-    pub(super) sent_bytes: u64,
-    pub(super) sent_packets: u64,
-    pub(super) dropped: u64,
+pub struct Traffic {
+    /// Bytes that came.
+    pub received_bytes: u64,
+    /// Packets that came.
+    pub received_packets: u64,
+    /// Bytes that went.
+    pub sent_bytes: u64,
+    /// Packets that went.
+    pub sent_packets: u64,
+    /// Packets that were dropped, either way.
+    pub dropped: u64,
 }
 
 /// `/proc/net/dev`.
-pub(super) fn interfaces(text: &str) -> impl Iterator<Item = (String, Traffic)> {
+pub fn interfaces(text: &str) -> impl Iterator<Item = (String, Traffic)> {
     text.lines().skip(2).filter_map(|line| {
         let (name, counters) = line.split_once(':')?;
         let counters: Vec<u64> =
@@ -100,7 +147,8 @@ pub(super) fn interfaces(text: &str) -> impl Iterator<Item = (String, Traffic)> 
 }
 
 /// `/proc/net/snmp` and `netstat`: a line of names, then a line of values, both begun by `group`.
-pub(super) fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+#[must_use]
+pub fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (names, values) = (lines.next()?, lines.next()?);
     let at = names.split_ascii_whitespace().position(|one| one == name)?;
@@ -108,7 +156,8 @@ pub(super) fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
 }
 
 /// `/proc/net/sockstat` and `sockstat6`: names and values take turns on a line.
-pub(super) fn sockstat(text: &str, group: &str, name: &str) -> Option<u64> {
+#[must_use]
+pub fn sockstat(text: &str, group: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':'))?;
     let mut words = line.split_ascii_whitespace();
     words.find(|word| *word == name)?;
@@ -117,15 +166,20 @@ pub(super) fn sockstat(text: &str, group: &str, name: &str) -> Option<u64> {
 
 /// A line of `/proc/net/tcp` or `tcp6`; addresses as the kernel writes them, ports as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Socket {
-    pub(super) local: (u128, u16),
-    pub(super) remote: (u128, u16),
-    pub(super) is_listening: bool,
+pub struct Socket {
+    /// Our end.
+    pub local: (u128, u16),
+    /// The other end.
+    pub remote: (u128, u16),
+    /// Whether it accepts connections.
+    pub is_listening: bool,
     /// Of a listener: connections that wait to be accepted.
-    pub(super) received: u64,
+    pub received: u64,
 }
 
-pub(super) fn socket(line: &str) -> Option<Socket> {
+/// A line of `/proc/net/tcp` or `tcp6` after the first.
+#[must_use]
+pub fn socket(line: &str) -> Option<Socket> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (local, remote) = (end(fields.next()?)?, end(fields.next()?)?);
     let is_listening = fields.next()? == LISTEN;
@@ -137,6 +191,8 @@ fn end(text: &str) -> Option<(u128, u16)> {
     let (address, port) = text.split_once(':')?;
     Some((u128::from_str_radix(address, 16).ok()?, u16::from_str_radix(port, 16).ok()?))
 }
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// `TCP_LISTEN` of the kernel's `tcp_states.h`.
 const LISTEN: &str = "0A";
@@ -160,7 +216,7 @@ mod tests {
             "812 (a) (b c) S 7 812 812 0 -1 4194560 1 0 0 0 55 44 3 2 20 0 9 0 1234 999 77 0";
         let read = stat(text).unwrap();
         assert_eq!((read.name.as_str(), read.state, read.parent), ("a) (b c", 'S', 7));
-        assert_eq!((read.user, read.system, read.threads), (55, 44, 9));
+        assert_eq!((read.user, read.system, read.children, read.threads), (55, 44, 5, 9));
         assert_eq!((read.start, read.rss_pages), (1234, 77));
         for cut in 0..text.len() - 4 {
             assert_eq!(stat(&text[..cut]), None, "{}", &text[..cut]);

@@ -1,30 +1,24 @@
 //! Waking at an instant, not a millisecond after it.
 //!
-//! tokio's timer counts whole milliseconds and rounds up: 38 ms of service would measure as 39. A
-//! timerfd is a kernel timer of high resolution that wakes the runtime through the same epoll as
-//! the sockets. One serves every wait of a worker: a heap holds who waits for when, the timer is
-//! set to the earliest. That costs one or two system calls an alarm, and no thread.
+//! One [`Timer`] serves every wait: a heap holds who waits for when, the timer is set to the
+//! earliest. That costs one or two system calls an alarm, and neither a thread nor a descriptor for
+//! each who waits.
 
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    io,
-    os::fd::OwnedFd,
+    fmt, io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use loadline_core::time::{Duration, Instant};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-use tokio::{io::unix::AsyncFd, sync::oneshot};
+use tokio::sync::oneshot;
 
-use crate::clock;
+use crate::{clock, timer::Timer};
 
-/// All the waits of one worker.
-pub(crate) struct Alarms {
-    timer: AsyncFd<OwnedFd>,
+/// All the waits on one runtime.
+pub struct Alarms {
+    timer: Timer,
     waits: Mutex<Waits>,
 }
 
@@ -55,13 +49,9 @@ impl Alarms {
     ///
     /// # Errors
     /// The system's, where no descriptor is left.
-    pub(crate) fn new() -> io::Result<Self> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        #[expect(deprecated, reason = "its successor is unsafe; an OwnedFd stays open as it asks")]
-        let timer = AsyncFd::new(timer)?;
+    pub fn new() -> io::Result<Self> {
         let waits = Waits { heap: BinaryHeap::new(), set_to: SetTo::Nothing, next: 0 };
-        Ok(Self { timer, waits: Mutex::new(waits) })
+        Ok(Self { timer: Timer::new()?, waits: Mutex::new(waits) })
     }
 
     /// Returns at `at`, or as soon after as the machine allows; at once if that has passed.
@@ -69,7 +59,7 @@ impl Alarms {
     ///
     /// # Errors
     /// The system's, if the timer cannot be set.
-    pub(crate) async fn until(&self, at: Instant) -> io::Result<()> {
+    pub async fn until(&self, at: Instant) -> io::Result<()> {
         if at <= clock::now() {
             return Ok(());
         }
@@ -81,11 +71,9 @@ impl Alarms {
     ///
     /// # Errors
     /// The system's; none is expected of a timer that could be made.
-    pub(crate) async fn drive(&self) -> io::Result<()> {
+    pub async fn drive(&self) -> io::Result<()> {
         loop {
-            let mut ready = self.timer.readable().await?;
-            // Setting the timer again forgets the expiry, so it need not be read.
-            ready.clear_ready();
+            self.timer.expired().await?;
             while self.end_due()? {
                 tokio::task::yield_now().await;
             }
@@ -125,20 +113,19 @@ impl Alarms {
     }
 
     fn set(&self, waits: &mut Waits, at: Instant) -> io::Result<()> {
-        // Zero would take the timer back instead of letting it expire at once.
-        let wake = at.as_nanos().saturating_sub(LEAD.as_nanos()).max(1);
-        let value = Timespec {
-            tv_sec: (wake / NANOS_PER_SEC).cast_signed(),
-            tv_nsec: (wake % NANOS_PER_SEC).cast_signed(),
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        self.timer.set(at, LEAD)?;
         waits.set_to = SetTo::At(at);
         Ok(())
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Alarms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarms").finish_non_exhaustive()
     }
 }
 
@@ -175,8 +162,6 @@ impl Eq for Wait {}
 /// How long before an instant the timer wakes the driver, which then looks at the clock without
 /// sleeping: an idle machine takes at least this long to wake up.
 const LEAD: Duration = Duration::from_micros(50);
-
-const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
