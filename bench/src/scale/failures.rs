@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::edge::Edge;
-use super::{LARGE_GROUPS, Stage, client};
+use super::{Endpoints, LARGE_GROUPS, client};
 use crate::peers::Workshop;
 use crate::run::{Effort, Section};
 use crate::verdict::{Target, Verdict};
@@ -35,7 +35,7 @@ struct Run {
 /// Measures it and judges it.
 pub(crate) fn measure(workshop: &Workshop, effort: Effort, section: &mut Section) -> Result<()> {
     let part = if effort.rounds > 3 { Duration::from_secs(6) } else { Duration::from_secs(3) };
-    let stage = Stage::new()?;
+    let stage = Endpoints::new()?;
     let (edge, _) = stage.start(LARGE_GROUPS, false, workshop)?;
     let run = load(&edge, stage.port, part)?;
     println!("{run}");

@@ -106,7 +106,7 @@ pub(crate) fn measure(workshop: &Workshop, effort: Effort) -> Result<Section> {
 
 /// Bytes of a process that has the two services that are in every file, and no other.
 fn empty_memory(workshop: &Workshop) -> Result<f64> {
-    let stage = Stage::new()?;
+    let stage = Endpoints::new()?;
     let (edge, _) = stage.start(Size { services: 0, each: 0 }, false, workshop)?;
     thread::sleep(SETTLE);
     edge.memory()
@@ -114,7 +114,7 @@ fn empty_memory(workshop: &Workshop) -> Result<f64> {
 
 /// Every cost of one size. What cannot be measured is not a number, and says why.
 fn costs(size: Size, empty: f64, workshop: &Workshop) -> Result<Costs> {
-    let stage = Stage::new()?;
+    let stage = Endpoints::new()?;
     let mut costs = Costs::unknown(size);
     let parts = [
         bare(&stage, &mut costs, empty, workshop),
@@ -125,7 +125,7 @@ fn costs(size: Size, empty: f64, workshop: &Workshop) -> Result<Costs> {
 }
 
 /// Where a program of one size and those around it listen.
-struct Stage {
+struct Endpoints {
     port: u16,
     admin: u16,
     dead: u16,
@@ -133,7 +133,7 @@ struct Stage {
     live: Live,
 }
 
-impl Stage {
+impl Endpoints {
     fn new() -> Result<Self> {
         let [port, admin, dead, ports @ ..]: [u16; 5] = free_ports()?;
         Ok(Self { port, admin, dead, ports, live: Live::start(ports)? })
@@ -148,7 +148,7 @@ impl Stage {
 }
 
 /// What is measured of a process without the administration.
-fn bare(stage: &Stage, costs: &mut Costs, empty: f64, workshop: &Workshop) -> Result<()> {
+fn bare(stage: &Endpoints, costs: &mut Costs, empty: f64, workshop: &Workshop) -> Result<()> {
     let (mut edge, start) = stage.start(costs.size, false, workshop)?;
     costs.start_s = start.as_secs_f64();
     costs.check_file_s = check(workshop, stage.port)?;
@@ -196,7 +196,7 @@ fn change(edge: &Edge, live: &Live) -> Result<(f64, f64)> {
 }
 
 /// What is measured of a process with the administration.
-fn with_admin(stage: &Stage, costs: &mut Costs, empty: f64, workshop: &Workshop) -> Result<()> {
+fn with_admin(stage: &Endpoints, costs: &mut Costs, empty: f64, workshop: &Workshop) -> Result<()> {
     let (mut edge, _) = stage.start(costs.size, true, workshop)?;
     thread::sleep(SETTLE);
     costs.memory_admin = edge.memory()? - empty;

@@ -27,7 +27,7 @@ use loadline_core::{
         Capacity, Edge, Fleet, Forwarding, Group, Overflow, PolicyKind, Server, Service, WhenFull,
     },
     permit::Permit,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -86,7 +86,7 @@ impl Bench {
 
     fn pick(&mut self) -> Option<Permit> {
         self.now = self.now + Duration::from_micros(1);
-        let ask = Ask {
+        let ask = PickContext {
             now: self.now,
             key: self.draws.next(),
             draw: self.draws.next(),

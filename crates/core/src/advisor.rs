@@ -96,7 +96,7 @@ pub struct Conversation<'s> {
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn<'s> {
+pub enum CheckStep<'s> {
     /// Send these bytes.
     Say(&'s [u8]),
     /// Wait for more of the answer.
@@ -124,25 +124,25 @@ impl<'s> Conversation<'s> {
         Self { steps: script.steps.as_slice(), next: 0, heard: Vec::new() }
     }
 
-    /// What to do now. After [`Turn::Listen`] comes [`Conversation::hear`].
+    /// What to do now. After [`CheckStep::Listen`] comes [`Conversation::hear`].
     #[must_use]
-    pub fn turn(&mut self) -> Turn<'s> {
+    pub fn turn(&mut self) -> CheckStep<'s> {
         while let Some(step) = self.steps.get(self.next) {
             if let Step::Send(bytes) = step {
                 self.heard.clear();
                 self.next += 1;
-                return Turn::Say(bytes);
+                return CheckStep::Say(bytes);
             }
             match step.search(&self.heard) {
                 Search::Found(end) => {
                     self.heard.drain(..end);
                     self.next += 1;
                 }
-                Search::Open if self.heard.len() < ANSWER_MAX => return Turn::Listen,
-                Search::Open | Search::Never => return Turn::Failed(self.mismatch()),
+                Search::Open if self.heard.len() < ANSWER_MAX => return CheckStep::Listen,
+                Search::Open | Search::Never => return CheckStep::Failed(self.mismatch()),
             }
         }
-        Turn::Passed
+        CheckStep::Passed
     }
 
     /// Takes in what the server said.
@@ -351,17 +351,17 @@ mod tests {
     use proptest::prelude::*;
 
     /// Plays a script against a server that answers each message in turn, and first of all greets.
-    fn play(script: &Script, answers: &[&[u8]]) -> (Vec<Vec<u8>>, Turn<'static>) {
+    fn play(script: &Script, answers: &[&[u8]]) -> (Vec<Vec<u8>>, CheckStep<'static>) {
         let mut conversation = Conversation::new(script);
         let (mut said, mut answers) = (Vec::new(), answers.iter());
         loop {
             match conversation.turn() {
-                Turn::Say(bytes) => said.push(bytes.to_vec()),
-                Turn::Passed => return (said, Turn::Passed),
-                Turn::Failed(mismatch) => return (said, Turn::Failed(mismatch)),
-                Turn::Listen => match answers.next() {
+                CheckStep::Say(bytes) => said.push(bytes.to_vec()),
+                CheckStep::Passed => return (said, CheckStep::Passed),
+                CheckStep::Failed(mismatch) => return (said, CheckStep::Failed(mismatch)),
+                CheckStep::Listen => match answers.next() {
                     Some(answer) => conversation.hear(answer),
-                    None => return (said, Turn::Listen),
+                    None => return (said, CheckStep::Listen),
                 },
             }
         }
@@ -369,7 +369,7 @@ mod tests {
 
     fn failure(script: &Script, answers: &[&[u8]]) -> String {
         match play(script, answers).1 {
-            Turn::Failed(mismatch) => mismatch.to_string(),
+            CheckStep::Failed(mismatch) => mismatch.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -382,7 +382,7 @@ mod tests {
         for answers in [short, long] {
             let (said, end) = play(&Script::smtp(), answers);
             assert_eq!(said, [&b"EHLO loadline.invalid\r\n"[..], b"QUIT\r\n"]);
-            assert_eq!(end, Turn::Passed);
+            assert_eq!(end, CheckStep::Passed);
         }
         assert_eq!(
             failure(&Script::smtp(), &[b"554 no service here\r\n"]),
@@ -396,10 +396,10 @@ mod tests {
     fn a_directory_answers_a_bind_in_either_form_of_length() {
         let openldap = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
         let active = b"\x30\x84\0\0\0\x10\x02\x01\x01\x61\x84\0\0\0\x07\x0a\x01\x00\x04\0\x04\0";
-        assert_eq!(play(&Script::ldap(), &[openldap]).1, Turn::Passed);
-        assert_eq!(play(&Script::ldap(), &[active]).1, Turn::Passed);
+        assert_eq!(play(&Script::ldap(), &[openldap]).1, CheckStep::Passed);
+        assert_eq!(play(&Script::ldap(), &[active]).1, CheckStep::Passed);
         let busy = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x33\x04\x00\x04\x00";
-        assert_eq!(play(&Script::ldap(), &[busy]).1, Turn::Listen, "no success in it");
+        assert_eq!(play(&Script::ldap(), &[busy]).1, CheckStep::Listen, "no success in it");
     }
 
     #[test]
@@ -407,9 +407,9 @@ mod tests {
         for (flags, passes) in [(b"\x84\x00", true), (b"\x80\x05", true), (b"\x80\x02", false)] {
             let answer = [b"\x6c\x6c", &flags[..], &[0; 8]].concat();
             let end = play(&Script::dns(), &[&answer]).1;
-            assert_eq!(end == Turn::Passed, passes, "{flags:?}");
+            assert_eq!(end == CheckStep::Passed, passes, "{flags:?}");
         }
-        assert!(matches!(play(&Script::dns(), &[b"\x6c\x6d\x84\x00"]).1, Turn::Failed(_)));
+        assert!(matches!(play(&Script::dns(), &[b"\x6c\x6d\x84\x00"]).1, CheckStep::Failed(_)));
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
             let at_once = play(&reply, &[&whole]).1;
             let in_two = play(&reply, &[&whole[..cut], &whole[cut..]]).1;
             prop_assert_eq!(
-                matches!(at_once, Turn::Passed), matches!(in_two, Turn::Passed)
+                matches!(at_once, CheckStep::Passed), matches!(in_two, CheckStep::Passed)
             );
         }
     }

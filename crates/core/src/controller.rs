@@ -32,7 +32,7 @@ use crate::{
     outlier::Evidence,
     plan::Plan,
     reason::Reason,
-    roster::{Checks, Member, Place, Roster},
+    roster::{Checks, Place, ServerEntry, ServerTable},
     service_plans::ServicePlans,
     time::{Duration, Instant},
     timer_queue::TimerQueue,
@@ -159,7 +159,7 @@ pub enum Change {
 pub struct Controller {
     fleet: Arc<Fleet>,
     ledger: Ledger,
-    roster: Roster,
+    roster: ServerTable,
     departures: Departures,
     management: Management,
     timers: TimerQueue<Due>,
@@ -212,7 +212,7 @@ impl Controller {
         let mut controller = Self {
             fleet: Arc::new(nothing),
             ledger: Ledger::default(),
-            roster: Roster::default(),
+            roster: ServerTable::default(),
             departures: Departures::default(),
             management: Management::default(),
             timers: TimerQueue::default(),
@@ -273,7 +273,7 @@ impl Controller {
     /// server that is not known.
     #[must_use]
     pub fn is_healthy(&self, server: ServerId) -> Option<bool> {
-        self.roster.get(server).map(Member::is_healthy)
+        self.roster.get(server).map(ServerEntry::is_healthy)
     }
 
     /// Does what is due.
@@ -332,7 +332,7 @@ impl Controller {
             && known.measure_distance();
         // Once all of a service are known, what is told of its servers is out of date.
         let all_known =
-            first && !self.roster.members(place.service).any(Member::awaits_first_check);
+            first && !self.roster.members(place.service).any(ServerEntry::awaits_first_check);
         if turned || is_news || moved || all_known {
             self.touched.insert(place.service);
         }

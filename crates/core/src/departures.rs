@@ -14,7 +14,7 @@ use alloc::{
 
 use crate::{
     fleet::Service,
-    ledger::{Fate, Leave, Ledger, ServerId, ServerState},
+    ledger::{Leave, Ledger, ServerId, ServerState, ServiceTransition},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -51,27 +51,27 @@ impl Departures {
         &mut self,
         now: Instant,
         before: &BTreeMap<&str, &Service>,
-        fate: impl Fn(&str) -> Fate<'a>,
+        fate: impl Fn(&str) -> ServiceTransition<'a>,
         ledger: &Ledger,
     ) {
         self.0.retain(|_, departure| departure.state.in_flight() > 0);
         for service in ledger.services() {
             let of = match fate(service) {
-                Fate::Same => continue,
-                Fate::Changed(of) => Some(of),
-                Fate::Gone => None,
+                ServiceTransition::Same => continue,
+                ServiceTransition::Changed(of) => Some(of),
+                ServiceTransition::Gone => None,
             };
             let known = of.or(before.get(service).copied());
             let gone_limit = known.and_then(|service| service.drain_timeout);
             for (group, state) in ledger.servers(service) {
-                let limit = match of.map_or(Terms::Gone, |of| Terms::of(of, group, state)) {
-                    Terms::Stays => {
+                let limit = match of.map_or(Intent::Gone, |of| Intent::of(of, group, state)) {
+                    Intent::Stays => {
                         state.set_leave(Leave::Stays);
                         self.0.remove(&state.id());
                         continue;
                     }
-                    Terms::Drains(limit) => limit,
-                    Terms::Gone => gone_limit,
+                    Intent::Drains(limit) => limit,
+                    Intent::Gone => gone_limit,
                 };
                 let departure = self.0.entry(state.id()).or_insert_with(|| {
                     state.set_leave(Leave::Drains);
@@ -110,14 +110,14 @@ impl Departure {
 
 /// What a fleet has in mind for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Terms {
+enum Intent {
     Stays,
     /// It has it, and gives it nothing; with the limit.
     Drains(Option<Duration>),
     Gone,
 }
 
-impl Terms {
+impl Intent {
     fn of(service: &Service, group: &str, state: &ServerState) -> Self {
         let group = service.groups.iter().find(|it| it.name == group);
         let address = state.address();

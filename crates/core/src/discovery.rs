@@ -5,9 +5,9 @@
 //! broken, a name server that does not answer, or an empty list where none is allowed. A stale list
 //! stays in force as it was.
 //!
-//! A name is asked for again when its answer expires: after its TTL, not below [`Terms::min`] and
-//! not above [`Terms::max`]. After `n` failures in a row it is asked for after
-//! `min(Terms::min * 2^n, Terms::max)`.
+//! A name is asked for again when its answer expires: after its TTL, not below
+//! [`AnswerValidity::min`] and not above [`AnswerValidity::max`]. After `n` failures in a row it is
+//! asked for after `min(Terms::min * 2^n, Terms::max)`.
 //!
 //! Lists are kept in the order of their addresses, so that the same servers in another order are
 //! no change.
@@ -59,14 +59,14 @@ struct List {
 
 /// How long an answer about a name counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct AnswerValidity {
     /// At least so long, whatever its TTL, so that a mistake is no flood.
     pub min: Duration,
     /// At most so long.
     pub max: Duration,
 }
 
-impl Terms {
+impl AnswerValidity {
     /// When to ask again: after the TTL of an answer, or after so many failures in a row.
     fn wait(&self, ttl: Option<Duration>, failures: u32) -> Duration {
         let doubled = self.min * (1 << failures.min(DOUBLINGS_MAX));
@@ -156,7 +156,13 @@ impl Lists {
 
     /// Notes when a name is to be asked for again, of which an answer has just been taken in: after
     /// its TTL, if it had one.
-    pub fn expire(&mut self, now: Instant, source: &Source, ttl: Option<Duration>, terms: &Terms) {
+    pub fn expire(
+        &mut self,
+        now: Instant,
+        source: &Source,
+        ttl: Option<Duration>,
+        terms: &AnswerValidity,
+    ) {
         if let Some(list) = self.0.get_mut(source) {
             list.due = Some(now + terms.wait(ttl, list.failed_in_a_row));
         }
@@ -404,7 +410,7 @@ mod tests {
         let due = Some(Instant::ZERO);
         let list = List { due, ..List::default() };
         let mut lists = Lists([(source.clone(), list)].into());
-        let terms = Terms { min: Duration::from_secs(5), max: Duration::from_secs(60) };
+        let terms = AnswerValidity { min: Duration::from_secs(5), max: Duration::from_secs(60) };
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         assert_eq!(lists.due(at(0)), core::slice::from_ref(&source));
         assert_eq!(lists.next_due(), None, "it is being asked for");

@@ -31,7 +31,7 @@ use crate::{
 
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use discovery::{Discovery, Family, ListPlace, Source};
-pub use forwarding::{Datapath, Forwarding, Frontend, Road, XdpMode};
+pub use forwarding::{Datapath, Forwarding, Frontend, ServerLink, XdpMode};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;

@@ -62,7 +62,7 @@ pub const SERVER_MAX: u16 = 0x7fff;
 
 /// A member of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct RingServer {
     /// What its place in the ring depends on.
     pub address: SocketAddr,
     /// Its share, relative to the others'.
@@ -74,8 +74,8 @@ pub struct Member {
 /// The Maglev table of these members: [`RING_SIZE`] numbers of servers, all zero where nobody has a
 /// weight.
 #[must_use]
-pub fn table(members: &[Member]) -> Box<[u16]> {
-    let members: Vec<&Member> = members.iter().filter(|member| member.weight > 0).collect();
+pub fn table(members: &[RingServer]) -> Box<[u16]> {
+    let members: Vec<&RingServer> = members.iter().filter(|member| member.weight > 0).collect();
     if members.is_empty() {
         return vec![0; RING_SIZE].into_boxed_slice();
     }

@@ -24,7 +24,7 @@ use crate::{
     fleet::Service,
     orca::Utilization,
     outlier::Answers,
-    policy::draw::again,
+    policy::draw::splitmix64,
     retry::RetryBudget,
     rules::Limiters,
     silence::Silence,
@@ -125,13 +125,13 @@ impl Ledger {
 
     /// Forgets of services that are not as they were what they no longer have, except servers that
     /// still have requests in flight: should one come back meanwhile, its count must be right.
-    pub(crate) fn retain<'a>(&mut self, fate: impl Fn(&str) -> Fate<'a>) {
+    pub(crate) fn retain<'a>(&mut self, fate: impl Fn(&str) -> ServiceTransition<'a>) {
         let ids = &mut self.ids;
         self.services.retain(|name, known| {
             let service = match fate(name) {
-                Fate::Same => return true,
-                Fate::Changed(service) => Some(service),
-                Fate::Gone => None,
+                ServiceTransition::Same => return true,
+                ServiceTransition::Changed(service) => Some(service),
+                ServiceTransition::Gone => None,
             };
             known.groups.retain(|name, known| {
                 let group = service.and_then(|it| it.groups.iter().find(|it| it.name == *name));
@@ -154,7 +154,7 @@ impl Ledger {
 
 /// What becomes of a service when another configuration comes into force.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fate<'a> {
+pub(crate) enum ServiceTransition<'a> {
     /// It is as it was.
     Same,
     /// It is new or another.
@@ -469,7 +469,7 @@ fn seed(address: SocketAddr) -> u64 {
         IpAddr::V6(ip) => ip.to_bits(),
     };
     let port = u64::from(address.port());
-    again(ip as u64 ^ again((ip >> 64) as u64 ^ again(port)))
+    splitmix64(ip as u64 ^ splitmix64((ip >> 64) as u64 ^ splitmix64(port)))
 }
 
 /// Adds one to `count` unless it has reached `cap`.

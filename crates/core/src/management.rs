@@ -17,12 +17,12 @@ use crate::{
 /// All managed servers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Management {
-    servers: BTreeMap<ServerId, Standing>,
+    servers: BTreeMap<ServerId, Adjustment>,
 }
 
 /// What the manager made of a server so far.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct Adjustment {
     /// What its weight is multiplied with, smoothed.
     factor: f64,
     /// The same as plans have it.
@@ -33,7 +33,7 @@ struct Standing {
     check: Option<Duration>,
 }
 
-impl Default for Standing {
+impl Default for Adjustment {
     fn default() -> Self {
         Self { factor: 1.0, in_force: 1.0, given: None, check: None }
     }
@@ -86,7 +86,7 @@ impl Management {
     }
 }
 
-impl Standing {
+impl Adjustment {
     fn observe(&mut self, now: Instant, state: &ServerState) -> Observation {
         let given = state.given();
         let before = self.given.replace(given);

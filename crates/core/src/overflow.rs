@@ -25,13 +25,13 @@
 use crate::{
     fleet::{Overflow, WhenFull},
     permit::Permit,
-    plan::{Ask, GroupPlan, ServicePlan},
+    plan::{GroupPlan, PickContext, ServicePlan},
     time::Duration,
 };
 
 impl ServicePlan {
     /// The nearest group with room unless waiting for a nearer one costs less than the distance.
-    pub(crate) fn soonest(&self, ask: &Ask<'_>, waiting: u32) -> Option<Permit> {
+    pub(crate) fn soonest(&self, ask: &PickContext<'_>, waiting: u32) -> Option<Permit> {
         // The nearest group belongs to those that wait already.
         let first_open = usize::from(waiting > 0);
         let nearest = self.groups.first()?;
@@ -58,7 +58,7 @@ impl ServicePlan {
 
     /// A group with room for a request that may not wait, since the queue is full. Groups that are
     /// waited for are left to those that wait.
-    pub(crate) fn beyond_queue(&self, ask: &Ask<'_>) -> Option<Permit> {
+    pub(crate) fn beyond_queue(&self, ask: &PickContext<'_>) -> Option<Permit> {
         (self.overflow == Overflow::Soonest).then(|| {
             let mut farther = self.groups.iter().skip(1);
             farther.find_map(|group| group.admit(ask, true))

@@ -18,14 +18,14 @@ use crate::{
 pub struct Permit {
     pub(crate) server: Arc<ServerState>,
     pub(crate) since: Instant,
-    pub(crate) terms: Terms,
+    pub(crate) terms: PermitContext,
     /// Whether it counts among the requests of its group that wait for an answer.
     awaits: Cell<bool>,
 }
 
 /// Under which circumstances the permit was given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct PermitContext {
     /// Index of the group in the service, as in the file.
     pub group: u16,
     /// Index of the server in the group, as in the file.
@@ -44,7 +44,11 @@ pub(crate) struct Terms {
 
 impl Permit {
     /// A permit for a place that is taken.
-    pub(crate) const fn new(server: Arc<ServerState>, since: Instant, terms: Terms) -> Self {
+    pub(crate) const fn new(
+        server: Arc<ServerState>,
+        since: Instant,
+        terms: PermitContext,
+    ) -> Self {
         Self { server, since, terms, awaits: Cell::new(terms.finds_limit) }
     }
 

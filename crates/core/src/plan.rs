@@ -12,11 +12,11 @@ use crate::{
     concurrency::Auto,
     fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
     ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
-    permit::{Permit, Terms},
+    permit::{Permit, PermitContext},
     policy::Chooser,
     rules::RouteLimiters,
     service_plans::ServicePlans,
-    state::Enrolled,
+    state::GroupSnapshot,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -75,7 +75,7 @@ pub struct ServicePlan {
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
     /// Every group, as in the file, for whoever shows how they do.
-    pub(crate) census: Box<[Enrolled]>,
+    pub(crate) census: Box<[GroupSnapshot]>,
 }
 
 /// One group that can be given requests.
@@ -89,7 +89,7 @@ pub struct GroupPlan {
     pub yields: bool,
     pub(crate) limits: Limits,
     pub(crate) auto: Option<Auto>,
-    /// Whether sessions belong to servers by [`Ask::key`].
+    /// Whether sessions belong to servers by [`PickContext::key`].
     pub(crate) sticks_by_hash: bool,
     /// Whether servers are compared by their share of 5xx.
     pub(crate) compares_5xx: bool,
@@ -130,7 +130,7 @@ impl Limits {
 
 /// What a decision depends on besides the plan and the ledger.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct PickContext<'a> {
     /// The time of the decision.
     pub now: Instant,
     /// Hash of what the service hashes; any value where the policy does not hash.
@@ -194,7 +194,7 @@ impl ServicePlan {
     ///
     /// Never blocks, allocates or reads a clock. Requests that wait are not overtaken.
     #[must_use]
-    pub fn pick(&self, ask: &Ask<'_>) -> Decision {
+    pub fn pick(&self, ask: &PickContext<'_>) -> Decision {
         if self.groups.is_empty() {
             return Decision::Refuse(Refusal::NoServer);
         }
@@ -235,7 +235,7 @@ impl ServicePlan {
     /// Decides about the request at the head of the queue. Only the head may ask, so that
     /// requests leave in the order they came.
     #[must_use]
-    pub fn pick_queued(&self, ask: &Ask<'_>) -> QueuedDecision {
+    pub fn pick_queued(&self, ask: &PickContext<'_>) -> QueuedDecision {
         if self.groups.is_empty() {
             return QueuedDecision::Refuse(Refusal::NoServer);
         }
@@ -258,7 +258,7 @@ impl ServicePlan {
     /// Sends over capacity, in proportion to it: what the service does when it is full and its
     /// rule is `spread`. None where every server was tried.
     #[must_use]
-    pub fn spread(&self, ask: &Ask<'_>) -> Option<Permit> {
+    pub fn spread(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let worth = self.spread_unit();
         let shares = self.groups.iter().map(|group| worth(group).unwrap_or(0));
         let total: u64 = shares.clone().sum();
@@ -288,7 +288,7 @@ impl ServicePlan {
     /// had at once and a request that has been sent `attempts` times may be sent again. None means
     /// that the client is given the answer there is.
     #[must_use]
-    pub fn retry_5xx(&self, attempts: u32, ask: &Ask<'_>) -> Option<Permit> {
+    pub fn retry_5xx(&self, attempts: u32, ask: &PickContext<'_>) -> Option<Permit> {
         if !self.retry.on_5xx || attempts > self.retry.attempts || self.state.queued() > 0 {
             return None;
         }
@@ -327,7 +327,7 @@ impl ServicePlan {
         self.groups.iter().filter_map(|group| group.ready_at(now)).min()
     }
 
-    fn first_with_room(&self, ask: &Ask<'_>) -> Option<Permit> {
+    fn first_with_room(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let mut groups = self.groups.iter().enumerate();
         groups.find_map(|(at, group)| group.admit(ask, at > 0))
     }
@@ -335,18 +335,18 @@ impl ServicePlan {
     /// For the last attempt of a request: a group where none has failed it comes before one where
     /// one has. When a whole region dies its servers fail one after the other, and a request in
     /// flight must not spend all its attempts there.
-    fn last_chance(&self, ask: &Ask<'_>) -> Option<Permit> {
+    fn last_chance(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let groups = || self.groups.iter().enumerate();
         let fresh = groups().filter(|(_, group)| !group.has_failed(ask));
         let mut order = fresh.chain(groups().filter(|(_, group)| group.has_failed(ask)));
         order.find_map(|(at, group)| group.admit(ask, at > 0))
     }
 
-    fn is_last_attempt(&self, ask: &Ask<'_>) -> bool {
+    fn is_last_attempt(&self, ask: &PickContext<'_>) -> bool {
         !ask.tried.is_empty() && ask.tried.len() >= self.retry.attempts as usize
     }
 
-    fn when_full(&self, ask: &Ask<'_>) -> Decision {
+    fn when_full(&self, ask: &PickContext<'_>) -> Decision {
         let refusal = if self.nobody_left(ask) { Refusal::NoServer } else { Refusal::Full };
         match self.when_full {
             _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
@@ -364,7 +364,7 @@ impl ServicePlan {
     }
 
     /// Whether every server has failed this request already.
-    fn nobody_left(&self, ask: &Ask<'_>) -> bool {
+    fn nobody_left(&self, ask: &PickContext<'_>) -> bool {
         let mut servers = self.groups.iter().flat_map(|group| group.servers.iter());
         !ask.tried.is_empty() && servers.all(|server| ask.tried.contains(&server.state.id()))
     }
@@ -372,19 +372,19 @@ impl ServicePlan {
 
 impl GroupPlan {
     /// Whether a server of this group has failed the request.
-    fn has_failed(&self, ask: &Ask<'_>) -> bool {
+    fn has_failed(&self, ask: &PickContext<'_>) -> bool {
         self.servers.iter().any(|server| ask.tried.contains(&server.state.id()))
     }
 
     /// Gives a permit if the group and one of its servers have room.
-    pub(crate) fn admit(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
+    pub(crate) fn admit(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
         self.admit_with(ask, overflow, || self.choose(ask))
     }
 
     /// The same for a server that `choose` takes a place on.
     pub(crate) fn admit_with<'a>(
         &'a self,
-        ask: &Ask<'_>,
+        ask: &PickContext<'_>,
         overflow: bool,
         choose: impl FnOnce() -> Option<&'a ServerPlan>,
     ) -> Option<Permit> {
@@ -419,7 +419,7 @@ impl GroupPlan {
     }
 
     /// Whether rate and utilization would let a request in; nothing is taken yet.
-    fn has_rate(&self, ask: &Ask<'_>) -> bool {
+    fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
         rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
@@ -428,9 +428,10 @@ impl GroupPlan {
 
     /// Chooses a server and reserves a place on it. Between the choice and the reservation another
     /// worker may have taken the place: then the policy is asked again.
-    fn choose(&self, ask: &Ask<'_>) -> Option<&ServerPlan> {
+    fn choose(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
         if self.sticks_by_hash
-            && let Some(server) = self.home(ask.key).and_then(|server| self.take(server, ask))
+            && let Some(server) =
+                self.rendezvous_server(ask.key).and_then(|server| self.take(server, ask))
         {
             return Some(server);
         }
@@ -441,7 +442,7 @@ impl GroupPlan {
     }
 
     /// Gives a permit whatever the limits say.
-    fn admit_over_capacity(&self, ask: &Ask<'_>, overflow: bool) -> Option<Permit> {
+    fn admit_over_capacity(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
         let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
         let server = self.chooser.choose(self, ask, untried)?;
         reserve(&self.state.in_flight, u32::MAX);
@@ -453,7 +454,7 @@ impl GroupPlan {
     }
 
     fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
-        let terms = Terms {
+        let terms = PermitContext {
             group: self.index,
             server: server.index,
             overflow,
@@ -524,7 +525,7 @@ impl GroupPlan {
 
 impl ServerPlan {
     /// Whether the server could take this request; nothing is taken yet.
-    pub(crate) fn has_room(&self, ask: &Ask<'_>) -> bool {
+    pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         self.state.in_flight.load(Relaxed) < self.limits.in_flight
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
@@ -614,7 +615,7 @@ mod tests {
         let Some(Output::Publish(plan)) = controller.poll() else { panic!("no plan") };
         let group = &plan.services[0].groups[0];
         let now = Instant::ZERO;
-        let ask = Ask { now, key: 0, draw: 0, tried: &[], stick: None };
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
         let lost = group.admit_with(&ask, false, || {
             // Another worker is faster.
             let allowance = group.limits.rate.as_ref().expect("it is limited");

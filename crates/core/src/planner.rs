@@ -10,9 +10,9 @@ use crate::{
     ledger::{GroupState, ServerState, ServiceState},
     plan::{GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
     policy::Chooser,
-    state::{Condition, Enrolled},
+    state::{Condition, GroupSnapshot},
     time::{Duration, Instant},
-    turn::{Part, Turn},
+    turn::{Part, PriorityTier},
     units::{Rate, Ratio},
 };
 
@@ -51,10 +51,10 @@ pub(crate) fn plan(
     plan
 }
 
-fn enroll(status: &GroupStatus<'_>) -> Enrolled {
+fn enroll(status: &GroupStatus<'_>) -> GroupSnapshot {
     let servers = status.servers.iter();
     let servers = servers.map(|it| (it.state.clone(), it.condition, it.reason.clone())).collect();
-    Enrolled { distance: status.distance, state: status.state.clone(), servers }
+    GroupSnapshot { distance: status.distance, state: status.state.clone(), servers }
 }
 
 impl GroupPlan {
@@ -107,7 +107,8 @@ fn group_plan(
     }
     let takes_part = |server: &Server| server.weight > 0;
     let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
-    let turn = Turn::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+    let turn =
+        PriorityTier::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
     let in_use = group.servers.iter().zip(&status.servers).enumerate();
     let servers: Box<[ServerPlan]> = in_use
         .filter(|(_, (server, it))| {

@@ -9,17 +9,17 @@ use crate::{
     outlier::Watch,
     round_trip::is_news,
     time::{Duration, Instant},
-    turn::Turn,
+    turn::PriorityTier,
     units::Ratio,
 };
 
 mod member;
 
-pub(crate) use member::{Checks, Member};
+pub(crate) use member::{Checks, ServerEntry};
 
 /// All servers of the fleet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct ServerTable {
     /// In the order of the file.
     services: Vec<OfService>,
     /// By number of the server.
@@ -52,8 +52,8 @@ pub(crate) enum Origin {
 pub(crate) struct OfGroup {
     pub state: Arc<GroupState>,
     /// In the order of the file.
-    pub members: Vec<Member>,
-    pub standing: Standing,
+    pub members: Vec<ServerEntry>,
+    pub standing: GroupRank,
     /// Where errors occur in it.
     pub watch: Option<Box<Watch>>,
     /// Round-trip time as checks measured it, moved only by what is more than noise.
@@ -62,7 +62,7 @@ pub(crate) struct OfGroup {
 
 /// Whether a group yields to others.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct GroupRank {
     pub yields: bool,
     pub well_since: Option<Instant>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct Place {
     pub server: usize,
 }
 
-impl Roster {
+impl ServerTable {
     /// Takes the servers of `fleet` in, which comes after `before`, keeps what is known of those
     /// that were there, forgets the others. Gives where each service comes from.
     pub(crate) fn enlist(
@@ -130,15 +130,15 @@ impl Roster {
         self.places.get(server.index()).copied().flatten()
     }
 
-    pub(crate) fn at(&self, place: Place) -> &Member {
+    pub(crate) fn at(&self, place: Place) -> &ServerEntry {
         &self.services[place.service].groups[place.group].members[place.server]
     }
 
-    pub(crate) fn at_mut(&mut self, place: Place) -> &mut Member {
+    pub(crate) fn at_mut(&mut self, place: Place) -> &mut ServerEntry {
         &mut self.services[place.service].groups[place.group].members[place.server]
     }
 
-    pub(crate) fn get(&self, server: ServerId) -> Option<&Member> {
+    pub(crate) fn get(&self, server: ServerId) -> Option<&ServerEntry> {
         self.place(server).map(|place| self.at(place))
     }
 
@@ -160,7 +160,7 @@ impl Roster {
     }
 
     /// The servers of a service.
-    pub(crate) fn members(&self, service: usize) -> impl Iterator<Item = &Member> {
+    pub(crate) fn members(&self, service: usize) -> impl Iterator<Item = &ServerEntry> {
         self.services[service].groups.iter().flat_map(|group| &group.members)
     }
 
@@ -184,7 +184,7 @@ impl Roster {
                     assert_eq!(self.place(member.id()), Some(place));
                     known += 1;
                 }
-                let Standing { yields, well_since } = group.standing;
+                let GroupRank { yields, well_since } = group.standing;
                 assert!(yields || well_since.is_none(), "{} waits for nothing", of_group.name);
             }
         }
@@ -238,17 +238,17 @@ impl OfGroup {
         let known = known.unwrap_or_else(|| Self {
             state: state.clone(),
             members: Vec::new(),
-            standing: Standing::default(),
+            standing: GroupRank::default(),
             watch: None,
             distance: None,
         });
         let Self { members, standing, mut watch, distance, .. } = known;
-        let mut known: BTreeMap<SocketAddr, Member> =
+        let mut known: BTreeMap<SocketAddr, ServerEntry> =
             members.into_iter().map(|member| (member.address(), member)).collect();
         let members = group.servers.iter().map(|server| {
             let new = || {
                 let state = ledger.server(&service.name, &group.name, server.address);
-                Member::new(state, up_since)
+                ServerEntry::new(state, up_since)
             };
             let mut member = known.remove(&server.address).unwrap_or_else(new);
             member.configure(server, service.health.as_ref());
@@ -262,7 +262,7 @@ impl OfGroup {
     }
 
     /// The servers that take part now.
-    pub(crate) fn taking_part(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn taking_part(&self) -> impl Iterator<Item = &ServerEntry> {
         self.members.iter().filter(|member| member.takes_part && member.is_healthy())
     }
 
@@ -275,7 +275,7 @@ impl OfGroup {
     /// The healthy share of the group, as far as its servers take part.
     pub(crate) fn healthy_share(&self) -> Ratio {
         let members = self.members.iter().filter(|member| member.takes_part);
-        Turn::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
+        PriorityTier::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
     }
 
     /// Looks how far it is by the checks; true if that is news.

@@ -187,7 +187,7 @@ pub struct Group {
     /// Round-trip time from this edge, in milliseconds; none while not measured.
     pub distance_ms: Option<f64>,
     /// Whether it may be given traffic.
-    pub standing: Standing,
+    pub standing: GroupAvailability,
     /// The part of its capacity in use, 0 to 1.
     pub scaler: f64,
     /// What it may be given now: capacity times scaler and health.
@@ -240,7 +240,7 @@ pub struct Discovery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum GroupAvailability {
     /// In its turn.
     Open,
     /// After the others: too few of its servers are healthy.
@@ -413,7 +413,7 @@ pub(crate) type EnrolledServer = (Arc<ServerState>, Condition, Option<Arc<str>>)
 
 /// A configured group, whether or not it may be given requests.
 #[derive(Debug)]
-pub(crate) struct Enrolled {
+pub(crate) struct GroupSnapshot {
     pub distance: Duration,
     pub state: Arc<GroupState>,
     /// In the order of the file.
@@ -471,7 +471,7 @@ impl Plan {
 fn servers(
     plan: Option<&GroupPlan>,
     of: &fleet::Group,
-    here: &Enrolled,
+    here: &GroupSnapshot,
     now: Instant,
 ) -> Vec<Server> {
     let mut planned: Vec<Option<&ServerPlan>> = vec![None; of.servers.len()];
@@ -488,15 +488,15 @@ fn servers(
 }
 
 /// All of a group but its servers.
-fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &Enrolled, now: Instant) -> Group {
+fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now: Instant) -> Group {
     Group {
         name: of.name.clone(),
         region: of.region.clone(),
         distance_ms: (here.distance < Duration::MAX).then(|| here.distance.as_millis_f64()),
         standing: match plan {
-            None => Standing::Closed,
-            Some(plan) if plan.yields => Standing::Yields,
-            Some(_) => Standing::Open,
+            None => GroupAvailability::Closed,
+            Some(plan) if plan.yields => GroupAvailability::Yields,
+            Some(_) => GroupAvailability::Open,
         },
         scaler: of.scaler.as_f64(),
         limits: plan.map_or(Limits::NOTHING, GroupPlan::effective_limits),

@@ -1,9 +1,9 @@
 //! Sticky sessions: the requests of a session go to one server, before any policy is asked.
 //!
-//! A session is known by a server that it names ([`Ask::stick`], out of a cookie) or by a hash
-//! ([`Ask::key`]). A server that is full, drained, unhealthy or gone is passed over, and the
-//! request decided as if it had no session: a named server is then replaced by whoever is told in
-//! the answer, a hashed one is tried again by the next request.
+//! A session is known by a server that it names ([`PickContext::stick`], out of a cookie) or by a
+//! hash ([`PickContext::key`]). A server that is full, drained, unhealthy or gone is passed over,
+//! and the request decided as if it had no session: a named server is then replaced by whoever is
+//! told in the answer, a hashed one is tried again by the next request.
 //!
 //! By hash a session belongs to the server with the largest score `-weight / ln(u)`, where `u` in
 //! (0, 1) is a hash of key and address: each server gets sessions in proportion to its weight, and
@@ -12,13 +12,13 @@
 
 use crate::{
     permit::Permit,
-    plan::{Ask, GroupPlan, ServerPlan, ServicePlan},
-    policy::draw::again,
+    plan::{GroupPlan, PickContext, ServerPlan, ServicePlan},
+    policy::draw::splitmix64,
 };
 
 impl ServicePlan {
     /// Gives a permit for the server that the session names, if it can take the request.
-    pub(crate) fn stuck(&self, ask: &Ask<'_>) -> Option<Permit> {
+    pub(crate) fn stuck(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let wanted = ask.stick?;
         self.groups.iter().enumerate().find_map(|(at, group)| {
             let server = group.servers.iter().find(|server| server.state.id() == wanted)?;
@@ -29,14 +29,18 @@ impl ServicePlan {
 
 impl GroupPlan {
     /// Takes a place on this server, if it has one.
-    pub(crate) fn take<'a>(&self, server: &'a ServerPlan, ask: &Ask<'_>) -> Option<&'a ServerPlan> {
+    pub(crate) fn take<'a>(
+        &self,
+        server: &'a ServerPlan,
+        ask: &PickContext<'_>,
+    ) -> Option<&'a ServerPlan> {
         (server.has_room(ask) && server.reserve(ask.now)).then_some(server)
     }
 
     /// The server that the session belongs to by its hash.
-    pub(crate) fn home(&self, key: u64) -> Option<&ServerPlan> {
+    pub(crate) fn rendezvous_server(&self, key: u64) -> Option<&ServerPlan> {
         let score = |server: &ServerPlan| {
-            let hash = again(key ^ again(server.state.seed()));
+            let hash = splitmix64(key ^ splitmix64(server.state.seed()));
             let unit = ((hash >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
             -f64::from(server.weight) / libm::log(unit)
         };

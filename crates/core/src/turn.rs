@@ -8,14 +8,14 @@ use crate::units::Ratio;
 
 /// The turn of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct PriorityTier {
     /// The first priority there is, and how many servers have it.
     first: Option<(u16, usize)>,
     /// The same of those that are healthy: the one in turn.
     healthy: Option<(u16, usize)>,
 }
 
-impl Turn {
+impl PriorityTier {
     /// Of servers that take part, each with its priority and whether it is healthy.
     pub(crate) fn of(servers: impl Iterator<Item = (u16, bool)>) -> Self {
         servers.fold(Self::default(), |turn, (priority, healthy)| Self {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn turn(servers: &[(u16, bool)]) -> (Option<u16>, Ratio) {
-        let turn = Turn::of(servers.iter().copied());
+        let turn = PriorityTier::of(servers.iter().copied());
         (turn.healthy.map(|it| it.0), turn.healthy_share())
     }
 

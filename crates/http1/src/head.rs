@@ -71,7 +71,7 @@ impl Default for HeadLimits {
 
 /// The part of a head that has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Stage {
+pub(crate) enum HeadPart {
     /// The start line is not complete.
     #[default]
     Start,
@@ -85,7 +85,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
     pub(crate) cursor: LineCursor,
-    pub(crate) stage: Stage,
+    pub(crate) stage: HeadPart,
     /// A setting, like the limits of the head.
     pub(crate) underscores: Underscores,
     pub(crate) fields: Fields,
@@ -102,7 +102,7 @@ impl Section {
     pub(crate) fn new() -> Self {
         Self {
             cursor: LineCursor::default(),
-            stage: Stage::Start,
+            stage: HeadPart::Start,
             underscores: Underscores::default(),
             fields: Fields::new(),
             framing: FramingFields::default(),
@@ -118,7 +118,7 @@ impl Section {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.cursor = LineCursor::default();
-        self.stage = Stage::Start;
+        self.stage = HeadPart::Start;
         self.fields.clear();
         self.framing = FramingFields::default();
         self.connection = ConnectionOptions::default();

@@ -11,7 +11,7 @@ use crate::body::BodyReader;
 use crate::error::ParseError;
 use crate::fields::{Fields, Known, Span, Underscores};
 use crate::framing::Framing;
-use crate::head::{HeadLimits, Section, Stage, Status, Version};
+use crate::head::{HeadLimits, HeadPart, Section, Status, Version};
 use crate::method::Method;
 use crate::scan::is_token;
 use crate::target::{Target, TargetForm, is_authority, is_target_byte};
@@ -68,19 +68,19 @@ impl RequestHead {
     /// One variant for each rule; see [`ParseError`].
     #[inline]
     pub fn parse(&mut self, buf: &[u8]) -> Result<Status, ParseError> {
-        if self.section.stage == Stage::Done {
+        if self.section.stage == HeadPart::Done {
             self.reset();
         }
         let window = &buf[..buf.len().min(self.limits.bytes)];
         let result = match self.advance(window) {
             Ok(Status::Partial) if buf.len() < self.limits.bytes => return Ok(Status::Partial),
-            Ok(Status::Partial) if self.section.stage == Stage::Start => {
+            Ok(Status::Partial) if self.section.stage == HeadPart::Start => {
                 Err(ParseError::TargetTooLong)
             }
             Ok(Status::Partial) => Err(ParseError::HeadTooLarge),
             result => result,
         };
-        self.section.stage = Stage::Done;
+        self.section.stage = HeadPart::Done;
         result
     }
 
@@ -92,13 +92,13 @@ impl RequestHead {
 
     #[inline]
     fn advance(&mut self, window: &[u8]) -> Result<Status, ParseError> {
-        while self.section.stage == Stage::Start {
+        while self.section.stage == HeadPart::Start {
             let Some((start, cr)) = self.section.cursor.next_line(window)? else {
                 return Ok(Status::Partial);
             };
             if start < cr {
                 self.request_line(window, start, cr)?;
-                self.section.stage = Stage::Fields;
+                self.section.stage = HeadPart::Fields;
             } else if start > 0 {
                 return Err(ParseError::LeadingEmptyLines);
             }

@@ -7,7 +7,7 @@
 use crate::error::ParseError;
 use crate::fields::{Fields, Known, Span};
 use crate::framing::Framing;
-use crate::head::{HeadLimits, Section, Stage, Status, Version};
+use crate::head::{HeadLimits, HeadPart, Section, Status, Version};
 use crate::method::Method;
 
 /// A parsed response head. Before [`Status::Complete`] its accessors mean nothing.
@@ -49,7 +49,7 @@ impl ResponseHead {
     /// One variant for each rule; see [`ParseError`].
     #[inline]
     pub fn parse(&mut self, buf: &[u8], to: Method) -> Result<Status, ParseError> {
-        if self.section.stage == Stage::Done {
+        if self.section.stage == HeadPart::Done {
             self.reset();
         }
         let window = &buf[..buf.len().min(self.limits.bytes)];
@@ -58,7 +58,7 @@ impl ResponseHead {
             Ok(Status::Partial) => Err(ParseError::HeadTooLarge),
             result => result,
         };
-        self.section.stage = Stage::Done;
+        self.section.stage = HeadPart::Done;
         result
     }
 
@@ -70,12 +70,12 @@ impl ResponseHead {
 
     #[inline]
     fn advance(&mut self, window: &[u8], to: Method) -> Result<Status, ParseError> {
-        if self.section.stage == Stage::Start {
+        if self.section.stage == HeadPart::Start {
             let Some((start, cr)) = self.section.cursor.next_line(window)? else {
                 return Ok(Status::Partial);
             };
             self.status_line(&window[start..cr])?;
-            self.section.stage = Stage::Fields;
+            self.section.stage = HeadPart::Fields;
         }
         let status = self.section.read_fields(window, self.limits.fields)?;
         if let Status::Complete(length) = status {

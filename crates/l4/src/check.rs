@@ -1,4 +1,4 @@
-//! Health checks that take the road of the traffic: to the service address at a server, by its link
+//! Health checks that take the link of the traffic: to the service address at a server, by its link
 //! address or in a tunnel.
 
 use std::{
@@ -33,7 +33,7 @@ pub struct Check {
     pub protocol: Protocol,
 }
 
-/// Programs at an interface that send checks by their roads, until this is dropped.
+/// Programs at an interface that send checks by their links, until this is dropped.
 #[derive(Debug)]
 pub struct Checks {
     loaded: Ebpf,
@@ -59,7 +59,7 @@ impl Checks {
         Ok(Self { loaded, lent: VecDeque::new() })
     }
 
-    /// Sends what leaves from this port of ours by the road of a check, until `until`.
+    /// Sends what leaves from this port of ours by the link of a check, until `until`.
     ///
     /// # Errors
     /// The kernel's, also where 4,096 are lent.

@@ -10,7 +10,7 @@ use crate::{
     interface::{Attach, Attached, attach},
     layout::address,
     object::DECAPSULATOR,
-    tried::{Hook, Tried, try_packet},
+    tried::{Hook, TestRunResult, try_packet},
 };
 
 /// Takes packets for addresses of this host out of their tunnel, until it is dropped.
@@ -49,7 +49,7 @@ impl Decapsulator {
     ///
     /// # Errors
     /// The kernel refuses a frame of this length.
-    pub fn try_packet(&self, frame: &[u8]) -> Result<Tried, LoadError> {
+    pub fn try_packet(&self, frame: &[u8]) -> Result<TestRunResult, LoadError> {
         try_packet(&DECAPSULATOR, &self.loaded, Hook::Xdp, frame)
     }
 }

@@ -45,5 +45,5 @@ pub use listing::{Held, Lent};
 pub use loadline_core::forwarding::{Affinity, Method, Protocol};
 pub use neighbour::{Neighbours, own_address};
 pub use path::Path;
-pub use tried::{Action, Hook, Tried};
+pub use tried::{Action, Hook, TestRunResult};
 pub use verdict::Verdict;

@@ -26,7 +26,7 @@ const RING_LINES: usize = RING_SIZE.div_ceil(LINE_WORDS);
 
 /// Two rings for each service, of which one is in force.
 #[derive(Debug)]
-pub(crate) struct Rings(Words);
+pub(crate) struct Rings(TableWords);
 
 impl Rings {
     /// Values of the table for so many services.
@@ -36,7 +36,7 @@ impl Rings {
 
     /// Maps the table of `lines(services)` values.
     pub(crate) fn map(loaded: &Ebpf, services: u32) -> Result<Self, LoadError> {
-        Ok(Self(Words::map(loaded, "ring", Self::lines(services) as usize * LINE_WORDS)?))
+        Ok(Self(TableWords::map(loaded, "ring", Self::lines(services) as usize * LINE_WORDS)?))
     }
 
     /// Writes one of the two rings of a service; false where the table has no such ring.
@@ -67,8 +67,8 @@ impl Rings {
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// `struct pool` by number of the server.
-    pools: Words,
-    places: Words,
+    pools: TableWords,
+    places: TableWords,
     /// Places of one queue, a power of two and whole lines.
     room: usize,
 }
@@ -87,8 +87,8 @@ impl Queues {
 
     /// Maps the queues of the servers with numbers from 1 to `servers`, each with `room` places.
     pub(crate) fn map(loaded: &Ebpf, servers: u16, room: usize) -> Result<Self, LoadError> {
-        let pools = Words::map(loaded, "pools", (usize::from(servers) + 1) * POOL_WORDS)?;
-        let places = Words::map(loaded, "free_ports", usize::from(servers.max(1)) * room)?;
+        let pools = TableWords::map(loaded, "pools", (usize::from(servers) + 1) * POOL_WORDS)?;
+        let places = TableWords::map(loaded, "free_ports", usize::from(servers.max(1)) * room)?;
         for server in 1..=usize::from(servers) {
             let pool = &pools.all()[server * POOL_WORDS..];
             pool[FIRST].store(((server - 1) * room / LINE_WORDS) as u32, Ordering::Relaxed);
@@ -155,12 +155,12 @@ const POOL_WORDS: usize = 6;
 
 /// A table as words, in the order of its values.
 #[derive(Debug)]
-struct Words {
+struct TableWords {
     at: NonNull<AtomicU32>,
     count: usize,
 }
 
-impl Words {
+impl TableWords {
     fn map(loaded: &Ebpf, table: &str, count: usize) -> Result<Self, LoadError> {
         let Some(Map::Array(table)) = loaded.map(table) else { return Err(LoadError::Foreign) };
         let (flags, protection) = (MapFlags::SHARED, ProtFlags::READ | ProtFlags::WRITE);
@@ -178,7 +178,7 @@ impl Words {
     }
 }
 
-impl Drop for Words {
+impl Drop for TableWords {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`, unmapped once. It fails only for a wrong address.
         let _ = unsafe { munmap(self.at.as_ptr().cast(), self.count * 4) };
@@ -186,6 +186,6 @@ impl Drop for Words {
 }
 
 // SAFETY: it owns its memory, whose words are atomic.
-unsafe impl Send for Words {}
+unsafe impl Send for TableWords {}
 // SAFETY: as above.
-unsafe impl Sync for Words {}
+unsafe impl Sync for TableWords {}

@@ -37,7 +37,7 @@ pub enum Action {
 
 /// What became of a packet that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct TestRunResult {
     /// What the kernel is told.
     pub action: Action,
     /// The frame as it is now.
@@ -79,7 +79,7 @@ impl Datapath {
     ///
     /// # Errors
     /// The kernel refuses a frame of this length, less than 14 bytes or more than a page.
-    pub fn try_packet(&self, frame: &[u8]) -> Result<Tried, LoadError> {
+    pub fn try_packet(&self, frame: &[u8]) -> Result<TestRunResult, LoadError> {
         try_packet(&BALANCER, &self.loaded, self.hook, frame)
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn try_packet(
     loaded: &Ebpf,
     hook: Hook,
     frame: &[u8],
-) -> Result<Tried, LoadError> {
+) -> Result<TestRunResult, LoadError> {
     let mut after = vec![0; frame.len() + HEADROOM];
     let mut options = TestRunOptions::new();
     options.data_in = Some(frame);
@@ -107,7 +107,7 @@ pub(crate) fn try_packet(
     };
     let ran = ran.map_err(|error| LoadError::from_kernel(error.into()))?;
     after.truncate(ran.data_size_out as usize);
-    Ok(Tried { action: hook.action(ran.return_value), frame: after })
+    Ok(TestRunResult { action: hook.action(ran.return_value), frame: after })
 }
 
 /// What an outer header adds at most.

@@ -23,7 +23,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
     answer::{After, Answer, LENIENT_HEALTH, Route},
-    fault::Fate,
+    fault::FaultOutcome,
     server::Server,
     stats::count,
     unit::Choice,
@@ -161,15 +161,15 @@ impl Connection {
         };
         let mut answer = server.work_done(picture);
         match server.faults.fate(clock::now()) {
-            Fate::Sent => {}
-            Fate::Held(until) => server.service.until(until).await?,
-            Fate::Replaced(status) => answer = Answer::text(status, "a fault on purpose\n"),
-            Fate::Withheld => {
+            FaultOutcome::Sent => {}
+            FaultOutcome::Held(until) => server.service.until(until).await?,
+            FaultOutcome::Replaced(status) => answer = Answer::text(status, "a fault on purpose\n"),
+            FaultOutcome::Withheld => {
                 self.wait_for_the_end().await;
                 count(&server.counters.aborted);
                 return Err(Trouble::Gone);
             }
-            Fate::Reset => {
+            FaultOutcome::Reset => {
                 // Without it the end of the connection is an orderly one.
                 let _ = SockRef::from(&self.stream).set_linger(Some(StdDuration::ZERO));
                 count(&server.counters.aborted);

@@ -33,7 +33,7 @@ pub enum Fault {
 
 /// What becomes of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum FaultOutcome {
     /// It goes out.
     Sent,
     /// It goes out at this instant.
@@ -67,20 +67,24 @@ impl Faults {
     }
 
     /// The fate of an answer that is due.
-    pub(crate) fn fate(&self, now: Instant) -> Fate {
+    pub(crate) fn fate(&self, now: Instant) -> FaultOutcome {
         match self.fault {
-            None => Fate::Sent,
+            None => FaultOutcome::Sent,
             Some(Fault::Stall { after, lasts }) => {
                 let begin = *self.first.get_or_init(|| now) + after;
                 let end = begin + lasts;
-                if (begin..end).contains(&now) { Fate::Held(end) } else { Fate::Sent }
+                if (begin..end).contains(&now) {
+                    FaultOutcome::Held(end)
+                } else {
+                    FaultOutcome::Sent
+                }
             }
-            Some(Fault::Status(status)) => Fate::Replaced(status),
-            Some(Fault::Hang) => Fate::Withheld,
+            Some(Fault::Status(status)) => FaultOutcome::Replaced(status),
+            Some(Fault::Hang) => FaultOutcome::Withheld,
             Some(Fault::Reset(share)) => {
                 let number = self.number.fetch_add(1, Relaxed);
                 let resets = share.of(number + 1) > share.of(number);
-                if resets { Fate::Reset } else { Fate::Sent }
+                if resets { FaultOutcome::Reset } else { FaultOutcome::Sent }
             }
         }
     }
@@ -100,10 +104,10 @@ mod tests {
         let faults = Faults::new(Some(Fault::Stall { after: Duration::from_millis(100), lasts }));
         faults.note_request(ms(1_000));
         faults.note_request(ms(1_050));
-        assert_eq!(faults.fate(ms(1_099)), Fate::Sent);
-        assert_eq!(faults.fate(ms(1_100)), Fate::Held(ms(1_300)));
-        assert_eq!(faults.fate(ms(1_299)), Fate::Held(ms(1_300)));
-        assert_eq!(faults.fate(ms(1_300)), Fate::Sent);
+        assert_eq!(faults.fate(ms(1_099)), FaultOutcome::Sent);
+        assert_eq!(faults.fate(ms(1_100)), FaultOutcome::Held(ms(1_300)));
+        assert_eq!(faults.fate(ms(1_299)), FaultOutcome::Held(ms(1_300)));
+        assert_eq!(faults.fate(ms(1_300)), FaultOutcome::Sent);
     }
 
     #[test]
@@ -112,9 +116,12 @@ mod tests {
             let faults = Faults::new(Some(Fault::Reset(Ratio::ppm(percent * 10_000))));
             (0..100).map(|_| faults.fate(ms(0))).collect::<Vec<_>>()
         };
-        assert_eq!(fates(50)[..4], [Fate::Sent, Fate::Reset, Fate::Sent, Fate::Reset]);
-        assert_eq!(fates(30).iter().filter(|fate| **fate == Fate::Reset).count(), 30);
-        assert!(fates(100).iter().all(|fate| *fate == Fate::Reset));
-        assert!(fates(0).iter().all(|fate| *fate == Fate::Sent));
+        assert_eq!(
+            fates(50)[..4],
+            [FaultOutcome::Sent, FaultOutcome::Reset, FaultOutcome::Sent, FaultOutcome::Reset]
+        );
+        assert_eq!(fates(30).iter().filter(|fate| **fate == FaultOutcome::Reset).count(), 30);
+        assert!(fates(100).iter().all(|fate| *fate == FaultOutcome::Reset));
+        assert!(fates(0).iter().all(|fate| *fate == FaultOutcome::Sent));
     }
 }

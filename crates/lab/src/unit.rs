@@ -72,7 +72,7 @@ pub(crate) struct Unit {
 
 /// What is answered.
 #[derive(Serialize)]
-struct Told<'a> {
+struct UnitInfo<'a> {
     machine: &'a str,
     region: &'a str,
     response_time: f64,
@@ -157,7 +157,7 @@ impl Unit {
             }
         };
         let took = clock::now().since(began).as_millis_f64();
-        let told = Told {
+        let told = UnitInfo {
             machine: &remote.machine.name,
             region: &remote.machine.region,
             response_time: (took * 100.0).round() / 100.0,

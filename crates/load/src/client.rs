@@ -15,7 +15,7 @@ use crate::{
     connect::{self, Connector, Endpoint, NoConnection, Opened},
     deadline::Deadlines,
     http1::{Connection, Failure},
-    http2::Session,
+    http2::Http2Connection,
     outcome::Outcome,
     phases::PhaseTimes,
     plan::LoadPlan,
@@ -212,10 +212,14 @@ impl Client {
     }
 
     /// Opens a session and notes what it took.
-    async fn begin(&self, host: &Host, took: &Cell<PhaseTimes>) -> Result<Session, Outcome> {
+    async fn begin(
+        &self,
+        host: &Host,
+        took: &Cell<PhaseTimes>,
+    ) -> Result<Http2Connection, Outcome> {
         let opened = self.connect(host).await?;
         took.set(phases(&opened));
-        Session::open(opened.wire).await.map_err(Failure::on_new)
+        Http2Connection::open(opened.wire).await.map_err(Failure::on_new)
     }
 
     async fn connect(&self, host: &Host) -> Result<Opened, Outcome> {

@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use crate::{
     connect::{self, Connector, Endpoint, Opened},
     http1::{Connection, Failure},
-    http2::Session,
+    http2::Http2Connection,
     outcome::Outcome,
     phases::PhaseTimes,
     plan::LoadPlan,
@@ -66,7 +66,7 @@ struct Kept {
 
 enum Speaker {
     Http1(Box<Connection>),
-    Http2(Session),
+    Http2(Http2Connection),
 }
 
 impl Prober {
@@ -162,7 +162,7 @@ impl Prober {
     ) -> Result<Kept, Outcome> {
         (fetched.connect, fetched.tls) = (Some(opened.connect), opened.tls);
         let speaker = if opened.http2 {
-            let session = Session::open(opened.wire).await;
+            let session = Http2Connection::open(opened.wire).await;
             Speaker::Http2(session.map_err(Failure::on_new)?)
         } else {
             Speaker::Http1(Box::new(Connection::new(opened.wire)))

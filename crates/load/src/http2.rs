@@ -25,9 +25,9 @@ use crate::{
 /// One connection. Clones share it; it is closed when the last is dropped and the last answer is
 /// read.
 #[derive(Clone)]
-pub(crate) struct Session(SendRequest<Bytes>);
+pub(crate) struct Http2Connection(SendRequest<Bytes>);
 
-impl Session {
+impl Http2Connection {
     /// A session over `wire`, on which nothing has been sent.
     ///
     /// # Errors

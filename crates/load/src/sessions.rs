@@ -13,7 +13,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::http2::Session;
+use crate::http2::Http2Connection;
 
 /// The connections to one endpoint.
 pub(crate) struct Sessions {
@@ -27,7 +27,7 @@ pub(crate) struct Sessions {
 
 /// A connection and how many requests are on it.
 struct Shared {
-    session: Session,
+    session: Http2Connection,
     streams: Cell<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Sessions {
     /// another is wanted.
     pub(crate) async fn place<E>(
         &self,
-        open: impl AsyncFn() -> Result<Session, E>,
+        open: impl AsyncFn() -> Result<Http2Connection, E>,
     ) -> Result<Place, E> {
         loop {
             if let Some(place) = self.least_used() {
@@ -84,7 +84,7 @@ impl Sessions {
     }
 
     /// How many requests a connection has before another is opened.
-    fn comfortable(&self, session: &Session) -> usize {
+    fn comfortable(&self, session: &Http2Connection) -> usize {
         if self.limit.is_some() { 1 } else { session.most_streams().clamp(1, STREAMS) }
     }
 
@@ -100,7 +100,10 @@ impl Sessions {
         self.may_open() && self.waiting.get() + self.opening.get() >= enough
     }
 
-    async fn add<E>(&self, opening: impl Future<Output = Result<Session, E>>) -> Result<Place, E> {
+    async fn add<E>(
+        &self,
+        opening: impl Future<Output = Result<Http2Connection, E>>,
+    ) -> Result<Place, E> {
         let session = {
             let _opening = Opening(Raised::new(&self.opening), &self.ended);
             opening.await?
@@ -113,7 +116,7 @@ impl Sessions {
 
 impl Place {
     /// The connection.
-    pub(crate) fn session(&self) -> &Session {
+    pub(crate) fn session(&self) -> &Http2Connection {
         &self.shared.session
     }
 }

@@ -76,13 +76,13 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot listen: {source}; ports below 1024 are for root")]
-    struct Told {
+    struct ListenError {
         source: io::Error,
     }
 
     #[test]
     fn a_cause_is_said_once() {
-        let told = anyhow::Error::new(Told { source: io::Error::other("in use") });
+        let told = anyhow::Error::new(ListenError { source: io::Error::other("in use") });
         assert_eq!(chain(&told), "cannot listen: in use; ports below 1024 are for root");
         let told = told.context("starting");
         assert!(chain(&told).starts_with("starting: cannot listen: in use; ports"));

@@ -24,7 +24,7 @@ use std::{
 use anyhow::Context as _;
 use loadline_control::{
     ConfigError, Loaded, Moment, Process, Trust,
-    admin::{Admin, BoundAdmin, Settings, Site},
+    admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
 };
 use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet};
@@ -45,13 +45,13 @@ use crate::{
 };
 use follow::{Changed, Follower};
 use forwarder::Forwarder;
-use handover::{Estate, Heritage, Successor};
+use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
 use notify::notify;
 use pid_file::PidFile;
 use reader::Reader;
 use running::Running;
-use signals::{Signals, Told};
+use signals::{SignalAction, Signals};
 use upgrade::Upgrade;
 
 /// Run the load balancer
@@ -106,14 +106,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut heritage = Heritage::take()?;
+    let mut inherited_state = InheritedState::take()?;
     // Before anybody is told that it listens: a signal that comes earlier would end the process.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::listen() })?;
-    let mut edge = match Edge::start(args, &mut heritage) {
+    let mut edge = match Edge::start(args, &mut inherited_state) {
         Ok(edge) => edge,
         Err(Failure { code, why }) => {
-            heritage.report(Err(&why));
+            inherited_state.report(Err(&why));
             return Ok(ExitCode::from(code));
         }
     };
@@ -123,7 +123,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
         tracing::warn!("memory stays with the process when connections leave: {error}");
     }
     edge.announce();
-    heritage.report(Ok(()));
+    inherited_state.report(Ok(()));
     notify("READY=1");
     let outcome = runtime.block_on(edge.until_ended(&mut signals))?;
     let code = runtime.block_on(edge.end(outcome, &mut signals));
@@ -158,7 +158,7 @@ impl Failure {
 /// A running proxy and all that belongs to it.
 struct Edge {
     proxy: Runtime,
-    site: Arc<Site>,
+    site: Arc<LiveConfiguration>,
     admin: Option<(String, Admin)>,
     control: Option<(PathBuf, UnixListener)>,
     /// The program, by the path it was started from: what is there now may be another.
@@ -180,7 +180,7 @@ enum Outcome {
 
 impl Edge {
     /// Binds everything, becomes whom the file says, and serves.
-    fn start(args: &Args, heritage: &mut Heritage) -> Result<Self, Failure> {
+    fn start(args: &Args, inherited_state: &mut InheritedState) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
@@ -195,15 +195,16 @@ impl Edge {
         let lists = discovery::begin(&begun.0, &begun.1);
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
-        let bound = Bound::new(listed, &mut heritage.sockets).map_err(Failure::of_start)?;
-        for address in heritage.sockets.addresses() {
+        let bound = Bound::new(listed, &mut inherited_state.sockets).map_err(Failure::of_start)?;
+        for address in inherited_state.sockets.addresses() {
             tracing::warn!(%address, "a socket was passed that no listener asks for");
         }
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
-        let administration = settings.map(|it| BoundAdmin::new(&it, heritage.admin(&it.bind)));
+        let administration =
+            settings.map(|it| BoundAdmin::new(&it, inherited_state.admin(&it.bind)));
         let administration = administration.transpose().map_err(Failure::running)?;
         let control = process.control.as_deref();
-        let control = control.map(|path| control::open(path, heritage, identity.as_ref()));
+        let control = control.map(|path| control::open(path, inherited_state, identity.as_ref()));
         let control = control.transpose().map_err(Failure::running)?;
         let forwarder = Forwarder::start(&bound.plan(), args.xdp_mode);
         let forwarder = forwarder.map_err(Failure::running)?;
@@ -221,7 +222,7 @@ impl Edge {
         }
         let running = Running { proxy: proxy.handle(), forwarder: forwarder.clone() };
         let site = Arc::new(site(running, (begun, lists), args));
-        site.restore(std::mem::take(&mut heritage.changes));
+        site.restore(std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
         let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);
@@ -314,9 +315,9 @@ impl Edge {
     }
 
     /// Does what a signal tells; true where that is the end.
-    fn heed(&mut self, told: Told) -> bool {
+    fn heed(&mut self, told: SignalAction) -> bool {
         match told {
-            Told::End => {
+            SignalAction::End => {
                 if let Some(upgrade) = self.upgrade.take() {
                     tracing::warn!("told to stop: the new process is given up");
                     upgrade.answer("error it was told to stop meanwhile\n");
@@ -324,12 +325,12 @@ impl Edge {
                 }
                 return true;
             }
-            Told::Reload => {
+            SignalAction::Reload => {
                 self.proxy.handle().reopen_log();
                 self.reader.ask(Changed::Configuration);
             }
-            Told::ReopenLog => self.proxy.handle().reopen_log(),
-            Told::Upgrade => {
+            SignalAction::ReopenLog => self.proxy.handle().reopen_log(),
+            SignalAction::Upgrade => {
                 self.upgrade.get_or_insert_with(|| Upgrade::new(None));
             }
         }
@@ -377,13 +378,13 @@ impl Edge {
             .control
             .as_ref()
             .map(|(path, socket)| anyhow::Ok((path.clone(), OwnedFd::from(socket.try_clone()?))));
-        let estate = Estate {
+        let handover_state = HandoverState {
             sockets: self.proxy.handle().sockets(),
             changes: self.site.changes(),
             admin: admin.transpose()?,
             control: control.transpose()?,
         };
-        estate.pass_on(&self.program)
+        handover_state.pass_on(&self.program)
     }
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
@@ -478,13 +479,13 @@ async fn done(upgrade: Option<&mut Upgrade>) -> anyhow::Result<u32> {
 }
 
 /// The proxy with its file, for whoever reloads or changes it.
-fn site(running: Running, begun: (Intent, Lists), args: &Args) -> Site {
+fn site(running: Running, begun: (Intent, Lists), args: &Args) -> LiveConfiguration {
     let args = args.clone();
     let load = move || match read(&args, Moment::Reload) {
         Ok((intent, ..)) => Ok(intent),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
-    Site::new(running, begun, load)
+    LiveConfiguration::new(running, begun, load)
 }
 
 fn told(tallies: &Tallies) {

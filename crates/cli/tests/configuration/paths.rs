@@ -13,7 +13,7 @@ use crate::said::loadline;
 
 #[test]
 fn a_file_names_its_neighbours_wherever_loadline_is_started() {
-    let site = Site::new();
+    let site = ConfigurationTree::new();
     let checked = loadline(&["check", "etc/a.toml"], site.directory.path());
     assert_eq!(checked.code, Some(0), "{}", checked.text);
     let edge = Edge::start(&site);
@@ -37,7 +37,7 @@ fn a_file_names_its_neighbours_wherever_loadline_is_started() {
 
 #[test]
 fn a_reload_refuses_what_it_cannot_use_and_not_what_the_start_alone_needed() {
-    let site = Site::new();
+    let site = ConfigurationTree::new();
     let edge = Edge::start(&site);
     for name in ["token", "access.log"] {
         fs::remove_file(site.etc(name)).unwrap();
@@ -78,11 +78,11 @@ discover = { file = "web.toml" }
 "#;
 
 /// A directory with a configuration in `etc`, and beside it all that it names.
-struct Site {
+struct ConfigurationTree {
     directory: tempfile::TempDir,
 }
 
-impl Site {
+impl ConfigurationTree {
     fn new() -> Self {
         let site = Self { directory: tempfile::tempdir().unwrap() };
         fs::create_dir_all(site.etc("tls")).unwrap();
@@ -120,7 +120,7 @@ impl Site {
 struct Edge(Child);
 
 impl Edge {
-    fn start(site: &Site) -> Self {
+    fn start(site: &ConfigurationTree) -> Self {
         let log = fs::File::create(site.directory.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
         command.args(["serve", "etc/a.toml"]).current_dir(site.directory.path());

@@ -1,4 +1,4 @@
-//! Health checks take the road of the packets: to the service address at a server.
+//! Health checks take the link of the packets: to the service address at a server.
 
 use std::net::SocketAddr;
 

@@ -21,9 +21,9 @@ use loadline_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{desk::Desk, history::Sample, openapi::openapi};
+use super::{context::AdminContext, history::Sample, openapi::openapi};
 
-pub(crate) fn routes() -> Router<Arc<Desk>> {
+pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
         .route("/openapi.json", get(async || Json(openapi())))
         .route("/api/state", get(whole))
@@ -116,8 +116,8 @@ pub(crate) struct Failure {
 }
 
 impl Changes {
-    fn of(desk: &Desk) -> Json<Self> {
-        Json(Self { changes: desk.site.changes().into_iter().map(Change::of).collect() })
+    fn of(context: &AdminContext) -> Json<Self> {
+        Json(Self { changes: context.site.changes().into_iter().map(Change::of).collect() })
     }
 }
 
@@ -144,14 +144,14 @@ type Refused = (StatusCode, Json<Failure>);
 /// Proof that the request showed the token.
 struct Authorized;
 
-impl FromRequestParts<Arc<Desk>> for Authorized {
+impl FromRequestParts<Arc<AdminContext>> for Authorized {
     type Rejection = Response;
 
     async fn from_request_parts(
         parts: &mut Parts,
-        desk: &Arc<Desk>,
+        context: &Arc<AdminContext>,
     ) -> Result<Self, Self::Rejection> {
-        if desk.token.is_shown_by(&parts.headers) {
+        if context.token.is_shown_by(&parts.headers) {
             return Ok(Self);
         }
         let error = "changes need the token: Authorization: Bearer TOKEN";
@@ -160,36 +160,36 @@ impl FromRequestParts<Arc<Desk>> for Authorized {
     }
 }
 
-async fn whole(State(desk): State<Arc<Desk>>) -> Json<state::State> {
-    Json(desk.state())
+async fn whole(State(context): State<Arc<AdminContext>>) -> Json<state::State> {
+    Json(context.state())
 }
 
 async fn service(
-    State(desk): State<Arc<Desk>>,
+    State(context): State<Arc<AdminContext>>,
     Path(name): Path<String>,
 ) -> Result<Json<state::Service>, Refused> {
-    let service = desk.state().services.into_iter().find(|service| service.name == name);
+    let service = context.state().services.into_iter().find(|service| service.name == name);
     let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
     service.map(Json).ok_or_else(absent)
 }
 
 async fn history(
-    State(desk): State<Arc<Desk>>,
+    State(context): State<Arc<AdminContext>>,
     Path(name): Path<String>,
 ) -> Result<Json<Samples>, Refused> {
-    let samples = desk.samples(&name);
+    let samples = context.samples(&name);
     let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
     if samples.is_empty() { Err(absent()) } else { Ok(Json(Samples { samples })) }
 }
 
 async fn flows(
-    State(desk): State<Arc<Desk>>,
+    State(context): State<Arc<AdminContext>>,
     filter: Result<Query<FlowFilter>, QueryRejection>,
 ) -> Result<Json<Flows>, Refused> {
     let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
     let Query(filter) = filter.map_err(|error| failed(error.body_text()))?;
     // There may be hundreds of thousands, read one by one.
-    let site = desk.site.clone();
+    let site = context.site.clone();
     let flows = tokio::task::spawn_blocking(move || site.flows()).await;
     let mut flows = flows.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     flows.retain(|flow| filter.wants(flow));
@@ -200,18 +200,18 @@ async fn flows(
     Ok(Json(Flows { flows, omitted }))
 }
 
-async fn changes(State(desk): State<Arc<Desk>>) -> Json<Changes> {
-    Changes::of(&desk)
+async fn changes(State(context): State<Arc<AdminContext>>) -> Json<Changes> {
+    Changes::of(&context)
 }
 
 /// The changes as lines for the file.
-async fn lines(State(desk): State<Arc<Desk>>) -> String {
-    desk.site.changes().iter().map(|change| format!("{change}\n")).collect()
+async fn lines(State(context): State<Arc<AdminContext>>) -> String {
+    context.site.changes().iter().map(|change| format!("{change}\n")).collect()
 }
 
 async fn change_group(
     _: Authorized,
-    State(desk): State<Arc<Desk>>,
+    State(context): State<Arc<AdminContext>>,
     Path((service, group)): Path<(String, String)>,
     change: Result<Json<GroupChange>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
@@ -220,13 +220,13 @@ async fn change_group(
         return Err(of_override(&OverrideError::Scaler));
     }
     let setting = Setting::Scaler(Ratio::from_f64(scaler));
-    set(&desk, Override { service, group, setting })?;
-    Ok(Changes::of(&desk))
+    set(&context, Override { service, group, setting })?;
+    Ok(Changes::of(&context))
 }
 
 async fn change_server(
     _: Authorized,
-    State(desk): State<Arc<Desk>>,
+    State(context): State<Arc<AdminContext>>,
     Path((service, group, server)): Path<(String, String, String)>,
     change: Result<Json<ServerChange>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
@@ -242,9 +242,9 @@ async fn change_server(
         return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, "say `weight`, `mode` or both"));
     }
     for setting in weight.into_iter().chain(mode) {
-        set(&desk, Override { service: service.clone(), group: group.clone(), setting })?;
+        set(&context, Override { service: service.clone(), group: group.clone(), setting })?;
     }
-    Ok(Changes::of(&desk))
+    Ok(Changes::of(&context))
 }
 
 fn mode(change: &ServerChange, server: SocketAddr) -> Result<Option<Setting>, Refused> {
@@ -261,14 +261,17 @@ fn mode(change: &ServerChange, server: SocketAddr) -> Result<Option<Setting>, Re
     Ok(Some(Setting::Drain(server, Duration::from_secs(1).scale(seconds))))
 }
 
-async fn reload(_: Authorized, State(desk): State<Arc<Desk>>) -> Result<Json<Changes>, Refused> {
+async fn reload(
+    _: Authorized,
+    State(context): State<Arc<AdminContext>>,
+) -> Result<Json<Changes>, Refused> {
     // The file is read, and names in it may be asked of a name server: not on this task's time.
-    let site = desk.site.clone();
+    let site = context.site.clone();
     let reloaded = tokio::task::spawn_blocking(move || site.reload()).await;
     let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
     reloaded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     tracing::info!("reloaded by the administration");
-    Ok(Changes::of(&desk))
+    Ok(Changes::of(&context))
 }
 
 /// As many as people look through.
@@ -277,9 +280,9 @@ const FLOWS_MAX: usize = 1_000;
 /// A day.
 const DEADLINE_MAX_S: f64 = 86_400.0;
 
-fn set(desk: &Desk, change: Override) -> Result<(), Refused> {
+fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
     let told = change.to_string().replace('\n', " ");
-    desk.site.change(change).map_err(|error| of_override(&error))?;
+    context.site.change(change).map_err(|error| of_override(&error))?;
     tracing::info!(change = %told, "changed by the administration");
     Ok(())
 }

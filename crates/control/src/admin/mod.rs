@@ -16,8 +16,8 @@
 //! host that is not ours are refused (`host`).
 
 mod api;
+mod context;
 mod dashboard;
-mod desk;
 mod error;
 mod history;
 mod host;
@@ -36,11 +36,11 @@ use axum::{Router, middleware};
 pub use error::AdminError;
 pub use metrics::{Detail, reference as metrics_reference};
 pub use openapi::openapi;
-pub use site::{Engine, Site, Survey};
+pub use site::{Engine, LiveConfiguration, Survey};
 pub use socket::bind_path;
 pub(crate) use token::check as check_token;
 
-use desk::{Desk, TICK};
+use context::{AdminContext, TICK};
 use host::Hosts;
 use socket::Socket;
 use token::Token;
@@ -132,7 +132,7 @@ impl BoundAdmin {
     ///
     /// # Errors
     /// [`AdminError::Thread`] where there is no thread to be had.
-    pub fn start(self, site: Arc<Site>) -> Result<Admin, AdminError> {
+    pub fn start(self, site: Arc<LiveConfiguration>) -> Result<Admin, AdminError> {
         let Self { socket, token, made_token, hosts, detail } = self;
         let place = socket.place();
         let shared = socket.share().map_err(AdminError::Thread)?;
@@ -140,11 +140,11 @@ impl BoundAdmin {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminError::Thread)?;
         let serve = move || {
-            let desk = Arc::new(Desk::new(site, token, detail));
-            let ticks = tick(desk.clone());
+            let context = Arc::new(AdminContext::new(site, token, detail));
+            let ticks = tick(context.clone());
             runtime.block_on(async {
                 tokio::select! {
-                    () = socket.serve(routes(desk, hosts)) => {}
+                    () = socket.serve(routes(context, hosts)) => {}
                     () = ticks => {}
                     _ = stopped => {}
                 }
@@ -166,17 +166,17 @@ impl Admin {
     }
 }
 
-fn routes(desk: Arc<Desk>, hosts: Hosts) -> Router {
+fn routes(context: Arc<AdminContext>, hosts: Hosts) -> Router {
     let routes = probes::routes().merge(api::routes()).merge(dashboard::routes());
-    routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(desk)
+    routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(context)
 }
 
 /// Lets the desk look at the engine again and again.
-async fn tick(desk: Arc<Desk>) {
+async fn tick(context: Arc<AdminContext>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        desk.look_again();
+        context.look_again();
     }
 }

@@ -14,33 +14,36 @@ use axum::{
 };
 
 use super::{
-    desk::Desk,
+    context::AdminContext,
     metrics::{self, Format, Pieces},
 };
 
-pub(crate) fn routes() -> Router<Arc<Desk>> {
+pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
         .route("/metrics", get(exposition))
         .route("/healthz", get(async || "alive\n"))
         .route("/readyz", get(readiness))
 }
 
-async fn exposition(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> impl IntoResponse {
+async fn exposition(
+    State(context): State<Arc<AdminContext>>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::preferred(accepted);
     // Nobody closes it.
-    let turn = desk.scrapes.clone().acquire_owned().await;
+    let turn = context.scrapes.clone().acquire_owned().await;
     let body = Pieces::body(move |mut to| {
         let _turn = turn;
-        metrics::write(desk.survey(), desk.detail, format, &mut to)
+        metrics::write(context.survey(), context.detail, format, &mut to)
     });
     ([(CONTENT_TYPE, format.content_type())], body)
 }
 
 /// Ready where every service has a server that may take traffic; not while draining, so that
 /// whoever stands before this edge sends elsewhere.
-async fn readiness(State(desk): State<Arc<Desk>>) -> (StatusCode, String) {
-    let state = desk.site.state();
+async fn readiness(State(context): State<Arc<AdminContext>>) -> (StatusCode, String) {
+    let state = context.site.state();
     if state.is_ready() {
         return (StatusCode::OK, "ready\n".to_owned());
     }

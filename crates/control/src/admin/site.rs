@@ -51,7 +51,7 @@ pub trait Survey: Send + Sync + 'static {
 }
 
 /// A proxy with its file and with what was changed over it.
-pub struct Site {
+pub struct LiveConfiguration {
     engine: Box<dyn Engine>,
     load: Box<dyn Fn() -> Result<Intent, String> + Send + Sync>,
     clock: Clock,
@@ -85,7 +85,7 @@ impl Kept {
     }
 }
 
-impl Site {
+impl LiveConfiguration {
     /// A proxy that runs with `file` and `lists`. `load` reads the file again, or says what is
     /// wrong with it.
     pub fn new(
@@ -237,9 +237,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Site {
+impl fmt::Debug for LiveConfiguration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").finish_non_exhaustive()
+        f.debug_struct("LiveConfiguration").finish_non_exhaustive()
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
             Ok((Arc::new(file), NameServers::default()))
         };
         let begun = ((Arc::new(file(&[SERVER])), NameServers::default()), Lists::default());
-        let site = Site::new(engine.clone(), begun, load);
+        let site = LiveConfiguration::new(engine.clone(), begun, load);
         thread::scope(|scope| {
             scope.spawn(|| site.reload().unwrap());
             read.recv().unwrap();
@@ -343,7 +343,7 @@ mod tests {
         lists.follow(&known);
         let after = (Arc::new(file(&[KNOWN, NEW])), names.clone());
         let load = move || Ok(after.clone());
-        let site = Site::new(engine.clone(), ((known, names), lists), load);
+        let site = LiveConfiguration::new(engine.clone(), ((known, names), lists), load);
         let answer = |last| {
             let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
             Answer { servers: Ok(servers), ttl: None }

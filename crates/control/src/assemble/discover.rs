@@ -1,7 +1,7 @@
 //! Groups whose servers are found out, and who is asked for names.
 
 use loadline_core::{
-    discovery::Terms,
+    discovery::AnswerValidity,
     fleet::{Discovery, Family, ListPlace, Server, Source},
 };
 
@@ -84,7 +84,7 @@ pub(crate) fn name_servers(given: &Key<file::Dns>, problems: &mut Problems) -> N
     set(&given.timeout, |time| &time.0.0, &mut dns.timeout);
     set(&given.attempts, |whole| &whole.0, &mut dns.attempts);
     set(&given.start_wait, |time| &time.0.0, &mut dns.start_wait);
-    let Terms { min, max } = &mut dns.terms;
+    let AnswerValidity { min, max } = &mut dns.terms;
     set(&given.min_ttl, |time| &time.0.0, min);
     set(&given.max_ttl, |time| &time.0.0, max);
     if *max < *min {

@@ -2,8 +2,8 @@
 //! force.
 //!
 //! [`Lists`] decides what an answer means, and when to ask again; here is where answers come from.
-//! Whoever watches the files calls [`Site::relist`] when one has changed; [`follow_names`] asks
-//! name servers, on a thread that carries no traffic.
+//! Whoever watches the files calls [`LiveConfiguration::relist`] when one has changed;
+//! [`follow_names`] asks name servers, on a thread that carries no traffic.
 
 mod ask;
 mod list;
@@ -11,7 +11,7 @@ mod list;
 use std::{fmt, io, net::SocketAddr, path::Path, sync::Arc, thread};
 
 use loadline_core::{
-    discovery::{Listed, Lists, Outcome, Terms},
+    discovery::{AnswerValidity, Listed, Lists, Outcome},
     fleet::{Fleet, ListPlace, Source},
     time::{Duration, Instant},
 };
@@ -20,7 +20,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::admin::Site;
+use crate::admin::LiveConfiguration;
 use ask::Asking;
 
 /// A list that a file names cannot be used, and none was known before.
@@ -41,7 +41,7 @@ pub struct NameServers {
     /// Further attempts for one question.
     pub attempts: u32,
     /// How long answers count.
-    pub terms: Terms,
+    pub terms: AnswerValidity,
     /// The longest that a start or a reload waits for the first answers.
     pub start_wait: Duration,
 }
@@ -52,7 +52,7 @@ impl Default for NameServers {
             servers: Vec::new(),
             timeout: Duration::from_secs(1),
             attempts: 1,
-            terms: Terms { min: Duration::from_secs(1), max: Duration::from_secs(60) },
+            terms: AnswerValidity { min: Duration::from_secs(1), max: Duration::from_secs(60) },
             start_wait: Duration::from_secs(3),
         }
     }
@@ -175,7 +175,7 @@ pub(crate) fn answered(
     now: Instant,
     source: &Source,
     Answer { servers, ttl }: Answer,
-    terms: &Terms,
+    terms: &AnswerValidity,
 ) -> bool {
     let outcome = take(lists, now, source, servers);
     lists.expire(now, source, ttl, terms);
@@ -183,7 +183,7 @@ pub(crate) fn answered(
 }
 
 /// Asks for the names of a site again and again, each when its answer expires. Never ends.
-pub async fn follow_names(site: Arc<Site>) {
+pub async fn follow_names(site: Arc<LiveConfiguration>) {
     let mut answers = JoinSet::new();
     loop {
         let (due, names) = site.names_due();

@@ -8,7 +8,7 @@ use schemars::{Schema, json_schema};
 
 use super::{
     text::{Complaint, Textual},
-    word::Words,
+    word::Keyword,
 };
 
 /// A check that is known by its protocol.
@@ -37,7 +37,7 @@ impl Advisor {
     }
 }
 
-impl Words for Advisor {
+impl Keyword for Advisor {
     const WHAT: &'static str = "an advisor";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -56,7 +56,7 @@ impl Words for Advisor {
     }
 }
 
-impl Words for Transport {
+impl Keyword for Transport {
     const WHAT: &'static str = "what carries a script";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A value that is written as one of a few words.
-pub(crate) trait Words: Sized {
+pub(crate) trait Keyword: Sized {
     /// What the words name, with an article.
     const WHAT: &'static str;
 
@@ -29,7 +29,7 @@ pub(crate) trait Words: Sized {
 #[derive(Clone, Debug)]
 pub(crate) struct Word<T>(pub(crate) T);
 
-impl<T: Words> Textual for Word<T> {
+impl<T: Keyword> Textual for Word<T> {
     fn expected() -> String {
         let words: Vec<String> =
             T::words().into_iter().map(|(word, ..)| format!("\"{word}\"")).collect();
@@ -57,7 +57,7 @@ impl<T: Words> Textual for Word<T> {
     }
 }
 
-impl Words for PolicyKind {
+impl Keyword for PolicyKind {
     const WHAT: &'static str = "a policy";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -86,7 +86,7 @@ fn meaning(policy: PolicyKind) -> &'static str {
     }
 }
 
-impl Words for HashKey {
+impl Keyword for HashKey {
     const WHAT: &'static str = "a hash key";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -97,7 +97,7 @@ impl Words for HashKey {
     }
 }
 
-impl Words for Overflow {
+impl Keyword for Overflow {
     const WHAT: &'static str = "a rule of overflow";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -112,7 +112,7 @@ impl Words for Overflow {
     }
 }
 
-impl Words for Repeated {
+impl Keyword for Repeated {
     const WHAT: &'static str = "an answer that is repeated elsewhere";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -120,7 +120,7 @@ impl Words for Repeated {
     }
 }
 
-impl Words for WhenFull {
+impl Keyword for WhenFull {
     const WHAT: &'static str = "a rule for full groups";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -131,7 +131,7 @@ impl Words for WhenFull {
     }
 }
 
-impl Words for Then {
+impl Keyword for Then {
     const WHAT: &'static str = "a rule for what the queue cannot take";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -142,7 +142,7 @@ impl Words for Then {
     }
 }
 
-impl Words for Spoken {
+impl Keyword for Spoken {
     const WHAT: &'static str = "a protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -162,7 +162,7 @@ impl Words for Spoken {
     }
 }
 
-impl Words for Forward {
+impl Keyword for Forward {
     const WHAT: &'static str = "a way to the servers";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -182,7 +182,7 @@ impl Words for Forward {
     }
 }
 
-impl Words for Detail {
+impl Keyword for Detail {
     const WHAT: &'static str = "a level of detail";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -195,7 +195,7 @@ impl Words for Detail {
     }
 }
 
-impl Words for XdpMode {
+impl Keyword for XdpMode {
     const WHAT: &'static str = "a way to attach";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -217,7 +217,7 @@ impl Words for XdpMode {
     }
 }
 
-impl Words for Class {
+impl Keyword for Class {
     const WHAT: &'static str = "a class of requests";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -229,7 +229,7 @@ impl Words for Class {
     }
 }
 
-impl Words for Found {
+impl Keyword for Found {
     const WHAT: &'static str = "a capacity that is found";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -240,7 +240,7 @@ impl Words for Found {
     }
 }
 
-impl Words for SameSite {
+impl Keyword for SameSite {
     const WHAT: &'static str = "a rule for requests that other sites cause";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -252,7 +252,7 @@ impl Words for SameSite {
     }
 }
 
-impl Words for Scheme {
+impl Keyword for Scheme {
     const WHAT: &'static str = "a scheme";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -260,7 +260,7 @@ impl Words for Scheme {
     }
 }
 
-impl Words for ProxyVersion {
+impl Keyword for ProxyVersion {
     const WHAT: &'static str = "a version of the PROXY protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -268,7 +268,7 @@ impl Words for ProxyVersion {
     }
 }
 
-impl Words for HttpVersion {
+impl Keyword for HttpVersion {
     const WHAT: &'static str = "a version of HTTP";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -279,7 +279,7 @@ impl Words for HttpVersion {
     }
 }
 
-impl Words for TlsVersion {
+impl Keyword for TlsVersion {
     const WHAT: &'static str = "a version of TLS";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -287,7 +287,7 @@ impl Words for TlsVersion {
     }
 }
 
-impl Words for LogField {
+impl Keyword for LogField {
     const WHAT: &'static str = "a field of lines";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -304,12 +304,12 @@ impl Words for LogField {
     }
 }
 
-impl Words for LogFormat {
+impl Keyword for LogFormat {
     const WHAT: &'static str = "a format of lines";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("text", Self::Text, "Words between spaces, without any header."),
+            ("text", Self::Text, "Keyword between spaces, without any header."),
             (
                 "combined",
                 Self::Combined,
@@ -320,7 +320,7 @@ impl Words for LogFormat {
     }
 }
 
-impl Words for Family {
+impl Keyword for Family {
     const WHAT: &'static str = "a family of addresses";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -337,7 +337,7 @@ impl Words for Family {
     }
 }
 
-impl Words for Forwarded {
+impl Keyword for Forwarded {
     const WHAT: &'static str = "a way to tell the client's address";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -349,7 +349,7 @@ impl Words for Forwarded {
     }
 }
 
-impl Words for UnderscoreHeaders {
+impl Keyword for UnderscoreHeaders {
     const WHAT: &'static str = "what becomes of header names with an underscore";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {

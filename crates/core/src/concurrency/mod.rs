@@ -81,7 +81,7 @@ pub struct Window {
 /// What the search does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stage {
+pub enum SearchState {
     /// There is no limit.
     #[default]
     Open,
@@ -95,7 +95,7 @@ pub enum Stage {
     Probing,
 }
 
-impl Stage {
+impl SearchState {
     const ALL: [Self; 5] =
         [Self::Open, Self::Holding, Self::Confirming, Self::Limiting, Self::Probing];
 
@@ -153,8 +153,8 @@ pub struct AutoLimit {
 impl AutoLimit {
     /// What the search does.
     #[must_use]
-    pub fn stage(&self) -> Stage {
-        Stage::ALL[usize::from(self.stage.load(Relaxed))]
+    pub fn stage(&self) -> SearchState {
+        SearchState::ALL[usize::from(self.stage.load(Relaxed))]
     }
 
     /// Requests that may wait for an answer now, all servers healthy; [`u32::MAX`] for all.
@@ -285,7 +285,7 @@ impl AutoLimit {
 
     /// Whether fewer must be in flight before what they show counts.
     fn is_over(&self, search: &Search, bounds: Bounds) -> bool {
-        let measures = matches!(search.stage(), Stage::Confirming | Stage::Probing);
+        let measures = matches!(search.stage(), SearchState::Confirming | SearchState::Probing);
         measures && self.awaiting() > search.allowed(bounds)
     }
 

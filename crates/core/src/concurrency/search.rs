@@ -1,7 +1,7 @@
 //! The search for the limit of one group, window by window. Pure: no clock, nothing shared.
 
 use super::{
-    Bounds, Stage, Window,
+    Bounds, SearchState, Window,
     excess::Excess,
     usual::{Shift, Usual},
     weight,
@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 /// Where the search stands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Search {
-    stage: Stage,
+    stage: SearchState,
     /// Requests that may wait for an answer while there is a limit.
     limit: f64,
     /// How long an answer takes of a group that is not full, in seconds, by Little's law.
@@ -37,7 +37,7 @@ pub struct Search {
 impl Search {
     /// What the search does.
     #[must_use]
-    pub const fn stage(&self) -> Stage {
+    pub const fn stage(&self) -> SearchState {
         self.stage
     }
 
@@ -45,9 +45,9 @@ impl Search {
     #[must_use]
     pub fn allowed(&self, bounds: Bounds) -> u32 {
         let limit = match self.stage {
-            Stage::Open => return u32::MAX,
-            Stage::Holding | Stage::Limiting => self.limit,
-            Stage::Confirming | Stage::Probing => self.limit / 2.0,
+            SearchState::Open => return u32::MAX,
+            SearchState::Holding | SearchState::Limiting => self.limit,
+            SearchState::Confirming | SearchState::Probing => self.limit / 2.0,
         };
         (limit as u32).clamp(bounds.floor.max(1), bounds.ceiling.max(1))
     }
@@ -56,10 +56,10 @@ impl Search {
     #[must_use]
     pub fn answers_needed(&self, bounds: Bounds) -> u32 {
         match self.stage {
-            Stage::Confirming | Stage::Probing => {
+            SearchState::Confirming | SearchState::Probing => {
                 self.allowed(bounds).saturating_mul(2).max(PROBE_ANSWERS)
             }
-            Stage::Open | Stage::Holding | Stage::Limiting => WINDOW_ANSWERS,
+            SearchState::Open | SearchState::Holding | SearchState::Limiting => WINDOW_ANSWERS,
         }
     }
 
@@ -74,7 +74,7 @@ impl Search {
     /// what an answer takes. What waits longer is answered late and makes no more answers.
     #[must_use]
     pub fn queue(&self) -> Option<(Duration, u32)> {
-        if matches!(self.stage, Stage::Open | Stage::Holding) {
+        if matches!(self.stage, SearchState::Open | SearchState::Holding) {
             return None;
         }
         let longest = (self.service_time / 4.0).max(WAIT_MIN);
@@ -89,15 +89,17 @@ impl Search {
         self.recent.0 = self.recent.0 * 0.7 + f64::from(window.answers);
         self.recent.1 = self.recent.1 * 0.7 + window.seconds;
         match self.stage {
-            Stage::Open | Stage::Holding => self.watch(now, window, per_sec),
-            Stage::Confirming | Stage::Probing => self.probed(now, window, per_sec, bounds),
-            Stage::Limiting => self.limited(now, window, per_sec),
+            SearchState::Open | SearchState::Holding => self.watch(now, window, per_sec),
+            SearchState::Confirming | SearchState::Probing => {
+                self.probed(now, window, per_sec, bounds);
+            }
+            SearchState::Limiting => self.limited(now, window, per_sec),
         }
     }
 
     /// Ends the limit: nothing is answered any more that shows whether it is right.
     pub fn let_go(&mut self) {
-        self.stage = Stage::Open;
+        self.stage = SearchState::Open;
         self.excess = Excess::default();
         self.was_slow = false;
     }
@@ -114,7 +116,7 @@ impl Search {
             self.excess.discount(per_sec);
         }
         if !is_slow && (!self.was_slow || self.excess.is_little(per_sec)) {
-            self.stage = Stage::Open;
+            self.stage = SearchState::Open;
         }
         if is_slow && !self.was_slow {
             self.recent = (f64::from(window.answers), window.seconds);
@@ -158,9 +160,9 @@ impl Search {
             self.debt = DEBT_MAX;
             self.probe_gap = PROBE_GAP_MIN;
             self.set_limit();
-            self.stage = Stage::Confirming;
-        } else if self.excess.is_hint(per_sec) && self.stage == Stage::Open {
-            self.stage = Stage::Holding;
+            self.stage = SearchState::Confirming;
+        } else if self.excess.is_hint(per_sec) && self.stage == SearchState::Open {
+            self.stage = SearchState::Holding;
             self.limit = window.awaiting_now.max(limit(self.usual_per_sec * self.service_time));
         }
     }
@@ -174,7 +176,7 @@ impl Search {
             return;
         }
         let time = window.awaiting / per_sec;
-        let confirms = self.stage == Stage::Confirming;
+        let confirms = self.stage == SearchState::Confirming;
         if confirms && time > self.before / QUEUE_MIN {
             self.let_go();
             self.service_time = time;
@@ -188,7 +190,7 @@ impl Search {
         let part = if confirms || changed { 1.0 } else { 0.5 };
         self.service_time += (time - self.service_time) * part;
         self.set_limit();
-        self.stage = Stage::Limiting;
+        self.stage = SearchState::Limiting;
         self.probe_at = now + self.probe_gap;
         self.probe_gap = (self.probe_gap * 2).min(PROBE_GAP_MAX);
     }
@@ -209,7 +211,7 @@ impl Search {
         if self.debt <= 0.0 {
             self.let_go();
         } else if window.was_full && now >= self.probe_at {
-            self.stage = Stage::Probing;
+            self.stage = SearchState::Probing;
         }
     }
 
@@ -284,7 +286,7 @@ mod tests {
                 now = now + Duration::from_secs(1).scale(window.seconds);
                 search.close(now, &window, BOUNDS);
                 let allowed = search.allowed(BOUNDS);
-                let is_open = search.stage() == Stage::Open;
+                let is_open = search.stage() == SearchState::Open;
                 prop_assert_eq!(is_open, allowed == u32::MAX);
                 prop_assert!(is_open || (2..=100).contains(&allowed), "{:?}", search);
                 let waits = |(wait, places)| wait > Duration::ZERO && places > 0;
@@ -318,14 +320,14 @@ mod tests {
     fn slow_answers_alone_are_no_evidence() {
         let slow = Window { log_latency: 27.0, awaiting: 11.0, ..CALM };
         let search = seen([CALM; 20].into_iter().chain([slow; 200]));
-        assert_eq!(search.stage(), Stage::Open);
+        assert_eq!(search.stage(), SearchState::Open);
     }
 
     #[test]
     fn requests_that_come_without_being_answered_alone_are_no_evidence() {
         let polled = Window { asked: 40.0, ..CALM };
         let search = seen([CALM; 20].into_iter().chain([polled; 200]));
-        assert_eq!(search.stage(), Stage::Open);
+        assert_eq!(search.stage(), SearchState::Open);
     }
 
     #[test]
@@ -333,7 +335,7 @@ mod tests {
         let full = Window { asked: 40.0, log_latency: 27.0, awaiting: 30.0, ..CALM };
         let confirms = |windows: usize| {
             let then = core::iter::repeat_n(full, windows);
-            seen([CALM; 20].into_iter().chain(then)).stage() == Stage::Confirming
+            seen([CALM; 20].into_iter().chain(then)).stage() == SearchState::Confirming
         };
         assert!((2..=5).any(confirms), "within half a second");
         let pause = Window { seconds: 0.4, ..full };

@@ -1,6 +1,6 @@
 //! A limit that is found as plans and requests have it.
 
-use super::{Bounds, Stage};
+use super::{Bounds, SearchState};
 use crate::{
     plan::{GroupPlan, ServicePlan},
     time::{Duration, Instant},
@@ -46,7 +46,7 @@ impl GroupPlan {
     fn found(&self, auto: &Auto) -> u32 {
         let found = &self.state.auto;
         let allowed = found.allowed();
-        if allowed == u32::MAX || !auto.holds && found.stage() == Stage::Holding {
+        if allowed == u32::MAX || !auto.holds && found.stage() == SearchState::Holding {
             return u32::MAX;
         }
         auto.part.of(u64::from(allowed)).max(1) as u32

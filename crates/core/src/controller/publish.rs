@@ -8,7 +8,7 @@ use crate::{
     fleet::{Group, Service},
     plan::{Plan, ServicePlan, URGENT_MAX},
     planner::{self, GroupStatus, ServerStatus},
-    roster::{Member, OfGroup, Standing},
+    roster::{GroupRank, OfGroup, ServerEntry},
     state::Condition,
     time::{Duration, Instant},
 };
@@ -73,7 +73,7 @@ impl Controller {
         let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
         let slow_start = planner::slow_start(of);
         let server = |member| {
-            let share = Member::share(member, known.planned_at, slow_start);
+            let share = ServerEntry::share(member, known.planned_at, slow_start);
             let (condition, reason) = member.condition();
             let share = share * self.management.factor(member.id());
             ServerStatus { state: &member.state, share, condition, reason }
@@ -96,7 +96,7 @@ impl Controller {
 
     fn next_slow_start_step(&self, now: Instant, service: usize) -> Option<Instant> {
         let span = planner::slow_start(&self.fleet.services[service]);
-        let starting = |member: &Member| member.is_healthy() && member.is_starting(now, span);
+        let starting = |member: &ServerEntry| member.is_healthy() && member.is_starting(now, span);
         let starts = span > Duration::ZERO && self.roster.members(service).any(starting);
         starts.then(|| now + span / SLOW_START_STEPS)
     }
@@ -112,7 +112,7 @@ impl Controller {
         for (service, kept) in self.plans.iter().enumerate() {
             let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
             let anew = planner::service_plan(of, &known.state, &self.status(service));
-            let waits = self.roster.members(service).any(Member::awaits_first_check);
+            let waits = self.roster.members(service).any(ServerEntry::awaits_first_check);
             assert_eq!(outline(kept, waits), outline(&anew, waits), "plan of {}", of.name);
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn planless() -> Arc<ServicePlan> {
     Arc::new(planner::service_plan(&Service::named(""), &Arc::default(), &[]))
 }
 
-impl Standing {
+impl GroupRank {
     /// Yields at once; comes back after [`RETURN_HOLD`] without interruption.
     fn settle(&mut self, now: Instant, well: bool) -> Option<Change> {
         if !well {

@@ -6,9 +6,9 @@ use super::{Controller, Due, planless};
 use crate::{
     ejection::RETURN_HOLD,
     fleet::{Fleet, PolicyKind, Service},
-    ledger::{Fate, ServerId},
+    ledger::{ServerId, ServiceTransition},
     management::next_look,
-    roster::{Checks, Member, Origin},
+    roster::{Checks, Origin, ServerEntry},
     service_plans::ServicePlans,
     time::{Duration, Instant},
 };
@@ -24,9 +24,9 @@ impl Controller {
             news.map(|(service, origin)| (&*service.name, (service, origin.same().is_some())));
         let news: BTreeMap<&str, (&Service, bool)> = news.collect();
         let fate = |name: &str| match news.get(name) {
-            Some((_, true)) => Fate::Same,
-            Some((service, false)) => Fate::Changed(service),
-            None => Fate::Gone,
+            Some((_, true)) => ServiceTransition::Same,
+            Some((service, false)) => ServiceTransition::Changed(service),
+            None => ServiceTransition::Gone,
         };
         let before = before.services.iter().map(|service| (&*service.name, service)).collect();
         self.departures.settle(now, &before, fate, &self.ledger);
@@ -85,7 +85,7 @@ impl Controller {
         for at in (0..origins.len()).filter(|at| origins[*at].same().is_none()) {
             let Some(check) = &self.fleet.services[at].health else { continue };
             let waiting = self.roster.members(at).filter(|it| it.checks == Checks::Waiting);
-            let ids = waiting.map(Member::id);
+            let ids = waiting.map(ServerEntry::id);
             let ids = ids.filter(|id| self.timers.get(Due::Check(*id)).is_none());
             new.extend(ids.map(|id| (id, check.interval)));
         }

@@ -33,11 +33,11 @@ impl Forwarding {
     /// How a health check of a service reaches a server as its packets do, where that is another
     /// way than to the server's own address: the first there is of the server's family.
     #[must_use]
-    pub fn road(&self, service: usize, server: IpAddr) -> Option<Road> {
+    pub fn link(&self, service: usize, server: IpAddr) -> Option<ServerLink> {
         let mut direct = self.frontends.iter().filter(|it| it.method != Method::Nat);
         let first =
             direct.find(|it| it.service == service && it.address.is_ipv6() == server.is_ipv6())?;
-        Some(Road { method: first.method, service: first.address.ip() })
+        Some(ServerLink { method: first.method, service: first.address.ip() })
     }
 
     /// What the active of several balancers has, and nobody else: the service addresses, then the
@@ -64,7 +64,7 @@ pub struct Frontend {
 
 /// To a service address at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Road {
+pub struct ServerLink {
     /// By `mac` or `ipip`.
     pub method: Method,
     /// The service address.

@@ -13,7 +13,7 @@ pub struct Episode {
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum EpisodeReport {
     /// It began.
     Began,
     /// It is over, and was counted so often.
@@ -22,14 +22,14 @@ pub enum Told {
 
 impl Episode {
     /// Looks at the count; what is to be told now, if anything.
-    pub fn look(&mut self, now: Instant, count: u64) -> Option<Told> {
+    pub fn look(&mut self, now: Instant, count: u64) -> Option<EpisodeReport> {
         let has_grown = count > self.seen;
         let before = core::mem::replace(&mut self.seen, count);
         match (self.lasting, has_grown) {
             (None, false) => None,
             (None, true) => {
                 self.lasting = Some((before, now));
-                Some(Told::Began)
+                Some(EpisodeReport::Began)
             }
             (Some((start, _)), true) => {
                 self.lasting = Some((start, now));
@@ -39,7 +39,7 @@ impl Episode {
                 let is_over = now.since(last) >= CALM;
                 is_over.then(|| {
                     self.lasting = None;
-                    Told::Over(count.saturating_sub(start))
+                    EpisodeReport::Over(count.saturating_sub(start))
                 })
             }
         }
@@ -62,6 +62,6 @@ mod tests {
         let looks = [(0, 0), (1, 3), (2, 7), (8, 7), (9, 9), (18, 9), (19, 9), (20, 9), (40, 10)];
         let told: Vec<_> =
             looks.iter().filter_map(|(secs, count)| episode.look(at(*secs), *count)).collect();
-        assert_eq!(told, [Told::Began, Told::Over(9), Told::Began]);
+        assert_eq!(told, [EpisodeReport::Began, EpisodeReport::Over(9), EpisodeReport::Began]);
     }
 }

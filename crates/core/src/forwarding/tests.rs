@@ -142,7 +142,7 @@ fn an_entry_is_packed_as_the_forwarder_reads_it() {
 
 #[test]
 fn the_table_has_the_numbers_of_the_members_and_nobody_without_weight() {
-    let member = |number: u16, weight| Member {
+    let member = |number: u16, weight| RingServer {
         address: SocketAddr::from(([10, 0, 0, number as u8], 80)),
         weight,
         number,
@@ -157,7 +157,7 @@ fn the_table_has_the_numbers_of_the_members_and_nobody_without_weight() {
 
 #[test]
 fn one_server_more_takes_its_share_and_moves_hardly_anybody_else() {
-    let member = |number: u16| Member {
+    let member = |number: u16| RingServer {
         address: SocketAddr::from(([10, 0, 0, number as u8], 80)),
         weight: 1,
         number,

@@ -82,7 +82,7 @@ pub(super) fn open_by<W: Fn(&ServerPlan) -> u64>(
         if open(server) {
             return Some(server);
         }
-        draw = again(draw);
+        draw = splitmix64(draw);
     }
     let weight = weights();
     let total = servers.iter().filter(|server| open(server)).map(&weight).sum();
@@ -99,7 +99,7 @@ pub(super) fn open_by<W: Fn(&ServerPlan) -> u64>(
 }
 
 /// Another number from a number, as if drawn anew: the finalizer of SplitMix64.
-pub(crate) fn again(draw: u64) -> u64 {
+pub(crate) fn splitmix64(draw: u64) -> u64 {
     let z = draw.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -26,7 +26,7 @@ use core::{
 
 use crate::{
     plan::ServerPlan,
-    policy::draw::{again, part},
+    policy::draw::{part, splitmix64},
 };
 
 /// A table from keys to places.
@@ -48,7 +48,8 @@ impl Maglev {
     ) -> Option<&'a ServerPlan> {
         let mut preferred = self.preferred(servers, key);
         preferred.find(|server| open(server)).or_else(|| {
-            let (before, after) = servers.split_at(part(again(key), servers.len() as u64) as usize);
+            let (before, after) =
+                servers.split_at(part(splitmix64(key), servers.len() as u64) as usize);
             after.iter().chain(before).find(|server| open(server))
         })
     }
@@ -61,7 +62,7 @@ impl Maglev {
     ) -> impl Iterator<Item = &'a ServerPlan> {
         // Hashed from the first on, because nobody vouches that the upper bits of a key are as
         // good as the lower ones.
-        let hashes = successors(Some(again(key)), |hash| Some(again(*hash)));
+        let hashes = successors(Some(splitmix64(key)), |hash| Some(splitmix64(*hash)));
         hashes.take(PROBES_MAX).map(|hash| {
             let entry = part(hash, self.table.len() as u64) as usize;
             &servers[usize::from(self.table[entry])]
@@ -90,7 +91,7 @@ impl Taker {
             weight: u64::from(weight),
             taken: 0,
             next: part(hash, TABLE_SIZE as u64) as u32,
-            skip: part(again(hash), TABLE_SIZE as u64 - 1) as u32 + 1,
+            skip: part(splitmix64(hash), TABLE_SIZE as u64 - 1) as u32 + 1,
         }
     }
 
@@ -143,8 +144,8 @@ fn hash(address: SocketAddr) -> u64 {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
         IpAddr::V6(ip) => ip.to_bits(),
     };
-    let upper = again((bits >> 64) as u64);
-    again(again(upper ^ bits as u64) ^ u64::from(address.port()))
+    let upper = splitmix64((bits >> 64) as u64);
+    splitmix64(splitmix64(upper ^ bits as u64) ^ u64::from(address.port()))
 }
 
 /// A prime, so that every skip makes a permutation; the paper's smaller size.

@@ -22,7 +22,7 @@ use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     fleet::PolicyKind,
-    plan::{Ask, GroupPlan, ServerPlan},
+    plan::{GroupPlan, PickContext, ServerPlan},
     time::Duration,
 };
 
@@ -83,7 +83,7 @@ impl Chooser {
     pub(crate) fn choose<'a>(
         &self,
         group: &'a GroupPlan,
-        ask: &Ask<'_>,
+        ask: &PickContext<'_>,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
         if !self.prefers_some() {
@@ -117,13 +117,13 @@ impl Chooser {
     fn choose_open<'a>(
         &self,
         group: &'a GroupPlan,
-        ask: &Ask<'_>,
+        ask: &PickContext<'_>,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
         let servers = &group.servers;
         // The limits on utilization have used the draw: among the requests they let in it is no
         // longer uniform.
-        let draw = draw::again(ask.draw);
+        let draw = draw::splitmix64(ask.draw);
         match self {
             Self::RoundRobin(policy) => policy.choose(servers, &group.state.turn, open),
             Self::Random(policy) => policy.choose(servers, draw, open),
@@ -142,7 +142,7 @@ impl Chooser {
 
 /// Whether this request is one of those of which each server has its share.
 fn has_share(group: &GroupPlan, server: &ServerPlan, draw: u64) -> bool {
-    let own = draw::again(draw ^ draw::again(u64::from(server.index)));
+    let own = draw::splitmix64(draw ^ draw::splitmix64(u64::from(server.index)));
     draw::part(own, group.total_weight) < u64::from(server.weight)
 }
 

@@ -13,7 +13,7 @@
 use crate::{
     plan::ServerPlan,
     policy::{
-        draw::{ByWeight, again, part},
+        draw::{ByWeight, part, splitmix64},
         least::least_open,
         load,
     },
@@ -57,7 +57,7 @@ pub(super) fn cheaper_of_two<'a>(
             (true, true) if is_cheaper(second, first) => return Some(second),
             (true, _) => return Some(first),
             (false, true) => return Some(second),
-            (false, false) => draw = again(draw),
+            (false, false) => draw = splitmix64(draw),
         }
     }
     least_open(servers, draw, open, |_, server| cost(server))
@@ -66,11 +66,11 @@ pub(super) fn cheaper_of_two<'a>(
 /// Two different places; the same twice where there is only one.
 fn pair(by_weight: &ByWeight, len: usize, draw: u64) -> (usize, usize) {
     let first = by_weight.place(draw);
-    let other = again(draw);
+    let other = splitmix64(draw);
     match by_weight.place(other) {
         // A heavy server drawn twice: any of the others then, by their loads it is decided.
         second if second == first => {
-            let step = 1 + part(again(other), len as u64 - 1) as usize;
+            let step = 1 + part(splitmix64(other), len as u64 - 1) as usize;
             (first, (first + step) % len)
         }
         second => (first, second),

@@ -9,7 +9,7 @@ use core::{
 use crate::{
     ledger::Ledger,
     plan::{Limits, ServerPlan},
-    policy::draw::again,
+    policy::draw::splitmix64,
     time::Duration,
 };
 
@@ -65,7 +65,7 @@ pub(super) fn counts<'a>(
 
 /// Random numbers, the same in every run.
 pub(super) fn draws() -> impl Iterator<Item = u64> {
-    (1..).map(|n: u64| again(n.rotate_left(40)))
+    (1..).map(|n: u64| splitmix64(n.rotate_left(40)))
 }
 
 /// Asserts that the counts are in proportion to the shares: none is off by more than five

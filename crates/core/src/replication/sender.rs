@@ -27,7 +27,7 @@ pub struct Sender {
     token: u64,
     /// When to call, or to ask after an answer.
     due: Instant,
-    told: Option<Told>,
+    told: Option<StandbyStream>,
     counts: Sent,
 }
 
@@ -46,7 +46,7 @@ pub struct Sent {
 
 /// A stream to a standby that has joined.
 #[derive(Debug)]
-struct Told {
+struct StandbyStream {
     stream: Stream,
     heard: Instant,
     /// The number of the last datagram.
@@ -172,7 +172,7 @@ impl Sender {
             None => {
                 self.counts.joins += 1;
                 self.due = now;
-                self.told = Some(Told {
+                self.told = Some(StandbyStream {
                     stream: Stream { token: self.token, nonce },
                     heard: now,
                     number: 0,
@@ -199,7 +199,7 @@ impl Sender {
     }
 }
 
-impl Told {
+impl StandbyStream {
     fn mark(&mut self, key: Key, extent: Extent) {
         let marked = self.dirty.entry(key).or_insert(extent);
         *marked = extent.max(*marked);

@@ -31,7 +31,7 @@ use crate::{
     ending::Ending,
     ledger::ServerId,
     permit::Permit,
-    plan::{Ask, Decision, Refusal, ServicePlan},
+    plan::{Decision, PickContext, Refusal, ServicePlan},
     reason::Reason,
     time::{Duration, Instant},
 };
@@ -66,7 +66,7 @@ enum State {
     /// It stands in the queue since then.
     Waiting { since: Instant },
     /// It was sent to the server of this permit.
-    Tried(Permit),
+    TestedRate(Permit),
     /// The same, and its answer is given up for a place at another server.
     Moving { from: Permit, to: Permit },
     /// It has ended.
@@ -103,18 +103,18 @@ impl Machine {
             (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
             (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
             (State::Waiting { .. }, Event::ClientGone) => self.end(Reason::ClientGone),
-            (State::Tried(permit), Event::Connected) => {
+            (State::TestedRate(permit), Event::Connected) => {
                 permit.connected(at.now);
                 Action::Forward
             }
-            (State::Tried(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
-            (State::Tried(_), Event::Head { status, untouched }) => {
+            (State::TestedRate(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
+            (State::TestedRate(_), Event::Head { status, untouched }) => {
                 self.head(at, status, untouched)
             }
-            (State::Tried(_) | State::Moving { .. }, Event::Failed(failed)) => {
+            (State::TestedRate(_) | State::Moving { .. }, Event::Failed(failed)) => {
                 self.failed(at, &failed)
             }
-            (State::Tried(_) | State::Moving { .. }, Event::Ended(ending)) => {
+            (State::TestedRate(_) | State::Moving { .. }, Event::Ended(ending)) => {
                 self.ended(at, ending)
             }
             _ => Action::None,
@@ -130,7 +130,7 @@ impl Machine {
     #[must_use]
     pub const fn permit(&self) -> Option<&Permit> {
         match &self.state {
-            State::Tried(permit) | State::Moving { from: permit, .. } => Some(permit),
+            State::TestedRate(permit) | State::Moving { from: permit, .. } => Some(permit),
             State::Arrived | State::Asking | State::Waiting { .. } | State::Over => None,
         }
     }
@@ -183,9 +183,9 @@ impl Machine {
         }
     }
 
-    fn ask(&self, at: &At<'_>) -> Ask<'_> {
+    fn ask(&self, at: &At<'_>) -> PickContext<'_> {
         let Subject { key, stick, .. } = self.subject;
-        Ask { now: at.now, key, draw: at.draw, tried: &self.tried, stick }
+        PickContext { now: at.now, key, draw: at.draw, tried: &self.tried, stick }
     }
 
     fn is_copy(&self) -> bool {
@@ -196,7 +196,7 @@ impl Machine {
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
         (self.resent, self.paid) = (false, false);
-        self.state = State::Tried(permit);
+        self.state = State::TestedRate(permit);
         Action::Send
     }
 
@@ -209,7 +209,7 @@ impl Machine {
 
     /// The head of an answer has come.
     fn head(&mut self, at: &At<'_>, status: u16, untouched: bool) -> Action {
-        let State::Tried(permit) = &self.state else { return Action::None };
+        let State::TestedRate(permit) = &self.state else { return Action::None };
         if status < 500 {
             permit.answered(at.now);
             if permit.answered_well(at.now) {
@@ -225,16 +225,16 @@ impl Machine {
 
     /// Takes a place at another server than the one that has answered with a 5xx, if there is one.
     fn go_elsewhere(&mut self, at: &At<'_>) -> Action {
-        let State::Tried(from) = &self.state else { return Action::None };
+        let State::TestedRate(from) = &self.state else { return Action::None };
         self.tried.push(from.server());
-        let ask = Ask { stick: None, ..self.ask(at) };
+        let ask = PickContext { stick: None, ..self.ask(at) };
         let found = at.plan.and_then(|plan| plan.retry_5xx(self.retries + 1, &ask));
         let Some(to) = found else {
             self.tried.pop();
             return Action::Forward;
         };
         self.retries += 1;
-        if let State::Tried(from) = core::mem::replace(&mut self.state, State::Over) {
+        if let State::TestedRate(from) = core::mem::replace(&mut self.state, State::Over) {
             self.state = State::Moving { from, to };
         }
         Action::Discard
@@ -244,7 +244,7 @@ impl Machine {
     fn ended(&mut self, at: &At<'_>, ending: Ending) -> Action {
         match core::mem::replace(&mut self.state, State::Over) {
             State::Moving { to, .. } => self.send(at, to),
-            State::Tried(permit) => {
+            State::TestedRate(permit) => {
                 // How long a tunnel stays open says nothing about how long requests take.
                 if ending == Ending::Complete || self.subject.kind == Kind::Stream {
                     permit.finish(at.now);

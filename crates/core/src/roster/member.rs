@@ -20,7 +20,7 @@ use crate::{
 
 /// One server.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct ServerEntry {
     pub state: Arc<ServerState>,
     pub health: Health,
     pub checks: Checks,
@@ -46,7 +46,7 @@ pub(crate) enum Checks {
     UnderWay,
 }
 
-impl Member {
+impl ServerEntry {
     /// A server of which nothing is known yet.
     pub(crate) fn new(state: Arc<ServerState>, up_since: Instant) -> Self {
         state.hear_again();

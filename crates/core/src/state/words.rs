@@ -2,7 +2,7 @@
 
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 
-use super::{Condition, Group, Server, Service, Standing};
+use super::{Condition, Group, GroupAvailability, Server, Service};
 use crate::ending::{Ending, Fault};
 
 /// How a service is, the worst first.
@@ -42,7 +42,8 @@ impl Service {
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let fails = |fault| self.failures().any(|(ending, _)| ending.fault() == fault);
-        let mut open = self.groups.iter().filter(|group| group.standing != Standing::Closed);
+        let mut open =
+            self.groups.iter().filter(|group| group.standing != GroupAvailability::Closed);
         if !self.ready {
             Verdict::Closed
         } else if fails(Fault::Capacity) {
@@ -145,7 +146,7 @@ fn places(service: &Service) -> String {
 
 /// Which group traffic goes past, and why.
 fn passed_over(service: &Service) -> String {
-    let yields = service.groups.iter().find(|group| group.standing == Standing::Yields);
+    let yields = service.groups.iter().find(|group| group.standing == GroupAvailability::Yields);
     match (yields, service.groups.first()) {
         (Some(group), _) => format!(", because {} has too few healthy servers", group.name),
         (None, Some(first)) if service.rates.overflow_per_s > 0.0 => {
@@ -228,7 +229,7 @@ mod tests {
     fn group(name: &str, load: f64, limit: f64) -> Group {
         Group {
             name: name.to_owned(),
-            standing: Standing::Open,
+            standing: GroupAvailability::Open,
             load: Load { rate_per_s: load, ..Load::default() },
             limits: Limits { rate_per_s: Some(limit), ..Limits::default() },
             headroom: Limits { rate_per_s: Some(limit - load), ..Limits::default() },
@@ -266,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_group_that_yields_is_the_reason_why_another_has_it_all() {
-        let near = Group { standing: Standing::Yields, ..group("near", 0.0, 33.0) };
+        let near = Group { standing: GroupAvailability::Yields, ..group("near", 0.0, 33.0) };
         let rates = Rates { requests_per_s: 40.0, ..Rates::default() };
         let said = service(vec![group("far", 40.0, 80.0), near], rates).sentence();
         assert!(said.contains("all to far, because near has too few healthy servers"), "{said}");

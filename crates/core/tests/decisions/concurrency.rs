@@ -2,7 +2,7 @@
 //! the servers can carry.
 
 use loadline_core::{
-    concurrency::Stage,
+    concurrency::SearchState,
     controller::Change,
     fleet::{Capacity, Service, WhenFull},
     time::Instant,
@@ -273,7 +273,7 @@ fn a_limit_ends_when_the_load_does() {
     simulation.run_until(instant(30.0));
     assert!(stage(&simulation).limits(), "{:?}", stage(&simulation));
     simulation.run_until(instant(36.0));
-    assert_eq!(stage(&simulation), Stage::Open);
+    assert_eq!(stage(&simulation), SearchState::Open);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_limit_of_a_server_that_stops_answering_is_let_go() {
     simulation.stations.values_mut().for_each(|station| station.pause_until(24.0));
     simulation.run_until(instant(22.0));
     let stage = simulation.plan_of(0).services[0].groups[0].state().auto().stage();
-    assert_eq!(stage, Stage::Open);
+    assert_eq!(stage, SearchState::Open);
     let outcomes = simulation.run();
     let after =
         |it: &&Outcome| it.answered.is_some_and(|(at, _)| (25.0..31.0).contains(&seconds(at)));

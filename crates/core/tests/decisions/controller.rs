@@ -6,7 +6,7 @@ use loadline_core::{
     fleet::{Capacity, PolicyKind, Service, WhenFull},
     ledger::ServerId,
     permit::Permit,
-    plan::{Ask, Decision, Plan, Refusal},
+    plan::{Decision, PickContext, Plan, Refusal},
     reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -18,8 +18,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-fn ask(now: Instant) -> Ask<'static> {
-    Ask {
+fn ask(now: Instant) -> PickContext<'static> {
+    PickContext {
         now,
         key: 0,
         draw: now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -330,8 +330,11 @@ fn a_retry_goes_to_a_server_that_has_not_failed_it() {
     let failed = send(&plan, at(1)).server();
     for draw in 0..50u64 {
         let tried = [failed];
-        let ask =
-            Ask { draw: draw.wrapping_mul(0x9e37_79b9_7f4a_7c15), tried: &tried, ..ask(at(2)) };
+        let ask = PickContext {
+            draw: draw.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            tried: &tried,
+            ..ask(at(2))
+        };
         let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("one is left") };
         assert_ne!(permit.server(), failed);
     }
@@ -345,7 +348,7 @@ fn the_last_attempt_is_made_in_a_group_that_has_not_failed_the_request() {
     let mut tried = Vec::new();
     let mut groups = Vec::new();
     for _ in 0..=2 {
-        let ask = Ask { tried: &tried, ..ask(at(1)) };
+        let ask = PickContext { tried: &tried, ..ask(at(1)) };
         let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("there is room") };
         groups.push(permit.place().0);
         tried.push(permit.server());

@@ -4,7 +4,7 @@ use loadline_core::{
     controller::Input,
     fleet::{Capacity, Service},
     permit::Permit,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
 };
 
@@ -20,7 +20,7 @@ fn web(servers: u8, drain_timeout: Option<Duration>) -> Service {
 }
 
 fn send(plan: &Plan) -> Permit {
-    let ask = Ask { now: Instant::ZERO, key: 0, draw: 0, tried: &[], stick: None };
+    let ask = PickContext { now: Instant::ZERO, key: 0, draw: 0, tried: &[], stick: None };
     match plan.services[0].pick(&ask) {
         Decision::Send(permit) => permit,
         other => panic!("not sent: {other:?}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loadline_core::{
     budget::default_burst_of_batches,
     fleet::{Capacity, Overflow, Service},
-    plan::{Ask, Decision, Plan, QueuedDecision},
+    plan::{Decision, PickContext, Plan, QueuedDecision},
     time::{Duration, Instant},
     units::Rate,
 };
@@ -51,7 +51,7 @@ fn regions(rates: &[Rate]) -> Arc<Plan> {
 fn given(plan: &Plan, arrivals: &[Instant]) -> Vec<Vec<Instant>> {
     let mut given = vec![Vec::new(); plan.services[0].groups.len()];
     for now in arrivals {
-        let ask = Ask { now: *now, key: 0, draw: 0, tried: &[], stick: None };
+        let ask = PickContext { now: *now, key: 0, draw: 0, tried: &[], stick: None };
         match plan.services[0].pick(&ask) {
             Decision::Send(permit) => given[permit.place().0].push(*now),
             other => panic!("the last group has no limit: {other:?}"),
@@ -113,7 +113,7 @@ fn soonest_waits_for_a_rate_that_is_due_sooner_than_far_is_reached() {
     let (_, plan) = started(service);
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let pick = |now| {
-        let ask = Ask { now, key: 0, draw: 0, tried: &[], stick: None };
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
         (plan.services[0].pick(&ask), plan.services[0].pick_queued(&ask))
     };
     let (Decision::Send(first), _) = pick(at(0)) else { panic!("near is idle") };

@@ -5,7 +5,7 @@ use loadline_core::{
     controller::{Controller, Input},
     fleet::{Capacity, Class, Overflow, Service, Then, WhenFull},
     permit::Permit,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     request::{self, Action, Event, Kind, Machine, Subject},
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -17,8 +17,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-fn ask(now: Instant, draw: u64) -> Ask<'static> {
-    Ask { now, key: 0, draw, tried: &[], stick: None }
+fn ask(now: Instant, draw: u64) -> PickContext<'static> {
+    PickContext { now, key: 0, draw, tried: &[], stick: None }
 }
 
 /// The permits that `count` requests at `now` get, none of which ends; draws are even.

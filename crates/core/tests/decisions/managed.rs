@@ -8,7 +8,7 @@ use loadline_core::{
     fleet::{Capacity, PolicyKind, Service},
     manager::{DEFAULT, Manager, Proportions},
     permit::Permit,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -28,7 +28,7 @@ fn managed(manager: Manager, servers: u8) -> Service {
 fn send(plan: &Plan, now: Instant, count: usize) -> Vec<Vec<Permit>> {
     let mut permits: Vec<Vec<Permit>> = (0..2).map(|_| Vec::new()).collect();
     for _ in 0..count {
-        let ask = Ask { now, key: 0, draw: 0, tried: &[], stick: None };
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
         let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("not sent") };
         let server = usize::from(permit.address().to_string().contains(".0.1:80"));
         permits[server].push(permit);

@@ -7,7 +7,7 @@ use loadline_core::{
     fleet::{Capacity, Fleet, PolicyKind, Service, Then, WhenFull},
     ledger::ServerId,
     permit::Permit,
-    plan::{Ask, Decision, Plan, QueuePlace, QueuedDecision},
+    plan::{Decision, PickContext, Plan, QueuePlace, QueuedDecision},
     reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -103,8 +103,8 @@ impl World {
         self.serve_queue();
     }
 
-    fn ask(&self, draw: u64) -> Ask<'static> {
-        Ask { now: self.now, key: draw, draw, tried: &[], stick: None }
+    fn ask(&self, draw: u64) -> PickContext<'static> {
+        PickContext { now: self.now, key: draw, draw, tried: &[], stick: None }
     }
 
     fn arrive(&mut self, draw: u64) {

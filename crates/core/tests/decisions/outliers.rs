@@ -9,7 +9,7 @@ use std::{
 use loadline_core::{
     controller::{Change, Controller, Input, Output},
     fleet::{Capacity, Ejection, PolicyKind, Service},
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
 };
 
@@ -46,7 +46,7 @@ fn run(service: Service, seconds: u64, fails: impl Fn(usize, u64) -> bool) -> St
         }
         hear(&mut controller, &mut plan, &mut story, millis);
         let draw = millis.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
-        let ask = Ask { now, key: 0, draw, tried: &[], stick: None };
+        let ask = PickContext { now, key: 0, draw, tried: &[], stick: None };
         let known = plan.as_ref().filter(|_| millis.is_multiple_of(5));
         let Some(Decision::Send(permit)) = known.map(|plan| plan.services[0].pick(&ask)) else {
             continue;

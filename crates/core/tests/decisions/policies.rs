@@ -7,7 +7,7 @@ use loadline_core::{
     fleet::{Capacity, Group, PolicyKind, Server, Service, WhenFull},
     ledger::ServerId,
     permit::Permit,
-    plan::{Ask, Decision, Plan, Refusal},
+    plan::{Decision, PickContext, Plan, Refusal},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -46,7 +46,7 @@ impl TestEdge {
     /// Decides a request with a random key that has failed at `tried` already.
     fn pick(&mut self, tried: &[ServerId]) -> Decision {
         let (key, draw) = (self.draws.next(), self.draws.next());
-        let ask = Ask { now: self.now, key, draw, tried, stick: None };
+        let ask = PickContext { now: self.now, key, draw, tried, stick: None };
         self.plan.services[0].pick(&ask)
     }
 

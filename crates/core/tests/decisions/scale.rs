@@ -6,7 +6,7 @@ use loadline_core::{
     controller::{Controller, Input, Output},
     fleet::{Capacity, Class, Fleet, PolicyKind, Service},
     ledger::ServerId,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     reason::Reason,
     request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
     time::{Duration, Instant},
@@ -82,7 +82,7 @@ fn a_reload_of_one_service_keeps_the_plans_of_the_others_wherever_they_stand_now
 fn numbers_of_servers_that_left_are_given_again_once_nobody_holds_them() {
     let mut controller = Controller::new(at(0), of(many(10)));
     let mut plan = drain(&mut controller).plan.unwrap();
-    let ask = Ask { now: at(0), key: 0, draw: 0, tried: &[], stick: None };
+    let ask = PickContext { now: at(0), key: 0, draw: 0, tried: &[], stick: None };
     let Decision::Send(held) = plan.services[0].pick(&ask) else { panic!("not sent") };
     for turn in 1..50 {
         let mut services = many(10);
@@ -255,7 +255,7 @@ impl World {
                 let (now, plan) = (self.now, self.plan.clone());
                 for draw in 0..u64::from(count) {
                     let stick = Some(server);
-                    let ask = Ask { now, key: draw, draw, tried: &[], stick };
+                    let ask = PickContext { now, key: draw, draw, tried: &[], stick };
                     for service in plan.services.iter() {
                         let Decision::Send(permit) = service.pick(&ask) else { continue };
                         let _ = permit.answered_5xx(now);

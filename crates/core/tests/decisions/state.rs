@@ -3,9 +3,9 @@
 use loadline_core::{
     controller::{Controller, Input},
     fleet::{Capacity, Fleet, Service},
-    plan::{Ask, Decision},
+    plan::{Decision, PickContext},
     reason::Reason,
-    state::{Condition, Part, Standing, State},
+    state::{Condition, GroupAvailability, Part, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -26,7 +26,7 @@ fn two_groups() -> Service {
 fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     let (_controller, plan) = started(two_groups());
     let before = State::of(&plan, NOW);
-    let ask = Ask { now: NOW, key: 0, draw: 0, tried: &[], stick: None };
+    let ask = PickContext { now: NOW, key: 0, draw: 0, tried: &[], stick: None };
     let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ask)).collect();
 
     let mut state = State::of(&plan, NOW + Duration::from_secs(1));
@@ -49,7 +49,10 @@ fn a_group_that_is_out_comes_last_and_may_be_given_nothing() {
     let state = State::of(&started(service).1, NOW);
     let groups = &state.services[0].groups;
     assert_eq!(groups[0].name, "far");
-    assert_eq!((groups[1].standing, groups[1].limits.rate_per_s), (Standing::Closed, Some(0.0)));
+    assert_eq!(
+        (groups[1].standing, groups[1].limits.rate_per_s),
+        (GroupAvailability::Closed, Some(0.0))
+    );
     assert_eq!(groups[1].servers[0].condition, Condition::Drained);
     assert!(state.is_ready(), "one group is enough");
 }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use aya::{Ebpf, programs::ProgramFd};
-use loadline_core::forwarding::{Entry, Member, RING_SIZE, Ring, table};
+use loadline_core::forwarding::{Entry, RING_SIZE, Ring, RingServer, table};
 use loadline_l4::{Affinity, Datapath, Frontend, Method, Protocol, Server, Settings, Sizes};
 use objects::{FRAME, Wrapper, build, program};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -280,8 +280,8 @@ fn frame(to: Ipv4Addr, flags: u8) -> [u8; FRAME] {
 
 /// Tables for 1,000 servers: made, even, and put in force.
 fn judge_rings() -> Result<bool> {
-    let members: Vec<Member> = (0..1_000_u16)
-        .map(|number| Member {
+    let members: Vec<RingServer> = (0..1_000_u16)
+        .map(|number| RingServer {
             address: SocketAddr::new(
                 Ipv4Addr::from_bits(0x0a00_0000 + u32::from(number)).into(),
                 80,

@@ -25,7 +25,7 @@ use std::{
 
 use bridge::{alone, at, bridge, work_out_checksums};
 use host::Host;
-use loadline_core::forwarding::{Member, Ring, table};
+use loadline_core::forwarding::{Ring, RingServer, table};
 use loadline_l4::{
     Affinity, Attach, Attached, Checks, Datapath, Decapsulator, Frontend, Method, Protocol, Server,
     Settings, Sizes, Verdict,
@@ -43,7 +43,7 @@ const RETURN: u16 = 9;
 const ANSWER: usize = 20_000;
 
 #[test]
-fn connections_reach_all_servers_by_each_method_and_answers_take_the_road_of_the_method() {
+fn connections_reach_all_servers_by_each_method_and_answers_take_the_link_of_the_method() {
     let Some(network) = Network::new() else { return };
     let datapath = network.balancer.enter(|| forward(OWN, 0, |_| 1));
     network.meet_all(&datapath);
@@ -203,7 +203,7 @@ fn service_of(host: u16, v6: bool) -> u32 {
 
 /// The table of new connections.
 fn members(first: u16, v6: bool, weight: impl Fn(u16) -> u32) -> Box<[u16]> {
-    let member = |server| Member {
+    let member = |server| RingServer {
         address: SocketAddr::new(at(1, server, v6), 80),
         weight: weight(server),
         number: number_of(server, first, v6),

@@ -10,7 +10,7 @@ use loadline_core::{
     forwarding::{Ring, ports::Times},
     time::Duration,
 };
-use loadline_l4::{Action, Datapath, Hook, Method, Server, Tried, Verdict};
+use loadline_l4::{Action, Datapath, Hook, Method, Server, TestRunResult, Verdict};
 
 use crate::{
     frame::{ip, mac},
@@ -121,7 +121,7 @@ impl Balancer {
     }
 
     /// What is wrong with how a frame ended, if anything.
-    fn wrong(&self, given: &[u8], tried: &Tried) -> Option<&'static str> {
+    fn wrong(&self, given: &[u8], tried: &TestRunResult) -> Option<&'static str> {
         match tried.action {
             Action::Drop => None,
             Action::Pass => (tried.frame != given).then_some("what is passed has been changed"),

@@ -14,7 +14,7 @@ use loadline_core::{
     units::Rate,
 };
 use loadline_l4::{
-    Datapath, Method, Server, Sizes, Tried,
+    Datapath, Method, Server, Sizes, TestRunResult,
     standby::{Settings, Standby},
 };
 use loadline_measure::formula::replication::{Packing, Updates, traffic};
@@ -92,7 +92,12 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Connections of these clients, by NAT and by MAC, as the balancer forwards them.
-fn send(datapath: &Datapath, v6: bool, clients: std::ops::Range<u16>, flags: &str) -> Vec<Tried> {
+fn send(
+    datapath: &Datapath,
+    v6: bool,
+    clients: std::ops::Range<u16>,
+    flags: &str,
+) -> Vec<TestRunResult> {
     let methods = ["nat", "mac"].into_iter().flat_map(|it| clients.clone().map(move |at| (it, at)));
     let one = |(method, at)| datapath.try_packet(&packet(method, v6, at, flags)).unwrap();
     methods.map(one).collect()

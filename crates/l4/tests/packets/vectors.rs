@@ -1,6 +1,6 @@
 //! The vectors: frames with what must become of them, each with empty tables.
 
-use loadline_l4::{Action, Hook, Tried, Verdict};
+use loadline_l4::{Action, Hook, TestRunResult, Verdict};
 
 use crate::{
     frame::frame,
@@ -83,7 +83,7 @@ fn every_verdict_has_a_vector() {
 }
 
 /// What is wrong with how a frame ended, if anything.
-fn compare(given: &[u8], verdict: &str, tried: &Tried, ends: &str) -> Option<String> {
+fn compare(given: &[u8], verdict: &str, tried: &TestRunResult, ends: &str) -> Option<String> {
     let (wanted, leaves) = ends.split_once(' ').unwrap_or((ends, ""));
     if verdict != wanted {
         return Some(format!("is {verdict}, should be {wanted}"));

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use loadline_core::forwarding::{Entry, Member, RING_SIZE, table};
+use loadline_core::forwarding::{Entry, RING_SIZE, RingServer, table};
 use loadline_l4::{
     Affinity, Datapath, Decapsulator, Frontend, Hook, LoadError, Method, Protocol, Server,
-    Settings, Sizes, Tried, Verdict,
+    Settings, Sizes, TestRunResult, Verdict,
 };
 use rustix::thread::{CapabilitySet, capabilities};
 
@@ -110,7 +110,7 @@ pub(crate) fn decapsulator() -> Option<Decapsulator> {
 
 /// The Maglev table of these servers, all of one weight, at addresses of their numbers.
 pub(crate) fn maglev(servers: &[u16]) -> Box<[u16]> {
-    let member = |number: &u16| Member {
+    let member = |number: &u16| RingServer {
         address: SocketAddr::from(([10, 0, 1, *number as u8], 0)),
         weight: 1,
         number: *number,
@@ -130,7 +130,7 @@ pub(crate) fn is_possible(hook: Hook, frame: &[u8]) -> bool {
 }
 
 /// Tries a frame, with the verdict that was counted for it, of which there must be one.
-pub(crate) fn judge(datapath: &Datapath, frame: &[u8]) -> (Verdict, Tried) {
+pub(crate) fn judge(datapath: &Datapath, frame: &[u8]) -> (Verdict, TestRunResult) {
     let before = datapath.verdicts().unwrap();
     let tried = datapath.try_packet(frame).unwrap();
     let after = datapath.verdicts().unwrap();

@@ -30,8 +30,8 @@ pub struct Child {
     /// Where the host writes how it ended.
     end: PipeReader,
     exit: Option<Exit>,
-    stdout: Words,
-    stderr: Words,
+    stdout: OutputLines,
+    stderr: OutputLines,
 }
 
 /// How a program ended.
@@ -58,7 +58,7 @@ pub struct Finished {
 
 /// One output of a program, as the lab has it.
 #[derive(Debug)]
-pub(super) enum Words {
+pub(super) enum OutputLines {
     Kept(File),
     Pipe(Option<PipeReader>),
     Elsewhere,
@@ -70,7 +70,7 @@ impl Child {
         name: String,
         pid: u32,
         end: PipeReader,
-        [stdout, stderr]: [Words; 2],
+        [stdout, stderr]: [OutputLines; 2],
     ) -> Self {
         Self { line, name, pid, end, exit: None, stdout, stderr }
     }
@@ -220,7 +220,7 @@ impl fmt::Display for Exit {
     }
 }
 
-impl Words {
+impl OutputLines {
     /// The lab's end of an output, and the program's.
     pub(super) fn open(output: Output, inherited: impl AsFd) -> io::Result<(Self, OwnedFd)> {
         match output {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_can_be_read_while_more_is_written() {
-        let (words, program) = Words::open(Output::Kept, io::stdout()).unwrap();
+        let (words, program) = OutputLines::open(Output::Kept, io::stdout()).unwrap();
         let mut program = File::from(program);
         program.write_all(b"one ").unwrap();
         assert_eq!(words.read(), "one ");

@@ -18,7 +18,7 @@ use socket2::Socket;
 
 use super::{
     Child, Finished, HostError, LabError, Program, Tcp,
-    child::Words,
+    child::OutputLines,
     message::{Channel, Failure, RawTraffic, RawUsage, Reply, Request, RouteTo},
 };
 use crate::topology::{HostSpec, InterfaceAddress};
@@ -118,8 +118,8 @@ impl Host {
                 Some(file) => file,
                 None => std::fs::File::open("/dev/null")?,
             };
-            let (stdout, out) = Words::open(program.stdout, io::stdout())?;
-            let (stderr, err) = Words::open(program.stderr, io::stderr())?;
+            let (stdout, out) = OutputLines::open(program.stdout, io::stdout())?;
+            let (stderr, err) = OutputLines::open(program.stderr, io::stderr())?;
             Ok((OwnedFd::from(stdin), (stdout, out), (stderr, err), io::pipe()?))
         };
         let (stdin, (stdout, out), (stderr, err), (end, ended)) = open().map_err(failed)?;

@@ -19,7 +19,7 @@ use loadline_measure::record::{
 use serde_json::Value;
 
 pub(crate) use check::check;
-use figure::Board;
+use figure::FigureEvaluator;
 pub use merge::merge;
 
 use super::{formula::Formula, read::Study};
@@ -45,7 +45,7 @@ pub struct Conditions {
 #[must_use]
 pub fn judge(study: &Study, conditions: Conditions, phases: Vec<StudyPhase>) -> StudyRecord {
     let outputs: Vec<Value> = phases.iter().map(output).collect();
-    let board = Board::new(study, &conditions.rows, &phases, &outputs);
+    let board = FigureEvaluator::new(study, &conditions.rows, &phases, &outputs);
     let figures = board.figures();
     let plots = plots::plots(&board);
     let verdicts: Vec<_> = figures.iter().filter_map(verdict).collect();

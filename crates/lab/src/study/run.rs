@@ -31,7 +31,7 @@ pub use environment::{find_program, tool_version};
 use folder::RowFolder;
 pub use hold::{Held, hold};
 use loadline_linux::clock;
-use programs::Site;
+use programs::RunningRow;
 
 use super::{
     Conditions, Study,
@@ -273,7 +273,7 @@ impl RowRun<'_> {
         let _announced = lab.announce(self.study.short_name(), self.study.title());
         self.note(&lab);
         self.tell_what_is_missing(&lab);
-        let mut site = Site { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
+        let mut site = RunningRow { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
         site.start_all()?;
         let mut phases = self.phases(&plan, &mut site)?;
         site.end()?;
@@ -294,7 +294,11 @@ impl RowRun<'_> {
         }
     }
 
-    fn phases(&mut self, plan: &Plan, site: &mut Site<'_>) -> Result<Vec<StudyPhase>, RunError> {
+    fn phases(
+        &mut self,
+        plan: &Plan,
+        site: &mut RunningRow<'_>,
+    ) -> Result<Vec<StudyPhase>, RunError> {
         let mut phases = Vec::new();
         for (number, step) in plan.steps.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
@@ -313,7 +317,7 @@ impl RowRun<'_> {
 
     fn step(
         &self,
-        site: &mut Site<'_>,
+        site: &mut RunningRow<'_>,
         step: &Step,
         number: usize,
     ) -> Result<StudyPhase, RunError> {

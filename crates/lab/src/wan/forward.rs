@@ -14,12 +14,12 @@ use loadline_core::{
 };
 
 use super::{
-    agenda::{Agenda, Buffers, Parcel},
     counters::LinkCounters,
-    cut::Cut,
-    link::{Fate, Link, is_slow},
+    due_queue::{Buffers, DueQueue, Parcel},
+    link::{Link, PacketFate, is_slow},
     packet::Packet,
     port::HEADER,
+    segment::Cut,
     shaper::Shaper,
     unreachable,
 };
@@ -35,7 +35,7 @@ pub(super) struct Forwarder {
     routes: HashMap<IpAddr, Vec<usize>>,
     seed: u64,
     compensation: Duration,
-    agenda: Agenda,
+    due_queue: DueQueue,
     buffers: Buffers,
     /// Packets for nobody.
     pub(super) unroutable: u64,
@@ -86,7 +86,7 @@ impl Forwarder {
             routes,
             seed: topology.seed,
             compensation: Duration::ZERO,
-            agenda: Agenda::default(),
+            due_queue: DueQueue::default(),
             buffers: Buffers::default(),
             unroutable: 0,
             malformed: 0,
@@ -144,7 +144,7 @@ impl Forwarder {
     /// A packet that is due by `now`, the earliest first.
     pub(super) fn take(&mut self, now: Instant) -> Option<Delivery> {
         loop {
-            let (due, mut parcel) = self.agenda.pop(now)?;
+            let (due, mut parcel) = self.due_queue.pop(now)?;
             let down = self.hosts[parcel.to].down.as_mut().filter(|_| !parcel.arrived);
             let Some(down) = down else {
                 self.count_carried(&parcel);
@@ -153,7 +153,7 @@ impl Forwarder {
             match down.admit(due, parcel.size) {
                 Some(leave) => {
                     parcel.arrived = true;
-                    self.agenda.push(leave, parcel);
+                    self.due_queue.push(leave, parcel);
                 }
                 None => {
                     let link = parcel.link.and_then(|number| self.links[number].as_mut());
@@ -168,7 +168,7 @@ impl Forwarder {
 
     /// When the next packet is to be taken; none where nothing is under way.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.agenda.next_due()
+        self.due_queue.next_due()
     }
 
     /// Takes a buffer back.
@@ -217,7 +217,7 @@ impl Forwarder {
         let size = Bytes::new((frame.len() - HEADER) as u64);
         let (packets, link) = (1, None);
         let parcel = Parcel { frame, to: from, link, packets, size, held: false, arrived: true };
-        self.agenda.push(now, parcel);
+        self.due_queue.push(now, parcel);
     }
 
     /// One packet, or TCP uncut, onto link `number`.
@@ -234,20 +234,20 @@ impl Forwarder {
             return self.buffers.give(frame);
         };
         let (due, held) = match path.link.carry(leave, size, self.compensation) {
-            Fate::Due(due) => (due, false),
-            Fate::Held(due) => (due, true),
-            Fate::Lost => {
+            PacketFate::Due(due) => (due, false),
+            PacketFate::Held(due) => (due, true),
+            PacketFate::Lost => {
                 counters.lost += packets;
                 return self.buffers.give(frame);
             }
-            Fate::NoRoom => {
+            PacketFate::NoRoom => {
                 counters.dropped_queue += packets;
                 return self.buffers.give(frame);
             }
         };
         let (to, link) = (counters.to, Some(number));
         let parcel = Parcel { frame, to, link, packets, size, held, arrived: false };
-        self.agenda.push(due, parcel);
+        self.due_queue.push(due, parcel);
     }
 
     fn count_carried(&mut self, parcel: &Parcel) {

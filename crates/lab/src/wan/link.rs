@@ -27,7 +27,7 @@ pub(super) struct Link {
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PacketFate {
     /// It arrives at this instant, in order.
     Due(Instant),
     /// It arrives at this instant, and others may pass it.
@@ -74,14 +74,14 @@ impl Link {
 
     /// The fate of a packet of `size` that comes at `at`, which may not decrease from call to
     /// call. The machine itself takes `compensation` for the way.
-    pub(super) fn carry(&mut self, at: Instant, size: Bytes, compensation: Duration) -> Fate {
+    pub(super) fn carry(&mut self, at: Instant, size: Bytes, compensation: Duration) -> PacketFate {
         if self.happens(self.spec.loss) {
-            return Fate::Lost;
+            return PacketFate::Lost;
         }
         let leave = match &mut self.shaper {
             Some(shaper) => match shaper.admit(at, size) {
                 Some(leave) => leave,
-                None => return Fate::NoRoom,
+                None => return PacketFate::NoRoom,
             },
             None => at,
         };
@@ -90,9 +90,9 @@ impl Link {
         self.last_due = due;
         if self.happens(self.spec.reorder) {
             let held = self.up_to(self.spec.jitter.max(HELD_BACK));
-            return Fate::Held(due + held);
+            return PacketFate::Held(due + held);
         }
-        Fate::Due(due)
+        PacketFate::Due(due)
     }
 
     fn happens(&mut self, share: Ratio) -> bool {
@@ -138,7 +138,7 @@ mod tests {
         LinkSpec::new(0, 1, millis(55))
     }
 
-    fn fates(spec: LinkSpec, count: u64) -> Vec<Fate> {
+    fn fates(spec: LinkSpec, count: u64) -> Vec<PacketFate> {
         let mut link = Link::new(spec, 7);
         (0..count).map(|i| link.carry(at(100 * i), PACKET, Duration::ZERO)).collect()
     }
@@ -147,9 +147,9 @@ mod tests {
     fn a_plain_link_takes_its_delay_less_what_the_machine_takes() {
         let mut link = Link::new(plain(), 0);
         let due = link.carry(at(10), PACKET, Duration::from_micros(40));
-        assert_eq!(due, Fate::Due(at(54_970)));
+        assert_eq!(due, PacketFate::Due(at(54_970)));
         let mut short = Link::new(LinkSpec::new(0, 1, Duration::from_micros(10)), 0);
-        assert_eq!(short.carry(at(10), PACKET, Duration::from_micros(40)), Fate::Due(at(10)));
+        assert_eq!(short.carry(at(10), PACKET, Duration::from_micros(40)), PacketFate::Due(at(10)));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         // A second apart, so that nobody waits for the one before.
         let ways: Vec<f64> = (0..1_000)
             .map(|i| match link.carry(at(1_000_000 * i), PACKET, Duration::ZERO) {
-                Fate::Due(due) => due.since(at(1_000_000 * i)).as_millis_f64(),
+                PacketFate::Due(due) => due.since(at(1_000_000 * i)).as_millis_f64(),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -173,7 +173,8 @@ mod tests {
     fn a_thousandth_of_loss_is_within_its_binomial_interval() {
         let spec = LinkSpec { loss: Ratio::ppm(1_000), ..plain() };
         let count = 1_000_000;
-        let lost = fates(spec, count).iter().filter(|fate| **fate == Fate::Lost).count() as f64;
+        let lost =
+            fates(spec, count).iter().filter(|fate| **fate == PacketFate::Lost).count() as f64;
         // Mean 1000, standard deviation 31.6; this seed is one of those within 2.6 of them.
         assert!((lost - 1_000.0).abs() < 2.6 * 31.6, "{lost}");
     }
@@ -181,17 +182,17 @@ mod tests {
     #[test]
     fn a_link_may_lose_everything() {
         let spec = LinkSpec { loss: Ratio::ONE, ..plain() };
-        assert!(fates(spec, 100).iter().all(|fate| *fate == Fate::Lost));
+        assert!(fates(spec, 100).iter().all(|fate| *fate == PacketFate::Lost));
     }
 
     #[test]
     fn packets_held_back_are_passed_by_those_behind() {
         let spec = LinkSpec { reorder: Ratio::percent(10), ..plain() };
         let fates = fates(spec, 10_000);
-        let held = fates.iter().filter(|fate| matches!(fate, Fate::Held(_))).count();
+        let held = fates.iter().filter(|fate| matches!(fate, PacketFate::Held(_))).count();
         assert!((800..1_200).contains(&held), "{held}");
         let passed = fates.windows(2).filter(|pair| match pair {
-            [Fate::Held(first), Fate::Due(second)] => second < first,
+            [PacketFate::Held(first), PacketFate::Due(second)] => second < first,
             _ => false,
         });
         // Packets are 0.1 ms apart and held for up to 1 ms: nine of ten are passed by the next.
@@ -213,11 +214,11 @@ mod tests {
     #[test]
     fn a_changed_link_applies_at_once() {
         let mut link = Link::new(plain(), 0);
-        assert_eq!(link.carry(at(0), PACKET, Duration::ZERO), Fate::Due(at(55_000)));
+        assert_eq!(link.carry(at(0), PACKET, Duration::ZERO), PacketFate::Due(at(55_000)));
         link.change(LinkSpec { delay: millis(1), ..plain() });
-        assert_eq!(link.carry(at(100), PACKET, Duration::ZERO), Fate::Due(at(1_100)));
+        assert_eq!(link.carry(at(100), PACKET, Duration::ZERO), PacketFate::Due(at(1_100)));
         link.change(LinkSpec { loss: Ratio::ONE, ..plain() });
-        assert_eq!(link.carry(at(200), PACKET, Duration::ZERO), Fate::Lost);
+        assert_eq!(link.carry(at(200), PACKET, Duration::ZERO), PacketFate::Lost);
     }
 
     proptest! {
@@ -242,13 +243,13 @@ mod tests {
             for (gap, size) in packets {
                 now = now + Duration::from_micros(gap);
                 match link.carry(now, Bytes::new(size), Duration::ZERO) {
-                    Fate::Due(due) => {
+                    PacketFate::Due(due) => {
                         prop_assert!(due >= last && due >= now + delay);
                         last = due;
                     }
-                    Fate::Held(due) => prop_assert!(due >= last && due >= now + delay),
-                    Fate::Lost => prop_assert!(loss > Ratio::ZERO),
-                    Fate::NoRoom => prop_assert!(limit.is_some()),
+                    PacketFate::Held(due) => prop_assert!(due >= last && due >= now + delay),
+                    PacketFate::Lost => prop_assert!(loss > Ratio::ZERO),
+                    PacketFate::NoRoom => prop_assert!(limit.is_some()),
                 }
             }
         }

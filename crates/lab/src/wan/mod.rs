@@ -15,11 +15,10 @@
 //!
 //! What passes is IPv4 and IPv6 of any protocol, as it is: time to live is not counted down.
 
-mod agenda;
 mod awake;
 mod calibrate;
 mod counters;
-mod cut;
+mod due_queue;
 mod engine;
 mod forward;
 mod health;
@@ -29,6 +28,7 @@ mod packet;
 mod port;
 mod probe;
 mod router;
+mod segment;
 mod shaper;
 mod unreachable;
 

@@ -5,8 +5,8 @@
 //! ICMP that is itself an error, nor about what was sent to many at once.
 
 use super::{
-    cut::{folded, sum},
     packet::{IPV4_HEADER, IPV6_HEADER, Packet, Virtio},
+    segment::{folded, sum},
 };
 
 /// Writes the answer to `packet` into `out`, which is emptied first; whether there is one.
@@ -84,7 +84,7 @@ const QUOTED_V6: usize = 1_232;
 
 #[cfg(test)]
 mod tests {
-    use super::{super::cut::tests::uncut, *};
+    use super::{super::segment::tests::uncut, *};
 
     fn answered(frame: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::new();

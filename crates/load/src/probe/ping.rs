@@ -109,7 +109,7 @@ pub async fn ping(
     let (stop, stopped) = watch::channel(false);
     let mut sessions = Vec::new();
     for host in 0..plan.hosts.len() {
-        sessions.push(Session::open(plan, host, events.clone()).await?);
+        sessions.push(PingedHost::open(plan, host, events.clone()).await?);
     }
     drop(events);
     let (started_unix_ms, start) = (clock::unix_millis(), clock::now());
@@ -170,7 +170,7 @@ async fn finish(running: Vec<JoinHandle<ProbeTarget>>) -> Vec<ProbeTarget> {
 }
 
 /// One host while it is pinged.
-struct Session {
+struct PingedHost {
     host: usize,
     plan: PingPlan,
     wire: Wire,
@@ -184,7 +184,7 @@ struct Session {
     sent: u64,
 }
 
-impl Session {
+impl PingedHost {
     async fn open(
         plan: &PingPlan,
         host: usize,

@@ -53,7 +53,7 @@ pub struct Search {
     config: Config,
     ladder: Ladder,
     range: Option<Range>,
-    stage: Stage,
+    stage: SearchPhase,
     runs: Runs,
     trials: Vec<Trial>,
     /// Loads well below the line still to be tried for the curve; none before it is their turn.
@@ -80,7 +80,7 @@ struct Range {
 
 /// What trials are for now.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
+enum SearchPhase {
     Bracket,
     Measure,
     /// At this load, of which so many confirming runs were made.
@@ -100,7 +100,7 @@ impl Search {
             config,
             ladder: Ladder::default(),
             range: None,
-            stage: Stage::Bracket,
+            stage: SearchPhase::Bracket,
             runs: Runs::default(),
             trials: Vec::new(),
             curve: None,
@@ -188,7 +188,7 @@ impl Search {
             measured;
         if valid {
             self.runs.0.push(Run { rate, lasts, spent, late });
-            if let Stage::Confirm { made, .. } = &mut self.stage {
+            if let SearchPhase::Confirm { made, .. } = &mut self.stage {
                 *made += 1;
             }
         }
@@ -235,13 +235,13 @@ impl Search {
                 scale(guess, 1.0 / self.ladder.depth()).max(LOWEST).min(self.config.highest);
             Range { lowest, guess, highest: self.config.highest }
         });
-        if self.stage == Stage::Bracket
+        if self.stage == SearchPhase::Bracket
             && let Some(step) = self.bracketing(&range)
         {
             return step;
         }
         self.look_for_cycle();
-        if self.stage == Stage::Measure
+        if self.stage == SearchPhase::Measure
             && let Some(step) = self.measuring(&range)
         {
             return step;
@@ -259,7 +259,7 @@ impl Search {
             }
             (None, Some(upper)) => scale(upper, 0.5).max(range.lowest),
             (Some(lower), None) if lower >= range.highest => {
-                self.stage = Stage::Measure;
+                self.stage = SearchPhase::Measure;
                 return None;
             }
             (Some(lower), None) => scale(lower, 2.0).min(range.highest),
@@ -270,7 +270,7 @@ impl Search {
                 let close = self.step_of(BRACKET_STEPS);
                 let late = self.elapsed >= self.config.within.scale(BRACKET_PART);
                 if late || upper.as_per_sec_f64() <= lower.as_per_sec_f64() * close {
-                    self.stage = Stage::Measure;
+                    self.stage = SearchPhase::Measure;
                     return None;
                 }
                 between(lower, upper)
@@ -333,7 +333,7 @@ impl Search {
 
     /// The next confirming run, or the end.
     fn confirming(&mut self) -> Step {
-        let Stage::Confirm { rate, made, refused } = self.stage else {
+        let SearchPhase::Confirm { rate, made, refused } = self.stage else {
             return self.end(Verdict::Unconfirmed);
         };
         if made >= CONFIRMATIONS {
@@ -342,7 +342,7 @@ impl Search {
             }
             self.stage = self.next_to_confirm(Some(rate), refused + 1);
         }
-        let Stage::Confirm { rate, made, .. } = self.stage else {
+        let SearchPhase::Confirm { rate, made, .. } = self.stage else {
             return self.end(Verdict::Unconfirmed);
         };
         if rate < LOWEST {
@@ -355,7 +355,7 @@ impl Search {
     }
 
     /// The load to confirm: a step below where the line crosses, and below what was refused.
-    fn next_to_confirm(&self, refused: Option<Rate>, times: u32) -> Stage {
+    fn next_to_confirm(&self, refused: Option<Rate>, times: u32) -> SearchPhase {
         let (long, width) = (self.long_runs(), self.width());
         let bounds = runs::bounds(&long);
         let all = self.bounds();
@@ -373,7 +373,7 @@ impl Search {
         };
         let stride = (width * 2f64.powi(times as i32 - 2)).min(0.5);
         let below = refused.map_or(at, |refused| at.min(scale(refused, 1.0 - stride)));
-        Stage::Confirm { rate: at_most(below, width / 2.0), made: 0, refused: times }
+        SearchPhase::Confirm { rate: at_most(below, width / 2.0), made: 0, refused: times }
     }
 
     /// Whether the objective holds over all long runs at this rate, and all runs together do not
@@ -405,7 +405,7 @@ impl Search {
 
     /// The runs that count for the line: at least half as long as trials are by now.
     fn long_runs(&self) -> Vec<&Run> {
-        if self.stage == Stage::Bracket {
+        if self.stage == SearchPhase::Bracket {
             return Vec::new();
         }
         self.runs.long(self.long_trial() / 2)
@@ -463,7 +463,7 @@ impl Search {
     /// The time is over: what was confirmed by then is found, the rest is what is known.
     fn end_of_time(&self) -> Step {
         match self.stage {
-            Stage::Confirm { rate, made, .. } if made > 0 && self.holds(rate) => {
+            SearchPhase::Confirm { rate, made, .. } if made > 0 && self.holds(rate) => {
                 self.end(Verdict::Found)
             }
             _ => self.end(Verdict::OutOfTime),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use loadline_core::units::{Rate, Ratio};
 use loadline_measure::record::{
-    Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Series, Trial,
-    Tried, Verdict,
+    Bound, CapacityRecord, Fault, Interval, IntervalMethod, Latency, LoadLine, Series, TestedRate,
+    Trial, Verdict,
 };
 
 use super::{Search, estimate, knee, rates::scale, runs, scalability};
@@ -41,7 +41,7 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
 
 /// How often each rate passed of those that long trials were made at, and what all trials at it
 /// spent together.
-fn tried(search: &Search) -> Vec<Tried> {
+fn tried(search: &Search) -> Vec<TestedRate> {
     let long = search.long_trial() / 2;
     let mut rates: BTreeMap<Rate, Vec<&Trial>> = BTreeMap::new();
     for trial in search.trials.iter().filter(|it| it.faults.is_empty() && it.lasts >= long) {
@@ -52,7 +52,7 @@ fn tried(search: &Search) -> Vec<Tried> {
     let of = |(rate, trials): (Rate, Vec<&Trial>)| {
         let same = runs.iter().copied().filter(|run| run.rate == rate);
         let pressure = runs::pressure(same);
-        Tried {
+        TestedRate {
             rate,
             trials: count(trials.len()),
             passed: count(trials.iter().filter(|trial| trial.met).count()),

@@ -33,7 +33,7 @@ pub struct CapacityRecord {
     pub refused: Option<Bound>,
     /// How often each rate passed, of those that long trials were made at.
     #[serde(default)]
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TestedRate>,
     /// From one burst of late answers to the next, as trials near the load line showed it; none
     /// where answers were not late in bursts. Trials last over several of it.
     #[serde(default, rename = "cycle_s", skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ pub struct Bound {
 /// A rate that long trials were made at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tried {
+pub struct TestedRate {
     /// The planned rate.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]

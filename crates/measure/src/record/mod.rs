@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use capacity::{
     Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
-    Trial, Tried, Verdict,
+    TestedRate, Trial, Verdict,
 };
 pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};

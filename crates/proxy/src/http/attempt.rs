@@ -32,7 +32,7 @@ use crate::{
         relay::{Broken, Relay},
         sticky::Session,
     },
-    http2::Fate,
+    http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
     tcp::tunnel::tunnel,
     telemetry::reason::{of_io, of_syntax},
@@ -124,9 +124,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let progress = Progress {
             reused: self.connection.reused,
             left: match fate {
-                Fate::Refused => true,
-                Fate::Reset => false,
-                Fate::Unknown | Fate::Unsent(_) => self.connection.reused,
+                StreamFailure::Refused => true,
+                StreamFailure::Reset => false,
+                StreamFailure::Unknown | StreamFailure::Unsent(_) => self.connection.reused,
             },
             sent: self.sent && !fate.is_undone(),
             touched: self.is_touched(),

@@ -27,18 +27,18 @@ pub(crate) struct Copy {
     view: Rc<View>,
     /// How much of the body may still come.
     room: usize,
-    fate: Fate,
+    fate: CopyGuard,
 }
 
 /// The place of a copy, and what is counted of it when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Fate {
+pub(crate) struct CopyGuard {
     cells: Arc<Cells>,
     result: CopyResult,
     _place: CopyPlace,
 }
 
-impl Fate {
+impl CopyGuard {
     /// The fate of a copy with a body of so many bytes at least; none where it may not be made,
     /// which is counted.
     pub(crate) fn of(copies: &Arc<Copies>, view: &View, body: u64) -> Option<Self> {
@@ -55,7 +55,7 @@ impl Fate {
     }
 }
 
-impl Drop for Fate {
+impl Drop for CopyGuard {
     fn drop(&mut self) {
         self.cells.copy(self.result);
     }
@@ -63,7 +63,12 @@ impl Drop for Fate {
 
 impl Copy {
     /// A copy that begins with `request`, of whose body `room` more bytes may come.
-    pub(crate) fn new(request: Request, view: &Rc<View>, room: usize, fate: Fate) -> Box<Self> {
+    pub(crate) fn new(
+        request: Request,
+        view: &Rc<View>,
+        room: usize,
+        fate: CopyGuard,
+    ) -> Box<Self> {
         Box::new(Self { request, view: view.clone(), room, fate })
     }
 

@@ -17,7 +17,7 @@ use loadline_http1::{
 
 use crate::{
     http::{
-        mirror::{Copy, Fate},
+        mirror::{Copy, CopyGuard},
         rules::{self, Changes, Reply, Routed},
         sticky::Session,
     },
@@ -179,7 +179,7 @@ impl Request {
             Framing::Length(length) => length,
             _ => early as u64,
         };
-        let fate = Fate::of(copies, view, length)?;
+        let fate = CopyGuard::of(copies, view, length)?;
         let service = copies.mirror.service;
         let mut text = worker.buffers.take_text();
         text.extend_from_slice(&self.text);

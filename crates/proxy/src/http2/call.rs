@@ -41,7 +41,7 @@ pub(crate) struct Call {
     answer: Answer,
     /// Interim heads that are to be read before the answer.
     interim: Vec<u8>,
-    fate: Fate,
+    fate: StreamFailure,
     seat: Seat,
 }
 
@@ -55,7 +55,7 @@ enum Answer {
 
 /// What is known of a call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum StreamFailure {
     /// As much as of any connection that breaks.
     Unknown,
     /// Nothing was sent: the link did not open, or HTTP/2 cannot say the request.
@@ -66,7 +66,7 @@ pub(crate) enum Fate {
     Reset,
 }
 
-impl Fate {
+impl StreamFailure {
     /// Whether the server cannot have acted on the request (RFC 9113, 8.7).
     pub(crate) const fn is_undone(self) -> bool {
         matches!(self, Self::Unsent(_) | Self::Refused)
@@ -82,13 +82,13 @@ impl Call {
             accept: None,
             answer: Answer::Unasked,
             interim: Vec::new(),
-            fate: Fate::Unknown,
+            fate: StreamFailure::Unknown,
             seat: link.enter(),
         })
     }
 
     /// What is known of the call if it failed.
-    pub(crate) const fn fate(&self) -> Fate {
+    pub(crate) const fn fate(&self) -> StreamFailure {
         self.fate
     }
 
@@ -128,7 +128,7 @@ impl Call {
             match poll_head(answer, cx, &mut self.interim) {
                 Poll::Ready(Ok(head)) => self.begin(head),
                 Poll::Ready(Err(error)) => {
-                    let error = self.fail(Fate::of(&error), of_http2(&error));
+                    let error = self.fail(StreamFailure::of(&error), of_http2(&error));
                     return Poll::Ready(Err(error));
                 }
                 Poll::Pending if self.interim.is_empty() => return Poll::Pending,
@@ -154,11 +154,12 @@ impl Call {
     }
 
     /// Sends the head at the beginning of `bytes` when the link is open: its length.
-    fn poll_ask(&mut self, cx: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Fate>> {
+    fn poll_ask(&mut self, cx: &Context<'_>, bytes: &[u8]) -> Poll<Result<usize, StreamFailure>> {
         let link = self.seat.link();
         let opened = ready!(link.poll_open(cx));
-        let mut requests = opened.map_err(|failed| failed.map_or(Fate::Refused, Fate::Unsent))?;
-        let unsayable = Fate::Unsent(Why::ClientBad);
+        let mut requests = opened
+            .map_err(|failed| failed.map_or(StreamFailure::Refused, StreamFailure::Unsent))?;
+        let unsayable = StreamFailure::Unsent(Why::ClientBad);
         let mut head = RequestHead::new(ANY);
         let Ok(Status::Complete(length)) = head.parse(bytes) else {
             return Poll::Ready(Err(unsayable));
@@ -169,14 +170,14 @@ impl Call {
             let offered = requests.is_extended_connect_protocol_enabled();
             let protocol = head.fields().get_known(bytes, Known::Upgrade).filter(|_| offered);
             let accept = protocol.and_then(|protocol| websocket::connect(&mut request, protocol));
-            self.accept = Some(accept.ok_or(Fate::Unsent(Why::NoUpgrade))?);
+            self.accept = Some(accept.ok_or(StreamFailure::Unsent(Why::NoUpgrade))?);
             framing = Framing::UntilClose;
         }
         let is_whole = matches!(framing, Framing::None | Framing::Length(0));
         let Ok((answer, body)) = requests.send_request(request, is_whole) else {
             // The server has left, or all numbers for streams are used up.
             link.retire();
-            return Poll::Ready(Err(Fate::Refused));
+            return Poll::Ready(Err(StreamFailure::Refused));
         };
         self.seat.begin();
         self.to_head = head.method() == Method::Head;
@@ -200,14 +201,14 @@ impl Call {
         };
     }
 
-    fn fail(&mut self, fate: Fate, reason: Why) -> io::Error {
+    fn fail(&mut self, fate: StreamFailure, reason: Why) -> io::Error {
         self.fate = fate;
         self.answer = Answer::Broken;
         io::Error::other(reason)
     }
 }
 
-impl Fate {
+impl StreamFailure {
     /// Why a call failed whose request was not sent.
     const fn reason(self) -> Why {
         match self {

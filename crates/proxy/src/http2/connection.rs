@@ -77,7 +77,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     };
     timer.stop_waiting();
     timer.arm(keep_alive);
-    let stage = Stage::Serving;
+    let stage = ConnectionState::Serving;
     let mut connection = Connection { h2, origin, timer, keep_alive, streams, cells, stage };
     cork.put_in();
     poll_fn(|cx| {
@@ -98,11 +98,11 @@ struct Connection {
     streams: Rc<Streams>,
     /// Where a connection is counted that is given up.
     cells: Arc<Cells>,
-    stage: Stage,
+    stage: ConnectionState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConnectionState {
     Serving,
     /// GOAWAY has been sent; streams that crossed it on their way are answered.
     Leaving,
@@ -119,10 +119,10 @@ impl Connection {
         if listener.is_cut() {
             return Poll::Ready(());
         }
-        if worker.is_leaving(listener) && self.stage == Stage::Serving {
+        if worker.is_leaving(listener) && self.stage == ConnectionState::Serving {
             self.leave();
         }
-        if self.streams.is_abused() && self.stage != Stage::GivenUp {
+        if self.streams.is_abused() && self.stage != ConnectionState::GivenUp {
             self.give_up();
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
@@ -139,8 +139,12 @@ impl Connection {
                     None => return Poll::Ready(()),
                 };
                 match self.stage {
-                    Stage::Left | Stage::GivenUp => respond.send_reset(Reason::REFUSED_STREAM),
-                    Stage::Serving | Stage::Leaving => self.open(request, respond),
+                    ConnectionState::Left | ConnectionState::GivenUp => {
+                        respond.send_reset(Reason::REFUSED_STREAM);
+                    }
+                    ConnectionState::Serving | ConnectionState::Leaving => {
+                        self.open(request, respond);
+                    }
                 }
             }
             if !self.timer.has_expired() {
@@ -165,12 +169,12 @@ impl Connection {
         let now = self.origin.worker.timers.coarse_now();
         let until = self.streams.idle_since().map(|since| since + self.keep_alive);
         match until {
-            None if self.stage == Stage::Serving => self.timer.arm(self.keep_alive),
+            None if self.stage == ConnectionState::Serving => self.timer.arm(self.keep_alive),
             None => {
-                self.stage = Stage::Left;
+                self.stage = ConnectionState::Left;
                 self.timer.arm(LEAVE);
             }
-            Some(_) if self.stage != Stage::Serving => return true,
+            Some(_) if self.stage != ConnectionState::Serving => return true,
             Some(until) if now < until => self.timer.arm(until.since(now)),
             Some(_) => self.leave(),
         }
@@ -179,15 +183,15 @@ impl Connection {
 
     /// Counts the connection as one bad request, once.
     fn give_up(&mut self) {
-        if self.stage != Stage::GivenUp {
-            self.stage = Stage::GivenUp;
+        if self.stage != ConnectionState::GivenUp {
+            self.stage = ConnectionState::GivenUp;
             self.cells.end(Ending::ClientBad, 0);
         }
     }
 
     /// Sends GOAWAY and lets the streams end.
     fn leave(&mut self) {
-        self.stage = Stage::Leaving;
+        self.stage = ConnectionState::Leaving;
         self.h2.graceful_shutdown();
         self.timer.arm(LEAVE);
     }

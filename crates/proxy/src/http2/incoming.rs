@@ -22,7 +22,7 @@ use crate::telemetry::reason::of_http2;
 pub(super) struct Incoming {
     receive: RecvStream,
     coding: Coding,
-    stage: Stage,
+    stage: ReadState,
     /// Syntax that goes first: a head, the size of a chunk, trailers.
     text: Vec<u8>,
     /// How much of it has gone.
@@ -43,7 +43,7 @@ pub(super) enum Coding {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReadState {
     Data,
     Trailers,
     Over,
@@ -53,7 +53,15 @@ enum Stage {
 impl Incoming {
     /// A message that begins with the head `text`.
     pub(super) const fn new(text: Vec<u8>, coding: Coding, receive: RecvStream) -> Self {
-        Self { receive, coding, stage: Stage::Data, text, gone: 0, data: Bytes::new(), tail: b"" }
+        Self {
+            receive,
+            coding,
+            stage: ReadState::Data,
+            text,
+            gone: 0,
+            data: Bytes::new(),
+            tail: b"",
+        }
     }
 
     /// Reads what is there; 0 at the end of the message.
@@ -95,17 +103,17 @@ impl Incoming {
     /// Takes the next frame; false at the end.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         match self.stage {
-            Stage::Data => match ready!(self.receive.poll_data(cx)) {
+            ReadState::Data => match ready!(self.receive.poll_data(cx)) {
                 Some(Ok(data)) => self.begin_data(data),
-                Some(Err(error)) => self.stage = Stage::Broken(of_http2(&error)),
-                None => self.stage = Stage::Trailers,
+                Some(Err(error)) => self.stage = ReadState::Broken(of_http2(&error)),
+                None => self.stage = ReadState::Trailers,
             },
-            Stage::Trailers => match ready!(self.receive.poll_trailers(cx)) {
+            ReadState::Trailers => match ready!(self.receive.poll_trailers(cx)) {
                 Ok(trailers) => self.end(trailers.as_ref()),
-                Err(error) => self.stage = Stage::Broken(of_http2(&error)),
+                Err(error) => self.stage = ReadState::Broken(of_http2(&error)),
             },
-            Stage::Over => return Poll::Ready(Ok(false)),
-            Stage::Broken(reason) => return Poll::Ready(Err(io::Error::other(reason))),
+            ReadState::Over => return Poll::Ready(Ok(false)),
+            ReadState::Broken(reason) => return Poll::Ready(Err(io::Error::other(reason))),
         }
         Poll::Ready(Ok(true))
     }
@@ -121,7 +129,7 @@ impl Incoming {
     }
 
     fn end(&mut self, trailers: Option<&HeaderMap>) {
-        self.stage = Stage::Over;
+        self.stage = ReadState::Over;
         if self.coding == Coding::Chunked {
             self.text.extend_from_slice(b"0\r\n");
             trailers.into_iter().for_each(|trailers| write_fields(&mut self.text, trailers));

@@ -29,7 +29,7 @@ mod streams;
 mod websocket;
 mod wire;
 
-pub(crate) use call::{Call, Fate};
+pub(crate) use call::{Call, StreamFailure};
 pub(crate) use connection::{SEND_BYTES, serve};
 pub(crate) use link::{Link, Target};
 pub(crate) use links::Links;

@@ -29,7 +29,7 @@ use tokio::{
 };
 
 use crate::{
-    http2::{Call, Fate, Stream},
+    http2::{Call, Stream, StreamFailure},
     io::pipe::Pipe,
     telemetry::meter::Meter,
     tls::{ClientTls, Tls},
@@ -328,10 +328,12 @@ impl Socket {
     }
 
     /// What is known of a request that failed, beyond that its connection broke.
-    pub(crate) const fn fate(&self) -> Fate {
+    pub(crate) const fn fate(&self) -> StreamFailure {
         match self {
             Self::Call(call) => call.fate(),
-            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::Nobody => Fate::Unknown,
+            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::Nobody => {
+                StreamFailure::Unknown
+            }
         }
     }
 

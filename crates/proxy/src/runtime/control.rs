@@ -30,7 +30,7 @@ pub(super) struct Control {
 
 impl Control {
     /// Starts with a controller whose first plan has been taken. Results of checks are inputs as
-    /// well; checks go by the roads of forwarded packets where a `detour` sends them.
+    /// well; checks go by the links of forwarded packets where a `detour` sends them.
     pub(super) fn new(
         controller: Controller,
         shared: Arc<Shared>,
@@ -86,13 +86,13 @@ impl Control {
     fn way(&self, service: usize, server: IpAddr) -> Way {
         let fleet = self.controller.fleet();
         let settings = &fleet.services[service];
-        let road = fleet.forwarding.road(service, server);
-        let lane = |(road, detour)| Lane { road, detour };
+        let link = fleet.forwarding.link(service, server);
+        let lane = |(link, detour)| Lane { link, detour };
         Way {
             tls: self.shared.keys().service(&settings.name),
             send_proxy: settings.send_proxy,
             version: settings.http_version,
-            lane: road.zip(self.detour.clone()).map(lane),
+            lane: link.zip(self.detour.clone()).map(lane),
         }
     }
 }
@@ -180,7 +180,7 @@ fn log(notice: &Notice) {
 #[cfg(test)]
 mod tests {
     use loadline_core::{
-        fleet::{HttpVersion, Probe, Road},
+        fleet::{HttpVersion, Probe, ServerLink},
         forwarding::{self, Method},
         ledger::Ledger,
         time::Duration,
@@ -196,7 +196,7 @@ mod tests {
             &self,
             _: u16,
             _: (SocketAddr, forwarding::Protocol),
-            _: Road,
+            _: ServerLink,
             _: Duration,
         ) -> io::Result<()> {
             panic!("a defect")
@@ -213,8 +213,8 @@ mod tests {
         let (interval, fast_interval, timeout) = (time, time, time);
         let (rise, fall) = (1, 1);
         let check = HealthCheck { probe, interval, fast_interval, timeout, rise, fall, lenient };
-        let road = Road { method: Method::Ipip, service: address.ip() };
-        let lane = Some(Lane { road, detour: Arc::new(Panicking) });
+        let link = ServerLink { method: Method::Ipip, service: address.ip() };
+        let lane = Some(Lane { link, detour: Arc::new(Panicking) });
         let way = Way { tls: None, send_proxy: None, version: HttpVersion::Http11, lane };
         let results = Arc::new(Inbox::default());
         let checking = tokio::spawn(run_check(server, (address, way), check, results.clone()));

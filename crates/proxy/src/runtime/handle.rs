@@ -14,7 +14,7 @@ use crate::{
     runtime::{
         ReloadError, Survey,
         inbox::Inbox,
-        shared::{Shared, Stage},
+        shared::{Lifecycle, Shared},
     },
     telemetry::access_log::Log,
     tls::Keys,
@@ -59,7 +59,7 @@ impl Handle {
     pub fn reload(&self, fleet: impl Into<Arc<Fleet>>) -> Result<(), ReloadError> {
         let fleet = fleet.into();
         let mut listeners = self.shared.listeners();
-        if self.shared.stage() != Stage::Serving {
+        if self.shared.stage() != Lifecycle::Serving {
             return Err(ReloadError::Draining);
         }
         let keys = Keys::load(&fleet)?;

@@ -113,7 +113,7 @@ impl Bound {
         self.shared.plan()
     }
 
-    /// Lets health checks go by the roads of forwarded packets.
+    /// Lets health checks go by the links of forwarded packets.
     #[must_use]
     pub fn with_detour(self, detour: Arc<dyn Detour>) -> Self {
         Self { detour: Some(detour), ..self }

@@ -4,8 +4,8 @@
 //! A check uses a connection of its own and measures the round trip by its connect; one without a
 //! connection measures it by the whole.
 
+mod link;
 mod ping;
-mod road;
 mod script;
 
 use std::{io, net::SocketAddr, time::Instant};
@@ -27,8 +27,8 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-pub use self::road::Detour;
-pub(super) use self::road::Lane;
+pub use self::link::Detour;
+pub(super) use self::link::Lane;
 use self::script::ScriptError;
 use crate::{
     listener::proxy_protocol,
@@ -123,7 +123,7 @@ async fn attempt(
     match &check.probe {
         Probe::Ping => ping::ping(address.ip(), Random::new().draw()).await?,
         Probe::Script { script, .. } if script.transport == Transport::Udp => {
-            let socket = road::associate(address, way.lane.as_ref(), check).await?;
+            let socket = link::associate(address, way.lane.as_ref(), check).await?;
             script::exchange(socket, script).await?;
         }
         _ => return over_connection(address, way, check, phase).await,
@@ -139,7 +139,7 @@ async fn over_connection(
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     *phase = Phase::Connect;
-    let mut stream = road::connect(address, way.lane.as_ref(), check).await?;
+    let mut stream = link::connect(address, way.lane.as_ref(), check).await?;
     let round_trip = Duration::from_std(started.elapsed());
     if let Some(version) = way.send_proxy {
         let mut header = Vec::new();

@@ -54,7 +54,7 @@ pub(crate) type PlanCache = Cache<Arc<ArcSwap<Plan>>, Arc<Plan>>;
 /// How far the process is from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Stage {
+pub(crate) enum Lifecycle {
     /// It takes traffic.
     Serving,
     /// Another process takes the connections that come; each that is here is answered once more.
@@ -101,7 +101,7 @@ impl Shared {
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
             common: Mutex::default(),
-            stage: AtomicU8::new(Stage::Serving as u8),
+            stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))
     }
 
@@ -142,16 +142,16 @@ impl Shared {
     /// Stops accepting connections, which another process does from now on, and closes each one
     /// after its next answer.
     pub(crate) fn leave(&self) {
-        self.end_accepting(Stage::Leaving);
+        self.end_accepting(Lifecycle::Leaving);
     }
 
     /// Stops accepting connections, and closes each one after the answer it is waiting for.
     pub fn drain(&self) {
-        self.end_accepting(Stage::Draining);
+        self.end_accepting(Lifecycle::Draining);
     }
 
     /// The sockets close as soon as each worker has taken in who waits there.
-    fn end_accepting(&self, stage: Stage) {
+    fn end_accepting(&self, stage: Lifecycle) {
         // A reload holds these while it opens others, and opens none after this.
         let mut listeners = self.listeners();
         self.stage.fetch_max(stage as u8, AcqRel);
@@ -188,15 +188,15 @@ impl Shared {
 
     /// Cuts every connection that is left.
     pub(crate) fn stop(&self) {
-        self.stage.fetch_max(Stage::Stopped as u8, AcqRel);
+        self.stage.fetch_max(Lifecycle::Stopped as u8, AcqRel);
     }
 
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> Lifecycle {
         match self.stage.load(Acquire) {
-            0 => Stage::Serving,
-            1 => Stage::Leaving,
-            2 => Stage::Draining,
-            _ => Stage::Stopped,
+            0 => Lifecycle::Serving,
+            1 => Lifecycle::Leaving,
+            2 => Lifecycle::Draining,
+            _ => Lifecycle::Stopped,
         }
     }
 

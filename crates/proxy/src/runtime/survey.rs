@@ -16,7 +16,7 @@ use loadline_core::{
 };
 
 use crate::{
-    runtime::shared::{Shared, Stage},
+    runtime::shared::{Lifecycle, Shared},
     telemetry::{meter::ListenerTally, tally::ServiceTally},
 };
 
@@ -39,7 +39,7 @@ impl Survey {
     pub fn edge(&self) -> State {
         let shared = &self.shared;
         let mut state = State::of_edge(&self.plan, shared.clock.now());
-        state.draining = shared.stage() != Stage::Serving;
+        state.draining = shared.stage() != Lifecycle::Serving;
         state.log_lines_dropped = shared.log_lines_dropped();
         [state.spans_exported, state.spans_dropped] = shared.spans_counted();
         state.certificates = shared.keys().certificates(unix_s());

@@ -29,7 +29,7 @@ use crate::{
     listener::{accept::accept, handle::ListenerHandle, set::Inbox},
     runtime::{
         random::Random,
-        shared::{PlanCache, Shared, Stage},
+        shared::{Lifecycle, PlanCache, Shared},
         timer::{TICK, Timers},
         view::{Contexts, ListenerContext, ServiceContext, View},
     },
@@ -66,7 +66,7 @@ pub(crate) struct Worker {
     /// With a view once it is not the present one.
     closing: RefCell<Vec<Closing>>,
     counters: RefCell<Counters>,
-    stage: Cell<Stage>,
+    stage: Cell<Lifecycle>,
     /// The generation of the plan of the last tick.
     looked_at: Cell<u64>,
 }
@@ -87,8 +87,8 @@ impl Worker {
                 accepting.extend(worker.open_listeners());
                 // Each session holds its worker.
                 let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
-                let through = alone && worker.stage.get() != Stage::Serving;
-                if through || worker.stage.get() == Stage::Stopped {
+                let through = alone && worker.stage.get() != Lifecycle::Serving;
+                if through || worker.stage.get() == Lifecycle::Stopped {
                     break;
                 }
             }
@@ -118,7 +118,7 @@ impl Worker {
             listeners: RefCell::default(),
             closing: RefCell::default(),
             counters,
-            stage: Cell::new(Stage::Serving),
+            stage: Cell::new(Lifecycle::Serving),
             looked_at: Cell::new(0),
             shared,
         }
@@ -160,13 +160,13 @@ impl Worker {
 
     /// Whether connections are closed after the answer they wait for, and none are added.
     pub(crate) fn is_leaving(&self, listener: &ListenerHandle) -> bool {
-        self.stage.get() != Stage::Serving || !listener.is_open()
+        self.stage.get() != Lifecycle::Serving || !listener.is_open()
     }
 
     /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
     /// on, or the listener alone closes, it may: a client that is just sending one is answered.
     pub(crate) fn waits_for_more(&self, listener: &ListenerHandle) -> bool {
-        self.stage.get() <= Stage::Leaving && !listener.is_cut()
+        self.stage.get() <= Lifecycle::Leaving && !listener.is_cut()
     }
 
     /// The connection limit of a listener; none if no more are wanted there.
@@ -181,7 +181,7 @@ impl Worker {
     /// Begins to accept from what is new and in the plan. At the end only those who wait there
     /// already are taken in.
     fn open_listeners(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
-        let is_last = self.stage.get() != Stage::Serving;
+        let is_last = self.stage.get() != Lifecycle::Serving;
         let view = self.view();
         let opened =
             self.inbox.take(|listener| is_last || view.listener_context(listener).is_some());
@@ -250,7 +250,7 @@ impl Worker {
         if let Some(servers) = urgent.filter(|servers| !servers.is_empty()) {
             self.timers.wake_those_on(&servers);
         }
-        if stage == Stage::Serving {
+        if stage == Lifecycle::Serving {
             keep_warm(self, now);
         }
     }

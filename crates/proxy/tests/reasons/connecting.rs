@@ -31,7 +31,7 @@ fn full_backlog() -> (SocketAddr, Socket, Vec<TcpStream>) {
 pub(crate) fn cases() -> Vec<Case> {
     let refused = (Ending::ConnectRefused, "connection refused");
     // A broadcast is no address to connect to, whatever the routes of the machine.
-    let broadcast = SocketAddr::from(([255, 255, 255, 255], 80));
+    let blinkcast = SocketAddr::from(([255, 255, 255, 255], 80));
     let unreachable = (Ending::ConnectUnreachable, "network is unreachable");
     let late = (Ending::ConnectTimeout, "connection timed out while connecting");
     let (address, full, waiting) = full_backlog();
@@ -40,7 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
     unanswered.kept.push(Box::new((full, waiting)));
     vec![
         Case::new("nobody listens", nobody(), refused),
-        Case::new("no network", broadcast, unreachable),
+        Case::new("no network", blinkcast, unreachable),
         unanswered,
     ]
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use loadline_core::units::Rate;
 use loadline_measure::record::{
-    Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability, Tried,
-    Verdict,
+    Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability,
+    TestedRate, Verdict,
 };
 use loadline_report::{Cell, Table, digits, millis, per_second};
 
@@ -189,7 +189,7 @@ fn peak(law: &Scalability) -> String {
     }
 }
 
-fn at_line(record: &CapacityRecord, rate: Rate) -> Option<&Tried> {
+fn at_line(record: &CapacityRecord, rate: Rate) -> Option<&TestedRate> {
     record.tried.iter().find(|tried| tried.rate == rate)
 }
 

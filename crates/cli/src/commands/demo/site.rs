@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Workers and a proxy that are ready; they end when this is dropped.
-pub(crate) struct Site {
+pub(crate) struct DemoProcesses {
     near: Vec<Server>,
     far: Vec<Server>,
     proxy: Server,
@@ -29,7 +29,7 @@ pub(crate) enum Shape {
     TwoRegions(Rate),
 }
 
-impl Site {
+impl DemoProcesses {
     /// Starts the workers, then the proxy.
     pub(crate) async fn start(shape: Shape) -> anyhow::Result<Self> {
         let near = region(NEAR).await?;

@@ -19,7 +19,7 @@ use super::{
     plan::{Load, MAX_RATE, Plan, RUNS, SERVER_RATES, SLICE, SLICE_LOAD},
     process::bench,
     progress::Progress,
-    site::{FAR, NEAR, Shape, Site, worker},
+    site::{DemoProcesses, FAR, NEAR, Shape, worker},
 };
 
 /// Every record of the study.
@@ -140,8 +140,8 @@ async fn curves(
     plan: &Plan,
     progress: &Progress,
 ) -> anyhow::Result<(Vec<LoadRecord>, Vec<LoadRecord>)> {
-    let one = Site::start(Shape::OneRegion).await?;
-    let two = Site::start(Shape::TwoRegions(MAX_RATE)).await?;
+    let one = DemoProcesses::start(Shape::OneRegion).await?;
+    let two = DemoProcesses::start(Shape::TwoRegions(MAX_RATE)).await?;
     let (mut one_region, mut two_regions) = (Vec::new(), Vec::new());
     for load in &plan.curve {
         progress.step(&format!("(b, c) one region and two, side by side: {}", load.rate));
@@ -157,7 +157,7 @@ async fn double_rate(
     plan: &Plan,
     progress: &Progress,
 ) -> anyhow::Result<(LoadRecord, Vec<LoadRecord>)> {
-    let site = Site::start(Shape::TwoRegions(MAX_RATE)).await?;
+    let site = DemoProcesses::start(Shape::TwoRegions(MAX_RATE)).await?;
     progress.step(&format!("(c) two regions, a fresh proxy: {}", plan.once.rate));
     let once = bench(site.address(), plan.once).await?;
     progress.done();
@@ -173,7 +173,7 @@ async fn double_rate(
 /// One load, cut into runs of the generator that each begin at their own instant whatever became
 /// of those before, so that each slice has a record of its own.
 async fn failover(plan: &Plan, progress: &Progress) -> anyhow::Result<Vec<LoadRecord>> {
-    let mut site = Site::start(Shape::TwoRegions(MAX_RATE)).await?;
+    let mut site = DemoProcesses::start(Shape::TwoRegions(MAX_RATE)).await?;
     progress.step(&format!("(d) {} servers at 100/s: the near 3 are killed", site.servers()));
     let (start, address) = (Instant::now(), site.address());
     let mut slices = JoinSet::new();

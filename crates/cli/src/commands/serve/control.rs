@@ -15,15 +15,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{handover::Heritage, identity::Identity};
+use super::{handover::InheritedState, identity::Identity};
 
 /// The socket of the process before, or a new one of `identity`.
 pub(super) fn open(
     path: &Path,
-    heritage: &mut Heritage,
+    inherited_state: &mut InheritedState,
     identity: Option<&Identity>,
 ) -> anyhow::Result<(PathBuf, UnixListener)> {
-    let socket = match heritage.control(path) {
+    let socket = match inherited_state.control(path) {
         Some(socket) => UnixListener::from(socket),
         None => {
             let socket = bind_path(path);

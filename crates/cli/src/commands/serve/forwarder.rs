@@ -5,9 +5,9 @@
 //! counts or flows waits for its turn.
 
 mod checks;
+mod forwarded_services;
 mod loads;
 mod pair;
-mod roads;
 mod tables;
 mod tell;
 mod upkeep;
@@ -70,7 +70,7 @@ impl Forwarder {
         Ok(Some(Arc::new(Self { tables, checks, stop: Mutex::new(None) })))
     }
 
-    /// What sends health checks by the roads of the packets.
+    /// What sends health checks by the links of the packets.
     pub(super) fn detour(&self) -> Option<Arc<dyn Detour>> {
         self.checks.clone().map(|checks| checks as Arc<dyn Detour>)
     }

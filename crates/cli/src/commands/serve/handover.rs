@@ -35,7 +35,7 @@ use tokio::{io::AsyncReadExt as _, net, time::timeout};
 
 /// What a process begins with.
 #[derive(Debug, Default)]
-pub(super) struct Heritage {
+pub(super) struct InheritedState {
     pub(super) sockets: Inherited,
     pub(super) changes: Vec<Override>,
     admin: Option<(String, admin::Passed)>,
@@ -44,7 +44,7 @@ pub(super) struct Heritage {
 }
 
 /// What the running process gives away.
-pub(super) struct Estate {
+pub(super) struct HandoverState {
     pub(super) sockets: Vec<HandoverSockets>,
     pub(super) changes: Vec<Override>,
     /// Where the administration was to listen, its socket, and the token that was made.
@@ -63,7 +63,7 @@ struct Description {
     report: Option<RawFd>,
 }
 
-impl Heritage {
+impl InheritedState {
     /// What the environment of this process tells of.
     pub(super) fn take() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
@@ -71,15 +71,15 @@ impl Heritage {
             let number = number.parse().with_context(|| format!("{HANDOVER} is no number"))?;
             return Self::described(number).context("what the process before passed on");
         }
-        let mut heritage = Self::default();
+        let mut inherited_state = Self::default();
         let own = variable("LISTEN_PID").is_some_and(|it| it == std::process::id().to_string());
         let count = variable("LISTEN_FDS").filter(|_| own);
         let count: RawFd = count.map_or(Ok(0), |it| it.parse()).context("LISTEN_FDS")?;
         for number in FIRST_FD..FIRST_FD + count {
             let socket = descriptor(number).with_context(|| format!("descriptor {number}"))?;
-            heritage.sockets.add(socket).with_context(|| format!("descriptor {number}"))?;
+            inherited_state.sockets.add(socket).with_context(|| format!("descriptor {number}"))?;
         }
-        Ok(heritage)
+        Ok(inherited_state)
     }
 
     fn described(number: RawFd) -> anyhow::Result<Self> {
@@ -87,21 +87,21 @@ impl Heritage {
         File::from(descriptor(number)?).read_to_string(&mut text)?;
         let Description { listeners, changes, admin, control, report } =
             serde_json::from_str(&text)?;
-        let mut heritage = Self { changes, ..Self::default() };
+        let mut inherited_state = Self { changes, ..Self::default() };
         for (bind, nth, numbers) in listeners {
             for number in numbers {
-                heritage.sockets.add_for(descriptor(number)?, (bind, nth))?;
+                inherited_state.sockets.add_for(descriptor(number)?, (bind, nth))?;
             }
         }
         if let Some((bind, number, made_token)) = admin {
             let socket = descriptor(number)?;
-            heritage.admin = Some((bind, admin::Passed { socket, made_token }));
+            inherited_state.admin = Some((bind, admin::Passed { socket, made_token }));
         }
         if let Some((path, number)) = control {
-            heritage.control = Some((path, descriptor(number)?));
+            inherited_state.control = Some((path, descriptor(number)?));
         }
-        heritage.report = report.map(descriptor).transpose()?.map(UnixStream::from);
-        Ok(heritage)
+        inherited_state.report = report.map(descriptor).transpose()?.map(UnixStream::from);
+        Ok(inherited_state)
     }
 
     /// The administration that was there before, if it was at the same place.
@@ -125,7 +125,7 @@ impl Heritage {
     }
 }
 
-impl Estate {
+impl HandoverState {
     /// Starts the program that this process was started from, with the same arguments. This
     /// process goes on as before.
     ///

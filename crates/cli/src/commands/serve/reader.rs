@@ -3,20 +3,20 @@
 
 use std::{future::pending, sync::Arc};
 
-use loadline_control::admin::Site;
+use loadline_control::admin::LiveConfiguration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::follow::Changed;
 
 /// What is being read again, and what is to be.
 pub(super) struct Reader {
-    site: Arc<Site>,
+    site: Arc<LiveConfiguration>,
     under_way: Option<JoinHandle<()>>,
     next: Option<Changed>,
 }
 
 impl Reader {
-    pub(super) fn new(site: Arc<Site>) -> Self {
+    pub(super) fn new(site: Arc<LiveConfiguration>) -> Self {
         Self { site, under_way: None, next: None }
     }
 
@@ -49,7 +49,7 @@ impl Reader {
 }
 
 /// Unless the configuration itself is read, what was changed at run time stays.
-fn read_again(site: &Site, what: Changed) {
+fn read_again(site: &LiveConfiguration, what: Changed) {
     match what {
         Changed::Configuration => tell(site.reload()),
         Changed::Lists => site.relist(),

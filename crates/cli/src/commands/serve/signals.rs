@@ -15,7 +15,7 @@ pub(super) struct Signals {
 
 /// What a signal tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SignalAction {
     /// SIGTERM or SIGINT.
     End,
     /// SIGHUP.
@@ -40,18 +40,18 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Told::End,
-            _ = self.interrupt.recv() => Told::End,
-            _ = self.hangup.recv() => Told::Reload,
-            _ = self.first_user.recv() => Told::ReopenLog,
-            _ = self.second_user.recv() => Told::Upgrade,
+            _ = self.terminate.recv() => SignalAction::End,
+            _ = self.interrupt.recv() => SignalAction::End,
+            _ = self.hangup.recv() => SignalAction::Reload,
+            _ = self.first_user.recv() => SignalAction::ReopenLog,
+            _ = self.second_user.recv() => SignalAction::Upgrade,
         }
     }
 
     /// Waits for one that ends the process.
     pub(super) async fn until_end(&mut self) {
-        while self.next().await != Told::End {}
+        while self.next().await != SignalAction::End {}
     }
 }

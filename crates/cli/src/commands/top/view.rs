@@ -4,7 +4,7 @@
 //! Everything is made as lines first, so that what does not fit can be scrolled and printed.
 
 use loadline_core::state::{
-    Group, Server, Service, Standing,
+    Group, GroupAvailability, Server, Service,
     words::{Measure, Verdict, number, span},
 };
 use ratatui::{
@@ -136,10 +136,10 @@ fn bar(group: &Group, scale: f64, width: usize) -> Line<'static> {
     let style = if group.is_full() { Style::new().red().bold() } else { Style::new() };
     spans.push(Span::styled(figures, style));
     match group.standing {
-        Standing::Open if group.limit_found => spans.push("  limit found".red().bold()),
-        Standing::Open => {}
-        Standing::Yields => spans.push("  yields".red().bold()),
-        Standing::Closed => spans.push("  out".red().bold()),
+        GroupAvailability::Open if group.limit_found => spans.push("  limit found".red().bold()),
+        GroupAvailability::Open => {}
+        GroupAvailability::Yields => spans.push("  yields".red().bold()),
+        GroupAvailability::Closed => spans.push("  out".red().bold()),
     }
     spans.into()
 }
@@ -257,7 +257,7 @@ mod tests {
         };
         Group {
             name: name.to_owned(),
-            standing: Standing::Open,
+            standing: GroupAvailability::Open,
             load: Load { rate_per_s: load, ..Load::default() },
             limits: Limits { rate_per_s: Some(limit), ..Limits::default() },
             headroom: Limits { rate_per_s: Some(limit - load), ..Limits::default() },

@@ -20,9 +20,9 @@ use axum::{
 use maud::{DOCTYPE, html};
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 
-use super::desk::Desk;
+use super::context::AdminContext;
 
-pub(crate) fn routes() -> Router<Arc<Desk>> {
+pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
         .route("/", get(page))
         .route("/live", get(live))
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Router<Arc<Desk>> {
         .route("/dashboard.js", get(async || ([(CONTENT_TYPE, "text/javascript")], SCRIPT)))
 }
 
-async fn page(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
+async fn page(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -48,7 +48,7 @@ async fn page(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
                     p id="stale" role="status" hidden { "No connection: these figures are old" }
                     button id="pause" type="button" aria-pressed="false" { "Pause" }
                 }
-                main id="live" { (picture::content(&desk)) }
+                main id="live" { (picture::content(&context)) }
             }
         }
     };
@@ -56,10 +56,12 @@ async fn page(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
 }
 
 /// The content of the page again, each second, to whoever watches.
-async fn live(State(desk): State<Arc<Desk>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let looks = WatchStream::from_changes(desk.looks());
+async fn live(
+    State(context): State<Arc<AdminContext>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let looks = WatchStream::from_changes(context.looks());
     let events = looks.map(move |()| {
-        let content = picture::content(&desk).into_string();
+        let content = picture::content(&context).into_string();
         Ok(Event::default().data(content.replace(['\n', '\r'], " ")))
     });
     Sse::new(events).keep_alive(KeepAlive::default())

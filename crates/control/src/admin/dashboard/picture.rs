@@ -7,23 +7,23 @@
 use loadline_core::{
     ending::Ending,
     state::{
-        Group, Server, Service, Standing, State,
+        Group, GroupAvailability, Server, Service, State,
         words::{Measure, Verdict, number, span},
     },
 };
 use maud::{Markup, html};
 
 use crate::admin::{
-    desk::Desk,
+    context::AdminContext,
     history::{SAMPLES, Sample},
 };
 
 /// All that changes on the page.
-pub(super) fn content(desk: &Desk) -> Markup {
-    let state = desk.state();
+pub(super) fn content(context: &AdminContext) -> Markup {
+    let state = context.state();
     html! {
-        (header(&state, !desk.site.changes().is_empty()))
-        @for service in &state.services { (picture(service, &desk.samples(&service.name))) }
+        (header(&state, !context.site.changes().is_empty()))
+        @for service in &state.services { (picture(service, &context.samples(&service.name))) }
     }
 }
 
@@ -136,16 +136,18 @@ fn distance(group: &Group) -> String {
 
 fn standing(group: &Group) -> Markup {
     match group.standing {
-        Standing::Open if group.limit_found => html! {
+        GroupAvailability::Open if group.limit_found => html! {
             strong class="bad" { " full: more requests at a time bring no more answers" }
         },
-        Standing::Open => html! {},
-        Standing::Yields => html! {
+        GroupAvailability::Open => html! {},
+        GroupAvailability::Yields => html! {
             strong class="bad" {
                 " yields: " (group.well()) " of " (group.servers.len()) " servers healthy"
             }
         },
-        Standing::Closed => html! { strong class="bad" { " out: no server may take traffic" } },
+        GroupAvailability::Closed => {
+            html! { strong class="bad" { " out: no server may take traffic" } }
+        }
     }
 }
 

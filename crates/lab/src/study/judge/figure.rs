@@ -12,7 +12,7 @@ use super::{band, formula};
 use crate::study::{file::FigureEntry, read::Study, take::readings};
 
 /// Everything figures are worked out from.
-pub(super) struct Board<'b> {
+pub(super) struct FigureEvaluator<'b> {
     pub(super) study: &'b Study,
     pub(super) rows: &'b [StudyRow],
     pub(super) phases: &'b [StudyPhase],
@@ -30,7 +30,7 @@ pub(super) struct Found {
     pub(super) reason: String,
 }
 
-impl<'b> Board<'b> {
+impl<'b> FigureEvaluator<'b> {
     pub(super) fn new(
         study: &'b Study,
         rows: &'b [StudyRow],

@@ -2,14 +2,14 @@
 
 use loadline_measure::record::{Reading, StudyLine, StudyPhase, StudyPlot, StudyPlotKind};
 
-use super::figure::Board;
+use super::figure::FigureEvaluator;
 use crate::study::file::PlotEntry;
 
-pub(super) fn plots(board: &Board<'_>) -> Vec<StudyPlot> {
+pub(super) fn plots(board: &FigureEvaluator<'_>) -> Vec<StudyPlot> {
     board.study.file.plot.iter().map(|entry| plot(board, entry.get_ref())).collect()
 }
 
-fn plot(board: &Board<'_>, entry: &PlotEntry) -> StudyPlot {
+fn plot(board: &FigureEvaluator<'_>, entry: &PlotEntry) -> StudyPlot {
     let word = |text: &Option<super::super::place::Text>| {
         text.as_ref().map(|text| text.get_ref().clone()).unwrap_or_default()
     };
@@ -45,7 +45,7 @@ fn plot(board: &Board<'_>, entry: &PlotEntry) -> StudyPlot {
 
 /// A line for each path of each row.
 fn lines(
-    board: &Board<'_>,
+    board: &FigureEvaluator<'_>,
     entry: &PlotEntry,
     rows: &[String],
     phase: &str,
@@ -78,7 +78,7 @@ fn is_at(run: &StudyPhase, entry: &PlotEntry) -> bool {
 }
 
 /// The published figures and the measured ones of each row.
-fn beside(board: &Board<'_>, entry: &PlotEntry) -> Vec<StudyLine> {
+fn beside(board: &FigureEvaluator<'_>, entry: &PlotEntry) -> Vec<StudyLine> {
     let named = |name: &str| entry.figures.iter().any(|figure| figure.get_ref() == name);
     let mut figures = board.figures();
     figures.retain(|figure| named(&figure.name));

@@ -341,7 +341,7 @@ fn changed(
     };
     let mut place = |end| scope.one_of("host", end, &known).and_then(|name| topology.host(&name));
     let (Some(from), Some(to)) = (place(one), place(other)) else { return Vec::new() };
-    let road = network::Road {
+    let road = network::LinkKeys {
         rtt: action.rtt.as_ref(),
         jitter: action.jitter.as_ref(),
         rate: action.rate.as_ref(),

@@ -22,7 +22,7 @@ use crate::{
 
 /// What a link's keys say, in either direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Road<'t> {
+pub(super) struct LinkKeys<'t> {
     pub(super) rtt: Option<&'t Text>,
     pub(super) jitter: Option<&'t Text>,
     pub(super) rate: Option<&'t Text>,
@@ -196,8 +196,8 @@ fn check_ends(scope: &mut Scope<'_>, entry: &LinkEntry) {
     }
 }
 
-fn road(entry: &LinkEntry) -> Road<'_> {
-    Road {
+fn road(entry: &LinkEntry) -> LinkKeys<'_> {
+    LinkKeys {
         rtt: entry.rtt.as_ref(),
         jitter: entry.jitter.as_ref(),
         rate: entry.rate.as_ref(),
@@ -208,7 +208,7 @@ fn road(entry: &LinkEntry) -> Road<'_> {
 }
 
 /// The link from host 0 to host 0 with these properties; its ends are for the caller to set.
-pub(super) fn link_spec(scope: &mut Scope<'_>, road: &Road<'_>) -> LinkSpec {
+pub(super) fn link_spec(scope: &mut Scope<'_>, road: &LinkKeys<'_>) -> LinkSpec {
     let rtt: Option<Duration> = road.rtt.and_then(|text| scope.quantity(text));
     let rate: Option<BitRate> = road.rate.and_then(|text| scope.quantity(text));
     let queue: Option<Bytes> = road.queue.and_then(|text| scope.quantity(text));

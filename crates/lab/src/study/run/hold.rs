@@ -7,7 +7,7 @@ use std::{
     thread, time,
 };
 
-use super::{RunError, Setup, folder, prepare, programs::Site, start};
+use super::{RunError, Setup, folder, prepare, programs::RunningRow, start};
 use crate::study::Study;
 
 /// A lab that is held: what people need to know of it.
@@ -41,7 +41,7 @@ pub fn hold(
     let lab = start(setup, &plan)?;
     let announced = lab.announce(study.short_name(), study.title());
     let _announced = announced.map_err(|error| super::programs::failed("announce it", &error))?;
-    let mut site = Site { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
+    let mut site = RunningRow { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
     site.start_all()?;
     let hosts = site.lab.hosts().iter();
     tell(&Held {

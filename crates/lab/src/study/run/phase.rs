@@ -17,7 +17,7 @@ use super::{
     RunError,
     folder::unix_ms,
     meter::Meter,
-    programs::{GRACE, Site},
+    programs::{GRACE, RunningRow},
 };
 use crate::{
     host::Exit,
@@ -35,7 +35,7 @@ pub(super) fn not_run(plan: &Plan, step: &Step, why: String) -> StudyPhase {
 
 /// Runs a step.
 pub(super) fn run(
-    site: &mut Site<'_>,
+    site: &mut RunningRow<'_>,
     step: &Step,
     number: usize,
     stop: &AtomicBool,
@@ -103,7 +103,7 @@ fn too_late(action: &Action, elapsed_s: f64) -> String {
 
 /// Runs the command of a step with what is beside it, and does what is to be done meanwhile.
 fn commands<'s>(
-    site: &mut Site<'_>,
+    site: &mut RunningRow<'_>,
     step: &'s Step,
     file: &str,
     stop: &AtomicBool,
@@ -155,7 +155,13 @@ fn rest(started: Instant, next: Option<Duration>) -> time::Duration {
 }
 
 /// Reads what the command printed into the phase.
-fn read(site: &Site<'_>, step: &Step, file: &str, exit: Option<Exit>, phase: &mut StudyPhase) {
+fn read(
+    site: &RunningRow<'_>,
+    step: &Step,
+    file: &str,
+    exit: Option<Exit>,
+    phase: &mut StudyPhase,
+) {
     let output = site.folder.read("phases", &format!("{file}.out"));
     let errors = site.folder.read("phases", &format!("{file}.err"));
     if let Ok(document) = serde_json::from_str::<Document>(&output) {

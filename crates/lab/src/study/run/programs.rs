@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// The lab of a row with its programs.
-pub(super) struct Site<'s> {
+pub(super) struct RunningRow<'s> {
     pub(super) lab: Lab,
     pub(super) plan: &'s Plan,
     pub(super) folder: &'s RowFolder,
     pub(super) running: BTreeMap<String, Child>,
 }
 
-impl Site<'_> {
+impl RunningRow<'_> {
     /// Starts a command on its host; what it says goes to files of this name.
     pub(super) fn spawn(
         &self,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use loadline_core::units::{BitRate, Ratio};
 use proptest::prelude::*;
 
-use super::{super::cut::tests::uncut, *};
+use super::{super::segment::tests::uncut, *};
 use crate::topology::{Limit, mesh};
 
 fn micros(n: u64) -> Duration {

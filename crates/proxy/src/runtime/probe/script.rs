@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadline_core::advisor::{Conversation, Mismatch, Script, Turn};
+use loadline_core::advisor::{CheckStep, Conversation, Mismatch, Script};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::UdpSocket,
@@ -31,13 +31,13 @@ where
     let mut bytes = [0; READ_BYTES];
     loop {
         match conversation.turn() {
-            Turn::Say(said) => stream.write_all(said).await?,
-            Turn::Listen => match stream.read(&mut bytes).await? {
+            CheckStep::Say(said) => stream.write_all(said).await?,
+            CheckStep::Listen => match stream.read(&mut bytes).await? {
                 0 => return Err(ScriptError::Closed(conversation.mismatch())),
                 read => conversation.hear(&bytes[..read]),
             },
-            Turn::Passed => return Ok(()),
-            Turn::Failed(mismatch) => return Err(ScriptError::Mismatch(mismatch)),
+            CheckStep::Passed => return Ok(()),
+            CheckStep::Failed(mismatch) => return Err(ScriptError::Mismatch(mismatch)),
         }
     }
 }
@@ -48,13 +48,13 @@ pub(super) async fn exchange(socket: UdpSocket, script: &Script) -> Result<(), S
     let mut bytes = [0; READ_BYTES];
     loop {
         match conversation.turn() {
-            Turn::Say(said) => drop(socket.send(said).await?),
-            Turn::Listen => {
+            CheckStep::Say(said) => drop(socket.send(said).await?),
+            CheckStep::Listen => {
                 let read = socket.recv(&mut bytes).await?;
                 conversation.hear(&bytes[..read]);
             }
-            Turn::Passed => return Ok(()),
-            Turn::Failed(mismatch) => return Err(ScriptError::Mismatch(mismatch)),
+            CheckStep::Passed => return Ok(()),
+            CheckStep::Failed(mismatch) => return Err(ScriptError::Mismatch(mismatch)),
         }
     }
 }

@@ -11,7 +11,7 @@ use loadline_core::{
     controller::{Controller, Output},
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, PolicyKind, Server, Service, WhenFull},
     permit::Permit,
-    plan::{Ask, Decision, Plan},
+    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -129,7 +129,7 @@ impl World {
             permit.answered(end);
             permit.finish(end);
         }
-        let ask = Ask { now, key: 0, draw: 0, tried: &[], stick: None };
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
         // What finds no room at all is counted by its absence.
         if let Decision::Send(permit) = self.plan.services[0].pick(&ask) {
             self.send(now, permit);

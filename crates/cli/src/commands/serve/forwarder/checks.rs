@@ -1,4 +1,4 @@
-//! Health checks by the roads of the packets.
+//! Health checks by the links of the packets.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::Road,
+    fleet::ServerLink,
     forwarding::Protocol,
     time::{Duration, Instant},
 };
@@ -39,11 +39,11 @@ impl Detour for Checks {
         &self,
         port: u16,
         (server, protocol): (SocketAddr, Protocol),
-        road: Road,
+        link: ServerLink,
         time: Duration,
     ) -> io::Result<()> {
         let now: Instant = Datapath::now();
-        let check = Check { server, service: road.service, method: road.method, protocol };
+        let check = Check { server, service: link.service, method: link.method, protocol };
         let mut checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         checks.lend(now, (port, now + time), &check).map_err(io::Error::other)
     }

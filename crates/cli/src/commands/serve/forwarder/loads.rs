@@ -27,12 +27,13 @@ impl Tables {
         Ok(())
     }
 
-    /// What a server of a service is known by, on all roads that lead there.
+    /// What a server of a service is known by, in all services that lead there.
     fn numbers_of(&mut self, service: &str, address: SocketAddr) -> BTreeSet<u16> {
-        let roads = self.wanted.iter().filter(|(road, _)| road.service == service);
-        let names = roads.filter_map(|(road, wanted)| {
+        let forwarded_services =
+            self.wanted.iter().filter(|(forwarded, _)| forwarded.service == service);
+        let names = forwarded_services.filter_map(|(forwarded, wanted)| {
             let target = wanted.targets.iter().find(|target| target.address == address)?;
-            Some(road.name(target))
+            Some(forwarded.name(target))
         });
         names.filter_map(|name| self.numbers.of(name)).collect()
     }

@@ -10,7 +10,7 @@ use std::{
 use loadline_core::{
     fleet,
     forwarding::{
-        Affinity, Entry, Member, Method, Ring, Target,
+        Affinity, Entry, Method, Ring, RingServer, Target,
         episode::Episode,
         load::Load,
         numbers::{Name, Numbers},
@@ -25,7 +25,7 @@ use loadline_l4::{
     own_address, standby::Standby,
 };
 
-use super::roads::{Road, Wanted, roads};
+use super::forwarded_services::{ForwardedService, Wanted, forwarded_services};
 use crate::commands::xdp_mode::XdpMode;
 
 /// The program with its tables, and what is behind their numbers.
@@ -35,10 +35,10 @@ pub(super) struct Tables {
     pub(super) attached: Attached,
     pub(super) neighbours: Neighbours,
     pub(super) numbers: Numbers,
-    pub(super) services: BTreeMap<Road, Served>,
+    pub(super) services: BTreeMap<ForwardedService, Served>,
     pub(super) servers: BTreeMap<u16, Placed>,
     /// What the last plan wants.
-    pub(super) wanted: BTreeMap<Road, Wanted>,
+    pub(super) wanted: BTreeMap<ForwardedService, Wanted>,
     generation: u64,
     /// What there is no number for, and that has been told.
     unplaced: BTreeSet<Name>,
@@ -52,7 +52,7 @@ pub(super) struct Tables {
     pub(super) standby: Option<Standby>,
 }
 
-/// A road in the tables.
+/// A forwarded service in the tables.
 pub(super) struct Served {
     pub(super) number: u32,
     pub(super) frontends: Vec<Frontend>,
@@ -60,7 +60,7 @@ pub(super) struct Served {
     affinity: Affinity,
     pub(super) ring: Ring,
     /// What the ring was made of.
-    members: Vec<Member>,
+    members: Vec<RingServer>,
     /// When the ring is to be looked at again; none where it has settled.
     pub(super) settles_at: Option<time::Instant>,
 }
@@ -91,7 +91,7 @@ impl Tables {
         plan: &Plan,
         standby: Option<Standby>,
     ) -> anyhow::Result<Self> {
-        let wanted = roads(plan);
+        let wanted = forwarded_services(plan);
         let events = if standby.is_some() { EVENTS } else { 0 };
         let sizes = Sizes { events, ..sizes(settings) };
         let datapath = Datapath::load(sizes, self::settings(settings, &wanted))?;
@@ -137,7 +137,7 @@ impl Tables {
             return;
         }
         self.generation = plan.generation;
-        self.wanted = roads(plan);
+        self.wanted = forwarded_services(plan);
         if let Some(standby) = &mut self.standby {
             standby.watch(plan.fleet.forwarding.addresses().into_iter().collect());
         }
@@ -149,18 +149,22 @@ impl Tables {
         let (now, wanted) = (Datapath::now(), self.wanted.clone());
         self.place(now, &wanted);
         self.write_servers();
-        for (road, wanted) in &wanted {
-            if let Err(error) = self.serve(now, road, wanted) {
-                tracing::error!(service = %road.service, method = %road.method,
+        for (forwarded, wanted) in &wanted {
+            if let Err(error) = self.serve(now, forwarded, wanted) {
+                tracing::error!(service = %forwarded.service, method = %forwarded.method,
                     "packets are forwarded as before: {error}");
             }
         }
-        let gone: Vec<Road> =
-            self.services.keys().filter(|road| !wanted.contains_key(road)).cloned().collect();
-        for road in gone {
-            let Some(served) = self.services.remove(&road) else { continue };
+        let gone: Vec<ForwardedService> = self
+            .services
+            .keys()
+            .filter(|forwarded| !wanted.contains_key(forwarded))
+            .cloned()
+            .collect();
+        for forwarded in gone {
+            let Some(served) = self.services.remove(&forwarded) else { continue };
             if let Err(error) = self.datapath.remove_service(served.number) {
-                tracing::error!(service = %road.service, "not taken out: {error}");
+                tracing::error!(service = %forwarded.service, "not taken out: {error}");
             }
         }
     }
@@ -172,11 +176,11 @@ impl Tables {
     }
 
     /// Gives every server that is wanted a number, and lets the others leave.
-    fn place(&mut self, now: time::Instant, wanted: &BTreeMap<Road, Wanted>) {
+    fn place(&mut self, now: time::Instant, wanted: &BTreeMap<ForwardedService, Wanted>) {
         let mut here: BTreeMap<u16, (Target, bool)> = BTreeMap::new();
-        for (road, wanted) in wanted {
+        for (forwarded, wanted) in wanted {
             for target in &wanted.targets {
-                let name = road.name(target);
+                let name = forwarded.name(target);
                 let Some(number) = self.numbers.of(name) else {
                     self.tell_unplaced(name);
                     continue;
@@ -243,22 +247,24 @@ impl Tables {
     fn serve(
         &mut self,
         now: time::Instant,
-        road: &Road,
+        forwarded: &ForwardedService,
         wanted: &Wanted,
     ) -> Result<(), TableError> {
-        let members = self.members(road, wanted);
+        let members = self.members(forwarded, wanted);
         let is_free = self.is_free();
-        if let Some(served) = self.services.get_mut(road) {
+        if let Some(served) = self.services.get_mut(forwarded) {
             served.times = wanted.times;
             let is_other = served.affinity.is_of_client() != wanted.affinity.is_of_client();
             if is_other || served.frontends != wanted.frontends {
                 let (affinity, frontends) = (wanted.affinity, &wanted.frontends);
-                self.datapath.add_service(served.number, road.method, affinity, frontends)?;
+                self.datapath.add_service(served.number, forwarded.method, affinity, frontends)?;
                 served.frontends.clone_from(frontends);
             }
             if is_other {
-                tracing::warn!(service = %road.service, "another `sticky`: connections by `mac` \
-                    and `ipip` may have moved");
+                tracing::warn!(
+                    service = %forwarded.service,
+                    "another `sticky`: connections by `mac` and `ipip` may have moved"
+                );
             }
             served.affinity = wanted.affinity;
             if is_free && served.members != members {
@@ -278,19 +284,19 @@ impl Tables {
             members,
             settles_at: Some(now),
         };
-        self.datapath.add_service(number, road.method, wanted.affinity, &wanted.frontends)?;
+        self.datapath.add_service(number, forwarded.method, wanted.affinity, &wanted.frontends)?;
         self.datapath.publish(number, served.ring.entries())?;
-        self.services.insert(road.clone(), served);
+        self.services.insert(forwarded.clone(), served);
         Ok(())
     }
 
     /// Those that new connections go to.
-    fn members(&mut self, road: &Road, wanted: &Wanted) -> Vec<Member> {
+    fn members(&mut self, forwarded: &ForwardedService, wanted: &Wanted) -> Vec<RingServer> {
         let mut members = Vec::new();
         for target in wanted.targets.iter().filter(|target| target.weight > 0) {
-            let Some(number) = self.numbers.of(road.name(target)) else { continue };
+            let Some(number) = self.numbers.of(forwarded.name(target)) else { continue };
             if self.servers.get(&number).is_some_and(|placed| placed.link.is_some()) {
-                members.push(Member { address: target.address, weight: target.weight, number });
+                members.push(RingServer { address: target.address, weight: target.weight, number });
             }
         }
         members
@@ -324,7 +330,7 @@ impl Served {
         self.settles_at = Some(now);
     }
 
-    fn assign(&mut self, now: time::Instant, members: Vec<Member>) {
+    fn assign(&mut self, now: time::Instant, members: Vec<RingServer>) {
         let table = table(&members);
         // Where nobody was, no flow can be.
         if self.ring.entries().iter().all(|entry| *entry == Entry::settled(0)) {
@@ -349,11 +355,12 @@ fn sizes(of: &fleet::Datapath) -> Sizes {
 }
 
 /// What the file does not say of tunnels is what the kernel would do towards the first server.
-fn settings(of: &fleet::Datapath, wanted: &BTreeMap<Road, Wanted>) -> Settings {
+fn settings(of: &fleet::Datapath, wanted: &BTreeMap<ForwardedService, Wanted>) -> Settings {
     let said = |v6: bool| of.tunnel_addresses.iter().copied().find(|it| it.is_ipv6() == v6);
     let chosen = |v6: bool| {
-        let tunnels =
-            wanted.iter().filter(|(road, _)| road.method == Method::Ipip && road.v6 == v6);
+        let tunnels = wanted
+            .iter()
+            .filter(|(forwarded, _)| forwarded.method == Method::Ipip && forwarded.v6 == v6);
         let mut servers = tunnels.flat_map(|(_, wanted)| &wanted.targets);
         servers.find_map(|server| own_address(server.address.ip()))
     };

@@ -7,7 +7,7 @@ use loadline_core::{
 use loadline_l4::{Held, TableError};
 
 use super::{
-    roads::Road,
+    forwarded_services::ForwardedService,
     tables::{Placed, Tables},
 };
 
@@ -65,12 +65,12 @@ impl Tables {
     }
 
     fn frontends(&self) -> Vec<Frontend> {
-        let each = self.services.iter().flat_map(|(road, served)| {
+        let each = self.services.iter().flat_map(|(forwarded, served)| {
             served.frontends.iter().map(|frontend| Frontend {
                 address: frontend.address.to_string(),
                 protocol: frontend.protocol.to_string(),
-                method: road.method.to_string(),
-                service: road.service.clone(),
+                method: forwarded.method.to_string(),
+                service: forwarded.service.clone(),
             })
         });
         each.collect()
@@ -78,10 +78,11 @@ impl Tables {
 
     fn flow(&self, held: &Held) -> Flow {
         let known = self.services.iter().find(|(_, it)| it.number == u32::from(held.service));
-        let service = known.map_or(String::new(), |(road, _)| road.service.clone());
+        let service = known.map_or(String::new(), |(forwarded, _)| forwarded.service.clone());
         let method = match held.lent {
             Some(_) => Method::Nat.to_string(),
-            None => known.map_or(String::new(), |(Road { method, .. }, _)| method.to_string()),
+            None => known
+                .map_or(String::new(), |(ForwardedService { method, .. }, _)| method.to_string()),
         };
         Flow {
             client: held.path.client.to_string(),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use loadline_core::{
-    forwarding::{episode::Told, ports::Times},
+    forwarding::{episode::EpisodeReport, ports::Times},
     plan::Plan,
     time::{self, Duration},
 };
@@ -164,11 +164,11 @@ impl Tables {
         let refused = refused.map_or(0, |(_, count)| count.packets);
         match self.exhaustion.look(now, refused) {
             None => {}
-            Some(Told::Began) => tracing::warn!(
+            Some(EpisodeReport::Began) => tracing::warn!(
                 "NAT ports are exhausted: new connections are refused; add l4.return_addresses or \
                  shorten fin_timeout"
             ),
-            Some(Told::Over(packets)) => {
+            Some(EpisodeReport::Over(packets)) => {
                 tracing::info!(packets, "NAT ports suffice again");
             }
         }

@@ -1,17 +1,17 @@
-//! Checks that go by the road of forwarded packets instead of straight to the server.
+//! Checks that go by the link of forwarded packets instead of straight to the server.
 
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{HealthCheck, Road},
+    fleet::{HealthCheck, ServerLink},
     forwarding::Protocol,
     time::Duration,
 };
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
-/// Who can send what leaves this machine by the road of forwarded packets.
+/// Who can send what leaves this machine by the link of forwarded packets.
 pub trait Detour: fmt::Debug + Send + Sync {
-    /// For `time` what leaves from this port of ours to `server` goes by `road`, and what comes
+    /// For `time` what leaves from this port of ours to `server` goes by `link`, and what comes
     /// back looks as if it had not.
     ///
     /// # Errors
@@ -20,15 +20,15 @@ pub trait Detour: fmt::Debug + Send + Sync {
         &self,
         port: u16,
         server: (SocketAddr, Protocol),
-        road: Road,
+        link: ServerLink,
         time: Duration,
     ) -> io::Result<()>;
 }
 
-/// A road, and who sends by it.
+/// A link, and who sends by it.
 #[derive(Clone, Debug)]
 pub(in crate::runtime) struct Lane {
-    pub(in crate::runtime) road: Road,
+    pub(in crate::runtime) link: ServerLink,
     pub(in crate::runtime) detour: Arc<dyn Detour>,
 }
 
@@ -66,7 +66,7 @@ impl Lane {
         server: (SocketAddr, Protocol),
         check: &HealthCheck,
     ) -> io::Result<()> {
-        self.detour.lend(port, server, self.road, check.timeout + FAREWELL)
+        self.detour.lend(port, server, self.link, check.timeout + FAREWELL)
     }
 }
 

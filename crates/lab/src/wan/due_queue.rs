@@ -28,14 +28,14 @@ pub(super) struct Parcel {
 
 /// All packets on their way.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct DueQueue {
     heap: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     parcels: Vec<Option<Parcel>>,
     free: Vec<u32>,
     next: u64,
 }
 
-impl Agenda {
+impl DueQueue {
     /// Keeps `parcel` until `due`.
     pub(super) fn push(&mut self, due: Instant, parcel: Parcel) {
         let place = self.free.pop().unwrap_or_else(|| {
@@ -127,20 +127,20 @@ mod tests {
         fn packets_come_out_when_they_are_due_the_first_of_equals_first(
             steps in prop::collection::vec((0u64..50, 0u64..20), 1..200),
         ) {
-            let mut agenda = Agenda::default();
+            let mut due_queue = DueQueue::default();
             let mut waiting: Vec<(Instant, usize)> = Vec::new();
             let mut now = Instant::ZERO;
             for (number, (due, pause)) in steps.into_iter().enumerate() {
                 let due = now + Duration::from_nanos(due);
-                agenda.push(due, parcel(number));
+                due_queue.push(due, parcel(number));
                 waiting.push((due, number));
                 now = now + Duration::from_nanos(pause);
                 waiting.sort_unstable();
-                while let Some((due, parcel)) = agenda.pop(now) {
+                while let Some((due, parcel)) = due_queue.pop(now) {
                     prop_assert_eq!((due, parcel.to), waiting.remove(0));
                 }
                 let next = waiting.first().map(|(due, _)| *due);
-                prop_assert_eq!(agenda.next_due(), next);
+                prop_assert_eq!(due_queue.next_due(), next);
                 prop_assert!(next.is_none_or(|due| due > now));
             }
         }

@@ -14,12 +14,12 @@ use super::{
     Detail,
     history::{History, Sample},
     metrics::{AT_ONCE, Extent, Source},
-    site::{Site, Survey},
+    site::{LiveConfiguration, Survey},
     token::Token,
 };
 
-pub(crate) struct Desk {
-    pub(crate) site: Arc<Site>,
+pub(crate) struct AdminContext {
+    pub(crate) site: Arc<LiveConfiguration>,
     pub(crate) token: Token,
     pub(crate) detail: Detail,
     /// A turn for each of those who read the metrics.
@@ -47,13 +47,13 @@ struct Look {
     took: Duration,
 }
 
-impl Desk {
-    pub(crate) fn new(site: Arc<Site>, token: Token, detail: Detail) -> Self {
+impl AdminContext {
+    pub(crate) fn new(site: Arc<LiveConfiguration>, token: Token, detail: Detail) -> Self {
         let scrapes = Arc::new(Semaphore::new(AT_ONCE));
         let seen = Mutex::new(Seen::default());
-        let desk = Self { site, token, detail, scrapes, seen, looked: watch::Sender::new(()) };
-        desk.look();
-        desk
+        let context = Self { site, token, detail, scrapes, seen, looked: watch::Sender::new(()) };
+        context.look();
+        context
     }
 
     /// Takes the state of this second into the memory, unless a look is dear and was lately.
@@ -99,7 +99,7 @@ impl Desk {
 
     /// What there is to tell, with rates since the look before the last.
     pub(crate) fn survey(self: &Arc<Self>) -> Measured {
-        Measured { desk: self.clone(), survey: self.site.survey() }
+        Measured { context: self.clone(), survey: self.site.survey() }
     }
 
     fn asked(&self) -> Arc<Baseline> {
@@ -120,7 +120,7 @@ impl Desk {
 
 /// A survey with what the desk knows beside it.
 pub(crate) struct Measured {
-    desk: Arc<Desk>,
+    context: Arc<AdminContext>,
     survey: Box<dyn Survey>,
 }
 
@@ -129,7 +129,7 @@ impl Source for Measured {
 
     fn edge(&self) -> State {
         let mut edge = self.survey.edge();
-        edge.measure_since(&self.desk.asked());
+        edge.measure_since(&self.context.asked());
         edge
     }
 
@@ -138,12 +138,12 @@ impl Source for Measured {
     }
 
     fn piece(&self, places: Range<usize>, extent: Extent) -> State {
-        let tell = |part| self.desk.site.services(&*self.survey, places, part);
+        let tell = |part| self.context.site.services(&*self.survey, places, part);
         match extent {
             Extent::Now(part) => tell(part),
             Extent::Measured(part) => {
                 let mut state = tell(part);
-                state.measure_since(&self.desk.asked());
+                state.measure_since(&self.context.asked());
                 state
             }
         }

@@ -11,7 +11,7 @@ use loadline_l4::Frontend;
 
 /// A service by one method, for one family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Road {
+pub(super) struct ForwardedService {
     /// The name of the service.
     pub(super) service: String,
     /// By what its packets are forwarded.
@@ -20,7 +20,7 @@ pub(super) struct Road {
     pub(super) v6: bool,
 }
 
-/// What is wanted of a road.
+/// What is wanted of a forwarded service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) frontends: Vec<Frontend>,
@@ -29,36 +29,37 @@ pub(super) struct Wanted {
     pub(super) affinity: Affinity,
 }
 
-impl Road {
-    /// What a server is known by on this road.
+impl ForwardedService {
+    /// What a server is known by in this service.
     pub(super) fn name(&self, target: &Target) -> Name {
         let port = if self.method == Method::Nat { target.address.port() } else { 0 };
         Name { address: target.address.ip(), port }
     }
 
-    /// Whether packets of this road can go to such a server. A link address serves both families.
+    /// Whether packets of this service can go to such a server. A link address serves both
+    /// families.
     fn leads_to(&self, target: &Target) -> bool {
         self.method == Method::Mac || target.address.is_ipv6() == self.v6
     }
 }
 
-/// All roads of a plan.
-pub(super) fn roads(plan: &Plan) -> BTreeMap<Road, Wanted> {
-    let mut roads: BTreeMap<Road, Wanted> = BTreeMap::new();
+/// All forwarded services of a plan.
+pub(super) fn forwarded_services(plan: &Plan) -> BTreeMap<ForwardedService, Wanted> {
+    let mut forwarded_services: BTreeMap<ForwardedService, Wanted> = BTreeMap::new();
     for frontend in &plan.fleet.forwarding.frontends {
         let Some(service) = plan.fleet.services.get(frontend.service) else { continue };
         let (method, v6) = (frontend.method, frontend.address.is_ipv6());
-        let road = Road { service: service.name.clone(), method, v6 };
+        let forwarded = ForwardedService { service: service.name.clone(), method, v6 };
         let given = Frontend { address: frontend.address, protocol: frontend.protocol };
-        if let Some(known) = roads.get_mut(&road) {
+        if let Some(known) = forwarded_services.get_mut(&forwarded) {
             known.frontends.push(given);
             continue;
         }
         let mut targets = targets(plan, frontend.service);
-        targets.retain(|target| road.leads_to(target));
+        targets.retain(|target| forwarded.leads_to(target));
         let (times, affinity) = (service.flow_times, service.affinity);
         let wanted = Wanted { frontends: vec![given], targets, times, affinity };
-        roads.insert(road, wanted);
+        forwarded_services.insert(forwarded, wanted);
     }
-    roads
+    forwarded_services
 }
