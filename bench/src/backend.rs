@@ -3,7 +3,7 @@
 //!
 //! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`, 10 MB
 //! at `/l`. It knows GET without a body, one request per read and no pipelining, which is what
-//! proxies send it. It has no answer to a POST: it waits for a body that never ends.
+//! proxies send it. It has no response to a POST: it waits for a body that never ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Ports of loopback
     #[arg(required = true)]
     ports: Vec<u16>,
-    /// Bytes that the kernel may hold of an answer [default: as it sees fit]
+    /// Bytes that the kernel may hold of a response [default: as it sees fit]
     #[arg(long, value_name = "BYTES")]
     send_buffer: Option<usize>,
 }

@@ -13,7 +13,7 @@ use crate::process;
 /// What a case asks of every proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setup {
-    /// As the proxy is unless told. A peer reads an answer in pieces of 16 kB (HAProxy) or 4 kB
+    /// As the proxy is unless told. A peer reads a response in pieces of 16 kB (HAProxy) or 4 kB
     /// (nginx); Envoy as much as comes.
     Usual,
     /// Peers read 64 kB at a time for every connection that carries something, which the memory

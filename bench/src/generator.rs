@@ -75,7 +75,7 @@ fn closed_loop(
     Ok(())
 }
 
-/// 5,000 requests a second against a server that takes 2 ms for each and times its own answers.
+/// 5,000 requests a second against a server that takes 2 ms for each and times its own responses.
 fn open_loop(workshop: &Workshop, section: &mut Section) -> Result<()> {
     let [port] = free_ports()?;
     let program = workshop.loadline.display().to_string();

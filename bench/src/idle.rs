@@ -171,7 +171,7 @@ fn open(port: u16, count: usize, tls: bool) -> Result<Vec<TcpStream>> {
     })
 }
 
-/// One request and its answer.
+/// One request and its response.
 fn ask(stream: &mut (impl Read + Write)) -> Result<()> {
     stream.write_all(b"GET /s HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut answer = Vec::new();
@@ -269,7 +269,7 @@ const AT_A_TIME: usize = 16;
 /// More than any case opens.
 const MOST: usize = 9_500;
 
-/// Of an answer to `/s`.
+/// Of a response to `/s`.
 const BODY: usize = 100;
 
 /// After which a proxy has done what it does when connections come.

@@ -4,8 +4,8 @@
 //! It is not `loadline bench`, so that the product is not measured by itself. A thread of its own
 //! keeps the plan, because the timers of tokio are a millisecond coarse. Connections are kept and
 //! the last one returned goes out first. A kept connection that turns out closed before the first
-//! byte of the answer is replaced once by a new one, as browsers do, and the answer says so. A POST
-//! is never sent twice.
+//! byte of the response is replaced once by a new one, as browsers do, and the response says so. A
+//! POST is never sent twice.
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,7 +39,7 @@ pub(crate) struct Load<'a> {
     /// When the plan begins.
     pub(crate) start: Instant,
     pub(crate) asks: &'a [Ask],
-    /// How long clients wait for an answer.
+    /// How long clients wait for a response.
     pub(crate) patience: Duration,
 }
 
@@ -86,14 +86,14 @@ impl Answer {
     }
 }
 
-/// Sends a GET at each planned instant over kept connections, and waits for all answers.
+/// Sends a GET at each planned instant over kept connections, and waits for all responses.
 pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
     let asks: Vec<Ask> = plan.iter().map(|at| Ask { at: *at, post: false, fresh: false }).collect();
     Load { port, start: Instant::now() + AHEAD, asks: &asks, patience: TIMEOUT }.run()
 }
 
 impl Load<'_> {
-    /// Sends each request at its instant and waits for all answers.
+    /// Sends each request at its instant and waits for all responses.
     pub(crate) fn run(self) -> Result<Vec<Answer>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -148,7 +148,7 @@ struct Pool {
     idle: RefCell<Vec<TcpStream>>,
 }
 
-/// Why there is no answer, and whether not a byte of one came.
+/// Why there is no response, and whether not a byte of one came.
 struct Failure(String, bool);
 
 impl Pool {
@@ -203,7 +203,7 @@ fn early(doing: &str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure(format!("{doing}: {error}"), true)
 }
 
-/// What the client must know of the head of an answer.
+/// What the client must know of the head of a response.
 #[derive(Debug, PartialEq)]
 struct Head {
     /// Bytes of head and body together.
@@ -213,7 +213,7 @@ struct Head {
 }
 
 impl Head {
-    /// Nothing while the head is incomplete; a description of an answer that is not a success.
+    /// Nothing while the head is incomplete; a description of a response that is not a success.
     fn parse(received: &[u8]) -> Option<Result<Self, String>> {
         let end = received.windows(4).position(|window| window == b"\r\n\r\n")?;
         let text = String::from_utf8_lossy(&received[..end]);

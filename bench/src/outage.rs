@@ -59,7 +59,7 @@ impl<'a> Scene<'a> {
         Ok(Self { proxy, ports, servers: servers?, workshop })
     }
 
-    /// Loads the proxy for so many seconds while `happens` does; the answers by planned instant.
+    /// Loads the proxy for so many seconds while `happens` does; the responses by planned instant.
     fn play<T>(
         &mut self,
         seconds: f64,
@@ -202,7 +202,7 @@ impl Row for Killed {
 struct Stopped {
     kind: Kind,
     failures: Failures,
-    /// Answers that took longer than a second, and those that never came.
+    /// Responses that took longer than a second, and those that never came.
     slow: usize,
     /// Until the proxy turned away from it, in seconds; not a number if no request waited for it.
     ejected: f64,
@@ -398,7 +398,7 @@ fn start_server(port: u16, workshop: &Workshop) -> Result<Process> {
     worker::start(port, &options, workshop)
 }
 
-/// Checks every second, three seconds for an answer, and what each has besides: repeated requests
+/// Checks every second, three seconds for a response, and what each has besides: repeated requests
 /// where that is safe, errors of real requests, and a slow start of 3 s where there is one.
 fn config(kind: Kind, port: u16, servers: [u16; 3], workshop: &Workshop) -> String {
     let list = |line: fn(u16) -> String| servers.map(line).concat();
@@ -511,7 +511,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SENT: Duration = Duration::from_millis(10);
 /// Between refused connections, in seconds; at 2,000 requests per second they come every 1.5 ms.
 const REFUSED_GAP: f64 = 0.02;
-/// An answer that took longer, in milliseconds, has waited for the server that hangs.
+/// A response that took longer, in milliseconds, has waited for the server that hangs.
 const WAITED: f64 = 60.0;
 /// Between requests that had to wait, in seconds.
 const WAITED_GAP: f64 = 0.2;

@@ -60,7 +60,7 @@ struct Side {
     under: Option<Run>,
 }
 
-/// The answers of one load.
+/// The responses of one load.
 struct Run(Vec<Answer>);
 
 impl Side {

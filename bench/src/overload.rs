@@ -93,7 +93,7 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
 
 /// What became of a load.
 struct Run {
-    /// Answers per second while the load was on.
+    /// Responses per second while the load was on.
     goodput: f64,
     /// Of what was answered with 200, in milliseconds.
     median: f64,
@@ -101,7 +101,7 @@ struct Run {
     refused: usize,
     /// Of what was refused, in milliseconds.
     refused_p99: f64,
-    /// From the end of the load to the last answer after it that was slow or none, in seconds.
+    /// From the end of the load to the last response after it that was slow or none, in seconds.
     recovery: f64,
     lag: f64,
 }
@@ -252,7 +252,7 @@ const QUEUE_MS: f64 = 20.0;
 /// Of what is answered with nothing written, in milliseconds: the requests of 20 ms that are under
 /// way when it begins among them.
 const P99_MS: f64 = 50.0;
-/// An answer after the load that takes longer, in milliseconds, is not one of a system at rest.
+/// A response after the load that takes longer, in milliseconds, is not one of a system at rest.
 const SLOW: f64 = 100.0;
 /// Of the client, in milliseconds: against times of 20 ms and more.
 const LAG_MOST: f64 = 20.0;

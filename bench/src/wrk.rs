@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     /// Where the program tells it.
     pub(crate) p50: Option<Duration>,
     pub(crate) p99: Option<Duration>,
-    /// Answers that are not 2xx or 3xx, and connections that failed.
+    /// Responses that are not 2xx or 3xx, and connections that failed.
     pub(crate) errors: u64,
 }
 

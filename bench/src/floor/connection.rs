@@ -18,9 +18,9 @@ pub(super) struct Connection {
     pub(super) watched: bool,
     /// Whether something came that nobody could take.
     pub(super) unread: bool,
-    /// Of a client: whether it leaves after this answer.
+    /// Of a client: whether it leaves after this response.
     pub(super) closes: bool,
-    /// Of a server: how much of its answer is to come; none before its head.
+    /// Of a server: how much of its response is to come; none before its head.
     pub(super) left: Option<usize>,
     /// The first part of a head.
     pub(super) partial: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What the floor must know of a head: where it ends, how long the answer is, and who closes.
+//! What the floor must know of a head: where it ends, how long the response is, and who closes.
 
 use std::borrow::Cow;
 use std::io;
@@ -14,13 +14,13 @@ pub(super) enum Status<T> {
 /// A request without a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The client wants its connection closed after the answer.
+    /// The client wants its connection closed after the response.
     pub(super) closes: bool,
     /// Where the name of its `Connection` begins and its value ends, if it has one.
     hop: Option<(usize, usize)>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// Of head and body together.
@@ -46,7 +46,7 @@ pub(super) fn request(bytes: &[u8]) -> io::Result<Status<Request>> {
     Ok(Status::Complete(Request { closes, hop }))
 }
 
-/// Reads the head of an answer, which must say how long its body is.
+/// Reads the head of a response, which must say how long its body is.
 pub(super) fn answer(bytes: &[u8]) -> io::Result<Status<Answer>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut parsed = httparse::Response::new(&mut []);

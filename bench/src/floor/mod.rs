@@ -1,7 +1,7 @@
 //! The floor under every proxy: a relay on bare epoll, the least that a balancer can do.
 //!
 //! One thread takes requests, parses their heads, picks a server by turns, forwards and counts off
-//! the answer: nothing is rewritten but what closes a connection, and nothing is timed, logged,
+//! the response: nothing is rewritten but what closes a connection, and nothing is timed, logged,
 //! counted, checked or retried. What loadline costs is judged by what this costs on the same
 //! machine in the same rounds.
 //!
@@ -206,7 +206,7 @@ impl Relay {
     fn read_server(&mut self, place: usize, buffer: &mut [u8]) -> io::Result<()> {
         loop {
             let server = &mut self.connections[place];
-            // Whatever comes while nobody waits for an answer ends the connection.
+            // Whatever comes while nobody waits for a response ends the connection.
             let client = server.partner.ok_or(io::ErrorKind::InvalidData)?;
             if self.connections[client].is_blocked() {
                 self.connections[place].unread = true;
@@ -238,7 +238,7 @@ impl Relay {
         }
     }
 
-    /// Gives a piece of an answer to the client; whether it was the last.
+    /// Gives a piece of a response to the client; whether it was the last.
     fn pass_on(&mut self, server: usize, client: usize, bytes: &[u8]) -> io::Result<bool> {
         if let Some(left) = self.connections[server].left {
             let left = left.checked_sub(bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
@@ -273,7 +273,7 @@ impl Relay {
         Ok(Some(left == count))
     }
 
-    /// An answer is complete: the server is free again, and so is the client.
+    /// A response is complete: the server is free again, and so is the client.
     fn part(&mut self, server: usize, client: usize, buffer: &mut [u8]) -> io::Result<()> {
         self.connections[server].partner = None;
         if let Role::Server(index) = self.connections[server].role {
@@ -355,7 +355,7 @@ impl Relay {
 /// The token of the listener; others are places.
 const LISTENER: u64 = u64::MAX;
 const EVENTS: usize = 512;
-/// What is read of an answer before its length is known; more of a long one would be copied.
+/// What is read of a response before its length is known; more of a long one would be copied.
 const HEAD: usize = 4 << 10;
 const BUFFER: usize = 128 << 10;
 /// Of a body that is worth two calls to splice.

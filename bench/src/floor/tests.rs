@@ -19,7 +19,7 @@ fn start(tuned: bool) -> TcpStream {
     stream
 }
 
-/// Asks and reads an answer with so long a body; its head.
+/// Asks and reads a response with so long a body; its head.
 fn ask(stream: &mut TcpStream, path: &str, header: &str, length: usize) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n");
     stream.write_all(request.as_bytes()).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// One question on a connection of its own; the last byte of the answer.
+/// One question on a connection of its own; the last byte of the response.
 pub(crate) fn ask(port: u16, host: &str, patience: Duration) -> io::Result<u8> {
     let mut connection = Connection::open(port, host, patience)?;
     connection.send()?;
@@ -23,14 +23,14 @@ pub(crate) struct Paced {
 }
 
 impl Paced {
-    /// Answers per second.
+    /// Responses per second.
     pub(crate) fn rate(self) -> f64 {
         self.answers as f64 / self.elapsed.as_secs_f64()
     }
 }
 
 /// Sends a request over each of ten connections every millisecond, which is 10,000 a second,
-/// whatever the answers say. A proxy that takes longer for ten gets the next later.
+/// whatever the responses say. A proxy that takes longer for ten gets the next later.
 pub(crate) fn pace(port: u16, host: &str, duration: Duration) -> Result<Paced> {
     let open = || Connection::open(port, host, PATIENCE);
     let mut connections: Vec<Connection> =
@@ -73,7 +73,7 @@ impl Connection {
         self.stream.write_all(self.request.as_bytes())
     }
 
-    /// One whole answer.
+    /// One whole response.
     fn receive(&mut self) -> io::Result<()> {
         self.received.clear();
         let mut piece = [0; 1024];
@@ -88,7 +88,7 @@ impl Connection {
     }
 }
 
-/// Whether head and body are there; every answer here says its length.
+/// Whether head and body are there; every response here says its length.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return false;

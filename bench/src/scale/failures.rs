@@ -120,7 +120,7 @@ impl std::fmt::Display for Run {
 
 pub(super) const NAME: &str = "scale, 10,000 failures/s";
 const WARM_UP: Duration = Duration::from_secs(3);
-/// When the answers are there and everything that is to be done has been done.
+/// When the responses are there and everything that is to be done has been done.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 /// A client that cannot keep up asks something else.
 const RATE_LEAST: f64 = 9_500.0;

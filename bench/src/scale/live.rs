@@ -1,5 +1,5 @@
 //! The servers of the service that is asked: each at its own address of loopback, on either of two
-//! ports, so that a client sees by the answer which line of the file is in force.
+//! ports, so that a client sees by the response which line of the file is in force.
 //!
 //! Their checks can be made to fail and succeed by turns: each is then a health change.
 
@@ -40,7 +40,7 @@ pub(crate) struct Checks {
 /// One server.
 #[derive(Debug)]
 struct Server {
-    /// What its answers say.
+    /// What its responses say.
     mark: u8,
     sick: AtomicBool,
     shared: Arc<Shared>,

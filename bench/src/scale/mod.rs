@@ -4,7 +4,7 @@
 //! service, one worker thread. Only the servers of one service exist; there are no checks, no TLS
 //! and no traffic but what a figure is about. Measured are, with the process on a core of its own:
 //!
-//! - `start`: from the start of the process to the first answer through the last route;
+//! - `start`: from the start of the process to the first response through the last route;
 //! - `memory`: the proportional set size, 25 s after the start, less that of a process with two
 //!   services and no other server, over the number of servers;
 //! - `idle`: CPU time of all threads while nothing happens, with the administration and without;

@@ -437,7 +437,7 @@ impl Edge {
         curl(&args)
     }
 
-    /// Asks until the answer is as wanted, for ten seconds.
+    /// Asks until the response is as wanted, for ten seconds.
     fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {

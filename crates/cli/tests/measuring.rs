@@ -14,7 +14,7 @@ use loadline_measure::record::{Document, LoadRecord, Record};
 
 use served::Worker;
 
-/// The worker's own record of its answers.
+/// The worker's own record of its responses.
 fn stats(worker: &Worker) -> serde_json::Value {
     let mut stream = TcpStream::connect(&worker.address).unwrap();
     write!(stream, "GET /stats HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

@@ -20,7 +20,7 @@ use loadline_measure::record::{
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A server that waits `delay` before each answer, until the test ends.
+/// A server that waits `delay` before each response, until the test ends.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,

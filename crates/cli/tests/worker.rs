@@ -82,7 +82,7 @@ fn it_says_where_it_listens_draws_the_set_and_ends_when_told() {
 fn told_to_end_it_first_answers_what_it_has() {
     let worker = Worker::start(&["json", "--listen=127.0.0.1:0"]);
     let mut waiting = worker.ask("/");
-    // The 100 ms of the answer run; the counts are asked on another connection, so they tell.
+    // The 100 ms of the response run; the counts are asked on another connection, so they tell.
     while !worker.get("/stats").contains(r#""accepted":1"#) {}
     assert_eq!(worker.terminate().code(), Some(0));
     let mut answer = String::new();

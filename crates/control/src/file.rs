@@ -156,7 +156,7 @@ pub(crate) struct Listener {
     pub(crate) max_connections: Key<Whole<1, 1_000_000>>,
     /// How long clients may take.
     pub(crate) timeouts: Key<ClientTimeouts>,
-    /// How large a head may be, of requests and of answers.
+    /// How large a head may be, of requests and of responses.
     pub(crate) limits: Key<HeadLimits>,
     /// The one version of HTTP that is spoken. Both are where absent: over TLS the client chooses
     /// by ALPN, in clear by how it begins.
@@ -201,7 +201,7 @@ pub(crate) struct ClientTimeouts {
     pub(crate) body_rate: Key<PositiveBitRate>,
 }
 
-/// How large a head may be, of requests and of answers.
+/// How large a head may be, of requests and of responses.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct HeadLimits {
@@ -356,7 +356,7 @@ pub(crate) struct Ejection {
     /// that may be repeated leave a server that is ejected for that.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
-    /// By how much the share of 5xx among a server's answers may exceed that of the other servers
+    /// By how much the share of 5xx among a server's responses may exceed that of the other servers
     /// of its group. Beyond that, and beyond chance, it is ejected; 100% switches it off.
     #[schemars(extend("default" = "25%"))]
     pub(crate) excess_5xx: Key<Share<PERCENT, { 100 * PERCENT }>>,
@@ -375,13 +375,13 @@ pub(crate) struct Retry {
     /// Retries that are always allowed, so that a quiet service can retry too.
     #[schemars(extend("default" = "10/s"))]
     pub(crate) min_rate: Key<AnyRate>,
-    /// Answers that are failures too, of which there is one: "5xx". Idempotent requests whose body
-    /// is at hand then go to another server that has room at once; where none has, and where all
-    /// answer so, the client is given the last answer.
+    /// Responses that are failures too, of which there is one: "5xx". Idempotent requests whose
+    /// body is at hand then go to another server that has room at once; where none has, and where
+    /// all answer so, the client is given the last response.
     pub(crate) on: Key<Vec<Text<Word<Repeated>>>>,
 }
 
-/// An answer for which a request goes to another server, if repeating it is safe.
+/// A response for which a request goes to another server, if repeating it is safe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeated {
     ServerErrors,
@@ -394,7 +394,7 @@ pub(crate) struct ServerTimeouts {
     /// To open a connection; cannot be switched off.
     #[schemars(extend("default" = "3s"))]
     pub(crate) connect: Key<Time>,
-    /// From the sent request to the head of the answer.
+    /// From the sent request to the head of the response.
     #[schemars(extend("default" = "60s"))]
     pub(crate) head: Key<TimeOrOff>,
     /// Without a byte while a message is under way.

@@ -36,8 +36,8 @@ impl LatencyAverage {
 
 /// A latency that follows peaks at once and forgets them soon.
 ///
-/// It is the lesser of the last two samples where that is above the value: one slow answer happens
-/// to every server, two in a row say something. A peak of `x` is forgotten after `10 x`.
+/// It is the lesser of the last two samples where that is above the value: one slow response
+/// happens to every server, two in a row say something. A peak of `x` is forgotten after `10 x`.
 #[derive(Clone, Debug, Default)]
 pub struct PeakLatency {
     nanos: AtomicU64,

@@ -64,7 +64,7 @@ pub enum Input {
         /// Why the last of them failed.
         reason: Reason,
     },
-    /// Servers of the group of this one answer 5xx ([`crate::permit::Permit::answered_5xx`]).
+    /// Servers of the group of this one response 5xx ([`crate::permit::Permit::answered_5xx`]).
     Errs {
         /// The server.
         server: ServerId,
@@ -138,7 +138,7 @@ pub enum Change {
     Ejected(SocketAddr, Duration, Reason),
     /// It answered with more 5xx than the others of its group; it is out for this long.
     Outlier(SocketAddr, Duration, Evidence),
-    /// It left requests without an answer and answered nobody; it is out for this long.
+    /// It left requests without a response and answered nobody; it is out for this long.
     Silent(SocketAddr, Duration),
     /// Its time out is over.
     Returned(SocketAddr),
@@ -349,7 +349,7 @@ impl Controller {
         let Some(rules) = rules else { return };
         if member.is_ejected() {
             if silent && !member.ejected().is_silent() {
-                // Others could not even connect. Who waits for an answer may go elsewhere too.
+                // Others could not even connect. Who waits for a response may go elsewhere too.
                 member.ejected_mut().note_silence();
                 member.state.silence.set_out(true);
                 self.urgent.push(server);

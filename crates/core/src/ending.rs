@@ -7,7 +7,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ending {
-    /// The server's answer reached the client whole, whatever its status.
+    /// The server's response reached the client whole, whatever its status.
     Complete,
     /// The connection became a tunnel (Upgrade) and was closed by either side.
     Tunnel,
@@ -19,7 +19,7 @@ pub enum Ending {
     ClientBad,
     /// The client took too long to send its head or body: 408.
     ClientTimeout,
-    /// The client went away before its request or the answer was through.
+    /// The client went away before its request or the response was through.
     ClientGone,
     /// The listener was at its connection limit, and no client had been longer about its head: its
     /// connection was closed at once for the next that came.
@@ -42,20 +42,20 @@ pub enum Ending {
     TlsFailed,
     /// The server did not agree on TLS in time: 504.
     TlsTimeout,
-    /// The server closed or reset the connection before its answer: 502.
+    /// The server closed or reset the connection before its response: 502.
     ServerReset,
-    /// The server did not begin its answer in time: 504.
+    /// The server did not begin its response in time: 504.
     ServerTimeout,
-    /// The server's answer was not valid HTTP: 502.
+    /// The server's response was not valid HTTP: 502.
     ServerBad,
-    /// The head of the server's answer was over the limits: 502.
+    /// The head of the server's response was over the limits: 502.
     ServerHeadTooLarge,
-    /// The body of the server's answer was not valid HTTP: 502, or the client's connection is cut
+    /// The body of the server's response was not valid HTTP: 502, or the client's connection is cut
     /// where it has seen some of it.
     ServerBodyBad,
-    /// The server's answer broke off on the way to the client: the client's connection is cut.
+    /// The server's response broke off on the way to the client: the client's connection is cut.
     ServerCut,
-    /// The server paused too long in the middle of its answer: the client's connection is cut.
+    /// The server paused too long in the middle of its response: the client's connection is cut.
     ServerStalled,
     /// The client asked for another protocol, which a server spoken to in HTTP/2 does not offer or
     /// HTTP/2 cannot ask for: 501.

@@ -231,7 +231,7 @@ impl Default for ClientTimeouts {
     }
 }
 
-/// How large a head may be, of requests and of answers.
+/// How large a head may be, of requests and of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Bytes of the whole head, 256 B to 1 MiB.
@@ -467,7 +467,7 @@ impl Default for Retry {
 pub struct ServerTimeouts {
     /// To open a connection.
     pub connect: Duration,
-    /// From the sent request to the head of the answer.
+    /// From the sent request to the head of the response.
     pub head: Duration,
     /// Without a byte while a message is under way.
     pub idle: Duration,
@@ -554,7 +554,7 @@ pub struct Capacity {
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,
-    /// Whether the limit of requests that wait for an answer is found while they are served
+    /// Whether the limit of requests that wait for a response is found while they are served
     /// ([`crate::concurrency`]); for groups, not for servers. Where absent it is if nothing else
     /// limits the group or its servers.
     pub auto: Option<bool>,
@@ -563,7 +563,7 @@ pub struct Capacity {
 }
 
 impl Group {
-    /// Whether the limit of requests that wait for an answer is found while they are served.
+    /// Whether the limit of requests that wait for a response is found while they are served.
     #[must_use]
     pub fn finds_limit(&self) -> bool {
         let template = self.discovery.as_ref().map(|it| &it.template);

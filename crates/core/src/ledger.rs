@@ -281,7 +281,7 @@ pub struct ServerState {
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
     /// tied the one with the least is chosen.
     pub(crate) tag: AtomicU64,
-    /// Its last answer was a 5xx, or its last request failed.
+    /// Its last response was a 5xx, or its last request failed.
     pub(crate) errs: AtomicBool,
     /// What it has answered, where shares of 5xx are compared, and how much of that was 5xx.
     pub(crate) answers: AtomicU64,
@@ -425,14 +425,15 @@ impl ServerState {
         self.ejections.fetch_add(1, Relaxed);
     }
 
-    /// Mean time from pick to the head of the answer; zero before the first answer.
+    /// Mean time from pick to the head of the response; zero before the first response.
     #[must_use]
     pub fn latency(&self) -> Duration {
         self.latency.get()
     }
 
     /// How fast it is expected to answer: its mean, less a hundredth of the time since it last
-    /// answered, so that a server that was slow once is asked again; zero before the first answer.
+    /// answered, so that a server that was slow once is asked again; zero before the first
+    /// response.
     pub(crate) fn latency_at(&self, now: Instant) -> Duration {
         self.latency.get().forgiven(now.since(self.silence.heard_at()) / LATENCY_MEMORY)
     }

@@ -1,15 +1,15 @@
-//! How much of what a client still sends is read and thrown away once it has its answer.
+//! How much of what a client still sends is read and thrown away once it has its response.
 //!
 //! A client may be told something before it has sent all of its request: 403, 413, 429, a redirect.
 //! Many read that only when they have sent everything, and a reset that comes while they send takes
-//! the answer from them, in HTTP/1 (RFC 9112, 9.6) as over HTTP/2, where the reset of the stream is
-//! allowed (RFC 9113, 8.1) and yet loses the answer to curl 7.88 and httpx. So what they send goes
-//! on being read, as nginx does (`lingering_close`), while they send without a pause of
+//! the response from them, in HTTP/1 (RFC 9112, 9.6) as over HTTP/2, where the reset of the stream
+//! is allowed (RFC 9113, 8.1) and yet loses the response to curl 7.88 and httpx. So what they send
+//! goes on being read, as nginx does (`lingering_close`), while they send without a pause of
 //! [`PAUSE_MAX`], for at most [`TIME_MAX`] and [`BYTES_MAX`]. Those who send for ever are cut.
 
 use crate::time::{Duration, Instant};
 
-/// What may still be read of a request that has its answer.
+/// What may still be read of a request that has its response.
 #[derive(Clone, Copy, Debug)]
 pub struct Linger {
     until: Instant,

@@ -1,6 +1,6 @@
 //! Which server of a group answers with more 5xx than the others do, beyond chance.
 //!
-//! Of each server its answers are counted, and those that were 5xx. A server is an outlier where,
+//! Of each server its responses are counted, and those that were 5xx. A server is an outlier where,
 //! over any of the spans that are remembered, its share exceeds that of the others in the same span
 //! by more than `excess`, and the doubt about that is small enough:
 //!
@@ -51,7 +51,7 @@ pub(crate) struct Sample {
 /// What speaks against a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Its own answers.
+    /// Its own responses.
     pub own: Answers,
     /// Those of the other servers of its group in the same time.
     pub others: Answers,
@@ -157,7 +157,7 @@ impl Answers {
 
     fn less(self, other: Self) -> Self {
         let errors = self.errors.saturating_sub(other.errors);
-        // Counted one after the other, so that an error may be there before its answer.
+        // Counted one after the other, so that an error may be there before its response.
         Self { all: self.all.saturating_sub(other.all).max(errors), errors }
     }
 

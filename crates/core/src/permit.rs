@@ -19,7 +19,7 @@ pub struct Permit {
     pub(crate) server: Arc<ServerState>,
     pub(crate) since: Instant,
     pub(crate) terms: PermitContext,
-    /// Whether it counts among the requests of its group that wait for an answer.
+    /// Whether it counts among the requests of its group that wait for a response.
     awaits: Cell<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Permit {
         self.since
     }
 
-    /// Records that the head of an answer came that is not a 5xx, or that a connection stands: the
+    /// Records that the head of a response came that is not a 5xx, or that a connection stands: the
     /// server is alive, and this fast.
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
@@ -98,7 +98,7 @@ impl Permit {
         }
     }
 
-    /// Records that the answer is a good one, so that its latency says how full the group is.
+    /// Records that the response is a good one, so that its latency says how full the group is.
     /// Failures are left out: they are often fast, and would make a broken server look empty. True
     /// if the controller is to be told ([`Input::Limit`](crate::controller::Input::Limit)).
     #[must_use = "the controller says when a limit begins and ends"]
@@ -106,7 +106,7 @@ impl Permit {
         self.awaits.replace(false) && self.server.group.auto.answered(now, self.since)
     }
 
-    /// Records that a connection stands whose bytes mean nothing here: nobody waits for an answer.
+    /// Records that a connection stands whose bytes mean nothing here: nobody waits for a response.
     pub fn connected(&self, now: Instant) {
         self.answered(now);
         if self.awaits.replace(false) {
@@ -149,7 +149,7 @@ impl Permit {
         }
     }
 
-    /// How long the server may leave this request and all others without an answer before it is
+    /// How long the server may leave this request and all others without a response before it is
     /// suspected to hang, at least `floor`; zero where that cannot be said.
     #[must_use]
     pub fn patience(&self, floor: Duration) -> Duration {

@@ -286,7 +286,7 @@ impl ServicePlan {
 
     /// Takes a place elsewhere for a request that a server answered with a 5xx, where one is to be
     /// had at once and a request that has been sent `attempts` times may be sent again. None means
-    /// that the client is given the answer there is.
+    /// that the client is given the response there is.
     #[must_use]
     pub fn retry_5xx(&self, attempts: u32, ask: &PickContext<'_>) -> Option<Permit> {
         if !self.retry.on_5xx || attempts > self.retry.attempts || self.state.queued() > 0 {

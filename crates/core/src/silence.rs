@@ -3,11 +3,11 @@
 //! Checks find that out after seconds. The requests themselves know earlier: one that has waited
 //! for `P = max(floor, 10 * mean latency)`, while its server answered nobody, *suspects* the
 //! server. One slow request is no sign, since others are answered meanwhile; so many suspicions in
-//! a row as there may be errors are (`ejection.errors`). An answer to anybody clears them all.
+//! a row as there may be errors are (`ejection.errors`). A response to anybody clears them all.
 //!
 //! ```text
-//! answering --a request waits P, no answer to anybody--> suspected --errors times--> out
-//!     ^------------------- an answer to anybody -------------'
+//! answering --a request waits P, no response to anybody--> suspected --errors times--> out
+//!     ^------------------- a response to anybody -------------'
 //! ```
 //!
 //! Back from its time out, suspicions still stand: a single request that waits in vain takes the
@@ -74,7 +74,7 @@ pub(crate) fn patience(floor: Duration, latency: Duration) -> Duration {
     floor.max(latency * USUAL_TIMES)
 }
 
-/// Ten times the usual latency without any answer happens to no server that works, short of a
+/// Ten times the usual latency without any response happens to no server that works, short of a
 /// pause of its runtime, for which the floor is.
 const USUAL_TIMES: u64 = 10;
 

@@ -140,7 +140,7 @@ pub struct Counts {
     /// Copies of other services' requests by what became of them.
     #[serde(default)]
     pub copies: BTreeMap<String, u64>,
-    /// How long requests took, from their head to the end of the answer.
+    /// How long requests took, from their head to the end of the response.
     pub duration: Histogram,
 }
 
@@ -294,7 +294,7 @@ pub struct Server {
     pub limits: Limits,
     /// What it has.
     pub load: Load,
-    /// Mean time from pick to the head of the answer, in milliseconds; 0 before the first.
+    /// Mean time from pick to the head of the response, in milliseconds; 0 before the first.
     pub latency_ms: f64,
     /// Open connections to it.
     pub connections: u32,

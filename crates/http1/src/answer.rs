@@ -2,7 +2,7 @@
 
 use crate::build::write_text;
 
-/// A short answer of the proxy's own. Its body is the reason as plain text.
+/// A short response of the proxy's own. Its body is the reason as plain text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The status.
@@ -18,13 +18,13 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// An answer with this status after which the connection is closed.
+    /// A response with this status after which the connection is closed.
     #[must_use]
     pub const fn closing(status: u16) -> Self {
         Self { status, retry_after: None, close: true, to_head: false, extra: b"" }
     }
 
-    /// Appends the answer, head and body.
+    /// Appends the response, head and body.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (status, reason) = (self.status, reason(self.status));
         let length = reason.len() + 1;
@@ -43,7 +43,7 @@ impl Answer<'_> {
     }
 }
 
-/// The interim answer that lets a client send its body.
+/// The interim response that lets a client send its body.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The reason that goes with a status, empty for one that is not registered.

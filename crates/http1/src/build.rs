@@ -1,4 +1,4 @@
-//! Writing messages of one's own: the requests of the load generator, the answers of the test
+//! Writing messages of one's own: the requests of the load generator, the responses of the test
 //! servers, chunks.
 //!
 //! Names and values are checked, so that a value with a line end in it cannot become two fields.
@@ -91,7 +91,7 @@ impl<'a> MessageBuilder<'a> {
     }
 
     /// Ends the head, after the field that tells the framing: none for [`Framing::None`] and
-    /// [`Framing::UntilClose`] (which gets `Connection: close`). An answer without a body, other
+    /// [`Framing::UntilClose`] (which gets `Connection: close`). A response without a body, other
     /// than 1xx, 204 and 304, takes `Framing::Length(0)`.
     pub fn finish(self, framing: Framing) {
         match framing {

@@ -1,7 +1,7 @@
 //! Why a message is refused.
 //!
 //! Every rule of the parser has a variant of its own, so that a log line or a counter says which
-//! rule a peer broke. [`ParseError::status`] maps a refused *request* to the answer; a refused
+//! rule a peer broke. [`ParseError::status`] maps a refused *request* to the response; a refused
 //! *response* is always a 502 towards the client, whatever the variant.
 
 use thiserror::Error;

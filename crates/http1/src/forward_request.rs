@@ -18,7 +18,7 @@ pub struct RequestOptions<'a> {
     pub upgrade: bool,
     /// The proxy answers `100 Continue` itself: leave Expect out.
     pub drop_expect: bool,
-    /// Ask the server to close the connection after its answer.
+    /// Ask the server to close the connection after its response.
     pub close: bool,
     /// The Host of an HTTP/1.0 request that has none.
     pub host_if_absent: &'a [u8],

@@ -90,7 +90,7 @@ pub fn write_response(
     Forwarded::Rewritten
 }
 
-/// The Connection line this answer needs. Interim answers need none: the connection goes on.
+/// The Connection line this response needs. Interim answers need none: the connection goes on.
 fn connection_line(head: &ResponseHead, options: ResponseOptions<'_>) -> &'static [u8] {
     match head.status() {
         101 => b"Connection: upgrade\r\n",

@@ -2,7 +2,7 @@
 //!
 //! Some small servers answer a probe with a status line and close, without the empty line that
 //! ends a head and sometimes without the end of the line. A strict parser waits for more. Where a
-//! check is configured as lenient, the end of the stream after a status line is an answer too.
+//! check is configured as lenient, the end of the stream after a status line is a response too.
 
 /// The status in `bytes`, all that came before the end of the stream, if they begin with a status
 /// line: `HTTP/`, digit, `.`, digit, space, three digits, and then nothing, white space or a line

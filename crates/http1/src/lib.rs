@@ -5,7 +5,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | read a request or an answer | [`RequestHead`], [`ResponseHead`] with [`HeadLimits`] |
+//! | read a request or a response | [`RequestHead`], [`ResponseHead`] with [`HeadLimits`] |
 //! | look at its fields | [`Fields`], [`Field`], [`Known`], [`Span`], [`Underscores`] |
 //! | find the end of its body | [`Framing`], [`BodyReader`], [`Trailers`] |
 //! | pass a head on | [`write_request`] with [`ClientLines`], [`write_response`] |

@@ -5,7 +5,7 @@
 pub enum Method {
     /// GET
     Get,
-    /// HEAD: the answer has the head of a GET and no body.
+    /// HEAD: the response has the head of a GET and no body.
     Head,
     /// POST
     Post,

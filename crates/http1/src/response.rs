@@ -1,6 +1,6 @@
 //! The head of a response.
 //!
-//! As strict as for requests: a server that frames its answer in two ways would let one client's
+//! As strict as for requests: a server that frames its response in two ways would let one client's
 //! bytes pass for another's answer. A status line without the space before an empty reason is
 //! accepted, since many servers write it.
 

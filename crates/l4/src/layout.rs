@@ -155,7 +155,7 @@ impl Settings {
 
 /// `struct tuple4` or `struct tuple`, the key of a flow.
 pub(crate) trait Tuple: Pod {
-    /// The table of answers.
+    /// The table of responses.
     const BACK: &str;
     /// The table of the client's packets.
     const FORWARD: &str;

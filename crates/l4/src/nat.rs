@@ -18,7 +18,7 @@ use crate::{
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection<K> {
-    /// Key of the answers.
+    /// Key of the responses.
     back: K,
     /// Key of the client's packets.
     forward: K,

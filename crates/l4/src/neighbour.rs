@@ -98,7 +98,7 @@ impl Neighbours {
         }))
     }
 
-    /// Sends a question and reads its answer; none where there is nothing to tell.
+    /// Sends a question and reads its response; none where there is nothing to tell.
     fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         match self.0.ask(question, 0) {
             Err(error) if is_absence(&error) => Ok(None),

@@ -11,7 +11,7 @@ pub enum Verdict {
     SendMac,
     /// To a server, from a return address.
     SendNat,
-    /// An answer of a server, to the client.
+    /// A response of a server, to the client.
     SendNatReturn,
     /// To a server, in a tunnel.
     SendIpip,

@@ -33,7 +33,7 @@ impl Route {
     }
 }
 
-/// An answer without what depends on the connection.
+/// A response without what depends on the connection.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
     pub(crate) utilization: Option<f64>,
 }
 
-/// What becomes of the connection after an answer, in the words of its header.
+/// What becomes of the connection after a response, in the words of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// Kept, as HTTP/1.1 does without a word.

@@ -111,7 +111,7 @@ impl Shared {
     fn work(&self) {
         while let Some(order) = self.take() {
             let picture = burn(self.service);
-            // Counted as done before the answer is out: who has it may ask at once.
+            // Counted as done before the response is out: who has it may ask at once.
             self.finish();
             let _ = order.send(picture);
         }

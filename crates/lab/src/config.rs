@@ -143,7 +143,7 @@ impl Content {
     }
 }
 
-/// How long an answer takes.
+/// How long a response takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// So long, for any number of requests side by side.
@@ -194,7 +194,7 @@ pub enum ConfigError {
         /// The name given.
         text: String,
     },
-    /// An answer that would not fit memory.
+    /// A response that would not fit memory.
     #[error("an answer of {size} is too large: at most {LARGEST}")]
     Size {
         /// The size given.

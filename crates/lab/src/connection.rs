@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Requests sent ahead wait in the buffer, or in the kernel once that is full. While a request is
-//! worked on nobody looks at the socket; whether the caller has gone shows when the answer is due.
+//! worked on nobody looks at the socket; whether the caller has gone shows when the response is
+//! due.
 
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -52,7 +53,7 @@ struct Connection {
     input: Vec<u8>,
 }
 
-/// What the answer needs to know of a request.
+/// What the response needs to know of a request.
 #[derive(Clone, Copy)]
 struct Request {
     route: Option<Route>,
@@ -180,7 +181,7 @@ impl Connection {
         if has_gone || *self.stop.borrow() {
             request.after = After::Close;
         }
-        // One that has only ended its own side still reads, so the answer goes out all the same.
+        // One that has only ended its own side still reads, so the response goes out all the same.
         let sent = self.send(request, &answer).await;
         let lost = has_gone || sent.is_err();
         server.counters.took(clock::now().since(came));
@@ -211,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// The answer to what takes no work.
+    /// The response to what takes no work.
     fn ready_answer(&self, route: Option<Route>) -> Answer {
         match route {
             Some(Route::Stats) => {
@@ -227,7 +228,7 @@ impl Connection {
     }
 
     /// Says what was wrong, and waits a moment for the client to read it: closing while bytes of
-    /// it are unread would reset the connection and destroy the answer.
+    /// it are unread would reset the connection and destroy the response.
     async fn refuse(&mut self, error: ParseError) {
         count(&self.server.counters.refused);
         let answer = Answer::text(error.status(), &format!("{error}\n"));

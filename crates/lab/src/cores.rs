@@ -7,7 +7,7 @@
 //! start = max(arrival, the earliest instant a core is free)      end = start + service time
 //! ```
 //!
-//! A late wake-up makes one answer late and nothing after it, so the capacity is exactly
+//! A late wake-up makes one response late and nothing after it, so the capacity is exactly
 //! N / service time however busy the machine is. Because every job takes as long as any other,
 //! jobs end in the order they started, and the core that is free first is always the one that was
 //! given work longest ago: a ring replaces the heap that unequal jobs would need.

@@ -1,6 +1,6 @@
 //! Faults on purpose, for the tools that must notice them.
 //!
-//! A fault strikes when the work of a request is done and its answer is due: work costs what it
+//! A fault strikes when the work of a request is done and its response is due: work costs what it
 //! costs in either case, and health checks and `/stats` are never touched.
 
 use std::sync::{
@@ -16,22 +16,23 @@ use loadline_core::{
 /// How a worker misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// No answer goes out for a while, as in a long collection of garbage; all of them at its end.
+    /// No response goes out for a while, as in a long collection of garbage; all of them at its
+    /// end.
     Stall {
         /// When it begins, counted from the first request.
         after: Duration,
         /// How long it takes.
         lasts: Duration,
     },
-    /// Every answer has this status.
+    /// Every response has this status.
     Status(u16),
-    /// No answer ever goes out; the connection stays open.
+    /// No response ever goes out; the connection stays open.
     Hang,
-    /// This share of the answers is a reset of the connection, spread evenly.
+    /// This share of the responses is a reset of the connection, spread evenly.
     Reset(Ratio),
 }
 
-/// What becomes of one answer.
+/// What becomes of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultOutcome {
     /// It goes out.
@@ -66,7 +67,7 @@ impl Faults {
         }
     }
 
-    /// The fate of an answer that is due.
+    /// The fate of a response that is due.
     pub(crate) fn fate(&self, now: Instant) -> FaultOutcome {
         match self.fault {
             None => FaultOutcome::Sent,

@@ -15,7 +15,7 @@ use crate::{
     unit::Unit,
 };
 
-/// The work, the answers and the counts.
+/// The work, the responses and the counts.
 pub(crate) struct Server {
     pub(crate) service: Service,
     pub(crate) counters: Counters,
@@ -75,7 +75,7 @@ impl Server {
         self.sleeper.as_ref().map_or(now, |sleeper| lock(sleeper).note_request(now))
     }
 
-    /// The answer to a request for work, with what was drawn for it.
+    /// The response to a request for work, with what was drawn for it.
     pub(crate) fn work_done(&self, picture: Option<Vec<u8>>) -> Answer {
         let mut answer = match (picture, self.content) {
             (Some(picture), Content::Mandelbrot) => Answer::content(Content::Mandelbrot, picture),
@@ -87,7 +87,7 @@ impl Server {
         answer
     }
 
-    /// Head and body of an answer, as they go out.
+    /// Head and body of a response, as they go out.
     pub(crate) fn wire<'a>(
         &self,
         answer: &'a Answer,

@@ -1,4 +1,4 @@
-//! The work behind an answer: how long it takes and where it waits.
+//! The work behind a response: how long it takes and where it waits.
 //!
 //! | pace | what is done for a request | what limits |
 //! |---|---|---|
@@ -112,7 +112,7 @@ impl Service {
         Some(lock(utilization).sample(now, self.load(0).busy))
     }
 
-    /// The way of the request and that of the answer.
+    /// The way of the request and that of the response.
     fn ways(&self) -> (Duration, Duration) {
         let there = self.delay / 2;
         (there, self.delay.saturating_sub(there))

@@ -24,7 +24,7 @@ pub struct Stats {
     pub accepted: u64,
     /// Those answered to a caller that was still there.
     pub answered: u64,
-    /// Those whose caller had ended its side of the connection, or broke it, before the answer
+    /// Those whose caller had ended its side of the connection, or broke it, before the response
     /// was out. They were worked on all the same.
     pub aborted: u64,
     /// Requests refused: no HTTP, no such path, or cut short.
@@ -35,7 +35,7 @@ pub struct Stats {
     pub queued: u64,
     /// The most that ever waited for a core at once.
     pub most_queued: u64,
-    /// From a request that came whole to its answer handed to the kernel.
+    /// From a request that came whole to its response handed to the kernel.
     pub time: Latency,
 }
 
@@ -61,7 +61,7 @@ impl Counters {
         }
     }
 
-    /// Notes how long an answer took.
+    /// Notes how long a response took.
     pub(crate) fn took(&self, time: Duration) {
         lock(&self.times).record(time);
     }

@@ -157,7 +157,7 @@ fn listen_on(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 /// An overloaded worker is to make callers wait in its queue, not in the kernel's.
 const BACKLOG: i32 = 4096;
 
-/// How long answers under way may still take after the worker was told to stop.
+/// How long responses under way may still take after the worker was told to stop.
 const DRAIN: Duration = Duration::from_secs(5);
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);

@@ -1,7 +1,7 @@
 //! Sends the requests of a run: which target, over which connection, until when.
 //!
 //! A kept connection may be closed by its server just when a request is written to it. Where that
-//! happens before a byte of an answer came, the request is sent once more on a new connection, as
+//! happens before a byte of a response came, the request is sent once more on a new connection, as
 //! browsers do, and counted once, by what became of it there; the connection counts as stale. The
 //! same holds for a request that an HTTP/2 server says it has not looked at.
 
@@ -42,7 +42,7 @@ pub(crate) struct Client {
     /// The connections of everybody, where they are limited.
     shared: Rc<Pool>,
     deadlines: Deadlines,
-    /// What the first look-up took, until an answer has told it.
+    /// What the first look-up took, until a response has told it.
     dns: Cell<Option<Duration>>,
     tally: Rc<Tally>,
 }
@@ -128,10 +128,10 @@ impl Client {
         self.deadlines.keep(self.timeout.to_std()).await;
     }
 
-    /// Sends the request of the target whose turn it is at `now` and reads the answer.
+    /// Sends the request of the target whose turn it is at `now` and reads the response.
     ///
     /// # Errors
-    /// The class of the request where there is no whole answer.
+    /// The class of the request where there is no whole response.
     pub(crate) async fn fetch(&self, pool: &Pool, now: Instant) -> Result<Answer, Outcome> {
         let route = &self.routes[self.turns.next()];
         let deadline = now + self.timeout;

@@ -1,6 +1,6 @@
-//! The closed loop: users that send their next request after the answer to the last.
+//! The closed loop: users that send their next request after the response to the last.
 //!
-//! A request is planned for the end of its user's think time, which begins with the answer to the
+//! A request is planned for the end of its user's think time, which begins with the response to the
 //! request before it; without think time that is the instant its user became free, so response and
 //! service time are nearly the same here. That is what siege and wrk measure, and why a closed
 //! loop cannot show how long a queue of independent users would get: it stops asking while the
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::{client::Client, outcome::Outcome, plan::Until, tally::Tally};
 
-/// Runs `users` until each has done what `until` says and has its last answer.
+/// Runs `users` until each has done what `until` says and has its last response.
 ///
 /// # Errors
 /// The system's error where it gives no timer for think times.

@@ -33,7 +33,7 @@ pub struct Prober {
 /// What became of one exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The status of a whole answer, or the class of a failure.
+    /// The status of a whole response, or the class of a failure.
     pub outcome: Result<u16, Outcome>,
     /// What was spoken, as `HTTP/1.1 over TLS 1.3`; empty where no connection opened.
     pub protocol: String,
@@ -47,13 +47,13 @@ pub struct Fetched {
     pub connect: Option<Duration>,
     /// The TLS handshake, on a new connection over TLS.
     pub tls: Option<Duration>,
-    /// From the request's last byte sent to the answer's first byte read.
+    /// From the request's last byte sent to the response's first byte read.
     pub first_byte: Option<Duration>,
-    /// From the answer's first byte to its last.
+    /// From the response's first byte to its last.
     pub body: Option<Duration>,
     /// From the beginning, looking up the name included, to the end.
     pub total: Duration,
-    /// Bytes of the answer, head included.
+    /// Bytes of the response, head included.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/1.1 over one connection: a request, its answer, and the next request.
+//! HTTP/1.1 over one connection: a request, its response, and the next request.
 
 use loadline_core::time::{Duration, Instant};
 use loadline_http1::{BodyReader, ResponseHead, Status};
@@ -16,10 +16,10 @@ pub(crate) struct Connection {
     head: ResponseHead,
 }
 
-/// Why an exchange did not give a whole answer.
+/// Why an exchange did not give a whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The connection ended before a byte of an answer.
+    /// The connection ended before a byte of a response.
     Silent,
     /// It ended in this class.
     Ended(Outcome),
@@ -63,18 +63,18 @@ impl Connection {
         Self { wire, buffer, head: ResponseHead::default() }
     }
 
-    /// Whether nothing has come since the last answer, neither an end nor bytes nobody asked for.
+    /// Whether nothing has come since the last response, neither an end nor bytes nobody asked for.
     pub(crate) async fn is_open(&mut self) -> bool {
         self.wire.is_quiet().await
     }
 
-    /// Sends the request and reads the answer; says also whether the server lets the connection be
-    /// used for another.
+    /// Sends the request and reads the response; says also whether the server lets the connection
+    /// be used for another.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole answer; the connection is of no more use then.
+    /// [`Failure`] where there is no whole response; the connection is of no more use then.
     pub(crate) async fn exchange(&mut self, request: &Request) -> Result<(Answer, bool), Failure> {
-        // A server may answer and close before it has read all: the answer is there to be read.
+        // A server may answer and close before it has read all: the response is there to be read.
         let whole = self.send(&request.bytes).await.is_ok();
         let sent = clock::now();
         let read = self.read_head(request).await?;
@@ -158,7 +158,7 @@ impl Connection {
     }
 }
 
-/// Stands for the value of a field that an answer does not have.
+/// Stands for the value of a field that a response does not have.
 pub(crate) const ABSENT: &[u8] = b"(absent)";
 
 /// Holds the longest head that is accepted, and some of a body beside a usual one.

@@ -1,7 +1,7 @@
 //! HTTP/2 over one connection: many requests at a time.
 //!
 //! The h2 crate keeps frames, header compression and flow control. Windows are so wide that they
-//! never hold an answer back, since what is read is thrown away at once.
+//! never hold a response back, since what is read is thrown away at once.
 
 use bytes::Bytes;
 use h2::{
@@ -22,7 +22,7 @@ use crate::{
     tls,
 };
 
-/// One connection. Clones share it; it is closed when the last is dropped and the last answer is
+/// One connection. Clones share it; it is closed when the last is dropped and the last response is
 /// read.
 #[derive(Clone)]
 pub(crate) struct Http2Connection(SendRequest<Bytes>);
@@ -54,10 +54,10 @@ impl Http2Connection {
         self.0.clone().ready().await.is_ok()
     }
 
-    /// Sends the request and reads the answer.
+    /// Sends the request and reads the response.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole answer; [`Failure::Silent`] where the server said that
+    /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
     /// it has not looked at the request.
     pub(crate) async fn exchange(&self, request: &Request) -> Result<Answer, Failure> {
         let begun = self.0.clone().ready().await;

@@ -8,7 +8,7 @@
 //! - the generator's own lateness is a third latency beside response and service time;
 //! - a request ends in exactly one outcome class, and the classes sum to what was planned.
 //!
-//! Response = lag + service: planned instant --lag--> send --service--> end of the answer. The
+//! Response = lag + service: planned instant --lag--> send --service--> end of the response. The
 //! send is the first thing a request does on the network: its first byte on a kept connection, or
 //! the opening of a new one, so that a server slow to accept is never taken for a slow generator.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The open loop: requests go at their planned instants, whatever the answers do.
+//! The open loop: requests go at their planned instants, whatever the responses do.
 //!
 //! Nothing here waits for a server: a request that is due gets a task of its own, and a kept
 //! connection if one is free. So a server that stalls meets the requests that independent users

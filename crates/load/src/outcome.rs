@@ -18,11 +18,11 @@ pub enum Outcome {
     ConnectRefused,
     /// The connection did not open in time.
     ConnectTimeout,
-    /// No whole answer in time.
+    /// No whole response in time.
     Timeout,
-    /// The connection was reset or closed before the answer was whole.
+    /// The connection was reset or closed before the response was whole.
     Reset,
-    /// The answer was not valid HTTP.
+    /// The response was not valid HTTP.
     BadAnswer,
     /// Not sent: the generator was out of descriptors, ports or its in-flight limit.
     Dropped,
@@ -54,7 +54,7 @@ impl Shortage {
 }
 
 impl Outcome {
-    /// The class of a whole answer with this status.
+    /// The class of a whole response with this status.
     #[must_use]
     pub const fn of_status(status: u16) -> Self {
         match status {

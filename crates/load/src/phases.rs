@@ -5,15 +5,15 @@ use loadline_core::time::Duration;
 /// The parts of a service time; none for a part that the exchange did not go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
-    /// Looking the host's name up: on the first answer of a run only.
+    /// Looking the host's name up: on the first response of a run only.
     pub(crate) dns: Option<Duration>,
     /// Opening the TCP connection: on new connections only.
     pub(crate) connect: Option<Duration>,
     /// The TLS handshake: on new connections only.
     pub(crate) tls: Option<Duration>,
-    /// From the request's last byte sent to the answer's first byte read.
+    /// From the request's last byte sent to the response's first byte read.
     pub(crate) first_byte: Option<Duration>,
-    /// From the answer's first byte to its last.
+    /// From the response's first byte to its last.
     pub(crate) body: Option<Duration>,
 }
 

@@ -16,10 +16,10 @@ pub struct LoadPlan {
     pub transport: Transport,
     /// When they go.
     pub pattern: Pattern,
-    /// How long one request may take from its send to the end of its answer; 30 s, as siege has
+    /// How long one request may take from its send to the end of its response; 30 s, as siege has
     /// it (httperf waits for ever). Counted by the millisecond.
     pub timeout: Duration,
-    /// Whether a connection is used again after an answer; yes.
+    /// Whether a connection is used again after a response; yes.
     pub keepalive: bool,
     /// The method; GET.
     pub method: String,
@@ -27,25 +27,25 @@ pub struct LoadPlan {
     pub headers: Vec<(String, String)>,
     /// The body of each request; none.
     pub body: Vec<u8>,
-    /// Answers are counted by the value of this response field; none.
+    /// Responses are counted by the value of this response field; none.
     pub count_by: Option<String>,
 }
 
 /// When requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// So many users, each sending its next request after the answer to the last.
+    /// So many users, each sending its next request after the response to the last.
     Closed {
         /// Users at a time, at least one.
         users: u32,
-        /// What a user waits between an answer and its next request, always the same. The request
+        /// What a user waits between a response and its next request, always the same. The request
         /// is planned for the end of this time. With N users, a response time R and this time Z
         /// the rate is N / (R + Z) (the interactive response time law, Denning and Buzen 1978).
         think: Duration,
         /// When each user stops; requests are counted per user.
         until: Until,
     },
-    /// Requests at planned instants, whatever the answers do.
+    /// Requests at planned instants, whatever the responses do.
     Open {
         /// When each is due.
         timetable: Timetable,
@@ -85,7 +85,7 @@ pub enum PlanError {
     /// The request cannot be written.
     #[error("the request cannot be sent")]
     Request(#[from] BuildError),
-    /// A method whose answer is no answer.
+    /// A method whose response is no response.
     #[error("CONNECT opens a tunnel, which is not a request to measure")]
     Connect,
     /// A field that loadline writes itself.
@@ -151,7 +151,7 @@ impl LoadPlan {
     }
 
     /// How long the plan takes, as far as that is known: a closed loop of a number of requests
-    /// takes as long as its answers.
+    /// takes as long as its responses.
     #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
         match &self.pattern {

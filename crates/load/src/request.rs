@@ -9,7 +9,7 @@ use crate::{
     target::Target,
 };
 
-/// One message, and what must be known to read its answer.
+/// One message, and what must be known to read its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// As HTTP/1.1: head and body.
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(crate) head: http::Request<()>,
     /// As HTTP/2: the body.
     pub(crate) body: Bytes,
-    /// The method, which decides whether an answer has a body.
+    /// The method, which decides whether a response has a body.
     pub(crate) method: Method,
     /// The field whose value tells answers apart.
     pub(crate) count_by: Option<HeaderName>,

@@ -1,4 +1,4 @@
-//! The planned instants of an open loop: when each request is due, whatever the answers do.
+//! The planned instants of an open loop: when each request is due, whatever the responses do.
 //!
 //! Each request has a position, the number of requests that the rate has called for by then; the
 //! [`Curve`] of the rate says when that is. The distances between positions, whose mean is one:

@@ -26,7 +26,7 @@ use crate::{
     run::Progress,
 };
 
-/// A whole answer.
+/// A whole response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -66,7 +66,7 @@ struct Books {
     protocol: String,
     /// How often the generator itself was out of something.
     shortages: BTreeMap<Shortage, u64>,
-    /// The latest planned instant or end of an answer: where the run ends in its figures.
+    /// The latest planned instant or end of a response: where the run ends in its figures.
     latest: Instant,
     /// The latest planned instant.
     last_planned: Instant,

@@ -109,7 +109,7 @@ pub(crate) fn server_name(target: &Target, tls: &Tls) -> Result<ServerName<'stat
 }
 
 /// The class of a connection whose TLS ended in this error. An alert is the server's refusal; what
-/// rustls itself finds wrong, a certificate above all, is a bad answer.
+/// rustls itself finds wrong, a certificate above all, is a bad response.
 pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::AlertReceived(_)) => Outcome::ConnectRefused,

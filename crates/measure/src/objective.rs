@@ -9,7 +9,7 @@
 //! | `service-p99` and so on | service time, from the send | `300ms` |
 //! | `errors` | requests not answered ok, of all planned | `0.1%` |
 //! | `availability` | requests answered ok, of all planned | `99.9%` |
-//! | `rate` | successful answers per second | `450/s`, or `0.99*target` |
+//! | `rate` | successful responses per second | `450/s`, or `0.99*target` |
 //!
 //! `target` is the planned rate of an open loop. What is compared with it is the share of the
 //! planned requests that was answered while the plan went on, so that neither the last answers
@@ -18,7 +18,7 @@
 //! A request that failed counts as infinitely late: of 1,000 requests of which 20 failed, the p99
 //! is `never`, whatever the others took. A mean and a maximum are so as soon as one failed.
 //!
-//! A run without a successful answer meets no criterion of time, and one without a planned
+//! A run without a successful response meets no criterion of time, and one without a planned
 //! request meets none at all: there is nothing that would show it.
 //!
 //! A percentile of few requests is judged all the same, and its verdict says how far it goes

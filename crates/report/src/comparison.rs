@@ -112,7 +112,7 @@ pub fn comparison_table(record: &ComparisonRecord) -> Table {
 /// One run, cut into batches.
 struct Side<'r> {
     record: &'r LoadRecord,
-    /// How many independent answers its answers are worth.
+    /// How many independent answers its responses are worth.
     worth: f64,
 }
 
@@ -137,7 +137,7 @@ impl<'r> Side<'r> {
             (moment.outcomes.ok as f64, lasted.as_secs_f64())
         });
         let interval = Batches::of(&pieces.collect::<Vec<_>>()).map_or_else(
-            // Without batches the answers are taken for independent of each other (Poisson).
+            // Without batches the responses are taken for independent of each other (Poisson).
             || statistics::mean(rate, rate, ok, CONFIDENCE),
             |batches| batches.interval(CONFIDENCE),
         );

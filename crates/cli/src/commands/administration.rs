@@ -96,7 +96,7 @@ fn unreached(place: &str) -> String {
     format!("no administration at {place}: is there an [admin] table in the file it runs with?")
 }
 
-/// What an answer holds.
+/// What a response holds.
 fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     let mut head = ResponseHead::new(HeadLimits { bytes: 16 << 10, fields: 100 });
     let Status::Complete(length) = head.parse(answer, Method::Get)? else {
@@ -110,7 +110,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(&body).context("this is no administration of loadline")
 }
 
-/// The answer is all that comes.
+/// The response is all that comes.
 const CLOSE: &str = "Connection: close";
 
 /// How long an edge may take to answer.

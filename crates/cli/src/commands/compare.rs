@@ -17,7 +17,7 @@ use super::report::read::{self, ReadError, Source};
 /// Rate, errors, mean, p50, p90, p99 and maximum of both, each with its 95 % interval, and the
 /// quotient B / A with its own. B is a regression where the whole interval of a quotient is beyond
 /// the threshold; where the runs are too short to tell, it is `unclear`. Answers that follow each
-/// other are alike, so a run whose mean swings over time counts for fewer answers than it has.
+/// other are alike, so a run whose mean swings over time counts for fewer responses than it has.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

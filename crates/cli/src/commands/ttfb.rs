@@ -25,7 +25,7 @@ use plot::SHOWN;
 
 /// Measure the time to the first byte, request by request
 ///
-/// Counts from before the name is looked up to the first byte of the answer, as curl's
+/// Counts from before the name is looked up to the first byte of the response, as curl's
 /// time_starttransfer does, and shows its parts: DNS, connect, TLS, first byte. Each request has a
 /// connection of its own, as a curl in a loop, unless --keepalive is given. The order of the series
 /// is kept: a first request that has to open connections further on is seen in the plot, not lost

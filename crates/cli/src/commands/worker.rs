@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Distance to the caller: half before the queue, half after the core
     #[arg(long, value_name = "TIME", default_value = "0s")]
     delay: Duration,
-    /// Length of the answer of `fixed`
+    /// Length of the response of `fixed`
     #[arg(long, value_name = "SIZE", default_value = "100B")]
     size: Bytes,
     /// Told in the header X-Served-By [REGION/PORT]
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// What waking up takes
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "sleep_after")]
     wake: Duration,
-    /// Let no answer out for so long, as a collection of garbage does
+    /// Let no response out for so long, as a collection of garbage does
     #[arg(long, value_name = "TIME", group = "fault")]
     stall: Option<Duration>,
     /// When the stall begins, counted from the first request

@@ -1,5 +1,6 @@
-//! A browser through the proxy: pages, events that never end, many answers at once and `WebSocket`,
-//! all over TLS and HTTP/2. The server behind is a dashboard, which has all of these but the last.
+//! A browser through the proxy: pages, events that never end, many responses at once and
+//! `WebSocket`, all over TLS and HTTP/2. The server behind is a dashboard, which has all of these
+//! but the last.
 
 use std::{
     fs,

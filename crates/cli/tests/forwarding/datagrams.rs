@@ -21,7 +21,7 @@ use crate::{
 const SEGMENT: usize = 1_000;
 const COUNT: usize = 10;
 
-/// Longer than an answer takes on a busy machine.
+/// Longer than a response takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A service for each method and family, without XDP.

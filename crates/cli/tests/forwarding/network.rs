@@ -76,7 +76,7 @@ impl Network {
         self.ask(url, &[])
     }
 
-    /// The answer to so many bytes, which the client sends.
+    /// The response to so many bytes, which the client sends.
     pub(crate) fn upload(&self, url: &str, bytes: usize) -> String {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![b'x'; bytes]).unwrap();

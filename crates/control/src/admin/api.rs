@@ -138,7 +138,7 @@ impl Change {
     }
 }
 
-/// An answer that says what was wrong.
+/// A response that says what was wrong.
 type Refused = (StatusCode, Json<Failure>);
 
 /// Proof that the request showed the token.

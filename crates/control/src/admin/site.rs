@@ -141,7 +141,7 @@ impl LiveConfiguration {
         self.reloaded.notified().await;
     }
 
-    /// Takes an answer about a name in, and puts what it changes in force.
+    /// Takes a response about a name in, and puts what it changes in force.
     pub(crate) fn found(&self, source: &Source, answer: Answer) {
         let kept = &mut *self.kept();
         let (lists, terms) = (&mut kept.lists, &kept.names.terms);

@@ -1,4 +1,4 @@
-//! Active checks: what is asked, how often, how many answers count.
+//! Active checks: what is asked, how often, how many responses count.
 
 use loadline_core::{
     advisor::{self as script, Pattern, Script, Transport},
@@ -154,11 +154,11 @@ fn refuse_without_effect(given: &Health, problems: &mut Problems) {
 
 /// Often enough that an outage is seen in `fall` seconds, seldom enough to cost nothing.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// While a server's state is changing the next answer is wanted sooner.
+/// While a server's state is changing the next response is wanted sooner.
 const FAST_DIVISOR: u64 = 4;
 /// A healthy server answers a check within any sane round trip plus this.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// One good answer may be luck.
+/// One good response may be luck.
 const RISE: u32 = 2;
 /// Two bad ones may be a lost packet and its retransmission.
 const FALL: u32 = 3;

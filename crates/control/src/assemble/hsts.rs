@@ -12,7 +12,7 @@ use crate::{
     value::{either::TextOr, pattern::HeaderValue, text::Text},
 };
 
-/// What a listener says in each answer; nothing where the file has no `hsts`.
+/// What a listener says in each response; nothing where the file has no `hsts`.
 pub(super) fn hsts(
     listener: &At<file::Listener>,
     tls: &file::ListenerTls,

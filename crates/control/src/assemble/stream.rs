@@ -65,7 +65,7 @@ pub(super) fn warn_of_http(
     }
 }
 
-/// Refuses services that go by what only HTTP has: the latency of answers, cookies.
+/// Refuses services that go by what only HTTP has: the latency of responses, cookies.
 pub(super) fn refuse_of_http(
     listener: &Listener,
     entry: &At<file::Listener>,

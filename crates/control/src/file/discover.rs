@@ -36,8 +36,8 @@ pub(crate) struct Discover {
     /// Which addresses count, for `dns` and for the hosts of `srv`.
     #[schemars(extend("default" = "prefer-ipv4"))]
     pub(crate) family: Key<Text<Word<Family>>>,
-    /// Whether a list without servers is taken, which for names is an answer that there are no such
-    /// records. It is refused otherwise, since it mostly is a mistake.
+    /// Whether a list without servers is taken, which for names is a response that there are no
+    /// such records. It is refused otherwise, since it mostly is a mistake.
     #[schemars(extend("default" = false))]
     pub(crate) allow_empty: Key<bool>,
 }
@@ -49,20 +49,20 @@ pub(crate) struct Dns {
     /// Name servers: addresses, with a port where it is not 53. Those of `/etc/resolv.conf`, with
     /// its search list, where absent.
     pub(crate) servers: Key<Vec<At<Text<NameServer>>>>,
-    /// How long one of them may take for an answer.
+    /// How long one of them may take for a response.
     #[schemars(extend("default" = "1s"))]
     pub(crate) timeout: Key<Time>,
     /// Further attempts for one question.
     #[schemars(extend("default" = 1))]
     pub(crate) attempts: Key<Whole<0, 10>>,
-    /// The least time that an answer counts, whatever its TTL. After a failure it is also the time
+    /// The least time that a response counts, whatever its TTL. After a failure it is also the time
     /// to the next question, doubled with each in a row up to `max_ttl`.
     #[schemars(extend("default" = "1s"))]
     pub(crate) min_ttl: Key<Time>,
-    /// The longest time that an answer counts, at least `min_ttl`.
+    /// The longest time that a response counts, at least `min_ttl`.
     #[schemars(extend("default" = "1m"))]
     pub(crate) max_ttl: Key<Time>,
-    /// The longest that a start, or a reload, waits for the first answer about a name. What comes
+    /// The longest that a start, or a reload, waits for the first response about a name. What comes
     /// later is put in force when it comes.
     #[schemars(extend("default" = "3s"))]
     pub(crate) start_wait: Key<Time>,

@@ -71,15 +71,15 @@ pub(crate) struct Step {
     pub(crate) send: Key<Text<Said>>,
     /// Send these bytes.
     pub(crate) send_hex: Key<Text<Hex>>,
-    /// The answer has to begin with this text.
+    /// The response has to begin with this text.
     pub(crate) expect: Key<Text<Said>>,
     /// The same in bytes, of which `?` leaves a digit open.
     pub(crate) expect_hex: Key<Text<Hex>>,
-    /// The answer has to have this text in it.
+    /// The response has to have this text in it.
     pub(crate) contains: Key<Text<Said>>,
     /// The same in bytes, of which `?` leaves a digit open.
     pub(crate) contains_hex: Key<Text<Hex>>,
-    /// The answer has to be a reply as in SMTP and FTP, of one line or many, whose code begins with
-    /// these digits.
+    /// The response has to be a reply as in SMTP and FTP, of one line or many, whose code begins
+    /// with these digits.
     pub(crate) reply: Key<Text<Said>>,
 }

@@ -47,8 +47,8 @@ pub(crate) struct Route {
     /// Services that share the requests, with their weights.
     #[schemars(extend("examples" = [{ "web": 95, "canary": 5 }]))]
     pub(crate) split: Key<Named<Whole<0, 1000>>>,
-    /// Sends copies to another service as well, whose answers are thrown away. No client waits for
-    /// a copy, or hears of its failure. The host stays what it is.
+    /// Sends copies to another service as well, whose responses are thrown away. No client waits
+    /// for a copy, or hears of its failure. The host stays what it is.
     pub(crate) mirror: Key<TextOr<Name, Mirror>>,
     /// Sends the client elsewhere. What is not given stays as it was asked for.
     pub(crate) redirect: Key<Redirect>,
@@ -65,7 +65,7 @@ pub(crate) struct Route {
     pub(crate) rewrite: Key<PathChange>,
     /// Changes the headers of the request on the way to a server.
     pub(crate) request_headers: Key<HeaderEdits>,
-    /// Changes the headers of a server's answer.
+    /// Changes the headers of a server's response.
     pub(crate) answer_headers: Key<HeaderEdits>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// An answer that is the same for everybody.
+/// A response that is the same for everybody.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct FixedAnswer {

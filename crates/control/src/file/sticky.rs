@@ -23,7 +23,7 @@ use crate::{
     { "required": ["cookie", "key"] }, { "required": ["hash"] }, { "required": ["header"] }
 ]))]
 pub(crate) struct Sticky {
-    /// The name of a cookie that the first answer sets. HTTP alone.
+    /// The name of a cookie that the first response sets. HTTP alone.
     pub(crate) cookie: Key<Text<HeaderName>>,
     /// What the value of the cookie is derived with, 16 characters at least; the same on all edges.
     /// Nobody can tell from the value which server it stands for. Only with `cookie`.

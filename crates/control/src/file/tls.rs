@@ -35,8 +35,9 @@ pub(crate) struct ListenerTls {
     /// Whether clients that come back may resume their session and spare a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
-    /// HSTS (RFC 6797), for `https`: who has had an answer comes in clear no more for this long.
-    /// Each answer says so, in the place of what a server says, those of loadline itself included.
+    /// HSTS (RFC 6797), for `https`: who has had a response comes in clear no more for this long.
+    /// Each response says so, in the place of what a server says, those of loadline itself
+    /// included.
     #[schemars(extend("examples" = ["365d"]))]
     pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
     /// The oldest version spoken.
@@ -52,7 +53,7 @@ pub(crate) struct ListenerTls {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["max_age"]))]
 pub(crate) struct Hsts {
-    /// For how long it holds, counted from each answer, in whole seconds; "0s" takes it back.
+    /// For how long it holds, counted from each response, in whole seconds; "0s" takes it back.
     pub(crate) max_age: Key<TimeOrOff>,
     /// Whether it holds for every name below the host as well.
     #[schemars(extend("default" = false))]

@@ -247,7 +247,7 @@ impl Textual for HeaderValue {
     }
 }
 
-/// The text of an answer.
+/// The text of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Body(pub(crate) String);
 

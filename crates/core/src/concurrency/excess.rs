@@ -1,7 +1,7 @@
 //! How many more requests come than are answered: the evidence that a group is full.
 //!
 //! Two sums of what came less what was answered, which never fall below zero (CUSUM, Page 1954).
-//! The sudden one counts an answer 1.34 times, which tells twice the load from 0.85 of it soonest:
+//! The sudden one counts a response 1.34 times, which tells twice the load from 0.85 of it soonest:
 //! `(2 - 0.85) / ln(2 / 0.85)`. With Poisson arrivals at 0.85 of the capacity and exponential
 //! service times it reaches `h` with a probability of `exp(-0.395 h)`: one in a million for 35. The
 //! standing one is for loads just above the capacity: the requests of a second, a hundred at least.
@@ -17,7 +17,7 @@ pub(super) struct Excess {
 }
 
 impl Excess {
-    /// Takes in a window in which so many came and were answered, at this many answers a second.
+    /// Takes in a window in which so many came and were answered, at this many responses a second.
     pub(super) fn add(&mut self, asked: f64, answered: f64, per_sec: f64) {
         let (most, most_standing) = (sudden(per_sec) / 3.0, standing(per_sec) / 8.0);
         self.sudden = (self.sudden + (asked - WORTH * answered).min(most)).max(0.0);
@@ -46,12 +46,12 @@ impl Excess {
     }
 }
 
-/// Whether a window of so few answers is worth looking at: so much has come meanwhile.
+/// Whether a window of so few responses is worth looking at: so much has come meanwhile.
 pub(super) fn is_surge(asked: f64, answered: f64) -> bool {
     asked - WORTH * answered >= SUDDEN / 3.0
 }
 
-/// Requests that prove a sudden excess: what many answers a second vary by grows with them.
+/// Requests that prove a sudden excess: what many responses a second vary by grows with them.
 fn sudden(per_sec: f64) -> f64 {
     (per_sec * 0.04).max(SUDDEN)
 }
@@ -61,7 +61,7 @@ fn standing(per_sec: f64) -> f64 {
     per_sec.max(100.0)
 }
 
-/// What an answer counts for in the sudden sum.
+/// What a response counts for in the sudden sum.
 const WORTH: f64 = 1.34;
 
 /// See the module.

@@ -7,10 +7,10 @@
 //!
 //! - answers take longer than is usual of this service, all of them (`usual`),
 //! - more requests come than are answered, by more than chance explains (`excess`),
-//! - the answers have not become fewer: a server that pauses is not full.
+//! - the responses have not become fewer: a server that pauses is not full.
 //!
 //! ```text
-//!        hint             proof              fewer in flight, as many answers
+//!        hint             proof              fewer in flight, as many responses
 //!  Open -------> Holding -------> Confirming --------------------> Limiting <--> Probing
 //!   ^               |                 | it was no queue                |
 //!   |               | it goes         |                                | all that come
@@ -68,9 +68,9 @@ pub struct Window {
     pub failures: u32,
     /// Requests that came, whatever became of them.
     pub asked: f64,
-    /// Mean base-2 logarithm of the nanoseconds from sending to the head of the answer.
+    /// Mean base-2 logarithm of the nanoseconds from sending to the head of the response.
     pub log_latency: f64,
-    /// Requests that waited for an answer, on average over the answers.
+    /// Requests that waited for a response, on average over the responses.
     pub awaiting: f64,
     /// The same at the end.
     pub awaiting_now: f64,
@@ -112,7 +112,7 @@ impl SearchState {
     }
 }
 
-/// The search of one group as all workers share it. Whoever brings the answer that completes a
+/// The search of one group as all workers share it. Whoever brings the response that completes a
 /// window moves the search on; nobody waits for that.
 #[derive(Debug, Default)]
 pub struct AutoLimit {
@@ -128,15 +128,15 @@ pub struct AutoLimit {
     told: AtomicBool,
     /// Of the window: answers in the upper 24 bits, sixteenths of their logarithms below.
     answers: AtomicU64,
-    /// How many waited for an answer, summed over the answers.
+    /// How many waited for a response, summed over the responses.
     awaited: AtomicU64,
     failures: AtomicU32,
     /// Newcomers that were not let in at once, less those that were later.
     turned_away: AtomicI32,
-    /// When the window began, and how many waited for an answer.
+    /// When the window began, and how many waited for a response.
     begins: AtomicU64,
     awaiting_at_first: AtomicU32,
-    /// Answers that complete it.
+    /// Responses that complete it.
     needed: AtomicU32,
     /// For how long a limit stands without a complete window, in nanoseconds, and until when.
     patience: AtomicU64,
@@ -157,7 +157,7 @@ impl AutoLimit {
         SearchState::ALL[usize::from(self.stage.load(Relaxed))]
     }
 
-    /// Requests that may wait for an answer now, all servers healthy; [`u32::MAX`] for all.
+    /// Requests that may wait for a response now, all servers healthy; [`u32::MAX`] for all.
     #[must_use]
     pub fn allowed(&self) -> u32 {
         match self.allowed.load(Relaxed) {
@@ -166,7 +166,7 @@ impl AutoLimit {
         }
     }
 
-    /// Requests that wait for an answer.
+    /// Requests that wait for a response.
     #[must_use]
     pub fn awaiting(&self) -> u32 {
         self.awaiting.load(Relaxed)
@@ -195,7 +195,7 @@ impl AutoLimit {
         }
     }
 
-    /// Takes a place among those that wait for an answer.
+    /// Takes a place among those that wait for a response.
     pub(crate) fn enter(&self, limit: u32) -> bool {
         crate::ledger::reserve(&self.awaiting, limit)
     }
@@ -205,8 +205,8 @@ impl AutoLimit {
         release(&self.awaiting);
     }
 
-    /// Notes that a request was turned away by the limit. Where there have been no answers for long
-    /// the limit ends: it may be what keeps them from coming.
+    /// Notes that a request was turned away by the limit. Where there have been no responses for
+    /// long the limit ends: it may be what keeps them from coming.
     pub(crate) fn note_full(&self, now: Instant) {
         if !self.was_full.load(Relaxed) {
             self.was_full.store(true, Relaxed);
@@ -361,7 +361,7 @@ fn sixteenths(time: Duration) -> u64 {
     u64::from(power) * 16 + rest
 }
 
-/// Answers are counted above the sum of their logarithms.
+/// Responses are counted above the sum of their logarithms.
 const ANSWERS_SHIFT: u32 = 40;
 const ONE_ANSWER: u64 = 1 << ANSWERS_SHIFT;
 

@@ -12,11 +12,11 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Search {
     stage: SearchState,
-    /// Requests that may wait for an answer while there is a limit.
+    /// Requests that may wait for a response while there is a limit.
     limit: f64,
-    /// How long an answer takes of a group that is not full, in seconds, by Little's law.
+    /// How long a response takes of a group that is not full, in seconds, by Little's law.
     service_time: f64,
-    /// Answers per second: while there is a limit those of a full group, else the usual ones.
+    /// Responses per second: while there is a limit those of a full group, else the usual ones.
     per_sec: f64,
     usual_per_sec: f64,
     /// The last windows, each counting for 0.7 of the next: answers and seconds.
@@ -41,7 +41,7 @@ impl Search {
         self.stage
     }
 
-    /// Requests that may wait for an answer now; [`u32::MAX`] for all that come.
+    /// Requests that may wait for a response now; [`u32::MAX`] for all that come.
     #[must_use]
     pub fn allowed(&self, bounds: Bounds) -> u32 {
         let limit = match self.stage {
@@ -52,7 +52,7 @@ impl Search {
         (limit as u32).clamp(bounds.floor.max(1), bounds.ceiling.max(1))
     }
 
-    /// How many answers make a window.
+    /// How many responses make a window.
     #[must_use]
     pub fn answers_needed(&self, bounds: Bounds) -> u32 {
         match self.stage {
@@ -63,7 +63,7 @@ impl Search {
         }
     }
 
-    /// How long so many answers take as a rule; none before it is known.
+    /// How long so many responses take as a rule; none before it is known.
     #[must_use]
     pub fn time_of(&self, answers: u32) -> Option<Duration> {
         let seconds = f64::from(answers) / self.usual_per_sec;
@@ -71,7 +71,7 @@ impl Search {
     }
 
     /// How long requests may wait for their turn while there is a limit, and how many: a quarter of
-    /// what an answer takes. What waits longer is answered late and makes no more answers.
+    /// what a response takes. What waits longer is answered late and makes no more answers.
     #[must_use]
     pub fn queue(&self) -> Option<(Duration, u32)> {
         if matches!(self.stage, SearchState::Open | SearchState::Holding) {
@@ -140,8 +140,8 @@ impl Search {
         }
     }
 
-    /// Counts what came beyond what was answered, but not where the answers became fewer: then the
-    /// servers pause, and what comes meanwhile proves nothing.
+    /// Counts what came beyond what was answered, but not where the responses became fewer: then
+    /// the servers pause, and what comes meanwhile proves nothing.
     fn count(&mut self, window: &Window, per_sec: f64) {
         let pauses = self.recent.0 / self.recent.1 < PAUSE * self.usual_per_sec;
         let memory = if per_sec > self.usual_per_sec { 2.0 } else { 10.0 };
@@ -167,8 +167,8 @@ impl Search {
         }
     }
 
-    /// Half of the limit was in flight. As long as that brings as many answers, half of it is
-    /// tried; then what is in flight over the answers a second is how long one takes.
+    /// Half of the limit was in flight. As long as that brings as many responses, half of it is
+    /// tried; then what is in flight over the responses a second is how long one takes.
     fn probed(&mut self, now: Instant, window: &Window, per_sec: f64, bounds: Bounds) {
         let allowed = self.allowed(bounds);
         if per_sec >= SAME * self.per_sec && allowed > bounds.floor.max(1) {
@@ -195,7 +195,7 @@ impl Search {
         self.probe_gap = (self.probe_gap * 2).min(PROBE_GAP_MAX);
     }
 
-    /// The limit follows the answers, and ends when as many come as can be answered.
+    /// The limit follows the responses, and ends when as many come as can be answered.
     fn limited(&mut self, now: Instant, window: &Window, per_sec: f64) {
         let answers = f64::from(window.answers);
         if window.was_full {
@@ -226,16 +226,16 @@ fn limit(cores: f64) -> f64 {
     1.25 * cores + 1.5 * libm::sqrt(cores) + 0.5
 }
 
-/// Answers of a window.
+/// Responses of a window.
 const WINDOW_ANSWERS: u32 = 8;
 
-/// Answers of a probe at least; else each place of it is used twice.
+/// Responses of a probe at least; else each place of it is used twice.
 const PROBE_ANSWERS: u32 = 16;
 
-/// The answers of a group that has become slower, as a part of the usual ones.
+/// The responses of a group that has become slower, as a part of the usual ones.
 const PAUSE: f64 = 0.85;
 
-/// As many answers: what a probe of sixteen does not tell from all of them for sure.
+/// As many responses: what a probe of sixteen does not tell from all of them for sure.
 const SAME: f64 = 0.75;
 
 /// How much longer answers took with a queue than without: less was none.

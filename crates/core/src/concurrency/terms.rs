@@ -42,7 +42,7 @@ impl GroupPlan {
         self.auto.map_or(self.limits.in_flight, |auto| self.limits.in_flight.min(self.found(&auto)))
     }
 
-    /// Requests that may wait for an answer by the limit that was found; [`u32::MAX`] for all.
+    /// Requests that may wait for a response by the limit that was found; [`u32::MAX`] for all.
     fn found(&self, auto: &Auto) -> u32 {
         let found = &self.state.auto;
         let allowed = found.allowed();
@@ -52,7 +52,7 @@ impl GroupPlan {
         auto.part.of(u64::from(allowed)).max(1) as u32
     }
 
-    /// Takes a place among those that wait for an answer, where their number is limited.
+    /// Takes a place among those that wait for a response, where their number is limited.
     pub(crate) fn enter(&self, now: Instant) -> bool {
         let Some(auto) = &self.auto else { return true };
         let has_room = self.state.auto.enter(self.found(auto));

@@ -1,7 +1,7 @@
-//! Whether the answers of a window took longer than is usual.
+//! Whether the responses of a window took longer than is usual.
 //!
 //! What is compared is the mean logarithm of latency, since it moves by as much whether all
-//! answers become twice as slow or the slow ones do, and one answer that took a thousand times as
+//! answers become twice as slow or the slow ones do, and one response that took a thousand times as
 //! long does not decide it. How far windows are off by themselves is learnt too, so that a service
 //! whose requests differ by a hundred times is judged by its own measure (a control chart,
 //! Shewhart 1931).

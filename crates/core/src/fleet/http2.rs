@@ -22,7 +22,7 @@ pub struct Http2Limits {
     /// The same for all streams of a connection, at least 65,536 bytes: with the part of each
     /// answer that waits for the client, what a connection can hold of our memory.
     pub connection_window: Bytes,
-    /// Streams that may end without an answer, in the long run; ten seconds' worth at once. More
+    /// Streams that may end without a response, in the long run; ten seconds' worth at once. More
     /// end the connection, if they are more than half of all it ever had.
     pub resets: Rate,
 }

@@ -9,7 +9,7 @@ use crate::time::Duration;
 /// What keeps the requests of a session on one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sticky {
-    /// A cookie that the answer to the first request sets.
+    /// A cookie that the response to the first request sets.
     Cookie(Cookie),
     /// What is the same in all requests of a session; nothing is told to the client.
     Hash(HashKey),

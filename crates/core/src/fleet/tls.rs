@@ -24,11 +24,11 @@ pub struct ListenerTls {
     pub terms: TlsTerms,
 }
 
-/// HTTP Strict Transport Security (RFC 6797): who has had an answer comes in clear no more. Shown,
+/// HTTP Strict Transport Security (RFC 6797): who has had a response comes in clear no more. Shown,
 /// it is the value of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hsts {
-    /// For how long, counted from each answer, in whole seconds; zero takes it back.
+    /// For how long, counted from each response, in whole seconds; zero takes it back.
     pub max_age: Duration,
     /// Whether it holds for every name below the host as well.
     pub include_subdomains: bool,

@@ -78,7 +78,7 @@ impl Chooser {
 
     /// Chooses among the servers for which `open` holds.
     ///
-    /// A server whose last answer was a 5xx has often answered at once, and looks idle for it. So
+    /// A server whose last response was a 5xx has often answered at once, and looks idle for it. So
     /// policies that prefer the idle or the quick may only choose it for its share of requests.
     pub(crate) fn choose<'a>(
         &self,

@@ -5,12 +5,12 @@
 //! `cost = latency * (in_flight / weight + 1)`, weights in units of their mean
 //!
 //! Latency is the average over eight answers or, where that is more, the
-//! [peak latency](crate::average::PeakLatency), which follows slow answers at once. Both are
+//! [peak latency](crate::average::PeakLatency), which follows slow responses at once. Both are
 //! forgiven with time, so that whoever was slow is asked again. Two latencies of which one is no
 //! more than twice the other and a millisecond count as equal: less is chance, and equal servers
 //! would have unequal shares by it. A server that has not answered yet costs nothing while it is
-//! idle, so that it is tried, and more than any other while its first answer is awaited, so that a
-//! new server which hangs is not given every second request; between two such servers the less
+//! idle, so that it is tried, and more than any other while its first response is awaited, so that
+//! a new server which hangs is not given every second request; between two such servers the less
 //! loaded is chosen.
 //!
 //! When all are full nobody is chosen. Not where latency says more about the request than about
@@ -67,7 +67,7 @@ impl PeakEwma {
     }
 }
 
-/// What is expected of the server; zero before its first answer.
+/// What is expected of the server; zero before its first response.
 fn latency(server: &ServerPlan, now: Instant) -> Duration {
     server.state.peak.at(now).max(server.state.latency_at(now))
 }

@@ -38,7 +38,7 @@ pub(super) fn load_with(servers: &[ServerPlan], in_flight: &[u32]) {
     }
 }
 
-/// Makes each server answer once, after so many milliseconds; zero leaves it without an answer.
+/// Makes each server answer once, after so many milliseconds; zero leaves it without a response.
 pub(super) fn answer_after(servers: &[ServerPlan], millis: &[u64]) {
     for (server, millis) in servers.iter().zip(millis).filter(|(_, millis)| **millis > 0) {
         server.state.latency.record(Duration::from_millis(*millis));

@@ -103,7 +103,7 @@ reasons! {
     BrokenPipe: ServerReset = "broken pipe while sending the request",
     SendTimeout: ServerTimeout = "timed out while sending the request",
     UploadTimeout: ServerTimeout = "timed out while sending the request body",
-    // Waiting for the answer.
+    // Waiting for the response.
     Reset: ServerReset = "connection reset by peer",
     Closed: ServerReset = "connection closed by peer",
     TimedOut: ServerTimeout = "timed out",
@@ -115,7 +115,7 @@ reasons! {
     ResponseTimeout: ServerTimeout = "timed out while waiting for the response",
     HeadTimeout: ServerTimeout = "timed out while reading response header",
     Hangs: ServerTimeout = "server hangs: it answers no request",
-    // The head of the answer.
+    // The head of the response.
     HeadTooLarge: ServerHeadTooLarge = "too big header: response head exceeds its size limit",
     TooManyFields: ServerHeadTooLarge = "too many header lines in response",
     BadStatusLine: ServerBad = "malformed status line",
@@ -140,7 +140,7 @@ reasons! {
     Malformed: ServerBad = "malformed response",
     TooManyInterims: ServerBad = "too many 1xx interim responses",
     UnaskedSwitch: ServerBad = "101 Switching Protocols without an Upgrade in the request",
-    // The body of the answer.
+    // The body of the response.
     BadChunkSize: ServerBodyBad = "invalid chunk size",
     ChunkSizeOverflow: ServerBodyBad = "chunk size overflows",
     BadChunkExtension: ServerBodyBad = "invalid chunk extension",

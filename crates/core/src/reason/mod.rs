@@ -2,7 +2,7 @@
 //!
 //! An [`Ending`] says what became of a request, a [`Reason`] what was met on the way. Each reason
 //! has one text, which access log, warnings, metrics and API show alike, and one ending that
-//! follows from it while nothing of an answer has reached the client.
+//! follows from it while nothing of a response has reached the client.
 
 mod list;
 
@@ -21,7 +21,7 @@ pub enum Phase {
     Handshake,
     /// Until the request, without its body, is with the kernel.
     Send,
-    /// Until the first byte of the answer.
+    /// Until the first byte of the response.
     Await,
     /// Until the end of its head.
     Head,
@@ -64,7 +64,7 @@ impl Reason {
         list::TEXTS[self as usize]
     }
 
-    /// How a request ends for this reason, as long as its client has seen no answer.
+    /// How a request ends for this reason, as long as its client has seen no response.
     #[must_use]
     pub const fn ending(self) -> Ending {
         list::ENDINGS[self as usize]

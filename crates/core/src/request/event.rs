@@ -27,11 +27,11 @@ pub struct Subject {
 /// What a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One message and its answer.
+    /// One message and its response.
     Message,
     /// A connection whose bytes mean nothing here.
     Stream,
-    /// A message that was copied: nobody waits for its answer.
+    /// A message that was copied: nobody waits for its response.
     Copy,
 }
 
@@ -63,9 +63,9 @@ pub enum Event {
     ClientGone,
     /// The connection of a [`Kind::Stream`] stands.
     Connected,
-    /// Its server owes an answer: a deadline has passed, or the server is out for its silence.
+    /// Its server owes a response: a deadline has passed, or the server is out for its silence.
     Unanswered(Unanswered),
-    /// The head of the answer has come.
+    /// The head of the response has come.
     Head {
         /// Its status.
         status: u16,
@@ -78,7 +78,7 @@ pub enum Event {
     Ended(Ending),
 }
 
-/// How long a server has owed an answer.
+/// How long a server has owed a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Unanswered {
     /// The deadline has passed.
@@ -121,9 +121,9 @@ pub struct Progress {
     pub sent: bool,
     /// Some of its body has been sent that is not at hand any more.
     pub touched: bool,
-    /// Some of an answer has come.
+    /// Some of a response has come.
     pub heard: bool,
-    /// Some of an answer has reached the client.
+    /// Some of a response has reached the client.
     pub committed: bool,
 }
 
@@ -181,13 +181,13 @@ pub enum Action {
     Send,
     /// It is sent to the same server once more, over another connection.
     Resend,
-    /// It waits so long for the answer; zero for ever.
+    /// It waits so long for the response; zero for ever.
     Await(Duration),
     /// The attempt fails for this reason: [`Event::Failed`].
     GiveUp(Reason),
-    /// The answer goes to the client.
+    /// The response goes to the client.
     Forward,
-    /// The answer is thrown away: [`Event::Ended`], then it is sent elsewhere.
+    /// The response is thrown away: [`Event::Ended`], then it is sent elsewhere.
     Discard,
     /// It has failed: [`Machine::failure`](super::Machine::failure).
     End,

@@ -1,4 +1,4 @@
-//! An attempt that failed, or that its server leaves without an answer.
+//! An attempt that failed, or that its server leaves without a response.
 
 use alloc::boxed::Box;
 use core::mem;
@@ -91,8 +91,8 @@ impl Machine {
         }
     }
 
-    /// Whether the attempt ends for want of an answer: at the deadline, or because the server hangs
-    /// and the request may go elsewhere.
+    /// Whether the attempt ends for want of a response: at the deadline, or because the server
+    /// hangs and the request may go elsewhere.
     pub(super) fn unanswered(&mut self, at: &At<'_>, silence: &Unanswered) -> Action {
         let watched = self.patience > Duration::ZERO;
         let hangs = self.permit().is_some_and(Permit::hangs);

@@ -15,8 +15,8 @@
 //!
 //! A request is sent again if the server cannot have acted on it (nothing of it was sent), or if
 //! acting twice is the same as acting once (an idempotent method, the body at hand) - and in either
-//! case only while nothing of an answer has reached the client, the attempts of the service are not
-//! used up and its retry budget has something left.
+//! case only while nothing of a response has reached the client, the attempts of the service are
+//! not used up and its retry budget has something left.
 
 mod event;
 mod failed;
@@ -67,7 +67,7 @@ enum State {
     Waiting { since: Instant },
     /// It was sent to the server of this permit.
     TestedRate(Permit),
-    /// The same, and its answer is given up for a place at another server.
+    /// The same, and its response is given up for a place at another server.
     Moving { from: Permit, to: Permit },
     /// It has ended.
     Over,
@@ -207,7 +207,7 @@ impl Machine {
         Action::End
     }
 
-    /// The head of an answer has come.
+    /// The head of a response has come.
     fn head(&mut self, at: &At<'_>, status: u16, untouched: bool) -> Action {
         let State::TestedRate(permit) = &self.state else { return Action::None };
         if status < 500 {

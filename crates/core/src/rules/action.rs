@@ -68,7 +68,7 @@ impl Split {
     }
 }
 
-/// An answer that sends the client elsewhere. What is not given stays as it was asked for.
+/// A response that sends the client elsewhere. What is not given stays as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
@@ -126,7 +126,7 @@ pub struct Asked<'a> {
     pub query: &'a [u8],
 }
 
-/// An answer that is made here.
+/// A response that is made here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// 200 to 599.

@@ -62,7 +62,7 @@ pub struct Rule {
     pub path: Option<PathChange>,
     /// How the headers of the request are changed on the way to a server.
     pub request: HeaderEdits,
-    /// How the headers of the answer are changed on the way to the client.
+    /// How the headers of the response are changed on the way to the client.
     pub answer: HeaderEdits,
 }
 

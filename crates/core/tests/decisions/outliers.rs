@@ -214,8 +214,8 @@ impl Case {
         }
     }
 
-    /// Answers that the first server gives from when it begins to fail everything until it is out,
-    /// in the middle and in the worst of eleven runs.
+    /// Responses that the first server gives from when it begins to fail everything until it is
+    /// out, in the middle and in the worst of eleven runs.
     fn answers_to_ejection(self) -> (usize, usize) {
         let each = u32::from(self.servers) * 200;
         let begin = START + f64::from(each) / self.rate;
@@ -241,7 +241,7 @@ fn place(server: SocketAddr) -> usize {
     usize::from(address.octets()[3])
 }
 
-/// A dozen unlike services, each with the answers after which a server that fails everything is
+/// A dozen unlike services, each with the responses after which a server that fails everything is
 /// out at the latest: fifty are its share of a second at 200/s on four servers. The figures are
 /// in decision 9.
 const CASES: [(Case, usize); 12] = {
@@ -269,7 +269,7 @@ const CASES: [(Case, usize); 12] = {
 /// Seconds before the first request.
 const START: f64 = 1.0;
 
-/// Seconds that an answer takes: it is there before the next request.
+/// Seconds that a response takes: it is there before the next request.
 const AT_ONCE: f64 = 1e-6;
 
 #[test]

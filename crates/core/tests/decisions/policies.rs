@@ -333,8 +333,8 @@ fn least_requests_shares_requests_one_after_another_by_weight() {
     }
 }
 
-/// Of equal servers none is preferred for a slow answer or two: each share is within five standard
-/// deviations of what chance would make it.
+/// Of equal servers none is preferred for a slow response or two: each share is within five
+/// standard deviations of what chance would make it.
 #[test]
 fn equal_servers_are_given_equal_shares() {
     let mut unequal = Vec::new();

@@ -51,7 +51,7 @@ pub(crate) const SERVERS: u16 = 4;
 const SERVICE: [Ipv4Addr; 3] =
     [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3)];
 const RETURN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
-/// The wrapper writes the lower half of the source, so that an answer can only be from here.
+/// The wrapper writes the lower half of the source, so that a response can only be from here.
 const NAT_SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 9, 0, 0), 1_024);
 
 const SYN: u8 = 2;

@@ -218,7 +218,7 @@ fn returned(datapath: &Datapath) -> u64 {
     found.map_or(0, |(_, count)| count.packets)
 }
 
-/// A connection; the number of the server that answered, all of whose answer must arrive.
+/// A connection; the number of the server that answered, all of whose response must arrive.
 fn ask(service: IpAddr) -> u8 {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(service, 80), PATIENCE).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -160,7 +160,7 @@ impl Balancer {
         }
     }
 
-    /// What was sent though it was not for a service: an answer, or an error about what we sent.
+    /// What was sent though it was not for a service: a response, or an error about what we sent.
     fn wrongly_returned(&self, packet: Packet, given: &[u8], sent: &[u8]) -> Option<&'static str> {
         let returns = octets(ip(&named("return", packet.v6)));
         if packet.destination(given) != returns {

@@ -23,7 +23,7 @@ pub(super) struct Remote {
     kept: Mutex<Vec<TcpStream>>,
 }
 
-/// Why a machine gave no answer to pass on.
+/// Why a machine gave no response to pass on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RemoteError {
     /// The connection failed.
@@ -35,13 +35,13 @@ pub(super) enum RemoteError {
     /// The request could not be written.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// It ended the connection before its answer was whole.
+    /// It ended the connection before its response was whole.
     #[error("it closed the connection without an answer")]
     Silent,
     /// It answered something else.
     #[error("it answered {status}, not 200 with its work_time; `loadline worker machine` does")]
     NoMachine {
-        /// The status of the answer.
+        /// The status of the response.
         status: u16,
     },
 }
@@ -112,5 +112,5 @@ async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<(), RemoteE
     }
 }
 
-/// Room for a whole answer of a machine.
+/// Room for a whole response of a machine.
 const READ_SIZE: usize = 1024;

@@ -3,7 +3,7 @@
 //! Both sockets belong to the calling process, so that one clock tells both ends, and each
 //! direction for itself. A datagram is stamped just before it is sent, and by the kernel when it
 //! came out of the receiver's interface: what is measured is the way, not how soon the prober is
-//! woken. `ping` stamps its answers the same way.
+//! woken. `ping` stamps its responses the same way.
 //!
 //! Datagrams go at even distances, both ways at once; none waits for another.
 
@@ -70,7 +70,7 @@ pub struct DelayError {
 
 impl ProbePlan {
     /// 50 datagrams each way in half a second, for a round trip of about so long. They are as far
-    /// apart as those of somebody who waits for answers: each finds the router asleep and caches
+    /// apart as those of somebody who waits for responses: each finds the router asleep and caches
     /// cold, which some hundreds a second would not, and come some 50 us sooner.
     #[must_use]
     pub fn new(round_trip: Duration) -> Self {

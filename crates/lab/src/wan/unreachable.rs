@@ -9,7 +9,7 @@ use super::{
     segment::{folded, sum},
 };
 
-/// Writes the answer to `packet` into `out`, which is emptied first; whether there is one.
+/// Writes the response to `packet` into `out`, which is emptied first; whether there is one.
 pub(super) fn answer(packet: &Packet<'_>, out: &mut Vec<u8>) -> bool {
     out.clear();
     let is_error = if packet.is_v4() {
@@ -67,7 +67,7 @@ fn answer_v6(packet: &[u8], out: &mut Vec<u8>) {
 
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
-/// Of ICMP, that which asks for an answer and is no error.
+/// Of ICMP, that which asks for a response and is no error.
 const ECHO: u8 = 8;
 /// From here on ICMPv6 is no error.
 const ECHO_V6: u8 = 128;
@@ -77,9 +77,9 @@ const UNREACHABLE_V6: u8 = 1;
 const NO_ROUTE: u8 = 0;
 const ERROR_HEADER: usize = 8;
 const HOPS: u8 = 64;
-/// With its headers the answer is at most 576 bytes long, as RFC 1812 recommends.
+/// With its headers the response is at most 576 bytes long, as RFC 1812 recommends.
 const QUOTED_V4: usize = 548;
-/// With its headers the answer fits the smallest IPv6 path, 1,280 bytes.
+/// With its headers the response fits the smallest IPv6 path, 1,280 bytes.
 const QUOTED_V6: usize = 1_232;
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub(crate) struct Client {
     input: Vec<u8>,
 }
 
-/// An answer, taken apart.
+/// A response, taken apart.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -104,7 +104,7 @@ impl Client {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next answer, to a request with this method.
+    /// The next response, to a request with this method.
     pub(crate) async fn answer(&mut self, method: Method) -> Answer {
         let mut head = ResponseHead::default();
         let length = loop {

@@ -16,7 +16,7 @@ fn two_cores() -> Config {
     Config { pace, ..Config::new(Content::Mandelbrot) }
 }
 
-/// Sends `n` requests at once, a connection each, and gives the time until the last answer.
+/// Sends `n` requests at once, a connection each, and gives the time until the last response.
 async fn burst(worker: &Running, n: usize) -> Duration {
     let mut clients = Vec::new();
     for _ in 0..n {

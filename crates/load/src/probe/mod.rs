@@ -5,7 +5,7 @@
 //! requests that open connections somewhere on the way, and the floor that is distance alone.
 //!
 //! - [`ping`] measures round trips, by ICMP echo where that is allowed and by TCP otherwise;
-//! - [`ttfb`] measures the time to the first byte of an HTTP answer, part by part.
+//! - [`ttfb`] measures the time to the first byte of an HTTP response, part by part.
 //!
 //! Several targets take turns, so that a drift of the machine or the network meets them all.
 

@@ -1,10 +1,10 @@
-//! Which pings are under way, and what an answer to one means. No clock of its own.
+//! Which pings are under way, and what a response to one means. No clock of its own.
 //!
 //! ```text
 //! sent --answer in time--> answered --answer--> duplicate
 //!   `--timeout--> lost --answer--> late, then as answered
 //! ```
-//! Only the first answer in time counts; a late one finds its ping counted as lost, for good.
+//! Only the first response in time counts; a late one finds its ping counted as lost, for good.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use loadline_core::time::{Duration, Instant};
 pub(super) struct Track {
     timeout: Duration,
     under_way: BTreeMap<u64, Instant>,
-    /// Numbers that timed out and of which no answer has come since.
+    /// Numbers that timed out and of which no response has come since.
     lost: Vec<u64>,
     sent: u64,
 }
 
-/// What an answer is.
+/// What a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The first, in time: so long it took.
@@ -51,7 +51,7 @@ impl Track {
         }
     }
 
-    /// What an answer that came at `at` is. One that came after its timeout is late even where
+    /// What a response that came at `at` is. One that came after its timeout is late even where
     /// [`Track::expire`] has not been asked since: its number stays under way, to be lost there.
     pub(super) fn answered(&mut self, number: u64, at: Instant) -> Answer {
         if let Some(sent) = self.under_way.get(&number) {

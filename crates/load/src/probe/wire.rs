@@ -27,7 +27,7 @@ pub(super) enum Wire {
 /// What came of a ping.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
-    /// An answer.
+    /// A response.
     Answer {
         /// To which.
         number: u64,
@@ -92,7 +92,7 @@ impl Wire {
         }
     }
 
-    /// The class of a ping to which no answer came in time.
+    /// The class of a ping to which no response came in time.
     pub(super) const fn silence(&self) -> ProbeOutcome {
         match self {
             Self::Echo(_) => ProbeOutcome::Timeout,

@@ -65,7 +65,7 @@ impl Lateness {
     }
 }
 
-/// Answers that are late this far from each other are so for reasons of their own.
+/// Responses that are late this far from each other are so for reasons of their own.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A service that is late for more of the time is not late in bursts.

@@ -133,7 +133,7 @@ impl Search {
     }
 
     /// Takes what came of the step that [`Search::next`] asked for, so long after the search
-    /// began; what is no answer to it is ignored.
+    /// began; what is no response to it is ignored.
     pub fn observe(&mut self, elapsed: Duration, observation: Observation) {
         self.elapsed = self.elapsed.max(elapsed);
         match (self.step.clone(), observation) {

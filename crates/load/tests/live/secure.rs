@@ -39,7 +39,7 @@ pub(crate) struct Identity {
 /// What a server does with a request over HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Answers with 200 and ten bytes.
+    /// Responses with 200 and ten bytes.
     Answer,
     /// Reads the body and answers with as many bytes.
     Echo,

@@ -38,7 +38,7 @@ pub fn near_ideal(distance: Distance) -> Result<Duration, FormulaError> {
 }
 
 /// A measured round trip as a multiple of the shortest; up to 150 % is near the ideal. Under 100 %
-/// the answer came from somewhere nearer.
+/// the response came from somewhere nearer.
 ///
 /// # Errors
 /// [`FormulaError`] as of [`round_trip`], or where nothing was measured.
@@ -47,7 +47,7 @@ pub fn against_ideal(distance: Distance, measured: Duration) -> Result<Ratio, Fo
     Ok(Ratio::part(measured.as_nanos(), round_trip(distance)?.as_nanos()))
 }
 
-/// How far away an answer can have come from at most, by its round trip.
+/// How far away a response can have come from at most, by its round trip.
 ///
 /// # Errors
 /// [`FormulaError`] where nothing was measured.

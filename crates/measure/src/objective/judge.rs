@@ -288,7 +288,7 @@ mod tests {
         assert!(pressure > 1e6, "{pressure}");
     }
 
-    /// One in a hundred fails: below it the percentile is among the answers, above it is not.
+    /// One in a hundred fails: below it the percentile is among the responses, above it is not.
     #[test]
     fn a_percentile_counts_answers_and_failures_together() {
         let bins: Vec<_> = (1..=990).map(|n| Bin { up_to: ms(n), count: 1 }).collect();

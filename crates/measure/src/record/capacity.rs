@@ -34,7 +34,7 @@ pub struct CapacityRecord {
     /// How often each rate passed, of those that long trials were made at.
     #[serde(default)]
     pub tried: Vec<TestedRate>,
-    /// From one burst of late answers to the next, as trials near the load line showed it; none
+    /// From one burst of late responses to the next, as trials near the load line showed it; none
     /// where answers were not late in bursts. Trials last over several of it.
     #[serde(default, rename = "cycle_s", skip_serializing_if = "Option::is_none")]
     #[serde(with = "number::some_secs")]

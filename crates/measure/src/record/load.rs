@@ -22,7 +22,7 @@ pub struct LoadRecord {
     pub started_unix_ms: u64,
     /// How requests were planned.
     pub model: LoadModel,
-    /// From the first planned instant to the last answer.
+    /// From the first planned instant to the last response.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
@@ -34,13 +34,13 @@ pub struct LoadRecord {
     #[serde(rename = "achieved_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub achieved: Rate,
-    /// From the planned instant to the end of the answer, successful requests only.
+    /// From the planned instant to the end of the response, successful requests only.
     pub response: Latency,
     /// As `response`, of all requests: what failed counts as infinitely late. None in records of
     /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_of_all: Option<Percentiles>,
-    /// From the send (on a new connection: its connect) to the end of the answer, successful
+    /// From the send (on a new connection: its connect) to the end of the response, successful
     /// requests only.
     pub service: Latency,
     /// From the planned instant to the send: how late the generator was.
@@ -51,7 +51,7 @@ pub struct LoadRecord {
     pub spreads: Spreads,
     /// How the run went, one after another.
     pub moments: Vec<Moment>,
-    /// Bytes of answers, heads included.
+    /// Bytes of responses, heads included.
     pub bytes_read: u64,
     /// Answers by status.
     #[serde(with = "number::by_status")]
@@ -105,16 +105,16 @@ impl LoadRecord {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "loop", rename_all = "snake_case")]
 pub enum LoadModel {
-    /// So many users, each sending its next request after the answer to the last.
+    /// So many users, each sending its next request after the response to the last.
     Closed {
         /// Users at a time.
         users: u32,
-        /// What a user waits between an answer and its next request.
+        /// What a user waits between a response and its next request.
         #[serde(rename = "think_s", with = "number::secs")]
         #[cfg_attr(feature = "schema", schemars(with = "f64"))]
         think: Duration,
     },
-    /// Requests at planned instants, whatever the answers do.
+    /// Requests at planned instants, whatever the responses do.
     Open {
         /// Mean planned rate of the whole plan.
         #[serde(rename = "rate_per_s", with = "number::per_s")]
@@ -180,9 +180,9 @@ pub struct Phases {
     pub connect: Latency,
     /// The TLS handshake.
     pub tls: Latency,
-    /// From the request's last byte sent to the answer's first byte read.
+    /// From the request's last byte sent to the response's first byte read.
     pub first_byte: Latency,
-    /// From the answer's first byte to its last.
+    /// From the response's first byte to its last.
     pub body: Latency,
 }
 
@@ -212,7 +212,7 @@ pub struct Moment {
     pub outcomes: Outcomes,
     /// Requests under way at this moment.
     pub in_flight: u64,
-    /// Bytes of answers read.
+    /// Bytes of responses read.
     pub bytes_read: u64,
     /// Response times of successful requests that ended: the mean.
     #[serde(rename = "mean_ms", with = "number::ms")]
@@ -268,11 +268,11 @@ pub struct Outcomes {
     pub connect_refused: u64,
     /// The connection did not open in time.
     pub connect_timeout: u64,
-    /// No whole answer in time.
+    /// No whole response in time.
     pub timeout: u64,
-    /// The connection was reset or closed before the answer was whole.
+    /// The connection was reset or closed before the response was whole.
     pub reset: u64,
-    /// The answer was not valid HTTP.
+    /// The response was not valid HTTP.
     pub bad_answer: u64,
     /// Not sent: the generator was out of descriptors, ports or its in-flight limit.
     pub dropped: u64,

@@ -25,7 +25,7 @@ pub struct ProbeRecord {
     #[serde(rename = "interval_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub interval: Duration,
-    /// Whether a connection was used again after an answer.
+    /// Whether a connection was used again after a response.
     pub keepalive: bool,
     /// How many were planned for each target.
     pub planned: u64,
@@ -43,7 +43,7 @@ pub enum ProbeKind {
     /// Round trips: ICMP echo, or the opening of a TCP connection.
     #[default]
     Ping,
-    /// Time to the first byte of an answer.
+    /// Time to the first byte of a response.
     Ttfb,
 }
 
@@ -62,7 +62,7 @@ pub struct ProbeTarget {
     pub note: Option<String>,
     /// What became of each; the sum is the number of samples.
     pub outcomes: Outcomes,
-    /// Answers that came again after they were counted.
+    /// Responses that came again after they were counted.
     pub duplicates: u64,
     /// Connections that were opened to send on; 0 for ICMP.
     pub connections: u64,
@@ -87,13 +87,13 @@ pub struct ProbeSample {
     pub at: Duration,
     /// What became of it.
     pub outcome: ProbeOutcome,
-    /// The status of the answer; none where no HTTP answer came.
+    /// The status of the response; none where no HTTP response came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Whether it went over a connection that an earlier one had opened.
     pub reused: bool,
     /// Ping: the round trip. Time to first byte: from before the look-up of the name to the first
-    /// byte of the answer. None where no answer came.
+    /// byte of the response. None where no response came.
     #[serde(
         default,
         rename = "time_ms",
@@ -129,7 +129,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub tls: Option<Duration>,
-    /// From the request's last byte sent to the answer's first byte read.
+    /// From the request's last byte sent to the response's first byte read.
     #[serde(
         default,
         rename = "first_byte_ms",
@@ -138,7 +138,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub first_byte: Option<Duration>,
-    /// From the answer's first byte to its last; not part of the time to the first byte.
+    /// From the response's first byte to its last; not part of the time to the first byte.
     #[serde(
         default,
         rename = "body_ms",
@@ -165,11 +165,11 @@ pub enum ProbeOutcome {
     ConnectRefused,
     /// The connection did not open in time.
     ConnectTimeout,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
-    /// The connection was reset or closed before the answer was whole.
+    /// The connection was reset or closed before the response was whole.
     Reset,
-    /// The answer was not valid.
+    /// The response was not valid.
     BadAnswer,
     /// Not sent: out of descriptors or ports here.
     Dropped,

@@ -1,7 +1,7 @@
 //! What many measured values say: [`Times`] gathers them, [`sample`] has the figures of a few, and
 //! the rest are confidence intervals for means, shares, quantiles, and their quotients.
 //!
-//! Answers that follow each other are alike: what waited behind the same queue was slow together.
+//! Responses that follow each other are alike: what waited behind the same queue was slow together.
 //! Formulas for independent draws then promise far too much, so everything here starts from
 //! [`Batches`], the method of batch means (Schmeiser 1982): cut the run into consecutive pieces,
 //! and let the spread between the pieces say how sure the whole is. Of it follows how many

@@ -1,9 +1,9 @@
 //! One request over one connection to one server.
 //!
-//! The request's body and the answer are carried at the same time: a server may answer before the
+//! The request's body and the response are carried at the same time: a server may answer before the
 //! body is through. States: *sending* (the head and what of the body came with it), *asking*
-//! (until the head of the answer; the rest of the request's body goes up meanwhile), *delivering*
-//! (the answer's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
+//! (until the head of the response; the rest of the request's body goes up meanwhile), *delivering*
+//! (the response's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
 //! the client has seen something, and nobody may try again.
 
 use std::{
@@ -52,13 +52,13 @@ pub(crate) struct Attempt<'e, 'a> {
     unfinished: Option<Reason>,
     /// The server said something.
     heard: bool,
-    /// The client has seen some of the answer; how its connection must go if that breaks off.
+    /// The client has seen some of the response; how its connection must go if that breaks off.
     committed: Option<Next>,
     /// Why the client's message was refused.
     refused: Option<ParseError>,
     /// What the client has taken over its body so far.
     pace: BodyPace,
-    /// Since when the server owes an answer.
+    /// Since when the server owes a response.
     asked_at: Instant,
 }
 
@@ -143,7 +143,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.upload.bytes > 0 || self.upload.waits_for_sink()
     }
 
-    /// Sends the request and passes the answer on.
+    /// Sends the request and passes the response on.
     pub(crate) async fn carry(&mut self) -> Result<Done, Reason> {
         self.send().await?;
         let (head, buffer) = match (self.ask().await, self.unfinished) {
@@ -208,7 +208,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     fn expect_answer(&mut self) -> Result<(), Reason> {
-        // The answer cannot be there yet: trying to read it would be in vain.
+        // The response cannot be there yet: trying to read it would be in vain.
         self.connection.peer.socket.watch().map_err(|error| of_io(&error))?;
         self.arm();
         if self.exchange.worker.shared.log.is_some() || self.exchange.is_sampled() {
@@ -217,7 +217,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         Ok(())
     }
 
-    /// Sets the deadline for whoever has to move next while the answer is awaited.
+    /// Sets the deadline for whoever has to move next while the response is awaited.
     fn arm(&mut self) {
         let now = self.exchange.worker.timers.coarse_now();
         let limit = if self.upload.is_over() {
@@ -232,7 +232,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         limit.into_iter().for_each(|limit| self.exchange.timer.arm(limit));
     }
 
-    /// Waits for the head of the answer and passes interim ones on: the head, and the bytes that
+    /// Waits for the head of the response and passes interim ones on: the head, and the bytes that
     /// it begins. Memory for it is taken when the first bytes come.
     async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Reason> {
         let method = self.exchange.request.method;
@@ -280,12 +280,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    /// What of the answer is awaited.
+    /// What of the response is awaited.
     const fn phase(&self) -> Phase {
         if self.connection.peer.rest.is_empty() { Phase::Await } else { Phase::Head }
     }
 
-    /// Why the attempt ends for want of an answer, if it does.
+    /// Why the attempt ends for want of a response, if it does.
     fn waits_in_vain(&mut self) -> Option<Reason> {
         let expired = self.exchange.timer.has_expired();
         if !expired && !self.exchange.driver.hangs() {
@@ -309,7 +309,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         None
     }
 
-    /// Gives up an answer; its connection is good for another request if it has come whole.
+    /// Gives up a response; its connection is good for another request if it has come whole.
     fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
         let mut body = BodyReader::new(head.framing());
         let taken = self.take_early(&mut body, &head, &mut buffer, None);
@@ -322,7 +322,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
     }
 
-    /// Who let the deadline pass while the answer was awaited.
+    /// Who let the deadline pass while the response was awaited.
     fn late(&self) -> Reason {
         match (self.upload.is_over(), self.upload.waits_for_sink()) {
             (true, _) => self.phase().timeout(),
@@ -331,7 +331,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    /// Moves the request's body up. A server that stops reading may still have an answer.
+    /// Moves the request's body up. A server that stops reading may still have a response.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Reason> {
         if self.upload.is_over() {
             return Ok(());
@@ -356,7 +356,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         Ok(())
     }
 
-    /// Passes an interim answer on (RFC 9110, 15.2), but not to a client that cannot know it.
+    /// Passes an interim response on (RFC 9110, 15.2), but not to a client that cannot know it.
     async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Reason> {
         if self.exchange.request.version.is_http10() {
             return Ok(());
@@ -373,7 +373,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         sent.map_err(client_gone)
     }
 
-    /// Passes the answer on.
+    /// Passes the response on.
     async fn deliver(
         &mut self,
         head: &ResponseHead,
@@ -504,7 +504,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    /// Why an answer breaks off, of which this is seen.
+    /// Why a response breaks off, of which this is seen.
     fn breaking_off(&self, reason: Reason, framing: Framing) -> Reason {
         let in_chunks = framing == Framing::Chunked && !self.connection.peer.socket.is_call();
         match reason {
@@ -539,11 +539,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 }
 
-/// What is read of an answer that will be large: its head. The rest need not come into memory.
+/// What is read of a response that will be large: its head. The rest need not come into memory.
 const HEAD_BYTES: usize = 4 << 10;
 
-/// An answer of so many bytes is worth being spliced from its head on.
+/// A response of so many bytes is worth being spliced from its head on.
 const LARGE: u64 = 128 << 10;
 
-/// More interim answers than any server sends to one request.
+/// More interim responses than any server sends to one request.
 const INTERIMS_MAX: u32 = 32;

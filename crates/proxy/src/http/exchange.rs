@@ -56,7 +56,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request: Request,
     pub(crate) driver: Driver,
     pub(crate) record: Record,
-    /// How the client's connection has to go, where it has seen part of an answer that broke off.
+    /// How the client's connection has to go, where it has seen part of a response that broke off.
     committed: Option<Next>,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Exchange<'a> {
         self.driver.handle(self.worker, now, event)
     }
 
-    /// An attempt has ended without a failure, or its answer was given up for another server's.
+    /// An attempt has ended without a failure, or its response was given up for another server's.
     fn ended(&mut self, ending: Ending) -> Action {
         let now = self.worker.shared.clock.now();
         let action = self.tell(now, Event::Ended(ending));
@@ -244,7 +244,7 @@ impl<'a> Exchange<'a> {
         self.begin_span(place);
     }
 
-    /// Forgets the answer of a server whose request goes elsewhere.
+    /// Forgets the response of a server whose request goes elsewhere.
     fn pass_over(&mut self, now: Instant) {
         let status = std::mem::take(&mut self.record.status);
         if let Some(trace) = &mut self.request.trace {
@@ -408,7 +408,7 @@ impl<'a> Exchange<'a> {
         self.driver.route.plan().retry_after(now, self.worker.random.draw())
     }
 
-    /// Gives the answer of a rule.
+    /// Gives the response of a rule.
     async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
@@ -419,7 +419,7 @@ impl<'a> Exchange<'a> {
         (if told { Ending::Ruled } else { Ending::ClientGone }, next)
     }
 
-    /// Whether the connection cannot be used again after an answer of our own.
+    /// Whether the connection cannot be used again after a response of our own.
     fn must_close(&self) -> bool {
         !self.request.keep_alive || !self.request.is_whole || self.is_leaving()
     }
@@ -429,7 +429,7 @@ impl<'a> Exchange<'a> {
         self.worker.is_leaving(self.listener)
     }
 
-    /// Sends an answer of our own.
+    /// Sends a response of our own.
     async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
         self.timer.arm(self.listener_context.timeouts.idle);
         let sent = self.client.send(&text, self.timer).await;

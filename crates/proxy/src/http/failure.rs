@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     pub(crate) failed: Failed,
     /// What is wrong with the client's message, if that is why.
     pub(crate) refused: Option<ParseError>,
-    /// Part of an answer has reached the client, whose connection has to go like this.
+    /// Part of a response has reached the client, whose connection has to go like this.
     pub(crate) committed: Option<Next>,
 }
 

@@ -1,4 +1,4 @@
-//! Copies of requests for a service whose answers nobody waits for.
+//! Copies of requests for a service whose responses nobody waits for.
 //!
 //! States of a copy: *begun* (the head is there, and the body is copied as it passes), *sent* (an
 //! exchange of its own, with [`Socket::Nobody`] for a client). The request it was made of goes on

@@ -51,9 +51,9 @@ pub(crate) struct Request {
     pub(crate) is_whole: bool,
     /// Index among the services of the plan.
     pub(crate) service: usize,
-    /// The answer, where a rule gives it.
+    /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
-    /// What a rule changes of the answer.
+    /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where a rule says so.
     pub(crate) class: Option<Class>,

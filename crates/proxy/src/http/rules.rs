@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct Routed {
     /// Index among the services of the plan.
     pub(crate) service: usize,
-    /// The answer, where no server is asked.
+    /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
@@ -42,7 +42,7 @@ pub(crate) struct Routed {
     pub(crate) rank: Option<usize>,
 }
 
-/// An answer that a rule gives.
+/// A response that a rule gives.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -51,7 +51,7 @@ pub(crate) struct Reply {
     body: Vec<u8>,
 }
 
-/// What a rule changes of a request and of its answer.
+/// What a rule changes of a request and of its response.
 #[derive(Debug)]
 pub(crate) struct Changes {
     routes: Routes,
@@ -231,7 +231,7 @@ impl Reply {
         write_field(&mut self.head, name, value);
     }
 
-    /// Writes the answer with these lines added, of which a HEAD gets the head only.
+    /// Writes the response with these lines added, of which a HEAD gets the head only.
     pub(crate) fn write(&self, extra: &[u8], (close, to_head): (bool, bool), out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(extra);
@@ -269,7 +269,7 @@ impl Changes {
         change_fields(text, &rule.request);
     }
 
-    /// Changes the head of an answer: `head` as the server wrote it, `text` as it is to be sent,
+    /// Changes the head of a response: `head` as the server wrote it, `text` as it is to be sent,
     /// if that is not the same.
     pub(crate) fn of_answer(
         &self,

@@ -403,8 +403,8 @@ impl Session {
         worker.log.add(log, worker.shared.clock, &line);
     }
 
-    /// Ends the connection, or the stream, so that the client can read the last answer: what it is
-    /// still sending is read and thrown away for a while.
+    /// Ends the connection, or the stream, so that the client can read the last response: what it
+    /// is still sending is read and thrown away for a while.
     async fn linger(mut self) {
         self.client.socket.shut();
         let Origin { worker, listener, .. } = &self.origin;

@@ -76,7 +76,7 @@ impl Sessions {
         session
     }
 
-    /// Adds the cookie of `server` to the head of an answer: `head` as the server wrote it, `text`
+    /// Adds the cookie of `server` to the head of a response: `head` as the server wrote it, `text`
     /// as it is to be sent, if that is not the same.
     pub(crate) fn tell(
         &self,

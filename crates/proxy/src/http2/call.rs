@@ -1,9 +1,9 @@
 //! A stream to a server as a socket: what is written to it has to be a request in HTTP/1, what is
-//! read from it is the answer in HTTP/1.
+//! read from it is the response in HTTP/1.
 //!
-//! States of the answer: *unasked* (until the link is open), *awaited* (interim heads may come,
+//! States of the response: *unasked* (until the link is open), *awaited* (interim heads may come,
 //! then the head; the request's body goes up meanwhile), *begun* (its body comes down), *broken*.
-//! A WebSocket is a call as well: its request becomes an extended CONNECT, and of the answer that
+//! A WebSocket is a call as well: its request becomes an extended CONNECT, and of the response that
 //! accepts it a switch of protocols. Frames of any length follow in both directions.
 //!
 //! Dropping a call that is not through resets its stream (CANCEL), so that the server learns of a
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::telemetry::reason::of_http2;
 
-/// A request to a server, and its answer.
+/// A request to a server, and its response.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// The body, once the head has gone; nothing where there is none.
@@ -39,7 +39,7 @@ pub(crate) struct Call {
     /// What the client is told where it asked for a WebSocket and gets it.
     accept: Option<Accept>,
     answer: Answer,
-    /// Interim heads that are to be read before the answer.
+    /// Interim heads that are to be read before the response.
     interim: Vec<u8>,
     fate: StreamFailure,
     seat: Seat,
@@ -118,7 +118,7 @@ impl Call {
         }
     }
 
-    /// Reads of the answer; 0 at its end.
+    /// Reads of the response; 0 at its end.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -229,7 +229,7 @@ impl StreamFailure {
     }
 }
 
-/// Waits for the head of an answer; interim ones that come first are appended to `interim`.
+/// Waits for the head of a response; interim ones that come first are appended to `interim`.
 fn poll_head(
     answer: &mut ResponseFuture,
     cx: &mut Context<'_>,

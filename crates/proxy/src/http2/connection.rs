@@ -14,9 +14,9 @@
 //! | errors that make us reset (CVE-2025-8671) | h2: 1,024, then GOAWAY |
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
-//! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its answer is written |
+//! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its response is written |
 //! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
-//! | bodies that go on after their answer | `core::linger`: a pause of 5 s, 30 s, 32 MiB |
+//! | bodies that go on after their response | `core::linger`: a pause of 5 s, 30 s, 32 MiB |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
 //!
 //! A connection that is given up for one of these counts as one request that ended `client-bad`.
@@ -241,7 +241,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The largest window there can be (RFC 9113, 6.9.1).
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-/// What is taken of an answer before the client's window has room for it, for each stream.
+/// What is taken of a response before the client's window has room for it, for each stream.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
 /// How long a client may take to notice that the connection is over.

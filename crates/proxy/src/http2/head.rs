@@ -83,7 +83,7 @@ pub(super) fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
-/// The head of an answer, parsed from `bytes`, with another status if one is given.
+/// The head of a response, parsed from `bytes`, with another status if one is given.
 ///
 /// # Errors
 /// If a field cannot be said in HTTP/2: nothing the HTTP/1 parser lets through.
@@ -113,7 +113,7 @@ pub(super) fn request(head: &RequestHead, bytes: &[u8], is_secure: bool) -> Opti
     Some(request)
 }
 
-/// Appends the head of a server's answer, which has a body unless it `is_over` or answers HEAD:
+/// Appends the head of a server's response, which has a body unless it `is_over` or answers HEAD:
 /// how the body has to be written. None for a switch of protocols, which HTTP/2 does not know.
 pub(super) fn write_answer(
     out: &mut Vec<u8>,
@@ -138,7 +138,7 @@ pub(super) fn write_answer(
     Some(if counted || is_over { Coding::Plain } else { Coding::Chunked })
 }
 
-/// Appends an interim answer.
+/// Appends an interim response.
 pub(super) fn write_interim(out: &mut Vec<u8>, head: &Response<()>) {
     write_status(out, head.status());
     write_fields(out, head.headers());

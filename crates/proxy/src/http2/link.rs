@@ -74,7 +74,7 @@ pub(crate) struct Target {
     /// In clear where absent.
     pub(crate) tls: Option<Dialing>,
     pub(crate) timeouts: ServerTimeouts,
-    /// The longest head of an answer, in bytes.
+    /// The longest head of a response, in bytes.
     pub(crate) longest_head: usize,
 }
 

@@ -1,7 +1,7 @@
 //! One stream as a socket: what is read from it is a request in HTTP/1, what is written to it has
-//! to be the answer in HTTP/1.
+//! to be the response in HTTP/1.
 //!
-//! States of the answer: *awaited* (interim heads may come, then the head), *begun* (its body is
+//! States of the response: *awaited* (interim heads may come, then the head), *begun* (its body is
 //! on the way), *over*.
 
 use std::{
@@ -26,7 +26,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Stream {
     request: Incoming,
-    /// What decides whether the answer has a body.
+    /// What decides whether the response has a body.
     method: http1::Method,
     answer: Answer,
     place: Place,
@@ -73,7 +73,7 @@ impl Stream {
         self.request.poll_read(cx, into)
     }
 
-    /// Writes of the answer. A head has to be written in one piece.
+    /// Writes of the response. A head has to be written in one piece.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -95,14 +95,14 @@ impl Stream {
         }
     }
 
-    /// Ends the answer. Without one, or with half of one, the stream is reset.
+    /// Ends the response. Without one, or with half of one, the stream is reset.
     pub(crate) fn shut(&mut self) {
         if let Answer::Begun(body) = &mut self.answer {
             body.shut();
         }
     }
 
-    /// Ends the stream so that nobody takes what there was of the answer for the whole.
+    /// Ends the stream so that nobody takes what there was of the response for the whole.
     pub(crate) fn reset(&mut self) {
         if let Answer::Begun(body) = &mut self.answer {
             body.reset();

@@ -3,7 +3,7 @@
 //! A client that opens streams in order to reset them gives its server work for nothing
 //! (CVE-2023-44487). Some resets are ordinary: whoever leaves a page takes back what is still on
 //! its way. So a connection is given up when more streams than the listener's `resets` allows, and
-//! more than half of all it ever had, ended without an answer.
+//! more than half of all it ever had, ended without a response.
 //!
 //! The level L rises by 1 with each and falls by the
 //! rate r per second, never below 0; L > 10 s x r is too much.
@@ -22,7 +22,7 @@ pub(super) struct Streams {
     open: Cell<u32>,
     /// That there ever were.
     all: Cell<u64>,
-    /// That ended without an answer.
+    /// That ended without a response.
     abandoned: Cell<u64>,
     /// How many of them the allowed rate has not worn off, in thousandths, when the last one came.
     level: Cell<u64>,
@@ -67,7 +67,7 @@ impl Streams {
 }
 
 impl Streams {
-    /// Counts a stream that ended at `now` without an answer.
+    /// Counts a stream that ended at `now` without a response.
     fn abandon(&self, now: Instant) {
         let nanos = u128::from(now.since(self.abandoned_at.replace(now)).as_nanos());
         let worn = nanos * u128::from(self.allowed.as_milli_per_sec()) / 1_000_000_000;

@@ -2,7 +2,7 @@
 //!
 //! HTTP/2 needs no key, HTTP/1 does. Towards a server of HTTP/1 it is drawn here, and what the
 //! server answers to it is not checked: the client's own handshake is the extended CONNECT. To a
-//! client of HTTP/1 the answer to its key is given here (RFC 6455, 4.2.2), once the server of
+//! client of HTTP/1 the response to its key is given here (RFC 6455, 4.2.2), once the server of
 //! HTTP/2 has accepted.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -57,7 +57,7 @@ pub(super) fn connect(request: &mut Request<()>, protocol: &[u8]) -> Option<Acce
 }
 
 impl Accept {
-    /// Appends the head of the switch, for an answer with these fields.
+    /// Appends the head of the switch, for a response with these fields.
     pub(super) fn write(&self, out: &mut Vec<u8>, mut headers: HeaderMap) {
         headers.remove(SEC_WEBSOCKET_ACCEPT);
         headers.remove(CONTENT_LENGTH);

@@ -18,7 +18,7 @@ impl Clock {
     }
 
     /// The time. Reading it is a call into the kernel's page of about 25 ns: a request does so at
-    /// most three times (its head, the head of the answer, the end).
+    /// most three times (its head, the head of the response, the end).
     #[must_use]
     pub fn now(&self) -> Instant {
         let elapsed = self.origin.elapsed();

@@ -61,7 +61,7 @@ pub(super) enum ProbeError {
     /// The path or the host of the check cannot be put into a request.
     #[error("the check cannot be sent: {0}")]
     Request(#[from] BuildError),
-    /// Not an HTTP answer.
+    /// Not an HTTP response.
     #[error("{}", of_syntax(*.0))]
     Answer(#[from] ParseError),
     /// The server gave up on HTTP/2, or never spoke it.
@@ -70,7 +70,7 @@ pub(super) enum ProbeError {
     /// The host of the check cannot be asked for.
     #[error("the check cannot be sent: {0}")]
     Target(#[from] http::Error),
-    /// Closed before the head of the answer was whole.
+    /// Closed before the head of the response was whole.
     #[error("closed before the answer was whole")]
     Closed,
     /// Not what the script of the check expects.
@@ -79,7 +79,7 @@ pub(super) enum ProbeError {
     /// TLS cannot be spoken at all.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An answer, but not 2xx or 3xx.
+    /// A response, but not 2xx or 3xx.
     #[error("answered {0}")]
     Status(u16),
 }

@@ -140,12 +140,12 @@ impl Shared {
     }
 
     /// Stops accepting connections, which another process does from now on, and closes each one
-    /// after its next answer.
+    /// after its next response.
     pub(crate) fn leave(&self) {
         self.end_accepting(Lifecycle::Leaving);
     }
 
-    /// Stops accepting connections, and closes each one after the answer it is waiting for.
+    /// Stops accepting connections, and closes each one after the response it is waiting for.
     pub fn drain(&self) {
         self.end_accepting(Lifecycle::Draining);
     }

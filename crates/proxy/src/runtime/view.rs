@@ -122,7 +122,7 @@ pub(crate) struct ListenerContext {
     underscores: Underscores,
     /// What clients are met with; in clear where absent.
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// The line that keeps clients from coming in clear, for every answer; empty for none.
+    /// The line that keeps clients from coming in clear, for every response; empty for none.
     pub(crate) hsts: Box<[u8]>,
     /// The header that tells servers the subject of a client's certificate.
     pub(crate) subject_header: Option<String>,

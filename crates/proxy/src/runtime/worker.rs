@@ -158,7 +158,7 @@ impl Worker {
         known.and_then(|(_, last)| last.clone()).unwrap_or(view)
     }
 
-    /// Whether connections are closed after the answer they wait for, and none are added.
+    /// Whether connections are closed after the response they wait for, and none are added.
     pub(crate) fn is_leaving(&self, listener: &ListenerHandle) -> bool {
         self.stage.get() != Lifecycle::Serving || !listener.is_open()
     }

@@ -2,7 +2,7 @@
 //!
 //! Reading and writing are different paths through a large part of the kernel. Taken in turns,
 //! each evicts the other from the processor's caches. Taken in batches, a request costs about 3 %
-//! less at 1000 connections or with answers of 50 kB, and the same where everything fits. A task
+//! less at 1000 connections or with responses of 50 kB, and the same where everything fits. A task
 //! that has read goes to the end of the queue of ready tasks once; that costs it the reads of the
 //! others, a few microseconds each, which a busy worker owes them anyway.
 

@@ -157,7 +157,7 @@ const fn of_alert(alert: AlertDescription) -> Reason {
     }
 }
 
-/// Which rule of HTTP/1 an answer breaks.
+/// Which rule of HTTP/1 a response breaks.
 pub(crate) const fn of_syntax(error: ParseError) -> Reason {
     match error {
         ParseError::HeadTooLarge => Reason::HeadTooLarge,

@@ -74,7 +74,7 @@ pub struct ServiceTally {
     pub sessions_moved: u64,
     /// Copies of other services' requests, in the order of [`CopyResult::ALL`].
     pub copies: [u64; CopyResult::ALL.len()],
-    /// Times from the head of the request to the end of the answer.
+    /// Times from the head of the request to the end of the response.
     pub latency: Latencies,
 }
 

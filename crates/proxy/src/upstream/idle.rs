@@ -49,7 +49,7 @@ impl Idle {
 pub(crate) struct Kept {
     pub(crate) idle: Idle,
     pub(crate) slot: Slot,
-    /// Whether the last answer was large.
+    /// Whether the last response was large.
     pub(crate) large: bool,
     pub(crate) until: Instant,
 }

@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     /// Whether it stood before the request came.
     pub(crate) reused: bool,
-    /// Whether the last answer was large: then the next probably is.
+    /// Whether the last response was large: then the next probably is.
     pub(crate) large: bool,
     /// Whether the server was told whose it is: then it is for nobody else.
     pub(crate) read_proxy_header: bool,

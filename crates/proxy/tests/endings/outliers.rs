@@ -46,7 +46,7 @@ fn servers(proxy: &Proxy) -> Vec<Server> {
 }
 
 /// At 200/s they are one second: until then it may fail requests, but no more than its share. By
-/// latency it may be given fewer, where a pause of the machine made its first answer late: 5xx
+/// latency it may be given fewer, where a pause of the machine made its first response late: 5xx
 /// never make a latency shorter. Then the evidence takes longer, and fewer requests fail.
 #[test]
 fn a_server_that_answers_500_at_once_leaves_within_two_hundred_requests() {

@@ -1,4 +1,4 @@
-//! HTTP as it should be: bodies both ways, interim answers, upgrades, old versions, what is told
+//! HTTP as it should be: bodies both ways, interim responses, upgrades, old versions, what is told
 //! about the client.
 
 use std::{

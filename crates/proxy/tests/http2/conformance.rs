@@ -1,7 +1,7 @@
 //! h2spec, every one of its cases (<https://github.com/summerwind/h2spec>).
 //!
 //! The server behind the proxy answers with more than a few bytes: two cases shrink a window to
-//! less than the answer, and are skipped where it is as short.
+//! less than the response, and are skipped where it is as short.
 
 use std::{
     io::{Read as _, Write as _},
@@ -19,8 +19,8 @@ use crate::{
 
 const LONG: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello, world\n";
 
-/// A server that answers when it has all of a request: an answer that comes before ends the stream,
-/// and what is wrong further on is not seen any more.
+/// A server that answers when it has all of a request: a response that comes before ends the
+/// stream, and what is wrong further on is not seen any more.
 fn attentive() -> SocketAddr {
     server(|mut stream| {
         while let Some(request) = head(&mut stream) {

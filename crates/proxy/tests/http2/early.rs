@@ -1,4 +1,4 @@
-//! Answers that do not wait for the body of their request, as other people's clients see them.
+//! Responses that do not wait for the body of their request, as other people's clients see them.
 
 use std::{
     fs,
@@ -61,8 +61,8 @@ fn forbidden() -> Action {
 }
 
 /// Has `client` send bodies of every size to a proxy that forbids it, then to one whose server
-/// refuses them: all answers arrive. It is given the address, the status to expect, a directory of
-/// its own, and prints `100 of 100`.
+/// refuses them: all responses arrive. It is given the address, the status to expect, a directory
+/// of its own, and prints `100 of 100`.
 fn gets_every_answer(client: impl Fn(&str, u16, &Path) -> String) {
     let authority = Authority::new();
     let mut by_rule = fleet(SocketAddr::from(([127, 0, 0, 1], 1)));

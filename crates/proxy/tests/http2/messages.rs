@@ -1,4 +1,4 @@
-//! What a request becomes for a server, and its answer for the client.
+//! What a request becomes for a server, and its response for the client.
 
 use std::{future::poll_fn, io::Write as _, net::TcpStream};
 

@@ -113,7 +113,7 @@ impl Scripted {
 }
 
 impl Asked {
-    /// Sends a whole answer.
+    /// Sends a whole response.
     pub(crate) fn answer(mut self, body: &str) {
         let mut stream = self.respond.send_response(Response::new(()), false).unwrap();
         stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true).unwrap();

@@ -27,7 +27,7 @@ pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);
 /// A short limit for what is meant to run into it.
 pub(crate) const SHORT: Duration = Duration::from_millis(200);
 
-/// An answer of two bytes.
+/// A response of two bytes.
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A server that runs `script` for each connection. It ends with the test process.
@@ -186,7 +186,7 @@ impl Client {
     }
 }
 
-/// An answer read to its end.
+/// A response read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -123,7 +123,7 @@ fn a_listener_may_come_back_at_once_and_may_change_what_it_speaks() {
     }
     wait_for(other, "one");
     proxy.reload(with(tcp(other, 1))).unwrap();
-    // The server's own answer, carried as bytes.
+    // The server's own response, carried as bytes.
     wait_for(other, "two");
     assert_eq!(kept.ask(), "two", "as when it came in");
     proxy.stop(Duration::ZERO);

@@ -44,7 +44,7 @@ fn the_successor_takes_connections_and_the_kept_ones_of_the_old_are_answered_onc
     // Who comes now is the successor's, sooner or later; nobody is refused meanwhile.
     assert!((0..2_000).any(|_| Client::to(address).ask() == "two"));
     tunnel.echo("on the old one");
-    // Its worker hears of the end with its next tick; each answer before that leaves it open.
+    // Its worker hears of the end with its next tick; each response before that leaves it open.
     let is_last = |kept: &mut Client| {
         kept.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = kept.answer();

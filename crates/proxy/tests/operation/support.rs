@@ -94,7 +94,7 @@ impl Client {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// The head of an answer, and its body.
+    /// The head of a response, and its body.
     pub(crate) fn answer(&mut self) -> (String, String) {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Servers that say something else than an answer in HTTP/1, or too little of it.
+//! Servers that say something else than a response in HTTP/1, or too little of it.
 
 use loadline_core::ending::Ending;
 
@@ -98,7 +98,7 @@ const BODIES: &[Said] = &[
     ("a length in a trailer", "0\r\nContent-Length: 2\r\n\r\n", "forbidden trailer field"),
 ];
 
-/// Answers with these bytes, behind a head in chunks where they are a body.
+/// Responses with these bytes, behind a head in chunks where they are a body.
 fn saying(
     (name, ending, reason): (&'static str, Ending, &'static str),
     answer: &'static str,
@@ -114,7 +114,7 @@ fn saying(
     Case::new(name, address, (ending, reason))
 }
 
-/// What is more than any answer needs.
+/// What is more than any response needs.
 fn large() -> Vec<Case> {
     let field = |length: usize| format!("X: {}\r\n", "y".repeat(length));
     let whole = |middle: &str| format!("HTTP/1.1 200 OK\r\n{middle}Content-Length: 0\r\n\r\n");

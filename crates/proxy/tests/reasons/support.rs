@@ -91,9 +91,9 @@ impl Case {
         client.set_read_timeout(Some(LONG.to_std())).unwrap();
         let mut writing = client.try_clone().unwrap();
         let request = self.request.clone();
-        // Who does not read the answer may not get rid of the request, and the other way round.
+        // Who does not read the response may not get rid of the request, and the other way round.
         let writing = thread::spawn(move || drop(writing.write_all(&request)));
-        // A reset ends the answer too.
+        // A reset ends the response too.
         let _ = client.read_to_end(&mut Vec::new());
         drop(client);
         writing.join().unwrap();

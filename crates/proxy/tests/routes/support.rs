@@ -43,7 +43,7 @@ pub(crate) fn under(path: &str) -> Conditions {
     Conditions { paths: vec![Path::prefix(path).expect("a path")], ..Conditions::default() }
 }
 
-/// An answer without headers.
+/// A response without headers.
 pub(crate) fn answer(status: u16, body: &str) -> Answer {
     Answer { status, headers: vec![], body: body.into() }
 }

@@ -1,4 +1,4 @@
-//! Strict-Transport-Security: in every answer over TLS, once, and in none in clear.
+//! Strict-Transport-Security: in every response over TLS, once, and in none in clear.
 
 use std::{
     io::{Read, Write},
@@ -62,7 +62,7 @@ fn rule(path: &str, action: Action) -> Rule {
     }
 }
 
-/// Sends `head` with its empty line and gives the answer.
+/// Sends `head` with its empty line and gives the response.
 fn said(stream: &mut (impl Read + Write), head: &str) -> String {
     stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
     String::from_utf8(message(stream).unwrap()).unwrap().to_ascii_lowercase()

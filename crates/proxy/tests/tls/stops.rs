@@ -21,7 +21,7 @@ fn who_is_in_the_accept_queue_when_it_stops_is_served() {
     let config = authority.client(&[&TLS13], None);
     let mut waiting: Vec<_> = (0..10).map(|_| connect(free, &config, "a.test")).collect();
     for client in &mut waiting {
-        // The first message of the handshake alone: a read would wait for the answer.
+        // The first message of the handshake alone: a read would wait for the response.
         client.conn.write_tls(&mut client.sock).unwrap();
         client.sock.flush().unwrap();
     }

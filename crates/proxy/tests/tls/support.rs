@@ -118,7 +118,7 @@ pub(crate) fn connect(
     StreamOwned::new(ClientConnection::new(config.clone(), name).unwrap(), tcp)
 }
 
-/// Sends a request with this body and gives the whole answer.
+/// Sends a request with this body and gives the whole response.
 pub(crate) fn ask(stream: &mut (impl Read + Write), body: &[u8]) -> io::Result<String> {
     let length = body.len();
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");

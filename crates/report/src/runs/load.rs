@@ -240,7 +240,7 @@ fn by_percentile(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
             let name = format!("{label}, response");
             lines.push(Line { name, tone, stroke: Stroke::Thick, points, dots: false });
         }
-        // Where users wait for answers the two are the same, and more lines than that confuse.
+        // Where users wait for responses the two are the same, and more lines than that confuse.
         let apart = matches!(record.model, LoadModel::Open { .. }) && runs.len() <= 3;
         if apart && let Some(points) = quantiles(&spreads.service) {
             let name = format!("{label}, service");

@@ -13,7 +13,7 @@ pub(super) struct Slice {
     pub(super) outcomes: Outcomes,
     /// The most that were under way at the end of a moment.
     pub(super) in_flight: u64,
-    /// The mean of the moments' medians, weighted by their answers.
+    /// The mean of the moments' medians, weighted by their responses.
     pub(super) p50: Duration,
     /// The largest of the moments' 99th percentiles: a plot must not hide the worst.
     pub(super) p99: Duration,

@@ -1,4 +1,4 @@
-//! A run on its time axis: what was offered and achieved, what was under way, how long answers
+//! A run on its time axis: what was offered and achieved, what was under way, how long responses
 //! took, what became of requests, and what the machine did meanwhile.
 
 use loadline_core::time::Duration;

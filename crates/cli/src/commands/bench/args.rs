@@ -28,9 +28,9 @@ use super::{
 
 /// Put load on a service and measure it
 ///
-/// Closed loop (--users): each user sends its next request after the answer to the last, as siege
+/// Closed loop (--users): each user sends its next request after the response to the last, as siege
 /// does. Open loop (--rate, --stages, --arrivals FILE): requests go at planned instants whatever
-/// the answers do, as with httperf; response times count from the planned instant, so a stall
+/// the responses do, as with httperf; response times count from the planned instant, so a stall
 /// shows in full.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -52,7 +52,7 @@ struct LoadArgs {
     /// Closed loop: so many users at a time
     #[arg(short = 'c', long, value_name = "N")]
     users: Option<u32>,
-    /// Closed loop: a user waits so long between an answer and its next request [0s]
+    /// Closed loop: a user waits so long between a response and its next request [0s]
     #[arg(long, value_name = "TIME")]
     think: Option<Duration>,
     /// Open loop: so many requests per second, `10` or `10/s` or `30/m`

@@ -57,7 +57,7 @@ impl Display {
 
 fn line(progress: &Progress) -> String {
     let times = if progress.rate == Rate::default() {
-        // A time of zero would look like a fast server where there was no answer at all.
+        // A time of zero would look like a fast server where there was no response at all.
         "no answer ok".to_owned()
     } else {
         let rate = progress.rate.as_per_sec_f64();

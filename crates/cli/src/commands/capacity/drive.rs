@@ -221,8 +221,8 @@ fn told(measured: &Measured) -> String {
 /// Long enough for a median, short enough not to wait for nothing.
 const PROBE: Duration = Duration::from_millis(200);
 
-/// Waiting for answers after a plan, and for the service to rest, takes no more than these parts of
-/// the time of the search.
+/// Waiting for responses after a plan, and for the service to rest, takes no more than these parts
+/// of the time of the search.
 const DRAIN_PART: u32 = 20;
 const COOL_DOWN_PART: u32 = 10;
 

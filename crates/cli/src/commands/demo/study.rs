@@ -108,7 +108,7 @@ pub(crate) fn answered(record: &LoadRecord, region: &str) -> u64 {
     names.filter_map(|name| record.by_header.get(name)).sum()
 }
 
-/// The near region's part of all answers.
+/// The near region's part of all responses.
 pub(crate) fn near_share(record: &LoadRecord) -> Ratio {
     let near = answered(record, NEAR);
     Ratio::part(near, near + answered(record, FAR))

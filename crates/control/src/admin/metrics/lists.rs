@@ -12,7 +12,7 @@ fn lists<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Discove
     groups(state, samples, |group| group.discovery.as_ref().and_then(&value));
 }
 
-/// What became of the answers about them.
+/// What became of the responses about them.
 fn list_updates(state: &State, samples: &mut Samples<'_, u64>) {
     for service in &state.services {
         for group in &service.groups {

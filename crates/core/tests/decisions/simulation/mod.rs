@@ -106,7 +106,7 @@ impl Simulation {
         }
     }
 
-    /// Lets each answer have the status that `statuses` gives.
+    /// Lets each response have the status that `statuses` gives.
     pub(crate) fn answer_with(
         &mut self,
         statuses: impl FnMut(Instant, SocketAddr) -> u16 + 'static,

@@ -40,7 +40,7 @@ pub struct Queue {
     cv: f64,
 }
 
-/// Why a queue has no answer.
+/// Why a queue has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// An input out of range.

@@ -75,7 +75,7 @@ pub struct Times {
     pub picked: Option<Instant>,
     /// It was sent; only measured for the access log.
     pub sent: Option<Instant>,
-    /// The head of the answer had come.
+    /// The head of the response had come.
     pub answered: Option<Instant>,
     /// Its end.
     pub ended: Instant,
@@ -92,7 +92,7 @@ impl Times {
         Some(self.sent?.since(self.picked?))
     }
 
-    /// From sending to the head of the answer.
+    /// From sending to the head of the response.
     pub(crate) fn first_byte(&self) -> Option<Duration> {
         Some(self.answered?.since(self.sent?))
     }

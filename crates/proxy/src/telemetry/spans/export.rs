@@ -153,7 +153,7 @@ impl Exporter {
         let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
         match status {
             _ if status.is_success() => {
-                // An answer that cannot be read still says that the spans are taken.
+                // A response that cannot be read still says that the spans are taken.
                 let answer = body.ok().and_then(|it| Answer::decode(it.to_bytes()).ok());
                 let partial = answer.and_then(|it| it.partial_success).unwrap_or_default();
                 Ok(u64::try_from(partial.rejected_spans).unwrap_or(0))
@@ -208,5 +208,5 @@ const BATCH: usize = 512;
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// More than any answer to a batch has.
+/// More than any response to a batch has.
 const ANSWER_BYTES: usize = 64 << 10;

@@ -74,7 +74,7 @@ pub(crate) struct AttemptSpan {
     pub(super) ended: Instant,
     /// How it failed, where another followed.
     pub(super) failed: Option<Ending>,
-    /// The status of its answer, where the client was not given it and another followed.
+    /// The status of its response, where the client was not given it and another followed.
     pub(super) passed_over: Option<u16>,
 }
 
@@ -144,7 +144,7 @@ impl Trace {
         last.failed = Some(ending);
     }
 
-    /// Ends the span of a server whose answer of this status the client is not given.
+    /// Ends the span of a server whose response of this status the client is not given.
     pub(crate) fn pass_over(&mut self, status: u16, now: Instant, times: &Times) {
         let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
         last.end(now, times);

@@ -40,7 +40,7 @@ pub(crate) fn requests(mut bytes: &[u8]) -> Vec<Reading> {
     found
 }
 
-/// The answer our own codec finds in what a server sends before it closes; none if it is refused
+/// The response our own codec finds in what a server sends before it closes; none if it is refused
 /// or not whole.
 pub(crate) fn response(mut bytes: &[u8], to: Method) -> Option<Reading> {
     let mut head = ResponseHead::default();

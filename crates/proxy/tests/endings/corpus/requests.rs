@@ -69,7 +69,7 @@ fn ask(proxy: &Proxy, bytes: &[u8]) -> String {
     client.write_all(bytes).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut answer = Vec::new();
-    // A reset behind the answer is as good as a close.
+    // A reset behind the response is as good as a close.
     let _ = client.read_to_end(&mut answer);
     answer.escape_ascii().to_string().replace("\\r\\n", "\r\n")
 }

@@ -38,7 +38,7 @@ fn no_answer_is_forwarded_in_a_form_that_another_parser_reads_differently() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What a client reads that asks once; an error if the answer is not whole.
+/// What a client reads that asks once; an error if the response is not whole.
 fn hyper_client(proxy: &Proxy) -> Result<Reading, hyper::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked = runtime.block_on(async {

@@ -5,7 +5,7 @@
 //!
 //! - the connection time is the response time of the requests answered ok, from the planned
 //!   instant; httperf counts from its connect, and is silent on how late that was;
-//! - the test ends with the last answer: with httperf, one that times out lengthens the test and
+//! - the test ends with the last response: with httperf, one that times out lengthens the test and
 //!   lowers every rate;
 //! - concurrent connections are the most requests under way at any moment of the record;
 //! - the head of a reply counts to its content;
@@ -140,7 +140,7 @@ fn costs(text: &mut String, record: &LoadRecord, cpu: CpuTime) {
     line(text, format_args!("Net I/O: {kilobytes:.1} KB/s ({megabits:.1}*10^6 bps)\n"));
 }
 
-/// An answer with any status is no error here, as with httperf.
+/// A response with any status is no error here, as with httperf.
 fn errors(text: &mut String, record: &LoadRecord) {
     let outcomes = record.outcomes;
     let timed_out = outcomes.timeout + outcomes.connect_timeout;

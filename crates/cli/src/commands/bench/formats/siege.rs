@@ -2,13 +2,13 @@
 //!
 //! The figures are right where siege's own are not:
 //!
-//! - a transaction is a request answered ok, so an answer 403 does not count as available;
-//! - the elapsed time ends with the last answer, so that waiting for time-outs lowers no rate;
+//! - a transaction is a request answered ok, so a response 403 does not count as available;
+//! - the elapsed time ends with the last response, so that waiting for time-outs lowers no rate;
 //! - times are measured to the nanosecond and rounded once; siege adds up hundredths.
 //!
 //! As with siege a MB is 2^20 bytes, and the concurrency is the sum of the response times of
 //! successful requests over the elapsed time: by Little's law the mean number under way. Bytes
-//! here include the heads of the answers. A request that an interrupt cut off neither failed nor
+//! here include the heads of the responses. A request that an interrupt cut off neither failed nor
 //! succeeded, as with siege.
 
 use std::fmt::Write as _;

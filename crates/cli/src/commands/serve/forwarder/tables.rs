@@ -385,7 +385,7 @@ fn settings(of: &fleet::Datapath, wanted: &BTreeMap<ForwardedService, Wanted>) -
 /// Bytes for what a standby is told: of 12,000 connections, seconds of a busy balancer.
 const EVENTS: u32 = 1 << 20;
 
-/// An answer on the same network takes a millisecond; who does not answer now is asked again.
+/// A response on the same network takes a millisecond; who does not answer now is asked again.
 const FIRST_LINKS: Duration = Duration::from_secs(1);
 
 /// Time from one look at the neighbours to the next, at the start.
