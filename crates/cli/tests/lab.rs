@@ -324,7 +324,7 @@ fn the_study_of_a_new_user_runs_as_it_is() {
 #[test]
 fn the_eight_questions_have_answers() {
     let folder = folder("questions");
-    let args = ["lab", "questions", "--quick", "--quiet", "--out", folder.to_str().unwrap()];
+    let args = ["lab", "assignment", "--quick", "--quiet", "--out", folder.to_str().unwrap()];
     let output = loadline(&args).output().unwrap();
     if refused(&output) {
         return;

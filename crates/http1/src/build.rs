@@ -8,8 +8,8 @@ use std::io::Write;
 
 use thiserror::Error;
 
-use crate::answer::reason;
 use crate::framing::Framing;
+use crate::local_reply::reason;
 use crate::scan::is_token;
 use crate::target::is_authority;
 

@@ -9,7 +9,7 @@
 //! | look at its fields | [`Fields`], [`Field`], [`Known`], [`Span`], [`Underscores`] |
 //! | find the end of its body | [`Framing`], [`BodyReader`], [`Trailers`] |
 //! | pass a head on | [`write_request`] with [`ClientLines`], [`write_response`] |
-//! | answer oneself | [`Answer`], [`CONTINUE`] |
+//! | answer oneself | [`LocalReply`], [`CONTINUE`] |
 //! | make a message | [`MessageBuilder`], [`write_chunk`], [`LAST_CHUNK`] |
 //! | read a sloppy health answer | [`lenient_status`] |
 //! | know why a message was refused | [`ParseError`] |
@@ -27,7 +27,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod answer;
 mod body;
 mod build;
 mod chunked;
@@ -41,6 +40,7 @@ mod forward_response;
 mod framing;
 mod head;
 mod health_line;
+mod local_reply;
 mod method;
 mod request;
 mod response;
@@ -48,7 +48,6 @@ mod scan;
 mod target;
 mod trailers;
 
-pub use answer::{Answer, CONTINUE, reason};
 pub use body::{BodyReader, Progress};
 pub use build::{BuildError, LAST_CHUNK, MessageBuilder, write_chunk};
 pub use client_lines::{ClientLines, ForwardRules};
@@ -59,6 +58,7 @@ pub use forward_response::{Forwarded, ResponseOptions, write_response};
 pub use framing::Framing;
 pub use head::{HeadLimits, Status, Version};
 pub use health_line::lenient_status;
+pub use local_reply::{CONTINUE, LocalReply, reason};
 pub use method::Method;
 pub use request::RequestHead;
 pub use response::ResponseHead;

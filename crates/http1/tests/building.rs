@@ -1,7 +1,7 @@
 //! Messages made here are messages that are read here.
 
 use loadline_http1::{
-    Answer, BodyReader, BuildError, CONTINUE, Framing, LAST_CHUNK, MessageBuilder, Method,
+    BodyReader, BuildError, CONTINUE, Framing, LAST_CHUNK, LocalReply, MessageBuilder, Method,
     RequestHead, ResponseHead, Status, write_chunk,
 };
 
@@ -57,15 +57,19 @@ fn built_answers_and_chunks_read_as_they_were_meant() {
 #[test]
 fn answers_of_ones_own_are_complete() {
     let mut out = Vec::new();
-    let shed =
-        Answer { retry_after: Some(2), close: false, extra: b"X: y\r\n", ..Answer::closing(503) };
+    let shed = LocalReply {
+        retry_after: Some(2),
+        close: false,
+        extra: b"X: y\r\n",
+        ..LocalReply::closing(503)
+    };
     shed.write(&mut out);
     let expected = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
         Content-Length: 20\r\nRetry-After: 2\r\nX: y\r\nConnection: keep-alive\r\n\r\n\
         Service Unavailable\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     let mut out = Vec::new();
-    Answer { to_head: true, ..Answer::closing(400) }.write(&mut out);
+    LocalReply { to_head: true, ..LocalReply::closing(400) }.write(&mut out);
     assert!(out.ends_with(b"Connection: close\r\n\r\n"));
     let interim = ResponseHead::default().parse(CONTINUE, Method::Put);
     assert_eq!(interim, Ok(Status::Complete(CONTINUE.len())));

@@ -1,5 +1,6 @@
 //! `loadline lab`: a wide-area network on this machine, and the studies made in it.
 
+mod assignment;
 mod find;
 mod folder;
 mod judge;
@@ -7,7 +8,6 @@ mod list;
 mod overflow;
 mod present;
 mod progress;
-mod questions;
 mod run;
 mod shell;
 mod up;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 enum Command {
     List(list::Args),
     Run(run::Args),
-    Questions(questions::Args),
+    Assignment(assignment::Args),
     Overflow(overflow::Args),
     Judge(judge::Args),
     Up(up::Args),
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::List(args) => list::run(args),
         Command::Run(args) => run::run(args),
-        Command::Questions(args) => questions::run(args),
+        Command::Assignment(args) => assignment::run(args),
         Command::Overflow(args) => overflow::run(args),
         Command::Judge(args) => judge::run(args),
         Command::Up(args) => up::run(args),
@@ -134,7 +134,7 @@ Examples:
   loadline lab list
   loadline lab run capacity --quick
   loadline lab run capacity --peer haproxy --out runs/capacity
-  loadline lab questions --quick
+  loadline lab assignment --quick
   loadline lab overflow
   loadline lab judge capacity runs/capacity
   loadline lab up examples/lab/three-regions.toml &

@@ -3,8 +3,8 @@
 use loadline_core::{
     fleet::Protocol,
     rules::{
-        self, Action, Answer, Conditions, Field, HeaderEdits, LimitKey, PathChange, RateLimit,
-        Redirect, Routes, Rule, Share, Split,
+        self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, PathChange,
+        RateLimit, Redirect, Routes, Rule, Share, Split,
     },
     units::Rate,
 };
@@ -130,7 +130,8 @@ fn action(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Probl
         let help = "say one of `service`, `split`, `redirect`, `answer` and `deny`".to_owned();
         problems.absent(&entry.span, &entry.span, message, help);
     }
-    let answer = |status, body: &str| Answer { status, headers: Vec::new(), body: body.to_owned() };
+    let answer =
+        |status, body: &str| DirectResponse { status, headers: Vec::new(), body: body.to_owned() };
     if let Some(name) = route.service.at() {
         return Action::Service(Split::all(services.find(&name.value.0.0, &name.span, problems)));
     }
@@ -144,9 +145,9 @@ fn action(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Probl
         let status = given.status.get().map_or(200, |status| status_of(status.0));
         let body = given.body.get().map_or("", |body| body.0.0.as_str());
         let headers = header_fields(&given.headers, problems);
-        return Action::Answer(Answer { headers, ..answer(status, body) });
+        return Action::Respond(DirectResponse { headers, ..answer(status, body) });
     }
-    Action::Answer(answer(route.deny.get().map_or(403, |status| status_of(status.0)), ""))
+    Action::Respond(answer(route.deny.get().map_or(403, |status| status_of(status.0)), ""))
 }
 
 fn status_of(number: u32) -> u16 {

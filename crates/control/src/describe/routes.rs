@@ -78,7 +78,7 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
             }
         },
         Action::Redirect(redirect) => format!("redirect {}", redirect.status),
-        Action::Answer(answer) => format!("answer {}", answer.status),
+        Action::Respond(answer) => format!("answer {}", answer.status),
     };
     let limit = rule.limit.as_ref().map(|it| format!(", {} each", it.rate)).unwrap_or_default();
     let mirror = rule.mirror.as_ref().map(|it| match it.share {

@@ -12,7 +12,7 @@ pub enum Action {
     /// The client is sent elsewhere.
     Redirect(Redirect),
     /// It is answered here, or denied.
-    Answer(Answer),
+    Respond(DirectResponse),
 }
 
 /// Services and their shares of the requests.
@@ -128,7 +128,7 @@ pub struct Asked<'a> {
 
 /// A response that is made here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct DirectResponse {
     /// 200 to 599.
     pub status: u16,
     /// Names and values.

@@ -30,7 +30,7 @@ use core::net::IpAddr;
 
 use crate::fleet::Class;
 
-pub use action::{Action, Answer, Asked, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;

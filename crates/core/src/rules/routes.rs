@@ -55,7 +55,7 @@ impl Routes {
         let mirrors = self.rules().iter().filter_map(|(_, rule)| rule.mirror.as_ref());
         let shares = self.rules().iter().flat_map(|(_, rule)| match &rule.action {
             Action::Service(split) => split.shares(),
-            Action::Redirect(_) | Action::Answer(_) => &[],
+            Action::Redirect(_) | Action::Respond(_) => &[],
         });
         shares.map(|share: &Share| share.service).chain(mirrors.map(|mirror| mirror.service))
     }

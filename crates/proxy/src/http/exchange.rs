@@ -10,7 +10,7 @@ use loadline_core::{
     request::{Action, Event, Kind, Subject},
     time::Instant,
 };
-use loadline_http1::{Answer, Method, ParseError};
+use loadline_http1::{LocalReply, Method, ParseError};
 
 use crate::{
     http::{
@@ -390,7 +390,7 @@ impl<'a> Exchange<'a> {
         let Some(status) = refused.or(ending.status()) else { return Next::Close };
         let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
         let close = self.must_close() || ending.fault() == Fault::Client;
-        let answer = Answer {
+        let answer = LocalReply {
             status,
             retry_after: again.then(|| self.retry_after()),
             close,

@@ -102,7 +102,7 @@ pub(crate) fn route(
             let reply = Reply::redirect(redirect, &seen.asked());
             Routed { reply: Some(Box::new(reply)), ..ruled }
         }
-        Action::Answer(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..ruled },
+        Action::Respond(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..ruled },
         Action::Service(split) => {
             let service = match split.shares() {
                 [only] => only.service,
@@ -216,7 +216,7 @@ impl Reply {
         reply
     }
 
-    fn fixed(answer: &rules::Answer) -> Self {
+    fn fixed(answer: &rules::DirectResponse) -> Self {
         let mut reply = Self::new(answer.status);
         let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
         if !has_type && !answer.body.is_empty() {

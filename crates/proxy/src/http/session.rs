@@ -19,7 +19,7 @@ use std::{
 use loadline_core::{
     ending::Ending, fleet::HttpVersion, linger::Linger, reason::Reason, time::Duration,
 };
-use loadline_http1::{Answer, ClientLines, Method, ParseError, RequestHead, Status};
+use loadline_http1::{ClientLines, LocalReply, Method, ParseError, RequestHead, Status};
 use tokio::task::spawn_local;
 
 use crate::{
@@ -365,7 +365,7 @@ impl Session {
             let extra = view
                 .listener_context(listener)
                 .map_or(&b""[..], |listener_context| &listener_context.hsts);
-            Answer { extra, ..Answer::closing(refused.status) }.write(&mut text);
+            LocalReply { extra, ..LocalReply::closing(refused.status) }.write(&mut text);
         }
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();

@@ -5,7 +5,9 @@ use std::{fs, io::Write as _};
 use loadline_core::{
     ending::Ending,
     fleet::{AccessLog, Fleet, Forwarded, LogTarget, PolicyKind, Server, UnderscoreHeaders},
-    rules::{Action, Answer, Conditions, HeaderEdits, LimitKey, RateLimit, Routes, Rule, Split},
+    rules::{
+        Action, Conditions, DirectResponse, HeaderEdits, LimitKey, RateLimit, Routes, Rule, Split,
+    },
     units::Rate,
 };
 
@@ -113,10 +115,10 @@ fn rule(sources: &[&str], limit: Option<RateLimit>, action: Action) -> Rule {
 
 #[test]
 fn rules_and_limits_are_for_the_client_behind_a_trusted_proxy() {
-    let forbidden = Answer { status: 403, headers: vec![], body: "no".into() };
+    let forbidden = DirectResponse { status: 403, headers: vec![], body: "no".into() };
     let limit = RateLimit { rate: Rate::per_sec(1), burst: 1, by: LimitKey::Client, keys: 1_000 };
     let rules = vec![
-        rule(&["192.0.2.0/24"], None, Action::Answer(forbidden)),
+        rule(&["192.0.2.0/24"], None, Action::Respond(forbidden)),
         rule(&[], Some(limit), Action::Service(Split::all(0))),
     ];
     let proxy = trusting(|fleet| fleet.listeners[0].routes = Routes::new(rules));

@@ -224,9 +224,10 @@ fn a_rule_names_the_route_and_its_answer_is_a_span_without_a_server() {
         request: HeaderEdits::default(),
         answer: HeaderEdits::default(),
     };
-    let gone = loadline_core::rules::Answer { status: 410, headers: vec![], body: String::new() };
+    let gone =
+        loadline_core::rules::DirectResponse { status: 410, headers: vec![], body: String::new() };
     let rules =
-        vec![rule("/gone", Action::Answer(gone)), rule("/a", Action::Service(Split::all(0)))];
+        vec![rule("/gone", Action::Respond(gone)), rule("/a", Action::Service(Split::all(0)))];
     fleet.listeners[0].routes = Routes::new(rules);
     let proxy = Proxy::of(fleet);
     proxy.ask(&get(""));

@@ -15,7 +15,7 @@ use h2::{Reason, SendStream};
 use loadline_core::{
     ending::Ending,
     fleet::Fleet,
-    rules::{Action, Answer as Fixed, Conditions, HeaderEdits, Redirect, Routes, Rule},
+    rules::{Action, Conditions, DirectResponse as Fixed, HeaderEdits, Redirect, Routes, Rule},
 };
 
 use crate::{
@@ -57,7 +57,7 @@ fn rule(fleet: &mut Fleet, action: Action) {
 }
 
 fn forbidden() -> Action {
-    Action::Answer(Fixed { status: 403, headers: vec![], body: "no".into() })
+    Action::Respond(Fixed { status: 403, headers: vec![], body: "no".into() })
 }
 
 /// Has `client` send bodies of every size to a proxy that forbids it, then to one whose server

@@ -11,8 +11,8 @@ use std::{io::Write as _, net::SocketAddr};
 use loadline_core::{
     ending::Ending,
     rules::{
-        Action, Answer, Conditions, Field, HeaderEdits, LimitKey, Path, PathChange, RateLimit,
-        Redirect, Share, Split, Text,
+        Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Path, PathChange,
+        RateLimit, Redirect, Share, Split, Text,
     },
     units::Rate,
 };
@@ -54,7 +54,7 @@ fn a_header_a_cookie_and_a_query_choose_together() {
 
 #[test]
 fn a_denied_path_stays_denied_however_it_is_written() {
-    let proxy = Proxy::of(vec![rule(under("/admin"), Action::Answer(answer(403, "no\n")))]);
+    let proxy = Proxy::of(vec![rule(under("/admin"), Action::Respond(answer(403, "no\n")))]);
     for path in ["/admin", "/%61dmin", "//admin/x", "/x/..%2fadmin", "/./admin"] {
         let told = proxy.get(path);
         assert!(told.starts_with("HTTP/1.1 403 Forbidden\r\n") && told.ends_with("no\n"), "{told}");
@@ -65,7 +65,7 @@ fn a_denied_path_stays_denied_however_it_is_written() {
 
 #[test]
 fn a_connection_goes_on_after_an_answer_of_a_rule() {
-    let proxy = Proxy::of(vec![rule(under("/hi"), Action::Answer(answer(200, "hello")))]);
+    let proxy = Proxy::of(vec![rule(under("/hi"), Action::Respond(answer(200, "hello")))]);
     let told = proxy.ask(concat!(
         "GET /hi HTTP/1.1\r\nHost: x\r\n\r\n",
         "HEAD /hi HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -80,7 +80,7 @@ fn a_connection_goes_on_after_an_answer_of_a_rule() {
 
 #[test]
 fn a_body_that_is_still_to_come_closes_the_connection_after_the_answer() {
-    let proxy = Proxy::of(vec![rule(under("/"), Action::Answer(answer(413, "")))]);
+    let proxy = Proxy::of(vec![rule(under("/"), Action::Respond(answer(413, "")))]);
     let mut stream = proxy.connect();
     stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
     let told = support::until_closed(&mut stream);
@@ -225,7 +225,8 @@ fn a_reload_forgives_nobody_who_is_over_a_limit() {
 fn an_expression_sees_the_whole_path() {
     let regex = loadline_core::rules::Regex::whole("/users/[0-9]+").unwrap();
     let when = Conditions { paths: vec![Path::Regex(regex)], ..Conditions::default() };
-    let proxy = Proxy::of(vec![rule(when, Action::Answer(Answer { ..answer(200, "user") }))]);
+    let proxy =
+        Proxy::of(vec![rule(when, Action::Respond(DirectResponse { ..answer(200, "user") }))]);
     assert!(proxy.get("/users/17").ends_with("user"));
     assert!(proxy.get("/users/17/x").ends_with("zero"));
 }

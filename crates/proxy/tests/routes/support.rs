@@ -14,7 +14,7 @@ use std::{
 use loadline_core::{
     ending::Ending,
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
-    rules::{Action, Answer, Conditions, CopyResult, HeaderEdits, Path, Routes, Rule},
+    rules::{Action, Conditions, CopyResult, DirectResponse, HeaderEdits, Path, Routes, Rule},
     time::Duration,
     units::Ratio,
 };
@@ -44,8 +44,8 @@ pub(crate) fn under(path: &str) -> Conditions {
 }
 
 /// A response without headers.
-pub(crate) fn answer(status: u16, body: &str) -> Answer {
-    Answer { status, headers: vec![], body: body.into() }
+pub(crate) fn answer(status: u16, body: &str) -> DirectResponse {
+    DirectResponse { status, headers: vec![], body: body.into() }
 }
 
 /// A proxy for the services `zero`, which is the listener's, and `one`.
@@ -100,7 +100,7 @@ impl Proxy {
     pub(crate) fn reload(&self, rules: Vec<Rule>) {
         static RELOADS: AtomicU32 = AtomicU32::new(0);
         let path = format!("/reloaded/{}", RELOADS.fetch_add(1, Relaxed));
-        let marker = rule(under(&path), Action::Answer(answer(299, "")));
+        let marker = rule(under(&path), Action::Respond(answer(299, "")));
         let mut fleet = self.fleet.clone();
         fleet.listeners[0].routes = Routes::new([vec![marker], rules].concat());
         self.runtime.reload(fleet).expect("a reload");

@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     fleet::{Fleet, Hsts},
-    rules::{Action, Answer, Conditions, HeaderEdits, Path, Redirect, Routes, Rule},
+    rules::{Action, Conditions, DirectResponse, HeaderEdits, Path, Redirect, Routes, Rule},
     time::Duration,
 };
 use rustls::version::TLS13;
@@ -81,9 +81,9 @@ fn every_answer_over_tls_says_what_the_listener_says_and_says_it_once() {
     let authority = Authority::new();
     let mut fleet = strict(&authority, server());
     let redirect = Redirect { status: 308, scheme: None, host: Some("b.test".into()), path: None };
-    let denied = Answer { status: 403, headers: vec![], body: "no".into() };
+    let denied = DirectResponse { status: 403, headers: vec![], body: "no".into() };
     fleet.listeners[0].routes = Routes::new(vec![
-        rule("/no", Action::Answer(denied)),
+        rule("/no", Action::Respond(denied)),
         rule("/moved", Action::Redirect(redirect)),
     ]);
     let (_proxy, address) = start(fleet);

@@ -4,7 +4,7 @@ use crate::build::write_text;
 
 /// A short response of the proxy's own. Its body is the reason as plain text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer<'a> {
+pub struct LocalReply<'a> {
     /// The status.
     pub status: u16,
     /// Seconds after which the client may try again.
@@ -17,7 +17,7 @@ pub struct Answer<'a> {
     pub extra: &'a [u8],
 }
 
-impl Answer<'_> {
+impl LocalReply<'_> {
     /// A response with this status after which the connection is closed.
     #[must_use]
     pub const fn closing(status: u16) -> Self {

@@ -1,4 +1,4 @@
-//! `loadline lab questions`: the eight questions of the assignment, answered by measuring.
+//! `loadline lab assignment`: the eight questions of the assignment, answered by measuring.
 //!
 //! The row `questions` of the study `policies` makes the measurements; each answer here names the
 //! figures of it that it rests on, beside what the report answered.
@@ -143,8 +143,8 @@ const QUESTIONS: [Question; 8] = [
 
 const AFTER_HELP: &str = "\
 Examples:
-  loadline lab questions --quick
-  loadline lab questions --out answers --json | jq '.lab.figures[] | {source, title, measured}'
+  loadline lab assignment --quick
+  loadline lab assignment --out answers --json | jq '.lab.figures[] | {source, title, measured}'
 
 Exit codes: 0 done, 1 wrong usage or study, 2 failed while running, 3 a figure is not in its band,
 98 none is, but some figure has only invalid runs.";
