@@ -51,7 +51,7 @@ struct Relay {
     listener: TcpListener,
     servers: Vec<Server>,
     tuned: bool,
-    /// Whose turn it is.
+    /// The server that the next request goes to.
     turn: usize,
     connections: Vec<Connection>,
     /// Places that are free.
@@ -184,7 +184,7 @@ impl Relay {
         }
     }
 
-    /// Finds a connection to the server whose turn it is, and joins the client with it.
+    /// Finds a connection to the server that is next, and joins the client with it.
     fn join(&mut self, client: usize) -> io::Result<usize> {
         let turn = self.turn;
         self.turn = (turn + 1) % self.servers.len();

@@ -60,11 +60,11 @@ pub(crate) use tracing::Tracing;
 pub(crate) struct File {
     /// The process that takes traffic.
     pub(crate) edge: Key<Edge>,
-    /// Metrics, API and dashboard, on an address apart. There are none where absent.
+    /// Metrics, API and dashboard, on an address apart. There are none if omitted.
     pub(crate) admin: Key<Admin>,
     /// Who is asked for names, for groups with `discover`.
     pub(crate) dns: Key<Dns>,
-    /// Spans of requests for a collector. There are none where absent.
+    /// Spans of requests for a collector. There are none if omitted.
     pub(crate) tracing: Key<Tracing>,
     /// Packet forwarding by the kernel, for listeners with `forward`.
     pub(crate) l4: Key<L4>,
@@ -86,29 +86,29 @@ pub(crate) struct Edge {
     /// Worker threads, each with its own listeners and server connections; 0 is one per core.
     #[schemars(extend("default" = 0))]
     pub(crate) threads: Key<Whole<0, 1024>>,
-    /// A line for each request; none are written where absent. A text says where they go, a table
-    /// more. Taken from the file at the start only.
+    /// A line for each request; none are written if omitted. A text says where they go, a table
+    /// more. A change needs a restart.
     pub(crate) access_log: Key<TextOr<LogPlace, AccessLog>>,
     /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
     /// Client connections at a time, over all listeners; further ones wait until one ends. As many
-    /// as the listeners allow where absent.
+    /// as the listeners allow if omitted.
     #[schemars(extend("examples" = [20000]))]
     pub(crate) max_connections: Key<Whole<1, 10_000_000>>,
     /// The user to go on as once every address is bound, so that it need not be root. The user
-    /// who started it where absent. Taken from the file at the start only.
+    /// who started it if omitted. A change needs a restart.
     #[schemars(extend("examples" = ["loadline"]))]
     pub(crate) user: Key<Text<Name>>,
-    /// The group to go on as; that of `user` where absent. Taken from the file at the start only.
+    /// The group to go on as; that of `user` if omitted. A change needs a restart.
     #[schemars(extend("examples" = ["loadline"]))]
     pub(crate) group: Key<Text<Name>>,
     /// The path of a Unix socket for `loadline upgrade`, which its owner and root alone may use.
-    /// There is none where absent. Taken from the file at the start only.
+    /// There is none if omitted. A change needs a restart.
     #[schemars(extend("examples" = ["/run/loadline/control.sock"]))]
     pub(crate) control: Key<Text<FilePath>>,
-    /// A file with the id of the process, for as long as it runs; there is none where absent. After
-    /// an upgrade it has that of the new process. Taken from the file at the start only.
+    /// A file with the id of the process, for as long as it runs; there is none if omitted. After
+    /// an upgrade it has that of the new process. A change needs a restart.
     #[schemars(extend("examples" = ["/run/loadline/loadline.pid"]))]
     pub(crate) pid_file: Key<Text<FilePath>>,
 }
@@ -148,7 +148,7 @@ pub(crate) struct Listener {
     /// `service` gets whatever none of them names.
     pub(crate) names: Key<Vec<At<NamedService>>>,
     /// Whether every connection has to begin with a header of the PROXY protocol, version 1 or 2,
-    /// which tells whose it is. Whoever reaches this address is believed.
+    /// which tells whose it is. Whoever reaches this address is trusted.
     #[schemars(extend("default" = false))]
     pub(crate) accept_proxy: Key<bool>,
     /// Client connections at a time; further ones wait in the kernel's backlog.
@@ -158,7 +158,7 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// How large a head may be, of requests and of responses.
     pub(crate) limits: Key<HeadLimits>,
-    /// The one version of HTTP that is spoken. Both are where absent: over TLS the client chooses
+    /// The one version of HTTP that is spoken. Both are if omitted: over TLS the client chooses
     /// by ALPN, in clear by how it begins.
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// What clients may do with HTTP/2.
@@ -249,7 +249,7 @@ pub(crate) struct Service {
     pub(crate) hash: Key<TextOr<Word<HashKey>, HashHeader>>,
     /// How the policy `managed` makes weights.
     pub(crate) manager: Key<Manager>,
-    /// What keeps the requests of a session on one server. Nothing does where absent.
+    /// What keeps the requests of a session on one server. Nothing does if omitted.
     pub(crate) sticky: Key<Sticky>,
     /// How much requests matter for which no route says it, where not all can be served: waiting
     /// ones of a higher class go first, and take the places of lower ones in a full queue.
@@ -268,14 +268,14 @@ pub(crate) struct Service {
     /// Time over which a server that came up gets its full weight; 0s switches it off.
     #[schemars(extend("default" = "0s"))]
     pub(crate) slow_start: Key<TimeOrOff>,
-    /// Active checks. Every server counts as healthy where absent.
+    /// Active checks. Every server counts as healthy if omitted.
     pub(crate) health: Key<Health>,
     /// Passive ejection: errors of real requests take a server out for a while; `false`
     /// switches it off.
     pub(crate) ejection: Key<TableOrFalse<Ejection>>,
     /// How long what is under way with a server may go on that is given nothing more: one that
     /// leaves the file or its list, or whose weight becomes 0. What is left is then cut, tunnels
-    /// and long streams too; 0s cuts at once. It may go on for ever where absent.
+    /// and long streams too; 0s cuts at once. It may go on for ever if omitted.
     #[schemars(extend("examples" = ["1m"]))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
     /// When a failed request may be sent again, to another server.
@@ -290,10 +290,10 @@ pub(crate) struct Service {
     /// least as long as servers keep idle connections.
     #[schemars(extend("default" = "5m"))]
     pub(crate) stale_timeout: Key<Time>,
-    /// TLS towards the servers. In clear where absent.
+    /// TLS towards the servers. In clear if omitted.
     pub(crate) tls: Key<ServerTls>,
     /// The header of the PROXY protocol that begins each connection to a server and tells it whose
-    /// it is. None where absent. HTTP then takes a connection for each request, since a kept one
+    /// it is. None if omitted. HTTP then takes a connection for each request, since a kept one
     /// would tell the wrong client.
     pub(crate) send_proxy: Key<Text<Word<ProxyVersion>>>,
     /// What is spoken with the servers, where it is HTTP. Over `2` many requests share a
@@ -410,25 +410,25 @@ pub(crate) struct ServerTimeouts {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("oneOf" = [{ "required": ["servers"] }, { "required": ["discover"] }]))]
 pub(crate) struct Group {
-    /// Where the group is; the region of the edge where absent.
+    /// Where the group is; the region of the edge if omitted.
     pub(crate) region: Key<Text<Name>>,
-    /// A name that is unique in the service; the name of the region where absent.
+    /// A name that is unique in the service; the name of the region if omitted.
     pub(crate) name: Key<Text<Name>>,
-    /// Round-trip time from this edge to the group; the distance of its region where absent.
+    /// Round-trip time from this edge to the group; the distance of its region if omitted.
     pub(crate) rtt: Key<TimeOrOff>,
     /// Whether it is found how many requests the group can have in flight before more bring no more
-    /// answers, up to `max_in_flight` where that is given. For HTTP. Where absent it is found if no
+    /// answers, up to `max_in_flight` where that is given. For HTTP. If omitted it is found if no
     /// other limit is given for the group or its servers.
     pub(crate) capacity: Key<Text<Word<Found>>>,
-    /// Requests per second for the group as a whole. Not limited where absent.
+    /// Requests per second for the group as a whole. Not limited if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; 12 where absent, or the rate
+    /// Requests that may come at once on top of an even `max_rate`; 12 if omitted, or the rate
     /// over 100 ms where that is more, and up to 128 where requests come in batches.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time for the group as a whole. Not limited where absent.
+    /// Requests in flight at a time for the group as a whole. Not limited if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
     /// Mean utilization of the group as its servers report it (ORCA `endpoint-load-metrics`).
-    /// Not limited where absent.
+    /// Not limited if omitted.
     pub(crate) max_utilization: Key<Utilization>,
     /// The part of the capacity in use: 0 drains the group.
     #[schemars(extend("default" = 1.0))]
@@ -452,14 +452,14 @@ pub(crate) enum Found {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct PerServer {
-    /// Requests per second. Not limited where absent.
+    /// Requests per second. Not limited if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; 12 where absent, or the rate
+    /// Requests that may come at once on top of an even `max_rate`; 12 if omitted, or the rate
     /// over 100 ms where that is more.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time. Not limited where absent.
+    /// Requests in flight at a time. Not limited if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
-    /// Utilization as the server reports it. Not limited where absent.
+    /// Utilization as the server reports it. Not limited if omitted.
     pub(crate) max_utilization: Key<Utilization>,
     /// Connections at a time, over all workers.
     #[schemars(extend("default" = 1024))]
@@ -480,19 +480,19 @@ pub(crate) struct Server {
     /// healthy, so that any above 0 is a backup.
     #[schemars(extend("default" = 0))]
     pub(crate) priority: Key<Whole<0, 65535>>,
-    /// Requests per second; `per_server.max_rate` of the group where absent.
+    /// Requests per second; `per_server.max_rate` of the group if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; `per_server.burst` where
-    /// absent.
+    /// Requests that may come at once on top of an even `max_rate`; `per_server.burst` if
+    /// omitted.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time; `per_server.max_in_flight` where absent.
+    /// Requests in flight at a time; `per_server.max_in_flight` if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
-    /// Utilization as the server reports it; `per_server.max_utilization` where absent.
+    /// Utilization as the server reports it; `per_server.max_utilization` if omitted.
     pub(crate) max_utilization: Key<Utilization>,
-    /// Connections at a time, over all workers; `per_server.max_connections` where absent.
+    /// Connections at a time, over all workers; `per_server.max_connections` if omitted.
     pub(crate) max_connections: Key<Connections>,
     /// Where packets are forwarded: the link address of the server, or of the router towards it.
-    /// The kernel's table of neighbours is asked where absent.
+    /// The kernel's table of neighbours is asked if omitted.
     pub(crate) mac: Key<Text<Mac>>,
 }
 

@@ -64,13 +64,13 @@ pub struct Loaded {
 /// The process itself, as the file says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// The user to go on as once everything is bound; the present one where absent.
+    /// The user to go on as once everything is bound; the present one if omitted.
     pub user: Option<String>,
-    /// The group; that of the user where absent.
+    /// The group; that of the user if omitted.
     pub group: Option<String>,
-    /// The socket for `loadline upgrade`; none where absent.
+    /// The socket for `loadline upgrade`; none if omitted.
     pub control: Option<PathBuf>,
-    /// The file for the id of the process; none where absent.
+    /// The file for the id of the process; none if omitted.
     pub pid_file: Option<PathBuf>,
 }
 

@@ -36,7 +36,7 @@ pub enum Moment {
     Check,
     /// To start with.
     Start,
-    /// To go on with. What is taken from the file at the start only is not tried.
+    /// To go on with. What is a change needs a restart is not tried.
     Reload,
 }
 

@@ -1,7 +1,7 @@
 //! Whose request it is: the address of a client behind proxies that are trusted.
 //!
 //! Each proxy on the way appends the address it was reached from, to `X-Forwarded-For` or to
-//! `Forwarded` (RFC 7239). What the last one appended is believed if that one is trusted, what the
+//! `Forwarded` (RFC 7239). What the last one appended is trusted if that one is trusted, what the
 //! one before it appended if that is trusted too, and so on: the client is the right-most address
 //! that is not trusted, as with nginx' `real_ip_recursive`. Whatever is left of it the client may
 //! have made up.

@@ -60,13 +60,13 @@ pub struct Edge {
     pub region: String,
     /// Worker threads, each with its own listeners and server connections; 0 = one per core.
     pub threads: u32,
-    /// A line for each request; none are written where absent.
+    /// A line for each request; none are written if omitted.
     pub access_log: Option<AccessLog>,
-    /// Spans of requests; none are made where absent.
+    /// Spans of requests; none are made if omitted.
     pub tracing: Option<Tracing>,
     /// How long a drain waits for requests in flight before it cuts them.
     pub drain_timeout: Duration,
-    /// Client connections at a time, over all listeners; as many as those allow where absent.
+    /// Client connections at a time, over all listeners; as many as those allow if omitted.
     pub max_connections: Option<u32>,
 }
 
@@ -108,17 +108,17 @@ pub struct Listener {
     pub timeouts: ClientTimeouts,
     /// How large a head may be.
     pub limits: HeadLimits,
-    /// The one version of HTTP that is spoken; the client chooses where absent.
+    /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub http_version: Option<HttpVersion>,
     /// What clients may do with HTTP/2.
     pub http2: Http2Limits,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
-    /// Peers that are believed in what they say of the clients behind them ([`crate::client`]).
+    /// Peers that are trusted in what they say of the clients behind them ([`crate::client`]).
     pub trusted_proxies: Vec<Network>,
     /// What becomes of header names with an underscore.
     pub underscore_headers: UnderscoreHeaders,
-    /// TLS; in clear where absent.
+    /// TLS; in clear if omitted.
     pub tls: Option<ListenerTls>,
 }
 
@@ -274,7 +274,7 @@ pub struct Service {
     /// Passive ejection on errors; absent, errors eject nobody.
     pub ejection: Option<Ejection>,
     /// How long what is under way with a server may go on that is given nothing more; for ever
-    /// where absent.
+    /// if omitted.
     pub drain_timeout: Option<Duration>,
     /// When a failed request may be sent again.
     pub retry: Retry,
@@ -284,9 +284,9 @@ pub struct Service {
     pub flow_times: Times,
     /// What stays with a server where packets are forwarded.
     pub affinity: Affinity,
-    /// TLS towards the servers; in clear where absent.
+    /// TLS towards the servers; in clear if omitted.
     pub tls: Option<ServerTls>,
-    /// The PROXY protocol header that tells servers whose connection it is; none where absent.
+    /// The PROXY protocol header that tells servers whose connection it is; none if omitted.
     pub send_proxy: Option<ProxyVersion>,
     /// What is spoken with the servers, where it is HTTP.
     pub http_version: HttpVersion,
@@ -493,7 +493,7 @@ pub struct Group {
     pub name: String,
     /// Where it is.
     pub region: String,
-    /// Round-trip time from this edge; measured by health checks where absent.
+    /// Round-trip time from this edge; measured by health checks if omitted.
     pub rtt: Option<Duration>,
     /// What the group may be given as a whole.
     pub capacity: Capacity,
@@ -523,7 +523,7 @@ pub struct Server {
     /// Connections to this server at a time, over all workers.
     pub max_connections: u32,
     /// The link address of the next hop towards it, for packets that are forwarded; the kernel is
-    /// asked where absent.
+    /// asked if omitted.
     pub link: Option<[u8; 6]>,
 }
 
@@ -549,13 +549,13 @@ impl Server {
 pub struct Capacity {
     /// Requests per second.
     pub max_rate: Option<Rate>,
-    /// Requests that may come at once on top of an even `max_rate`; where absent as
+    /// Requests that may come at once on top of an even `max_rate`; if omitted as
     /// [`Allowance::new`](crate::budget::Allowance::new) says.
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,
     /// Whether the limit of requests that wait for a response is found while they are served
-    /// ([`crate::concurrency`]); for groups, not for servers. Where absent it is if nothing else
+    /// ([`crate::concurrency`]); for groups, not for servers. If omitted it is if nothing else
     /// limits the group or its servers.
     pub auto: Option<bool>,
     /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).

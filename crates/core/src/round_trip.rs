@@ -3,7 +3,7 @@
 //! What happens to a packet on its way only ever adds to its time: a queue, a busy host, a SYN that
 //! is lost and sent again a second later. So the least of a few measurements says how long the way
 //! is, where an average would follow each accident. It is that of two spans of [`SPAN`] checks, the
-//! present and the one before: of the last 4 to 8. A way that becomes longer is believed after
+//! present and the one before: of the last 4 to 8. A way that becomes longer is trusted after
 //! that many, one that becomes shorter at once.
 //!
 //! Source: the windowed minimum of BBR's `RTprop` (Cardwell et al., 2016).

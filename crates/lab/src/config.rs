@@ -22,7 +22,7 @@ pub struct Config {
     /// Distance to the callers: half of it passes before a request comes to the queue, half after
     /// it has been worked on. It occupies no core.
     pub delay: Duration,
-    /// Told in the header `X-Served-By`; `region/port` where absent.
+    /// Told in the header `X-Served-By`; `region/port` if omitted.
     pub name: Option<String>,
     /// The region the worker says it is in.
     pub region: String,
@@ -31,9 +31,9 @@ pub struct Config {
     pub lenient_health: bool,
     /// Whether answers carry `endpoint-load-metrics` with the utilization of the cores.
     pub report_utilization: bool,
-    /// How it misbehaves; not at all where absent.
+    /// How it misbehaves; not at all if omitted.
     pub fault: Option<Fault>,
-    /// When it falls asleep; never where absent.
+    /// When it falls asleep; never if omitted.
     pub sleep: Option<Sleep>,
     /// What it forwards to, if it is a forwarding unit.
     pub forwarding: Forwarding,

@@ -44,9 +44,9 @@ pub struct HostSpec {
     pub addresses: Vec<IpAddr>,
     /// Its address on an Ethernet; hosts whose addresses are of one network share one.
     pub ethernet: Option<InterfaceAddress>,
-    /// What the host can send to all others together; no limit where absent.
+    /// What the host can send to all others together; no limit if omitted.
     pub up: Option<Limit>,
-    /// What the host can receive from all others together; no limit where absent.
+    /// What the host can receive from all others together; no limit if omitted.
     pub down: Option<Limit>,
 }
 
@@ -71,7 +71,7 @@ pub struct LinkSpec {
     pub delay: Duration,
     /// A uniform draw from zero to this is added for each packet. Order is kept all the same.
     pub jitter: Duration,
-    /// How much goes at once; no limit where absent.
+    /// How much goes at once; no limit if omitted.
     pub limit: Option<Limit>,
     /// The share of packets that never arrive, each drawn alone.
     pub loss: Ratio,

@@ -1,6 +1,6 @@
 //! Whether the figures of a run can be believed: did the generator do what was planned?
 //!
-//! A run is invalid where any of these holds. The thresholds stand here and nowhere else.
+//! A run is invalid where any of these holds. The thresholds are here and nowhere else.
 //!
 //! | sign | fault |
 //! |---|---|

@@ -51,7 +51,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// The system trusts nobody.
+    /// The system has no CA certificates.
     #[error("the system has no trusted authorities; name a file of them, or verify nothing")]
     NoAuthorities,
     /// A key was given without a certificate.

@@ -42,7 +42,7 @@ pub struct Tls {
     pub authorities: Option<PathBuf>,
     /// PEM file of the client's certificate chain.
     pub certificate: Option<PathBuf>,
-    /// PEM file of the client's key; the certificate's file where absent.
+    /// PEM file of the client's key; the certificate's file if omitted.
     pub key: Option<PathBuf>,
     /// The name to ask for and to verify instead of the URL's host.
     pub server_name: Option<String>,

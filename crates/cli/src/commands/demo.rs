@@ -37,10 +37,10 @@ pub(crate) struct Args {
     /// Where the page goes
     #[arg(long, value_name = "FILE", default_value = "target/demo/report.html")]
     report: PathBuf,
-    /// Where the records and verdicts go as JSON; not written where absent
+    /// Where the records and verdicts go as JSON; not written if omitted
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where the plot of response time against rate goes as SVG; not written where absent
+    /// Where the plot of response time against rate goes as SVG; not written if omitted
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     /// Fewer requests and fewer rates: 20 s

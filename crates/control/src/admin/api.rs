@@ -56,7 +56,7 @@ pub(crate) struct ServerChange {
     /// Whether it takes part.
     mode: Option<Mode>,
     /// With the mode `drain`: seconds until what is still under way there is cut. As the file says
-    /// where absent.
+    /// if omitted.
     #[schemars(range(min = 0.0, max = 86_400.0))]
     deadline_s: Option<f64>,
 }

@@ -51,7 +51,7 @@ use tokio::sync::oneshot;
 pub struct Settings {
     /// Where it listens.
     pub bind: Bind,
-    /// The file with the token; one is made where absent.
+    /// The file with the token; one is made if omitted.
     pub token_file: Option<PathBuf>,
     /// Names by which browsers and scrapers may call it, besides its addresses and `localhost`.
     pub hosts: Vec<String>,

@@ -36,7 +36,7 @@ pub(crate) struct AccessLog {
     pub(crate) query: Key<bool>,
     /// What lines say beside what each does: `host`, `scheme`, `listener`, `server_name`,
     /// `tls_version`, `tls_cipher`, `client_certificate`. At the end as `host="www.example.com"`,
-    /// as members of JSON; where absent JSON has all and the others none.
+    /// as members of JSON; if omitted JSON has all and the others none.
     #[schemars(extend("examples" = [["host", "tls_version"]]))]
     pub(crate) fields: Key<Vec<Text<Word<LogField>>>>,
 }

@@ -47,7 +47,7 @@ pub(crate) struct Discover {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Dns {
     /// Name servers: addresses, with a port where it is not 53. Those of `/etc/resolv.conf`, with
-    /// its search list, where absent.
+    /// its search list, if omitted.
     pub(crate) servers: Key<Vec<At<Text<NameServer>>>>,
     /// How long one of them may take for a response.
     #[schemars(extend("default" = "1s"))]

@@ -36,14 +36,14 @@ pub(crate) struct Health {
     /// What carries the `script`.
     #[schemars(extend("default" = "tcp"))]
     pub(crate) transport: Key<Text<Word<Transport>>>,
-    /// The Host header of the check; the server's address where absent. Only with `http`.
+    /// The Host header of the check; the server's address if omitted. Only with `http`.
     pub(crate) host: Key<Text<Host>>,
     /// Time from one check of a server to the next. Servers have their turns spread over it; of up
     /// to 256 that are new the first checks are made at once.
     #[schemars(extend("default" = "1s"))]
     pub(crate) interval: Key<Time>,
     /// The same while the server's state is changing, at most `interval`. A quarter of
-    /// `interval` where absent.
+    /// `interval` if omitted.
     #[schemars(extend("default" = "250ms"))]
     pub(crate) fast_interval: Key<Time>,
     /// How long a check may take.

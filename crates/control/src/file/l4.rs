@@ -33,7 +33,7 @@ pub(crate) enum Spoken {
 }
 
 /// Packet forwarding by the kernel (XDP or TCX), for listeners with `forward`. It takes CAP_BPF,
-/// CAP_NET_ADMIN and CAP_PERFMON, or root, at the start. Taken from the file at the start only.
+/// CAP_NET_ADMIN and CAP_PERFMON, or root, at the start. A change needs a restart.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["interface"]))]
@@ -51,11 +51,11 @@ pub(crate) struct L4 {
     #[schemars(extend("default" = 1024))]
     pub(crate) first_port: Key<Whole<1, 65_535>>,
     /// Ports of each return address, from `first_port` on: so many connections to each server at a
-    /// time, `fin_timeout` after their end included. All up to 65535 where absent.
+    /// time, `fin_timeout` after their end included. All up to 65535 if omitted.
     #[schemars(extend("default" = 64512))]
     pub(crate) ports: Key<Whole<1, 65_535>>,
     /// Our addresses in the outer header of `ipip`, one of each family. Those that the kernel would
-    /// take towards the servers where absent.
+    /// take towards the servers if omitted.
     pub(crate) tunnel_addresses: Key<Vec<At<Text<HostIp>>>>,
     /// The largest IP packet that the networks towards the servers carry, in bytes. With `ipip`
     /// packets of clients may have 20 less, 40 with IPv6: lower the MTU or the MSS of the servers.
@@ -79,6 +79,6 @@ pub(crate) struct L4 {
     #[schemars(extend("default" = 131072))]
     pub(crate) max_nat_connections: Key<Whole<1, 16_777_216>>,
     /// Other balancers that know every connection of the one that is active, and take over when it
-    /// fails: `docs/standby.md`. This is the only one where absent.
+    /// fails: `docs/standby.md`. This is the only one if omitted.
     pub(crate) standby: Key<Standby>,
 }

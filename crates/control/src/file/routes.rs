@@ -56,8 +56,8 @@ pub(crate) struct Route {
     pub(crate) answer: Key<FixedAnswer>,
     /// Refuses, with this status.
     pub(crate) deny: Key<Whole<400, 599>>,
-    /// How much these requests matter, where not all can be served; as the service says where
-    /// absent.
+    /// How much these requests matter, where not all can be served; as the service says if
+    /// omitted.
     pub(crate) class: Key<Text<Word<Class>>>,
     /// How many requests are let through; the others get 429.
     pub(crate) limit: Key<Limit>,
@@ -117,7 +117,7 @@ pub(crate) struct FixedAnswer {
     /// The status.
     #[schemars(extend("default" = 200))]
     pub(crate) status: Key<Whole<200, 599>>,
-    /// Headers by name. `Content-Type` is plain text where absent.
+    /// Headers by name. `Content-Type` is plain text if omitted.
     pub(crate) headers: Key<Named<Text<HeaderValue>>>,
     /// What it says.
     pub(crate) body: Key<Text<Body>>,

@@ -28,7 +28,7 @@ pub(crate) struct Sticky {
     /// What the value of the cookie is derived with, 16 characters at least; the same on all edges.
     /// Nobody can tell from the value which server it stands for. Only with `cookie`.
     pub(crate) key: Key<Text<SessionKey>>,
-    /// How long browsers keep the cookie; until they are closed where absent. Only with `cookie`.
+    /// How long browsers keep the cookie; until they are closed if omitted. Only with `cookie`.
     pub(crate) ttl: Key<Time>,
     /// The path the cookie is sent for. Only with `cookie`.
     #[schemars(extend("default" = "/"))]

@@ -23,7 +23,7 @@ pub(crate) struct ListenerTls {
     /// Files with a key and its certificate chain, or tables that name them apart. The name a
     /// client asks for decides which is shown, the first where none fits. At least one.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
-    /// Authorities that sign clients' certificates. Clients are asked for none where absent.
+    /// Authorities that sign clients' certificates. Clients are asked for none if omitted.
     pub(crate) client_authorities: Key<Text<FilePath>>,
     /// Whether a client without a certificate is turned away.
     #[schemars(extend("default" = true))]
@@ -43,7 +43,7 @@ pub(crate) struct ListenerTls {
     /// The oldest version spoken.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
-    /// Cipher suites, the preferred one first; all safe ones where absent.
+    /// Cipher suites, the preferred one first; all safe ones if omitted.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct ServerTls {
     /// Whether servers' certificates are verified. Without it anybody on the way can read along.
     #[schemars(extend("default" = true))]
     pub(crate) verify: Key<bool>,
-    /// The name asked for and verified. Where absent that of each server as it is written, a host
+    /// The name asked for and verified. If omitted that of each server as it is written, a host
     /// name or an address; of servers that are listed elsewhere (`discover`) the address.
     pub(crate) name: Key<Text<Host>>,
     /// What is shown to servers that ask for a certificate.
@@ -81,7 +81,7 @@ pub(crate) struct ServerTls {
     /// The oldest version spoken.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
-    /// Cipher suites, the preferred one first; all safe ones where absent.
+    /// Cipher suites, the preferred one first; all safe ones if omitted.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct ServerTls {
 pub(crate) struct Certificate {
     /// The certificate, then the intermediate ones.
     pub(crate) chain: Key<Text<FilePath>>,
-    /// Its key; the file of the chain where absent.
+    /// Its key; the file of the chain if omitted.
     pub(crate) key: Key<Text<FilePath>>,
     /// An OCSP response (DER) to staple.
     pub(crate) ocsp: Key<Text<FilePath>>,

@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Spans of requests, which `docs/operation.md` explains. Taken from the file at the start only.
+/// Spans of requests, which `docs/operation.md` explains. A change needs a restart.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["endpoint"]))]

@@ -22,7 +22,7 @@
 //! answers: then `k = X * B` are at work, with `X` answers a second when full and `B` the time of
 //! one by Little's law, and `1.25 k + 1.5 sqrt(k) + 0.5` may be in flight: all cores busy, no
 //! answer twice as slow. If they do not come sooner with half in flight, it was no queue, and there
-//! is no limit. *Probing* does the same again now and then, so that what is believed follows the
+//! is no limit. *Probing* does the same again now and then, so that what is trusted follows the
 //! service. The limit ends when as many could be answered as come.
 //!
 //! Known relatives, and what is different: gradient limits (Netflix' concurrency-limits, Envoy's

@@ -85,7 +85,7 @@ pub struct Datapath {
     /// How many ports from there.
     pub ports: u16,
     /// Our addresses in the outer header of tunnels, one of each family at most; the kernel is
-    /// asked for one where absent.
+    /// asked for one if omitted.
     pub tunnel_addresses: Vec<IpAddr>,
     /// The largest IP packet that the networks towards the servers carry, in bytes.
     pub mtu: u32,

@@ -32,7 +32,7 @@ pub enum Probe {
     Http {
         /// Path and query.
         path: String,
-        /// The Host header; the server's address where absent.
+        /// The Host header; the server's address if omitted.
         host: Option<String>,
     },
     /// That TLS is agreed on, whatever the certificate unless the service verifies it.

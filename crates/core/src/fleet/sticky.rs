@@ -23,7 +23,7 @@ pub struct Cookie {
     pub name: String,
     /// The key of the hash.
     pub key: Secret,
-    /// How long browsers keep it; until they are closed where absent.
+    /// How long browsers keep it; until they are closed if omitted.
     pub ttl: Option<Duration>,
     /// The paths it is sent for.
     pub path: String,

@@ -14,11 +14,11 @@ pub struct ListenerTls {
     /// At least one; which is shown is decided by the name the client asks for. The first is for
     /// those that ask for none, or for one that no certificate has.
     pub certificates: Vec<Certificate>,
-    /// Whether clients show certificates; none are asked for where absent.
+    /// Whether clients show certificates; none are asked for if omitted.
     pub clients: Option<ClientCheck>,
     /// Whether clients that come back may resume their session.
     pub resumption: bool,
-    /// What answers say of coming in clear; nothing where absent.
+    /// What answers say of coming in clear; nothing if omitted.
     pub hsts: Option<Hsts>,
     /// What both sides may speak.
     pub terms: TlsTerms,
@@ -51,7 +51,7 @@ pub struct ServerTls {
     pub authorities: Option<String>,
     /// Whether a server's certificate is verified at all.
     pub verify: bool,
-    /// The name asked for and verified; where absent each server's own as it was written, a host
+    /// The name asked for and verified; if omitted each server's own as it was written, a host
     /// name or an address.
     pub name: Option<String>,
     /// What is shown to servers that ask.
@@ -78,7 +78,7 @@ pub struct ClientCheck {
     pub authorities: String,
     /// Whether a client without one is turned away.
     pub required: bool,
-    /// The header that tells servers its subject; none where absent.
+    /// The header that tells servers its subject; none if omitted.
     pub subject_header: Option<String>,
 }
 

@@ -19,7 +19,7 @@ pub struct Target {
     pub weight: u32,
     /// Whether it is there. Connections leave one that is not.
     pub is_up: bool,
-    /// How long connections may stay once it is given nothing more; for ever where absent.
+    /// How long connections may stay once it is given nothing more; for ever if omitted.
     pub drain: Option<Duration>,
 }
 

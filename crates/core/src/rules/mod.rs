@@ -52,7 +52,7 @@ pub struct Rule {
     pub when: Conditions,
     /// How many of them are let through.
     pub limit: Option<RateLimit>,
-    /// How much those matter where not all can be served; as the service says where absent.
+    /// How much those matter where not all can be served; as the service says if omitted.
     pub class: Option<Class>,
     /// What is done with those.
     pub action: Action,

@@ -11,8 +11,8 @@ use crate::topology::{HostSpec, Topology};
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program that becomes each host when it is called with the arguments `lab host`, and
-    /// then calls [`serve`](super::serve) before it starts a thread. This very program where
-    /// absent.
+    /// then calls [`serve`](super::serve) before it starts a thread. This very program if
+    /// omitted.
     pub program: Option<PathBuf>,
     /// How the host's packets reach the router.
     pub port: PortChoice,
@@ -57,18 +57,18 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// The congestion control, as the kernel calls it: `cubic`, `reno`, `bbr`. The kernel's own
-    /// default where absent.
+    /// default if omitted.
     pub congestion: Option<String>,
-    /// Segments sent before the first acknowledgement; the kernel's 10 where absent.
+    /// Segments sent before the first acknowledgement; the kernel's 10 if omitted.
     pub initial_window: Option<u32>,
-    /// The largest window that is advertised; the kernel's where absent.
+    /// The largest window that is advertised; the kernel's if omitted.
     pub window: Option<Bytes>,
 }
 
 /// What a host may use of the machine's processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
-    /// How many at once; all where absent. Hosts take turns in which ones they get.
+    /// How many at once; all if omitted. Hosts take turns in which ones they get.
     pub cores: Option<usize>,
     /// How much processor time in all, where 100% is one processor; at least 1%. It takes a
     /// cgroup that this user can make; where there is none, the lab's notes say so.

@@ -29,7 +29,7 @@ pub(super) struct Enclose {
     pub(super) host: String,
     /// Processors of the machine it may use; all where empty.
     pub(super) processors: Vec<usize>,
-    /// Of one processor, in millionths; no limit where absent.
+    /// Of one processor, in millionths; no limit if omitted.
     pub(super) share_ppm: Option<u32>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Boot {
 /// A route, and how TCP is to behave along it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RouteTo {
-    /// One address; everywhere where absent.
+    /// One address; everywhere if omitted.
     pub(super) to: Option<IpAddr>,
     pub(super) congestion: Option<String>,
     pub(super) initial_window: Option<u32>,
@@ -108,7 +108,7 @@ pub(super) enum Request {
     Usage,
 }
 
-/// Where a program begins; the lab's own directory where absent.
+/// Where a program begins; the lab's own directory if omitted.
 pub(super) type Dir = Option<PathBuf>;
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -97,7 +97,7 @@ pub(crate) struct RowEntry {
 pub(crate) struct HostEntry {
     /// Where it is; for reading only.
     pub(crate) region: Option<String>,
-    /// Its address; one of 10.0.0.0/8 is chosen where absent.
+    /// Its address; one of 10.0.0.0/8 is chosen if omitted.
     pub(crate) address: Option<Text>,
     /// Further addresses, also ones that other hosts have: the nearest answers.
     pub(crate) also: Vec<Text>,
@@ -110,7 +110,7 @@ pub(crate) struct HostEntry {
     pub(crate) cores: Option<Spanned<u32>>,
     /// How much processor time they may have, where 100% is one core.
     pub(crate) cpu: Option<Text>,
-    /// The congestion control of its TCP; cubic where absent.
+    /// The congestion control of its TCP; cubic if omitted.
     pub(crate) congestion: Option<String>,
     /// Segments that its TCP sends before the first acknowledgement.
     pub(crate) initial_window: Option<u32>,
@@ -176,7 +176,7 @@ pub(crate) struct ProgramEntry {
     pub(crate) host: Option<Text>,
     /// The command and its arguments.
     pub(crate) run: Option<Spanned<Vec<Spanned<Word>>>>,
-    /// When it counts as started; at once where absent.
+    /// When it counts as started; at once if omitted.
     pub(crate) ready: Option<Spanned<ReadyEntry>>,
     /// Only an action starts it.
     pub(crate) on_demand: bool,
@@ -193,7 +193,7 @@ pub(crate) struct ReadyEntry {
     pub(crate) line: Option<Text>,
     /// So long after its start, and after the others.
     pub(crate) after: Option<Text>,
-    /// Given up after this; 10s where absent.
+    /// Given up after this; 10s if omitted.
     pub(crate) within: Option<Text>,
 }
 
@@ -222,7 +222,7 @@ pub(crate) struct PhaseEntry {
     pub(crate) during: Vec<Spanned<ActionEntry>>,
     /// Done after.
     pub(crate) after: Vec<Spanned<ActionEntry>>,
-    /// Given up after this; 10m where absent.
+    /// Given up after this; 10m if omitted.
     pub(crate) timeout: Option<Text>,
     /// Tools that `run` needs beside the row's; it is skipped without them.
     pub(crate) needs: OneOrMore,
@@ -306,7 +306,7 @@ pub(crate) struct FigureEntry {
     pub(crate) run: Option<u32>,
     /// The path in the record: `response.mean_ms`, `targets.0.time.p50_ms`.
     pub(crate) take: Option<Text>,
-    /// What is made of several: mean (where absent), median, min, max, first, last, sum, count.
+    /// What is made of several: mean (if omitted), median, min, max, first, last, sum, count.
     pub(crate) of: Option<Text>,
     /// The value of this variable of `for` at which the figure first reaches `reaches`.
     pub(crate) along: Option<Text>,

@@ -25,7 +25,7 @@ pub(crate) enum Formula {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormulaError {
     /// It goes on where it could have ended, or with what cannot stand there.
-    #[error("`{found}` cannot stand here; expected {expected}")]
+    #[error("expected {expected}, found `{found}`")]
     Unexpected { found: String, expected: &'static str },
     /// It ends too early.
     #[error("it ends where {expected} should stand")]
@@ -267,9 +267,9 @@ mod tests {
             ("", "it ends where a number"),
             ("1 +", "it ends where a number"),
             ("(1", "where `)` should stand"),
-            ("1 2", "`2` cannot stand here; expected an operator"),
-            ("1 % 2", "`%` cannot stand here"),
-            ("max(1; 2)", "`;` cannot stand here; expected `,` or `)`"),
+            ("1 2", "expected an operator, found `2`"),
+            ("1 % 2", "found `%`"),
+            ("max(1; 2)", "expected `,` or `)`, found `;`"),
             ("nothing", "no nothing"),
         ];
         for (text, told) in cases {

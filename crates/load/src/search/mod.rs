@@ -495,7 +495,7 @@ const SAFE: f64 = 0.9;
 /// Short trials bring the bounds so many widths together.
 const BRACKET_STEPS: f64 = 4.0;
 
-/// Long trials that must be there before their interval is believed.
+/// Long trials that must be there before their interval is trusted.
 const FEWEST_LONG: usize = 8;
 
 /// A trial lasts over so many of the slowest cycle.

@@ -86,7 +86,7 @@ pub(crate) struct From<'a> {
     pub(crate) scheme: &'static str,
     pub(crate) lines: &'a ClientLines,
     pub(crate) tls: Option<&'a Rc<ClientTls>>,
-    /// Whether what is said of the client is believed.
+    /// Whether what is said of the client is trusted.
     pub(crate) is_trusted: bool,
 }
 

@@ -444,7 +444,7 @@ fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
     client.socket.is_plain() && bytes.starts_with(b"PRI * HTTP/2.0\r\n")
 }
 
-/// Not a word is said: it would only hold the place that another is waiting for.
+/// Closed without a response: one would only hold the place that another is waiting for.
 const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, error: None };
 
 /// A client takes loadline for a forward proxy.

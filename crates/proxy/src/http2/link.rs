@@ -71,7 +71,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    /// In clear where absent.
+    /// In clear if omitted.
     pub(crate) tls: Option<Dialing>,
     pub(crate) timeouts: ServerTimeouts,
     /// The longest head of a response, in bytes.

@@ -40,12 +40,12 @@ use crate::{
 /// How connections to the server are made.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// In clear where absent.
+    /// In clear if omitted.
     pub(super) tls: Option<Dialing>,
     /// The PROXY header they begin with.
     pub(super) send_proxy: Option<ProxyVersion>,
     pub(super) version: HttpVersion,
-    /// Straight to the server where absent.
+    /// Straight to the server if omitted.
     pub(super) lane: Option<Lane>,
 }
 

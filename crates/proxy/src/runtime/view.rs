@@ -63,7 +63,7 @@ pub(crate) struct ServiceContext {
     pub(crate) reads_load: bool,
     /// By index of the group.
     far: Vec<bool>,
-    /// How connections to its servers are made; in clear where absent.
+    /// How connections to its servers are made; in clear if omitted.
     pub(crate) tls: Option<Dialing>,
     /// Where a cookie keeps sessions on one server.
     pub(crate) sessions: Option<Sessions>,
@@ -113,14 +113,14 @@ pub(crate) struct ListenerContext {
     pub(crate) limiters: RouteLimiters,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
-    /// The one version of HTTP that is spoken; the client chooses where absent.
+    /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub(crate) http_version: Option<HttpVersion>,
     pub(crate) http2: Http2Limits,
     pub(crate) rules: ForwardRules,
-    /// Which peers are believed in what they say of the clients behind them.
+    /// Which peers are trusted in what they say of the clients behind them.
     trusted_proxies: Vec<Network>,
     underscores: Underscores,
-    /// What clients are met with; in clear where absent.
+    /// What clients are met with; in clear if omitted.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// The line that keeps clients from coming in clear, for every response; empty for none.
     pub(crate) hsts: Box<[u8]>,
@@ -181,7 +181,7 @@ impl ListenerContext {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Whether `peer` is believed in what it says of the clients behind it.
+    /// Whether `peer` is trusted in what it says of the clients behind it.
     pub(crate) fn trusts(&self, peer: SocketAddr) -> bool {
         is_trusted(peer.ip(), &self.trusted_proxies)
     }

@@ -291,7 +291,7 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
         return Err(TlsError::File {
             what: "authorities",
             path: "/etc/ssl/certs".to_owned(),
-            why: "the system trusts nobody; install ca-certificates or name a file".to_owned(),
+            why: "no system CA certificates; install ca-certificates or name a file".to_owned(),
         });
     }
     Ok(roots)

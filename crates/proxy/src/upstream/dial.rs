@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Dial<'a> {
     pub(crate) address: SocketAddr,
-    /// In clear where absent.
+    /// In clear if omitted.
     pub(crate) tls: Option<&'a Dialing>,
     /// A PROXY header, or nothing.
     pub(crate) header: &'a [u8],

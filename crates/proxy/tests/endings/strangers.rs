@@ -1,4 +1,4 @@
-//! What clients say that servers must not believe, and proxies in front that are believed.
+//! What clients say that servers must not believe, and proxies in front that are trusted.
 
 use std::{fs, io::Write as _};
 

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// The configuration of loadline
     file: PathBuf,
 
-    /// The program that keepalived asks whether loadline lives; this one where absent
+    /// The program that keepalived asks whether loadline lives; this one if omitted
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }

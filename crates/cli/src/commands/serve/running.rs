@@ -30,7 +30,7 @@ impl Engine for Running {
             return Err(error.to_owned());
         }
         if fleet.forwarding.datapath != self.proxy.plan().fleet.forwarding.datapath {
-            tracing::warn!("`[l4]` has changed, which is taken from the file at the start only");
+            tracing::warn!("`[l4]` has changed, which is a change needs a restart");
         }
         self.proxy.reload(fleet).map_err(|error| error.to_string())
     }

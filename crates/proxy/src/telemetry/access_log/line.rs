@@ -21,9 +21,9 @@ pub struct Line<'a> {
     pub target: &'a [u8],
     /// The protocol of the client, `-` where it is not known or none.
     pub version: &'a str,
-    /// The header `Referer`; empty where absent.
+    /// The header `Referer`; empty if omitted.
     pub referer: &'a [u8],
-    /// The header `User-Agent`; empty where absent.
+    /// The header `User-Agent`; empty if omitted.
     pub agent: &'a [u8],
     /// 0 where the client was told nothing.
     pub status: u16,
