@@ -22,12 +22,14 @@ use std::{
 };
 
 use loadline_core::{
-    controller::{Controller, Input, Output},
+    decide::{
+        controller::{Controller, Input, Output},
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
+    },
     fleet::{
         Capacity, Edge, Fleet, Forwarding, Group, Overflow, PolicyKind, Server, Service, WhenFull,
     },
-    permit::Permit,
-    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -22,8 +22,8 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
+    decide::manager::{self, Manager},
     forwarding::{Affinity, ports::Times},
-    manager::{self, Manager},
     rules::{Network, Routes},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
@@ -114,7 +114,7 @@ pub struct Listener {
     pub http2: Http2Limits,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
-    /// Peers that are trusted in what they say of the clients behind them ([`crate::client`]).
+    /// Peers trusted in what they say of the clients behind them ([`crate::rules::client`]).
     pub trusted_proxies: Vec<Network>,
     /// What becomes of header names with an underscore.
     pub underscore_headers: UnderscoreHeaders,
@@ -550,13 +550,13 @@ pub struct Capacity {
     /// Requests per second.
     pub max_rate: Option<Rate>,
     /// Requests that may come at once on top of an even `max_rate`; if omitted as
-    /// [`Allowance::new`](crate::budget::Allowance::new) says.
+    /// [`Allowance::new`](crate::decide::budget::Allowance::new) says.
     pub burst: Option<u32>,
     /// Requests in flight at a time.
     pub max_in_flight: Option<u32>,
     /// Whether the limit of requests that wait for a response is found while they are served
-    /// ([`crate::concurrency`]); for groups, not for servers. If omitted it is if nothing else
-    /// limits the group or its servers.
+    /// ([`crate::decide::concurrency`]); for groups, not for servers. If omitted it is if nothing
+    /// else limits the group or its servers.
     pub auto: Option<bool>,
     /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
     pub max_utilization: Option<Ratio>,

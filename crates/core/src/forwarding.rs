@@ -50,7 +50,7 @@ use alloc::{boxed::Box, vec, vec::Vec};
 use core::net::SocketAddr;
 
 use crate::{
-    policy::maglev,
+    decide::policy::maglev,
     time::{Duration, Instant},
 };
 

@@ -36,9 +36,11 @@ use serde::{Deserialize, Serialize};
 pub use standby::{PeerCounts, PeerLink, Role, Standby, StandbyPeer};
 
 use crate::{
+    decide::{
+        ledger::{GroupState, ServerId, ServerState},
+        plan::{self, GroupPlan, Plan, ServerPlan},
+    },
     fleet::{self, WhenFull},
-    ledger::{GroupState, ServerId, ServerState},
-    plan::{self, GroupPlan, Plan, ServerPlan},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -548,7 +550,7 @@ impl Limits {
 
 impl plan::Limits {
     fn as_told(&self) -> Limits {
-        let per_s = |rate: &crate::budget::Allowance| 1.0 / rate.interval().as_secs_f64();
+        let per_s = |rate: &crate::decide::budget::Allowance| 1.0 / rate.interval().as_secs_f64();
         Limits {
             rate_per_s: self.rate.as_ref().map(per_s),
             in_flight: (self.in_flight < u32::MAX).then_some(self.in_flight),

@@ -3,6 +3,8 @@
 //! The core owns its time types so that a test, a simulation and a record can start at zero and
 //! print exactly what happened. A shell converts the machine's monotonic clock in one place.
 
+pub(crate) mod timer_queue;
+
 use alloc::string::{String, ToString};
 use core::{fmt, iter, ops, str::FromStr};
 

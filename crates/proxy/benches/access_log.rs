@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use divan::{Bencher, counter::ItemsCount};
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::LogFormat,
     time::{Duration, Instant},
 };

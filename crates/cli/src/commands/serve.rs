@@ -27,7 +27,10 @@ use loadline_control::{
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
 };
-use loadline_core::{discovery::Lists, ending::Ending, fleet::Fleet};
+use loadline_core::{
+    decide::{discovery::Lists, ending::Ending},
+    fleet::Fleet,
+};
 use loadline_proxy::{
     runtime::engine::StartError,
     runtime::{Bound, Runtime},

@@ -13,7 +13,7 @@ use axum::{
     routing::{get, post},
 };
 use loadline_core::{
-    overrides::{Mode, Override, OverrideError, Setting},
+    decide::overrides::{Mode, Override, OverrideError, Setting},
     state::{self, Flow, FlowFilter},
     time::Duration,
     units::Ratio,

@@ -7,9 +7,11 @@ use std::{
 };
 
 use loadline_core::{
-    discovery::Lists,
+    decide::{
+        discovery::Lists,
+        overrides::{Override, OverrideError, Overrides},
+    },
     fleet::{Fleet, Source},
-    overrides::{Override, OverrideError, Overrides},
     state::{Flow, Part, State},
     time::Duration,
 };
@@ -254,7 +256,7 @@ mod tests {
         thread,
     };
 
-    use loadline_core::discovery::Listed;
+    use loadline_core::decide::discovery::Listed;
 
     use super::*;
 

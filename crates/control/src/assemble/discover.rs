@@ -1,7 +1,7 @@
 //! Groups whose servers are found out, and who is asked for names.
 
 use loadline_core::{
-    discovery::AnswerValidity,
+    decide::discovery::AnswerValidity,
     fleet::{Discovery, Family, ListPlace, Server, Source},
 };
 

@@ -1,8 +1,8 @@
 //! Active checks: what is asked, how often, how many responses count.
 
 use loadline_core::{
-    advisor::{self as script, Pattern, Script, Transport},
     fleet::{HealthCheck, Probe},
+    health::advisor::{self as script, Pattern, Script, Transport},
     time::Duration,
 };
 

@@ -1,8 +1,8 @@
 //! How the policy `managed` makes weights.
 
 use loadline_core::{
+    decide::manager::{DEFAULT, Manager},
     fleet::PolicyKind,
-    manager::{DEFAULT, Manager},
     units::Ratio,
 };
 

@@ -18,7 +18,7 @@ use hickory_resolver::{
     system_conf::read_system_conf,
 };
 use loadline_core::{
-    discovery::Listed,
+    decide::discovery::Listed,
     fleet::{Family, ListPlace},
     time::Duration,
 };

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
 
-use loadline_core::discovery::Listed;
+use loadline_core::decide::discovery::Listed;
 use serde_json::{Map, Value};
 
 /// Reads the list at `path`.

@@ -11,7 +11,7 @@ mod list;
 use std::{fmt, io, net::SocketAddr, path::Path, sync::Arc, thread};
 
 use loadline_core::{
-    discovery::{AnswerValidity, Listed, Lists, Outcome},
+    decide::discovery::{AnswerValidity, Listed, Lists, Outcome},
     fleet::{Fleet, ListPlace, Source},
     time::{Duration, Instant},
 };

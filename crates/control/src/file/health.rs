@@ -1,6 +1,6 @@
 //! Active checks in the file.
 
-use loadline_core::advisor::Transport;
+use loadline_core::health::advisor::Transport;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

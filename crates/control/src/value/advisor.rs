@@ -1,8 +1,8 @@
 //! Checks by their protocol, and bytes as hexadecimal digits.
 
 use loadline_core::{
-    advisor::{Pattern, Script, Transport},
     fleet::Probe,
+    health::advisor::{Pattern, Script, Transport},
 };
 use schemars::{Schema, json_schema};
 

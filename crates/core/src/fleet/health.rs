@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::{advisor::Script, time::Duration, units::Ratio};
+use crate::{health::advisor::Script, time::Duration, units::Ratio};
 
 /// An active health check.
 #[derive(Clone, Debug, PartialEq, Eq)]

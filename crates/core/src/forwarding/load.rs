@@ -1,9 +1,8 @@
 //! How many connections a server has whose packets are forwarded, and who is to know of it.
 
 use crate::{
+    decide::{ledger::ServerState, plan::Plan},
     fleet::{PolicyKind, Service},
-    ledger::ServerState,
-    plan::Plan,
     time::{Duration, Instant},
 };
 

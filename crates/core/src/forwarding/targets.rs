@@ -6,7 +6,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::net::SocketAddr;
 
-use crate::{plan::Plan, state::Condition, time::Duration};
+use crate::{decide::plan::Plan, state::Condition, time::Duration};
 
 /// A server of a service whose packets are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

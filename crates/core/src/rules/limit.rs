@@ -1,10 +1,10 @@
 //! Rate limits per key: each client, or each value of a header or cookie, has its own budget.
 //!
-//! The budgets are those of [`crate::budget`] (GCRA: one instant each, the theoretical arrival
-//! time) in a table that never grows. A key may stand in one of [`WAYS`] places; when these are
-//! taken the one that owes least gives way. A budget that owes nothing is as good as new, so that
-//! nothing is forgotten unless more keys than the table has places are over their even rate at the
-//! same time; and those deepest in debt are kept longest.
+//! The budgets are those of [`crate::decide::budget`] (GCRA: one instant each, the theoretical
+//! arrival time) in a table that never grows. A key may stand in one of [`WAYS`] places; when these
+//! are taken the one that owes least gives way. A budget that owes nothing is as good as new, so
+//! that nothing is forgotten unless more keys than the table has places are over their even rate at
+//! the same time; and those deepest in debt are kept longest.
 //!
 //! A place is one atomic number: 16 bits of the key's hash and 48 bits of time in units of 1.024 us
 //! (nine years). So two workers never mix the halves of two keys. Keys whose hashes agree in the 16
@@ -15,7 +15,7 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{array, cmp::Reverse, sync::atomic::Ordering::Relaxed};
 
 use crate::{
-    atomic::AtomicU64,
+    decide::atomic::AtomicU64,
     time::{Duration, Instant},
     units::Rate,
 };

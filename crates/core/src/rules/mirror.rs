@@ -7,8 +7,10 @@
 use alloc::sync::Arc;
 
 use crate::{
-    atomic::AtomicU32,
-    ledger::{release, reserve},
+    decide::{
+        atomic::AtomicU32,
+        ledger::{release, reserve},
+    },
     units::{Bytes, Ratio},
 };
 

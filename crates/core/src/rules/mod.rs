@@ -142,5 +142,7 @@ fn one_of<T>(list: &[T], holds: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(holds)
 }
 
+pub mod client;
 #[cfg(test)]
 mod tests;
+pub mod trace;

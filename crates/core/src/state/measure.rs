@@ -7,7 +7,7 @@
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, State};
-use crate::ending::{Ending, Fault};
+use crate::decide::ending::{Ending, Fault};
 
 /// What rates are measured from: the counts of an earlier state, and nothing else of it.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 
 use super::{Condition, Group, GroupAvailability, Server, Service};
-use crate::ending::{Ending, Fault};
+use crate::decide::ending::{Ending, Fault};
 
 /// How a service is, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

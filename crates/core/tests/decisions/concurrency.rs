@@ -2,8 +2,7 @@
 //! the servers can carry.
 
 use loadline_core::{
-    concurrency::SearchState,
-    controller::Change,
+    decide::{concurrency::SearchState, controller::Change},
     fleet::{Capacity, Service, WhenFull},
     time::Instant,
 };

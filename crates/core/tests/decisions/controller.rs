@@ -2,12 +2,14 @@
 //! is lost.
 
 use loadline_core::{
-    controller::{Change, Controller, Input, Output},
+    decide::{
+        controller::{Change, Controller, Input, Output},
+        ledger::ServerId,
+        permit::Permit,
+        plan::{Decision, PickContext, Plan, Refusal},
+        reason::Reason,
+    },
     fleet::{Capacity, PolicyKind, Service, WhenFull},
-    ledger::ServerId,
-    permit::Permit,
-    plan::{Decision, PickContext, Plan, Refusal},
-    reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -1,10 +1,12 @@
 //! Servers that are given nothing more, and what is left of them.
 
 use loadline_core::{
-    controller::Input,
+    decide::{
+        controller::Input,
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
+    },
     fleet::{Capacity, Service},
-    permit::Permit,
-    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
 };
 

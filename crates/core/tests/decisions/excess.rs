@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use loadline_core::{
-    budget::default_burst_of_batches,
+    decide::{
+        budget::default_burst_of_batches,
+        plan::{Decision, PickContext, Plan, QueuedDecision},
+    },
     fleet::{Capacity, Overflow, Service},
-    plan::{Decision, PickContext, Plan, QueuedDecision},
     time::{Duration, Instant},
     units::Rate,
 };

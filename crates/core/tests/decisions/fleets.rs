@@ -3,9 +3,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::{Change, Controller, Input, Output, Passed},
+    decide::{
+        controller::{Change, Controller, Input, Output, Passed},
+        plan::Plan,
+    },
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, HealthCheck, Probe, Server, Service},
-    plan::Plan,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -60,7 +62,7 @@ pub(crate) struct Outputs {
     /// What happened to servers and groups.
     pub(crate) changes: Vec<Change>,
     /// Servers to check.
-    pub(crate) checks: Vec<(loadline_core::ledger::ServerId, SocketAddr)>,
+    pub(crate) checks: Vec<(loadline_core::decide::ledger::ServerId, SocketAddr)>,
 }
 
 /// Drains a controller.

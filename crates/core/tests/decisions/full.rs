@@ -2,11 +2,13 @@
 //! its servers are down.
 
 use loadline_core::{
-    controller::{Controller, Input},
+    decide::{
+        controller::{Controller, Input},
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
+        request::{self, Action, Event, Kind, Machine, Subject},
+    },
     fleet::{Capacity, Class, Overflow, Service, Then, WhenFull},
-    permit::Permit,
-    plan::{Decision, PickContext, Plan},
-    request::{self, Action, Event, Kind, Machine, Subject},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use loadline_core::{
-    controller::{Controller, Input},
+    decide::{
+        controller::{Controller, Input},
+        manager::{DEFAULT, Manager, Proportions},
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
+    },
     fleet::{Capacity, PolicyKind, Service},
-    manager::{DEFAULT, Manager, Proportions},
-    permit::Permit,
-    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::Ratio,
 };

@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input},
+    decide::{
+        controller::{Controller, Input},
+        ledger::ServerId,
+        permit::Permit,
+        plan::{Decision, PickContext, Plan, QueuePlace, QueuedDecision},
+        reason::Reason,
+    },
     fleet::{Capacity, Fleet, PolicyKind, Service, Then, WhenFull},
-    ledger::ServerId,
-    permit::Permit,
-    plan::{Decision, PickContext, Plan, QueuePlace, QueuedDecision},
-    reason::Reason,
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -7,9 +7,11 @@ use std::{
 };
 
 use loadline_core::{
-    controller::{Change, Controller, Input, Output},
+    decide::{
+        controller::{Change, Controller, Input, Output},
+        plan::{Decision, PickContext, Plan},
+    },
     fleet::{Capacity, Ejection, PolicyKind, Service},
-    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
 };
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
+    decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
     fleet::{Capacity, Fleet, Service},
-    overrides::{Mode, Override, OverrideError, Overrides, Setting},
     units::{Rate, Ratio},
 };
 

@@ -3,11 +3,13 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Input},
+    decide::{
+        controller::{Controller, Input},
+        ledger::ServerId,
+        permit::Permit,
+        plan::{Decision, PickContext, Plan, Refusal},
+    },
     fleet::{Capacity, Group, PolicyKind, Server, Service, WhenFull},
-    ledger::ServerId,
-    permit::Permit,
-    plan::{Decision, PickContext, Plan, Refusal},
     time::{Duration, Instant},
     units::Ratio,
 };

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use loadline_core::{
-    controller::{Controller, Input},
-    ending::Ending,
+    decide::{
+        controller::{Controller, Input},
+        ending::Ending,
+        ledger::ServerId,
+        permit::Permit,
+        plan::{Plan, QueuePlace},
+        queue::{Position, WaitQueue},
+        reason::Reason,
+        request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
+    },
     fleet::{Capacity, Class, Fleet, PolicyKind, Retry, Service, Then, WhenFull},
-    ledger::ServerId,
-    permit::Permit,
-    plan::{Plan, QueuePlace},
-    queue::{Position, WaitQueue},
-    reason::Reason,
-    request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
     time::{Duration, Instant},
     units::Ratio,
 };

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use loadline_core::{
-    controller::{Controller, Input, Output},
+    decide::{
+        controller::{Controller, Input, Output},
+        ledger::ServerId,
+        plan::{Decision, PickContext, Plan},
+        reason::Reason,
+        request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
+    },
     fleet::{Capacity, Class, Fleet, PolicyKind, Service},
-    ledger::ServerId,
-    plan::{Decision, PickContext, Plan},
-    reason::Reason,
-    request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
     time::{Duration, Instant},
     units::Ratio,
 };

@@ -1,10 +1,12 @@
 //! What is told of an edge while it works: the order of groups, limits, loads, who is out.
 
 use loadline_core::{
-    controller::{Controller, Input},
+    decide::{
+        controller::{Controller, Input},
+        plan::{Decision, PickContext},
+        reason::Reason,
+    },
     fleet::{Capacity, Fleet, Service},
-    plan::{Decision, PickContext},
-    reason::Reason,
     state::{Condition, GroupAvailability, Part, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},

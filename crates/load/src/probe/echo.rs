@@ -18,7 +18,7 @@ use std::{
 };
 
 use loadline_core::{
-    echo::{Reply, Sender},
+    health::echo::{Reply, Sender},
     time::{Duration, Instant},
 };
 use nix::{

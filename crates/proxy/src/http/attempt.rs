@@ -12,10 +12,12 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::{
+        ending::Ending,
+        reason::{Phase, Reason},
+        request::{Action, Event, Failed, Progress, Unanswered, shorter},
+    },
     fleet::ServerTimeouts,
-    reason::{Phase, Reason},
-    request::{Action, Event, Failed, Progress, Unanswered, shorter},
     time::Instant,
 };
 use loadline_http1::{

@@ -5,8 +5,8 @@
 //! the time in which the client was waited for: that a server reads slowly is no fault of its own.
 
 use loadline_core::{
+    decide::request::shorter,
     fleet::ClientTimeouts,
-    request::shorter,
     time::{Duration, Instant},
     units::BitRate,
 };

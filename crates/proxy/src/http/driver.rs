@@ -4,13 +4,15 @@
 use std::{future::poll_fn, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
+    decide::{
+        ledger::{ServerId, ServerState},
+        orca::parse_orca,
+        permit::Permit,
+        plan::QueuePlace,
+        reason::Reason,
+        request::{Action, At, Event, Failure, Machine, Subject},
+    },
     fleet::Class,
-    ledger::{ServerId, ServerState},
-    orca::parse_orca,
-    permit::Permit,
-    plan::QueuePlace,
-    reason::Reason,
-    request::{Action, At, Event, Failure, Machine, Subject},
     time::{Duration, Instant},
 };
 use tokio::time::sleep_until;

@@ -1,13 +1,15 @@
-//! One request: what its machine ([`loadline_core::request`]) says is done, and what comes of it is
-//! told and recorded.
+//! One request: what its machine ([`loadline_core::decide::request`]) says is done, and what comes
+//! of it is told and recorded.
 
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
 
 use loadline_core::{
-    ending::{Ending, Fault},
+    decide::{
+        ending::{Ending, Fault},
+        reason::Reason,
+        request::{Action, Event, Kind, Subject},
+    },
     fleet::{HttpVersion, ProxyVersion},
-    reason::Reason,
-    request::{Action, Event, Kind, Subject},
     time::Instant,
 };
 use loadline_http1::{LocalReply, Method, ParseError};

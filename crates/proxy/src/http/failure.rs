@@ -1,6 +1,6 @@
 //! How one attempt of a request failed, and what its client may still be told.
 
-use loadline_core::{
+use loadline_core::decide::{
     reason::Reason,
     request::{Failed, Progress},
 };

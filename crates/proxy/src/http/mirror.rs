@@ -7,7 +7,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use loadline_core::{
-    ending::{Ending, Fault},
+    decide::ending::{Ending, Fault},
     rules::{Copies, CopyPlace, CopyResult},
 };
 use tokio::task::spawn_local;

@@ -6,7 +6,7 @@
 //! | `rules`, `route` | which service a request is for, or which response it gets at once |
 //! | `request` | a request as it will be sent |
 //! | `sticky` | sessions that a cookie keeps on one server |
-//! | `exchange` | one request: does what its machine (`core::request`) says |
+//! | `exchange` | one request: does what its machine (`core::decide::request`) says |
 //! | `driver` | hands the machine its plan, wait queue and clock |
 //! | `attempt`, `failure` | one request over one server connection, and how that failed |
 //! | `relay`, `body_pace` | one direction of a body, and how slow a client may be about its own |

@@ -6,7 +6,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 use loadline_http1::{BodyReader, Framing, ParseError};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use loadline_core::{fleet::Service, plan::ServicePlan};
+use loadline_core::{decide::plan::ServicePlan, fleet::Service};
 
 use crate::{
     http::driver::Place,

@@ -17,7 +17,9 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending, fleet::HttpVersion, linger::Linger, reason::Reason, time::Duration,
+    decide::{ending::Ending, linger::Linger, reason::Reason},
+    fleet::HttpVersion,
+    time::Duration,
 };
 use loadline_http1::{ClientLines, LocalReply, Method, ParseError, RequestHead, Status};
 use tokio::task::spawn_local;

@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 
 use loadline_core::{
+    decide::{ledger::ServerId, plan::ServicePlan},
     fleet::{self, Cookie, Sticky},
-    ledger::ServerId,
-    plan::ServicePlan,
     rules::{Headers, any_cookie},
 };
 use loadline_http1::{Forwarded, RequestHead};

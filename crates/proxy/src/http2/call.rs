@@ -18,7 +18,7 @@ use std::{
 
 use h2::{Reason, RecvStream, client::ResponseFuture};
 use http::Response;
-use loadline_core::reason::Reason as Why;
+use loadline_core::decide::reason::Reason as Why;
 use loadline_http1::{Framing, Known, Method, RequestHead, Status};
 
 use super::{

@@ -16,7 +16,7 @@
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its response is written |
 //! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
-//! | bodies that go on after their response | `core::linger`: a pause of 5 s, 30 s, 32 MiB |
+//! | bodies that go on after their response | `core::decide::linger`: pause 5 s, 30 s, 32 MiB |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
 //!
 //! A connection that is given up for one of these counts as one request that ended `client-bad`.
@@ -31,7 +31,7 @@ use std::{
 
 use h2::{Reason, RecvStream, server};
 use http::Request;
-use loadline_core::{ending::Ending, fleet::Http2Limits, time::Duration, units::Bytes};
+use loadline_core::{decide::ending::Ending, fleet::Http2Limits, time::Duration, units::Bytes};
 use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h2::RecvStream;
 use http::HeaderMap;
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 
 use super::head::write_fields;
 use crate::telemetry::reason::of_http2;

@@ -24,8 +24,8 @@ use std::{
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use loadline_core::{
+    decide::reason::{Phase, Reason},
     fleet::ServerTimeouts,
-    reason::{Phase, Reason},
     time::{Duration, Instant},
 };
 use loadline_http1::HeadLimits;

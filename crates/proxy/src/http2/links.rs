@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
 };
 
-use loadline_core::ledger::ServerId;
+use loadline_core::decide::ledger::ServerId;
 
 use super::{
     call::Call,

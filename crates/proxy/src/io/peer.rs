@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 
 use crate::{
     io::{

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::reason::Phase;
+use loadline_core::decide::reason::Phase;
 use loadline_http1::Version;
 use rustix::{
     net::{SendFlags, send},

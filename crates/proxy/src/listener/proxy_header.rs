@@ -5,7 +5,7 @@
 
 use std::{io, net};
 
-use loadline_core::{ending::Ending, time::Duration};
+use loadline_core::{decide::ending::Ending, time::Duration};
 use rustix::net::{RecvFlags, recv};
 use thiserror::Error;
 use tokio::{

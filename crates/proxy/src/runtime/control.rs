@@ -8,9 +8,11 @@ use std::{
 };
 
 use loadline_core::{
-    controller::{Controller, Input, Notice, Output, Passed},
+    decide::{
+        controller::{Controller, Input, Notice, Output, Passed},
+        ledger::ServerState,
+    },
     fleet::HealthCheck,
-    ledger::ServerState,
 };
 use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
@@ -144,7 +146,7 @@ impl Drop for Checked {
 
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
-    use loadline_core::controller::Change::{
+    use loadline_core::decide::controller::Change::{
         Cut, Down, Ejected, Limited, Outlier, Recovered, Returned, Silent, Unlimited, Up, Yields,
     };
     match change {
@@ -180,9 +182,9 @@ fn log(notice: &Notice) {
 #[cfg(test)]
 mod tests {
     use loadline_core::{
+        decide::ledger::Ledger,
         fleet::{HttpVersion, Probe, ServerLink},
         forwarding::{self, Method},
-        ledger::Ledger,
         time::Duration,
     };
 

@@ -3,9 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::Input,
+    decide::{controller::Input, plan::Plan},
     fleet::Fleet,
-    plan::Plan,
     state::{Part, State},
 };
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use loadline_core::controller::{Input, Inputs};
+use loadline_core::decide::controller::{Input, Inputs};
 use tokio::sync::Notify;
 
 /// Inputs from any thread for the one that hears them.
@@ -41,7 +41,7 @@ impl Inbox {
 mod tests {
     use std::thread;
 
-    use loadline_core::{
+    use loadline_core::decide::{
         ledger::{Ledger, ServerId},
         reason::Reason,
     };

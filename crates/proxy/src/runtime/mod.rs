@@ -27,9 +27,11 @@ pub(crate) mod yield_once;
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    controller::{Controller, Output},
+    decide::{
+        controller::{Controller, Output},
+        plan::Plan,
+    },
     fleet::Fleet,
-    plan::Plan,
     time::Duration,
 };
 

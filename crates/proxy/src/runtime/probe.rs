@@ -12,10 +12,12 @@ use std::{io, net::SocketAddr, time::Instant};
 
 use http::Uri;
 use loadline_core::{
-    advisor::Transport,
-    controller::Passed,
+    decide::{
+        controller::Passed,
+        reason::{Phase, Reason},
+    },
     fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion},
-    reason::{Phase, Reason},
+    health::advisor::Transport,
     time::Duration,
 };
 use loadline_http1::{
@@ -247,7 +249,7 @@ const ANSWER_MAX: usize = 16 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::advisor::{Pattern, Script, Step};
+    use loadline_core::health::advisor::{Pattern, Script, Step};
     use tokio::net::{TcpListener, UdpSocket};
 
     fn check(probe: Probe, lenient: bool) -> HealthCheck {

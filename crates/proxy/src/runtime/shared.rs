@@ -13,7 +13,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, cache::Cache};
-use loadline_core::{controller::Input, ledger::ServerId, plan::Plan};
+use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
     listener::set::Listeners,

@@ -8,9 +8,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
-    plan::Plan,
-    reason::Reason,
+    decide::{ending::Ending, plan::Plan, reason::Reason},
     rules::CopyResult,
     state::{self, Counts, LastFailure, Part, State},
 };

@@ -19,7 +19,7 @@ use std::{
 };
 
 use loadline_core::{
-    ledger::ServerId,
+    decide::ledger::ServerId,
     time::{Duration, Instant},
 };
 

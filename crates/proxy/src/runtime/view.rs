@@ -6,13 +6,15 @@
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
-    client::{Trail, client_address, client_scheme, is_trusted},
+    decide::plan::{Plan, ServicePlan},
     fleet::{
         ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service,
         Sticky, UnderscoreHeaders,
     },
-    plan::{Plan, ServicePlan},
-    rules::{Network, RouteLimiters, Routes},
+    rules::{
+        Network, RouteLimiters, Routes,
+        client::{Trail, client_address, client_scheme, is_trusted},
+    },
 };
 use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead, Underscores};
 use rustls::ServerConfig;

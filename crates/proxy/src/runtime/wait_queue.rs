@@ -9,9 +9,11 @@ use std::{
 };
 
 use loadline_core::{
+    decide::{
+        plan::QueuePlace,
+        queue::{Left, Next, Position, WaitQueue},
+    },
     fleet::Class,
-    plan::QueuePlace,
-    queue::{Left, Next, Position, WaitQueue},
     time::Instant,
 };
 use tokio::time::sleep_until;
@@ -103,7 +105,7 @@ fn wake<P>(Left { place, wakers }: Left<P, Waker>) -> P {
 mod tests {
     use std::cell::RefCell;
 
-    use loadline_core::queue::RECHECK;
+    use loadline_core::decide::queue::RECHECK;
 
     use super::*;
 

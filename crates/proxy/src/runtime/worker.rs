@@ -13,8 +13,8 @@ use std::{
 };
 
 use loadline_core::{
+    decide::plan::{Plan, ServicePlan},
     fleet::{Listener, Service},
-    plan::{Plan, ServicePlan},
     time::Instant,
 };
 use tokio::{

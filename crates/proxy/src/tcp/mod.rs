@@ -3,7 +3,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `session` | one client connection, as its machine (`core::request`) says |
+//! | `session` | one client connection, as its machine (`core::decide::request`) says |
 //! | `client_hello` | the server name in a ClientHello |
 //! | `tunnel` | bytes both ways until both sides are done |
 

@@ -18,10 +18,12 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::{
+        ending::Ending,
+        reason::Reason,
+        request::{Action, Event, Kind, Subject, shorter},
+    },
     fleet::{Listener, Protocol},
-    reason::Reason,
-    request::{Action, Event, Kind, Subject, shorter},
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;

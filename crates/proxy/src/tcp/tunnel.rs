@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 
 use crate::{
     http::relay::{Broken, Relay},

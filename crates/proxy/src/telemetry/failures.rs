@@ -11,9 +11,7 @@ use std::{
 };
 
 use loadline_core::{
-    coalesce::Coalesced,
-    ledger::ServerId,
-    reason::Reason,
+    decide::{coalesce::Coalesced, ledger::ServerId, reason::Reason},
     time::{Duration, Instant},
 };
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 use loadline_http1::ParseError;
 use rustix::io::Errno;
 use rustls::{

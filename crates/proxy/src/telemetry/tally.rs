@@ -13,7 +13,10 @@ use std::{
     },
 };
 
-use loadline_core::{ending::Ending, reason::Reason, rules::CopyResult};
+use loadline_core::{
+    decide::{ending::Ending, reason::Reason},
+    rules::CopyResult,
+};
 
 use crate::telemetry::{
     latency::{Latencies, Latency},

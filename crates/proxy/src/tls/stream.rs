@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::reason::Phase;
+use loadline_core::decide::reason::Phase;
 use rustls::{
     ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection,
     pki_types::ServerName,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loadline_core::reason::Reason;
+use loadline_core::decide::reason::Reason;
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme,
     client::{

@@ -7,7 +7,7 @@
 use std::{future::poll_fn, io, net::SocketAddr, task::Poll};
 
 use loadline_core::{
-    reason::{Phase, Reason},
+    decide::reason::{Phase, Reason},
     time::Duration,
 };
 

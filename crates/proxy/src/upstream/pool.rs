@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use loadline_core::{ledger::ServerId, time::Instant};
+use loadline_core::{decide::ledger::ServerId, time::Instant};
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
@@ -287,7 +287,7 @@ const SWEPT_LEAST: usize = 1_000;
 mod tests {
     use std::{io::Write, net::TcpListener};
 
-    use loadline_core::{ledger::Ledger, time::Duration};
+    use loadline_core::{decide::ledger::Ledger, time::Duration};
 
     use super::*;
 

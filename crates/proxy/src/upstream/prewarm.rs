@@ -18,9 +18,11 @@ use std::{
 };
 
 use loadline_core::{
+    decide::{
+        ledger::ServerState,
+        plan::{GroupPlan, ServicePlan},
+    },
     fleet::{Fleet, HttpVersion, ServerTimeouts, Service},
-    ledger::ServerState,
-    plan::{GroupPlan, ServicePlan},
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;

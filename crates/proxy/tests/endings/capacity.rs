@@ -11,7 +11,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Capacity, Fleet, HealthCheck, PolicyKind, Probe, Then, WhenFull},
     time::Duration,
     units::Ratio,

@@ -3,7 +3,7 @@
 use std::{io::Write as _, sync::mpsc::channel, thread};
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::ClientTimeouts,
     time::Duration,
     units::{BitRate, Bytes},

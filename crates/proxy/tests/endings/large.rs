@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 
 use crate::support::{Proxy, Scripted, head};
 

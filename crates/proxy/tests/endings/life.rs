@@ -9,7 +9,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{AccessLog, LogTarget, Then, WhenFull},
     time::Duration,
 };

@@ -3,7 +3,7 @@
 use std::{thread, time::Duration as StdDuration};
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Ejection, Fleet, PolicyKind, Retry},
     state::{Condition, Server},
     time::Duration,

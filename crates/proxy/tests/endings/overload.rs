@@ -10,7 +10,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Capacity, Class, Cookie, Ejection, HashKey, SameSite, Secret, Sticky, Then, WhenFull},
     rules::{Action, Conditions, HeaderEdits, Path, Routes, Rule, Split},
     time::Duration,

@@ -7,7 +7,7 @@ use std::{
     sync::mpsc::channel,
 };
 
-use loadline_core::{ending::Ending, fleet::Forwarded};
+use loadline_core::{decide::ending::Ending, fleet::Forwarded};
 
 use crate::support::{OK, Proxy, Scripted, exactly, fleet, head, until_closed};
 

@@ -1,6 +1,6 @@
 //! Requests that two parsers could read differently are refused, and the connection is closed.
 
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 
 use crate::support::{OK, Proxy, Scripted};
 

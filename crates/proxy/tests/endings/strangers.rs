@@ -3,7 +3,7 @@
 use std::{fs, io::Write as _};
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{AccessLog, Fleet, Forwarded, LogTarget, PolicyKind, Server, UnderscoreHeaders},
     rules::{
         Action, Conditions, DirectResponse, HeaderEdits, LimitKey, RateLimit, Routes, Rule, Split,

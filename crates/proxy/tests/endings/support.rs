@@ -12,7 +12,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
     time::Duration,
     units::Ratio,

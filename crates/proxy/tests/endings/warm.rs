@@ -6,7 +6,7 @@ use std::{
     sync::mpsc::{Receiver, channel},
 };
 
-use loadline_core::{ending::Ending, fleet::Fleet, time::Duration};
+use loadline_core::{decide::ending::Ending, fleet::Fleet, time::Duration};
 
 use crate::support::{OK, PATIENCE, Proxy, SHORT, Scripted, fleet, head, wait_until};
 

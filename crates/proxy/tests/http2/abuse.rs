@@ -1,6 +1,6 @@
 //! What a client may do too much of.
 
-use loadline_core::{ending::Ending, units::Rate};
+use loadline_core::{decide::ending::Ending, units::Rate};
 
 use crate::{
     frames::{CONTINUATION, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw, SETTINGS},

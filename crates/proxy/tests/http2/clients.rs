@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Certificate, ClientCheck, Fleet, ListenerTls, Protocol, TlsTerms},
 };
 

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::Fleet,
     rules::{Action, Conditions, DirectResponse as Fixed, HeaderEdits, Redirect, Routes, Rule},
 };

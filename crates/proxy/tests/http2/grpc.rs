@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Fleet, HttpVersion, ServerTls, TlsTerms},
 };
 

@@ -4,7 +4,7 @@ use std::{fs, io::Write as _, sync::Arc, sync::Barrier, thread};
 
 use h2::Reason;
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{AccessLog, LogTarget},
     time::Duration,
 };

@@ -5,7 +5,7 @@ use std::{future::poll_fn, io::Write as _, net::TcpStream};
 use bytes::Bytes;
 use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use loadline_core::{ending::Ending, fleet::UnderscoreHeaders};
+use loadline_core::{decide::ending::Ending, fleet::UnderscoreHeaders};
 
 use crate::support::{
     Answer, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,

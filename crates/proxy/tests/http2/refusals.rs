@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use http::{HeaderValue, Request};
-use loadline_core::{ending::Ending, fleet::HeadLimits, units::Bytes};
+use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
 use crate::support::{OK, Proxy, answering, fleet, get, post};
 

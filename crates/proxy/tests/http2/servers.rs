@@ -13,7 +13,7 @@ use bytes::Bytes;
 use h2::{Reason, client, server::Builder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{PolicyKind, Retry, Server},
     time::Duration,
     units::Ratio,

@@ -14,7 +14,7 @@ use h2::{
 };
 use http::{HeaderMap, Request, Response};
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
     time::Duration,
     units::Ratio,

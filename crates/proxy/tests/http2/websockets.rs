@@ -5,7 +5,7 @@ use std::{io::Write as _, net::TcpStream};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, ext::Protocol, server::Builder};
 use http::{HeaderValue, Request, Response};
-use loadline_core::{ending::Ending, fleet::HttpVersion};
+use loadline_core::{decide::ending::Ending, fleet::HttpVersion};
 
 use crate::{
     grpc::{Script, run},

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Builder;
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 
 use crate::support::{Answer, Proxy, SHORT, fleet, get, head, post, server};
 

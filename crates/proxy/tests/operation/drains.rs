@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Fleet, Listener},
     time::Duration,
 };

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{Case, SHORT};

@@ -1,6 +1,6 @@
 //! Servers that say something else than a response in HTTP/1, or too little of it.
 
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 
 use crate::support::{Case, SHORT, end, head, reset, say, scripted, wait};
 

@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-use loadline_core::ending::Ending;
+use loadline_core::decide::ending::Ending;
 
 use crate::support::{Case, SHORT, end, say, scripted, wait};
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{
         AccessLog, Capacity, Edge, Fleet, Forwarding, Group, HttpVersion, Listener, LogFormat,
         LogTarget, Server, ServerTimeouts, ServerTls, Service,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{ServerTls, TlsTerms},
 };
 use rcgen::{

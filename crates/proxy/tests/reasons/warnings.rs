@@ -8,8 +8,8 @@ use std::{
 };
 
 use loadline_core::{
+    decide::reason::Reason,
     fleet::{HealthCheck, Probe},
-    reason::Reason,
     state::{Condition, State},
     time::Duration,
 };

@@ -9,7 +9,7 @@ mod support;
 use std::{io::Write as _, net::SocketAddr};
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     rules::{
         Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Path, PathChange,
         RateLimit, Redirect, Share, Split, Text,

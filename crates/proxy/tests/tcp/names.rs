@@ -10,7 +10,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Fleet, ListenerTls, Protocol, ServerNames, ServerTls, TlsTerms},
 };
 use rustls::{

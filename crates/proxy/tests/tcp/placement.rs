@@ -9,7 +9,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Fleet, PolicyKind, Protocol, Retry, Then, WhenFull},
     time::Duration,
     units::{Rate, Ratio},

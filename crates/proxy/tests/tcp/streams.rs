@@ -10,7 +10,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{AccessLog, LogTarget, Protocol},
     time::Duration,
 };

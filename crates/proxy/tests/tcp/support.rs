@@ -13,7 +13,7 @@ use std::{
 };
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Protocol, Server, Service},
     time::Duration,
     units::Ratio,

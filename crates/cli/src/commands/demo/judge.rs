@@ -1,6 +1,6 @@
 //! What must be true of the figures: pure functions from records to verdicts.
 
-use loadline_core::{budget::default_burst, time::Duration, units::Rate};
+use loadline_core::{decide::budget::default_burst, time::Duration, units::Rate};
 use loadline_measure::record::{Latency, LoadRecord};
 use loadline_report::{Verdict, millis};
 

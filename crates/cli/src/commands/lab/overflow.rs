@@ -10,7 +10,7 @@ mod simulate;
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
-use loadline_core::{budget::default_burst_of_batches, time::Duration, units::Rate};
+use loadline_core::{decide::budget::default_burst_of_batches, time::Duration, units::Rate};
 
 use super::print;
 use crate::commands::EXIT_VERDICT;

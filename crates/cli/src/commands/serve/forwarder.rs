@@ -25,7 +25,7 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_core::{
-    plan::Plan,
+    decide::plan::Plan,
     state::{self, Flow},
 };
 use loadline_l4::standby::Standby;

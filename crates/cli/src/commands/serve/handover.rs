@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail};
 use loadline_control::admin;
-use loadline_core::overrides::Override;
+use loadline_core::decide::overrides::Override;
 use loadline_proxy::{
     listener::inherited::{Inherited, descriptor},
     runtime::HandoverSockets,

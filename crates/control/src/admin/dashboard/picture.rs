@@ -5,7 +5,7 @@
 //! shows requests per second, one limited by requests in flight alone shows those.
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     state::{
         Group, GroupAvailability, Server, Service, State,
         words::{Measure, Verdict, number, span},

@@ -16,13 +16,15 @@ use std::{
 
 use draws::Draws;
 use loadline_core::{
-    controller::{Change, Controller, Input},
-    ending::Ending,
+    decide::{
+        controller::{Change, Controller, Input},
+        ending::Ending,
+        plan::{Plan, QueuePlace},
+        queue::{Left, Next, Position, WaitQueue},
+        reason::Reason,
+        request::{Action, At, Event, Kind, Machine, Subject},
+    },
     fleet::{Class, Service},
-    plan::{Plan, QueuePlace},
-    queue::{Left, Next, Position, WaitQueue},
-    reason::Reason,
-    request::{Action, At, Event, Kind, Machine, Subject},
     time::{Duration, Instant},
 };
 use station::{Station, instant};

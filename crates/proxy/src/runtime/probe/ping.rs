@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use loadline_core::echo::{MESSAGE_BYTES, Sender};
+use loadline_core::health::echo::{MESSAGE_BYTES, Sender};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 

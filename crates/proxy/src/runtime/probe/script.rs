@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadline_core::advisor::{CheckStep, Conversation, Mismatch, Script};
+use loadline_core::health::advisor::{CheckStep, Conversation, Mismatch, Script};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::UdpSocket,

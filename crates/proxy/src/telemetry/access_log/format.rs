@@ -9,11 +9,11 @@
 //! ```
 //! The time is that of the request's head. `-` (in JSON null) stands for what is not known or did
 //! not happen: a status the client was not told, a server that was not chosen. Bytes are those sent
-//! to the client, heads included. After the [`Ending`](loadline_core::ending::Ending) come further
-//! attempts and times in milliseconds. In `text` each counts from the head of the request: to the
-//! first pick of a server (time in the queue), to sending, to the head of the response, to the end.
-//! In the others they are stretches: queue, connect (from the pick to sending, failed attempts
-//! included), first byte (from sending to the head of the response), total. Last comes
+//! to the client, heads included. After the [`Ending`](loadline_core::decide::ending::Ending) come
+//! further attempts and times in milliseconds. In `text` each counts from the head of the request:
+//! to the first pick of a server (time in the queue), to sending, to the head of the response, to
+//! the end. In the others they are stretches: queue, connect (from the pick to sending, failed
+//! attempts included), first byte (from sending to the head of the response), total. Last comes
 //! `reason="..."`: why the request failed, or the last attempt that was repeated; nothing (in JSON
 //! null) where none did.
 //! Where tracing is on JSON tells the trace as well.
@@ -328,7 +328,7 @@ const STRETCHES: [&[u8]; 4] =
 mod tests {
     use super::*;
     use crate::telemetry::access_log::Times;
-    use loadline_core::ending::Ending;
+    use loadline_core::decide::ending::Ending;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
-    ending::Ending,
+    decide::ending::Ending,
     fleet::{AccessLog, LogField, LogFormat},
+    rules::trace::TraceId,
     time::{Duration, Instant},
-    trace::TraceId,
 };
 use loadline_http1::RequestHead;
 

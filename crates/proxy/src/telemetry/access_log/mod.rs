@@ -29,7 +29,7 @@ use std::{
     thread, time,
 };
 
-use loadline_core::{ending::Ending, fleet::AccessLog, time::Instant, units::Ratio};
+use loadline_core::{decide::ending::Ending, fleet::AccessLog, time::Instant, units::Ratio};
 
 use crate::runtime::{clock::Clock, random::Random};
 use sink::Sink;

@@ -2,8 +2,8 @@
 //!
 //! A request makes a span of kind server, and one of kind client for each time a server is asked;
 //! the `traceparent` that a server gets names the latter. Whether a request is sampled is decided
-//! at its head ([`loadline_core::trace`]); one that is not gets its ids all the same, so that the
-//! decision reaches its server, and the access log can tell the trace.
+//! at its head ([`loadline_core::rules::trace`]); one that is not gets its ids all the same, so
+//! that the decision reaches its server, and the access log can tell the trace.
 //!
 //! What has ended goes to a thread of its own through a bounded queue that is never waited for:
 //! where the collector does not keep up, spans are counted and dropped, and traffic goes on. The
@@ -29,7 +29,7 @@ use std::{
     thread, time,
 };
 
-use loadline_core::{fleet::Tracing, trace::Sampler};
+use loadline_core::{fleet::Tracing, rules::trace::Sampler};
 use tokio::sync::mpsc::{Sender, UnboundedSender, channel, unbounded_channel};
 
 use crate::runtime::clock::Clock;

@@ -11,9 +11,9 @@ use std::{
 };
 
 use loadline_core::{
-    ending::{Ending, Fault},
+    decide::ending::{Ending, Fault},
+    rules::trace::SpanId,
     time::{Duration, Instant},
-    trace::SpanId,
 };
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,

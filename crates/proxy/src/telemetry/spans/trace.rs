@@ -6,10 +6,12 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
-    ending::Ending,
-    rules::{self, Rule, normal},
+    decide::ending::Ending,
+    rules::{
+        self, Rule, normal,
+        trace::{SpanId, TraceContext, TraceId},
+    },
     time::Instant,
-    trace::{SpanId, TraceContext, TraceId},
 };
 use loadline_http1::RequestHead;
 

@@ -8,10 +8,12 @@ use std::{
 };
 
 use loadline_core::{
-    controller::{Controller, Output},
+    decide::{
+        controller::{Controller, Output},
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
+    },
     fleet::{Capacity, Edge, Fleet, Forwarding, Group, PolicyKind, Server, Service, WhenFull},
-    permit::Permit,
-    plan::{Decision, PickContext, Plan},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use loadline_core::{
+    decide::plan::Plan,
     forwarding::{Affinity, Method, Target, numbers::Name, ports::Times, targets},
-    plan::Plan,
 };
 use loadline_l4::Frontend;
 

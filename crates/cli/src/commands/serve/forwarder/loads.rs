@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
-use loadline_core::{forwarding::load::managed, plan::Plan, time};
+use loadline_core::{decide::plan::Plan, forwarding::load::managed, time};
 use loadline_l4::TableError;
 
 use super::tables::Tables;

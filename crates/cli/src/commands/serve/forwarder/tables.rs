@@ -8,6 +8,7 @@ use std::{
 };
 
 use loadline_core::{
+    decide::plan::Plan,
     fleet,
     forwarding::{
         Affinity, Entry, Method, Ring, RingServer, Target,
@@ -17,7 +18,6 @@ use loadline_core::{
         ports::Times,
         table,
     },
-    plan::Plan,
     time,
 };
 use loadline_l4::{

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use loadline_core::{
+    decide::plan::Plan,
     forwarding::{episode::EpisodeReport, ports::Times},
-    plan::Plan,
     time::{self, Duration},
 };
 use loadline_l4::{Datapath, TableError, Verdict};

@@ -1,0 +1,474 @@
+//! The slow half: hears what happens, decides what follows, publishes plans.
+//!
+//! One owner calls it. After each [`Controller::handle`] the owner drains [`Controller::poll`],
+//! and calls `handle` again at [`Controller::next_deadline`] at the latest, with
+//! [`Input::Tick`] if nothing else has happened.
+//!
+//! What an input costs grows with what it changes, not with what there is: it touches one group,
+//! things with a time of their own wait in one queue, and a plan is made anew for the services that
+//! were touched alone. `docs/decisions/0011-work-by-service.md` has the figures.
+
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+use core::net::SocketAddr;
+
+mod inputs;
+mod outliers;
+mod publish;
+mod reload;
+mod snapshot;
+
+use crate::{
+    decide::{
+        ledger::{Ledger, ServerId, ServerState},
+        management::{Management, next_look},
+        plan::Plan,
+        reason::Reason,
+        roster::{Checks, Place, ServerEntry, ServerTable},
+        service_plans::ServicePlans,
+    },
+    fleet::{Fleet, Group, HealthCheck, PolicyKind, Service},
+    health::{checks::Health, draining::Draining, ejection::may_eject, outlier::Evidence},
+    time::{Duration, Instant, timer_queue::TimerQueue},
+};
+pub use inputs::Inputs;
+use publish::planless;
+use reload::turn_of;
+
+/// What the controller hears.
+#[derive(Debug)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// A new configuration, already checked.
+    Reload(Arc<Fleet>),
+    /// A health check of a server ended.
+    Checked {
+        /// The server.
+        server: ServerId,
+        /// How long it took, if it passed; else why it did not.
+        passed: Result<Passed, String>,
+    },
+    /// A server failed so many real requests in a row ([`crate::decide::permit::Permit::fail`]).
+    Failing {
+        /// The server.
+        server: ServerId,
+        /// How many.
+        errors_in_a_row: u32,
+        /// Why the last of them failed.
+        reason: Reason,
+    },
+    /// Servers of the group of this one response 5xx
+    /// ([`crate::decide::permit::Permit::answered_5xx`]).
+    Errs {
+        /// The server.
+        server: ServerId,
+    },
+    /// A limit of the group of this server has begun or ended
+    /// ([`crate::decide::permit::Permit::answered_well`]).
+    Limit {
+        /// The server.
+        server: ServerId,
+    },
+    /// A server answered nobody while so many requests waited for it
+    /// ([`crate::decide::permit::Permit::suspect`]).
+    Silent {
+        /// The server.
+        server: ServerId,
+        /// How many.
+        suspicions: u32,
+    },
+}
+
+/// How long a check took that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The round trip, as the opening of a connection shows it.
+    pub round_trip: Duration,
+    /// All of it.
+    pub whole: Duration,
+}
+
+/// What the controller wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Requests are decided by this plan from now on.
+    Publish(Arc<Plan>),
+    /// A server is to be checked, and the result handed in as [`Input::Checked`].
+    Check {
+        /// The server.
+        server: ServerId,
+        /// The index of its service in [`Controller::fleet`].
+        service: usize,
+        /// Where it listens.
+        address: SocketAddr,
+        /// What to ask it.
+        check: HealthCheck,
+        /// To be held until then, so that its number is given to no other server.
+        state: Arc<ServerState>,
+    },
+    /// Something an operator wants to know.
+    Notice(Notice),
+}
+
+/// What changed, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The service.
+    pub service: String,
+    /// The group.
+    pub group: String,
+    /// What happened to the group or one of its servers.
+    pub change: Change,
+}
+
+/// What happened to a server or a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its checks pass again.
+    Up(SocketAddr),
+    /// Its checks fail, the last one for this reason.
+    Down(SocketAddr, Arc<str>),
+    /// Real requests failed on it, the last one for this reason; it is out for this long.
+    Ejected(SocketAddr, Duration, Reason),
+    /// It answered with more 5xx than the others of its group; it is out for this long.
+    Outlier(SocketAddr, Duration, Evidence),
+    /// It left requests without a response and answered nobody; it is out for this long.
+    Silent(SocketAddr, Duration),
+    /// Its time out is over.
+    Returned(SocketAddr),
+    /// It was given nothing more, and so many requests that were still under way are cut.
+    Cut(SocketAddr, u32),
+    /// Too few servers of the group are healthy; others come first.
+    Yields,
+    /// Enough servers have been healthy for long enough.
+    Recovered,
+    /// More requests in flight bring no more answers: no more than so many are sent at a time.
+    Limited(u32),
+    /// As many could be answered as come: all are sent.
+    Unlimited,
+}
+
+/// The slow half; see the module.
+#[derive(Debug)]
+pub struct Controller {
+    fleet: Arc<Fleet>,
+    ledger: Ledger,
+    roster: ServerTable,
+    departures: Draining,
+    management: Management,
+    timers: TimerQueue<Due>,
+    /// Services whose plans are to be made anew.
+    touched: BTreeSet<usize>,
+    /// Whether a plan is to be published though no service was touched.
+    reloaded: bool,
+    /// As they were published last.
+    plans: ServicePlans,
+    /// Servers of which the next plan tells that whoever waits on them has to look.
+    urgent: Vec<ServerId>,
+    /// The same as plans have told it.
+    told: Arc<[(u64, ServerId)]>,
+    generation: u64,
+    configuration: u64,
+    outputs: VecDeque<Output>,
+}
+
+/// What waits for its time. Services and groups are known by their places in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// An ejection ends.
+    Return(ServerId),
+    /// What a server does that could not be ejected may be told again.
+    HearAgain(ServerId),
+    /// A group may have been well for long enough.
+    Regain(usize, usize),
+    /// A slow start moves on.
+    Step(usize),
+    /// Errors of a group are looked at.
+    Watch(usize, usize),
+    /// The manager looks.
+    Manage(usize),
+    /// What is left at a server that drains is cut.
+    Cut,
+    Check(ServerId),
+}
+
+impl Controller {
+    /// Starts with a configuration; the first plan is the first output.
+    #[must_use]
+    pub fn new(now: Instant, fleet: impl Into<Arc<Fleet>>) -> Self {
+        let fleet = fleet.into();
+        let nothing = Fleet {
+            edge: fleet.edge.clone(),
+            listeners: Vec::new(),
+            forwarding: Default::default(),
+            services: Vec::new(),
+        };
+        let mut controller = Self {
+            fleet: Arc::new(nothing),
+            ledger: Ledger::default(),
+            roster: ServerTable::default(),
+            departures: Draining::default(),
+            management: Management::default(),
+            timers: TimerQueue::default(),
+            touched: BTreeSet::new(),
+            reloaded: false,
+            plans: ServicePlans::default(),
+            urgent: Vec::new(),
+            told: Arc::default(),
+            generation: 0,
+            configuration: 0,
+            outputs: VecDeque::new(),
+        };
+        controller.handle(now, Input::Reload(fleet));
+        controller
+    }
+
+    /// Takes an input in.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        match input {
+            Input::Tick => {}
+            Input::Reload(fleet) => self.reload(now, &fleet),
+            Input::Checked { server, passed } => self.checked(now, server, passed),
+            Input::Failing { server, errors_in_a_row, reason } => {
+                self.failing(now, (server, errors_in_a_row), reason);
+            }
+            Input::Silent { server, suspicions } => {
+                self.failing(now, (server, suspicions), Reason::Hangs);
+            }
+            Input::Errs { server } => self.errs(now, server),
+            Input::Limit { server } => self.note_limit(server),
+        }
+        let mut checks = Vec::new();
+        while let Some(due) = self.timers.pop(now) {
+            self.meet(now, due, &mut checks);
+        }
+        self.publish(now);
+        checks.into_iter().for_each(|server| self.order_check(server));
+    }
+
+    /// The next thing to do, if any.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`Controller::handle`] again at the latest; none where only an input matters.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// What is configured now.
+    #[must_use]
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    /// Whether a server may be given requests, as far as its checks and its errors go; none for a
+    /// server that is not known.
+    #[must_use]
+    pub fn is_healthy(&self, server: ServerId) -> Option<bool> {
+        self.roster.get(server).map(ServerEntry::is_healthy)
+    }
+
+    /// Does what is due.
+    fn meet(&mut self, now: Instant, due: Due, checks: &mut Vec<ServerId>) {
+        match due {
+            Due::Return(server) => self.end_ejection(now, server),
+            Due::HearAgain(server) => {
+                self.roster.get(server).into_iter().for_each(|member| member.state.hear_again());
+            }
+            Due::Regain(service, _) | Due::Step(service) => {
+                self.touched.insert(service);
+            }
+            Due::Watch(service, group) => self.look_at_errors(now, (service, group)),
+            Due::Manage(service) => self.manage(now, service),
+            Due::Cut => self.cut_late(now),
+            Due::Check(server) => checks.push(server),
+        }
+    }
+
+    fn checked(&mut self, now: Instant, server: ServerId, passed: Result<Passed, String>) {
+        let Some(place) = self.roster.place(server) else { return };
+        let fleet = self.fleet.clone();
+        let (service, group) = place.of(&fleet);
+        let Some(check) = &service.health else { return };
+        if passed.is_ok() && check.probe.asks_a_program() {
+            self.answers_again(now, place);
+        }
+        if let (Ok(passed), PolicyKind::Managed) = (&passed, service.policy) {
+            self.management.checked(server, passed.whole);
+        }
+        let known = self.roster.group_mut(place.service, place.group);
+        let member = &mut known.members[place.server];
+        let first = member.health == Health::Starting;
+        let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
+        let is_news = member.checked(passed.map(|passed| passed.round_trip), check);
+        let next = match first {
+            true => turn_of(now, server, check.interval),
+            false => now + member.health.interval(check),
+        };
+        self.timers.set(Due::Check(server), Some(next));
+        self.timers.set(Due::Return(server), member.returns_at());
+        let turned = member.health.is_healthy() != was_healthy;
+        if turned {
+            if !was_healthy {
+                member.up_since = now;
+            }
+            let change = match &member.down_for {
+                None => Change::Up(member.address()),
+                Some(why) => Change::Down(member.address(), why.clone()),
+            };
+            self.outputs.push_back(notice(service, group, change));
+        }
+        let is_measured = group.rtt.is_none() && group.region != fleet.edge.region;
+        let moved = is_measured
+            && was_far != known.members[place.server].round_trip.get()
+            && known.measure_distance();
+        // Once all of a service are known, what is told of its servers is out of date.
+        let all_known =
+            first && !self.roster.members(place.service).any(ServerEntry::awaits_first_check);
+        if turned || is_news || moved || all_known {
+            self.touched.insert(place.service);
+        }
+    }
+
+    fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), why: Reason) {
+        let silent = why == Reason::Hangs;
+        let Some(place) = self.roster.place(server) else { return };
+        let (service, _) = place.of(&self.fleet);
+        let (out, all) = self.roster.ejected_of(place.service);
+        let member = self.roster.at_mut(place);
+        member.state.hear_again();
+        let rules = service.ejection.as_ref().filter(|rules| count >= rules.errors);
+        let Some(rules) = rules else { return };
+        if member.is_ejected() {
+            if silent && !member.ejected().is_silent() {
+                // Others could not even connect. Who waits for a response may go elsewhere too.
+                member.ejected_mut().note_silence();
+                member.state.silence.set_out(true);
+                self.urgent.push(server);
+                self.touched.insert(place.service);
+            }
+            return;
+        }
+        if !may_eject(rules, out, all) {
+            // It is not told of at every request that nothing can be done about.
+            member.state.hear_no_more();
+            self.timers.set(Due::HearAgain(server), Some(now + HEAR_AGAIN));
+            return;
+        }
+        member.ejected_mut().eject(now, rules, why);
+        member.state.silence.set_out(silent);
+        self.urgent.extend(silent.then_some(server));
+        let address = member.address();
+        self.ejected(now, place, |time| match silent {
+            true => Change::Silent(address, time),
+            false => Change::Ejected(address, time, why),
+        });
+    }
+
+    /// Does what follows when a server has been taken out, of which `change` tells with its time.
+    fn ejected(&mut self, now: Instant, place: Place, change: impl Fn(Duration) -> Change) {
+        let (service, group) = place.of(&self.fleet);
+        let member = self.roster.at(place);
+        member.state.count_ejection();
+        let id = member.id();
+        if member.checks == Checks::Waiting {
+            self.timers.set(Due::Check(id), Some(now));
+        }
+        self.timers.set(Due::Return(id), member.returns_at());
+        let time = member.ejected().until().map_or(Duration::ZERO, |until| until.since(now));
+        self.outputs.push_back(notice(service, group, change(time)));
+        self.touched.insert(place.service);
+    }
+
+    /// Tells that the group has found its limit, or has none any more.
+    fn note_limit(&mut self, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        let (service, group) = place.of(&self.fleet);
+        let found = &self.roster.at(place).state.group.auto;
+        let change = match found.stage().limits() {
+            true => Change::Limited(found.allowed()),
+            false => Change::Unlimited,
+        };
+        self.outputs.push_back(notice(service, group, change));
+    }
+
+    /// Lets a server back in that was out for its silence and has answered a check. That a
+    /// connection opened would say nothing: the kernel opens it for a process that is stopped.
+    fn answers_again(&mut self, now: Instant, place: Place) {
+        if self.roster.at(place).ejected().is_silent() {
+            self.let_in(now, place);
+        }
+    }
+
+    /// Lets a server back in whose time is over.
+    fn end_ejection(&mut self, now: Instant, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        self.let_in(now, place);
+        if self.roster.at(place).ejected().was_outlier() {
+            self.begin_trial(now, place);
+        }
+    }
+
+    fn let_in(&mut self, now: Instant, place: Place) {
+        let (service, group) = place.of(&self.fleet);
+        let member = self.roster.at_mut(place);
+        member.end_ejection(now);
+        self.timers.set(Due::Return(member.id()), None);
+        if member.health.is_healthy() {
+            self.outputs.push_back(notice(service, group, Change::Returned(member.address())));
+        }
+        self.touched.insert(place.service);
+    }
+
+    /// Cuts what is left at servers that drained for long enough. Where there is any, the plan that
+    /// follows has it look.
+    fn cut_late(&mut self, now: Instant) {
+        for late in self.departures.cut_late(now) {
+            let change = Change::Cut(late.state.address(), late.state.in_flight());
+            let (service, group) = (late.service.clone(), late.group.clone());
+            self.outputs.push_back(Output::Notice(Notice { service, group, change }));
+            self.urgent.push(late.state.id());
+        }
+        self.timers.set(Due::Cut, self.departures.next_deadline());
+    }
+
+    fn manage(&mut self, now: Instant, service: usize) {
+        let Some(of) = self.fleet.services.get(service) else { return };
+        if self.management.look(now, of, &self.roster.services()[service].groups) {
+            self.touched.insert(service);
+        }
+        self.timers.set(Due::Manage(service), next_look(now, of));
+    }
+
+    fn order_check(&mut self, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        let Some(check) = place.of(&self.fleet).0.health.clone() else { return };
+        let member = self.roster.at_mut(place);
+        member.checks = Checks::UnderWay;
+        let (service, address, state) = (place.service, member.address(), member.state.clone());
+        self.outputs.push_back(Output::Check { server, service, address, check, state });
+    }
+}
+
+fn notice(service: &Service, group: &Group, change: Change) -> Output {
+    let (service, group) = (service.name.clone(), group.name.clone());
+    Output::Notice(Notice { service, group, change })
+}
+
+impl Place {
+    /// The service and the group of this place.
+    fn of<'a>(&self, fleet: &'a Fleet) -> (&'a Service, &'a Group) {
+        let service = &fleet.services[self.service];
+        (service, &service.groups[self.group])
+    }
+}
+
+/// How often it is looked whether a server may be ejected that fails and could not be.
+const HEAR_AGAIN: Duration = Duration::from_millis(100);

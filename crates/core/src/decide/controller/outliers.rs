@@ -1,0 +1,78 @@
+//! Servers that answer with more 5xx than the others of their group are taken out.
+
+use alloc::vec::Vec;
+
+use super::{Change, Controller, Due, Place};
+use crate::{
+    decide::ledger::ServerId,
+    health::{
+        ejection::may_eject,
+        outlier::{Evidence, Sample},
+    },
+    time::Instant,
+};
+
+impl Controller {
+    /// Hears that servers of a group answer 5xx.
+    pub(super) fn errs(&mut self, now: Instant, server: ServerId) {
+        let Some(Place { service, group, .. }) = self.roster.place(server) else { return };
+        let watch = self.roster.group_mut(service, group).watch.get_or_insert_default();
+        watch.hear(now);
+        self.timers.set(Due::Watch(service, group), watch.due());
+    }
+
+    /// Takes the outliers of a group out, the worst first.
+    pub(super) fn look_at_errors(&mut self, now: Instant, (service, group): (usize, usize)) {
+        let rules = self.fleet.services[service].ejection;
+        let excess = rules.and_then(|rules| rules.excess_5xx);
+        // Errors from here on are told again.
+        self.roster.group(service, group).state.hear_errors_again();
+        let mut samples = self.samples(now, (service, group));
+        while let Some(excess) = excess {
+            let Some(watch) = &mut self.roster.group_mut(service, group).watch else { break };
+            let Some((server, evidence)) = watch.outlier(&samples, excess) else { break };
+            watch.forget(server);
+            samples.retain(|sample| sample.server != server);
+            self.eject_outlier(now, server, evidence);
+        }
+        self.mark(now, (service, group), &samples);
+    }
+
+    fn eject_outlier(&mut self, now: Instant, server: ServerId, evidence: Evidence) {
+        let Some(place) = self.roster.place(server) else { return };
+        let Some(rules) = self.fleet.services[place.service].ejection else { return };
+        let (out, all) = self.roster.ejected_of(place.service);
+        let (out_here, here) = self.roster.group(place.service, place.group).ejected();
+        if !may_eject(&rules, out, all) || !may_eject(&rules, out_here, here) {
+            return;
+        }
+        let member = self.roster.at_mut(place);
+        member.ejected_mut().eject_outlier(now, &rules, evidence);
+        let address = member.address();
+        self.ejected(now, place, |time| Change::Outlier(address, time, evidence));
+    }
+
+    /// Begins to count anew for a server that has come back.
+    pub(super) fn begin_trial(&mut self, now: Instant, Place { service, group, .. }: Place) {
+        let samples = self.samples(now, (service, group));
+        self.mark(now, (service, group), &samples);
+        self.roster.group(service, group).state.hear_errors_again();
+    }
+
+    fn mark(&mut self, now: Instant, (service, group): (usize, usize), samples: &[Sample]) {
+        let watch = self.roster.group_mut(service, group).watch.get_or_insert_default();
+        watch.mark(now, samples);
+        self.timers.set(Due::Watch(service, group), watch.due());
+    }
+
+    /// What the servers of a group that take part have answered.
+    fn samples(&self, now: Instant, (service, group): (usize, usize)) -> Vec<Sample> {
+        let rules = self.fleet.services[service].ejection;
+        let samples = self.roster.group(service, group).taking_part().map(|member| Sample {
+            server: member.id(),
+            answers: member.state.answered(),
+            on_trial: rules.is_some_and(|rules| member.ejected().is_on_trial(now, &rules)),
+        });
+        samples.collect()
+    }
+}

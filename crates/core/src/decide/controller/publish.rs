@@ -1,0 +1,170 @@
+//! Plans of the services that were touched, and of all others as they were.
+
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+
+use super::{Change, Controller, Due, Output, notice};
+use crate::{
+    decide::{
+        plan::{Plan, ServicePlan, URGENT_MAX},
+        planner::{self, GroupStatus, ServerStatus},
+        roster::{GroupRank, OfGroup, ServerEntry},
+    },
+    fleet::{Group, Service},
+    health::ejection::RETURN_HOLD,
+    state::Condition,
+    time::{Duration, Instant},
+};
+
+impl Controller {
+    /// Publishes a plan if anything was touched.
+    pub(super) fn publish(&mut self, now: Instant) {
+        let touched = core::mem::take(&mut self.touched);
+        let reloaded = core::mem::take(&mut self.reloaded);
+        if touched.is_empty() && self.urgent.is_empty() && !reloaded {
+            return;
+        }
+        // The plan comes before what is told of it.
+        let place = self.outputs.len();
+        for service in touched {
+            self.settle_standings(now, service);
+            self.roster.service_mut(service).planned_at = now;
+            let of = &self.fleet.services[service];
+            let known = &self.roster.services()[service];
+            let plan = planner::plan(now, of, &known.state, &self.status(service));
+            self.plans.set(service, Arc::new(plan));
+            self.timers.set(Due::Step(service), self.next_slow_start_step(now, service));
+        }
+        self.generation += 1;
+        self.tell_urgent();
+        let plan = Plan {
+            generation: self.generation,
+            configuration: self.configuration,
+            fleet: self.fleet.clone(),
+            services: self.plans.clone(),
+            limiters: self.ledger.limiters.in_force().clone(),
+            urgent: self.told.clone(),
+        };
+        self.outputs.insert(place, Output::Publish(Arc::new(plan)));
+    }
+
+    /// Adds what is urgent to what has been told, and forgets the oldest.
+    fn tell_urgent(&mut self) {
+        if self.urgent.is_empty() {
+            return;
+        }
+        let new = self.urgent.drain(..).map(|server| (self.generation, server));
+        let all: Vec<_> = self.told.iter().copied().chain(new).collect();
+        self.told = all[all.len().saturating_sub(URGENT_MAX)..].into();
+    }
+
+    /// Moves groups of a service behind the others or back.
+    fn settle_standings(&mut self, now: Instant, service: usize) {
+        let of = &self.fleet.services[service];
+        for (g, group) in of.groups.iter().enumerate() {
+            let known = self.roster.group_mut(service, g);
+            let well = known.healthy_share() >= of.failover_threshold;
+            let change = known.standing.settle(now, well);
+            let regain = known.standing.well_since.map(|since| since + RETURN_HOLD);
+            self.timers.set(Due::Regain(service, g), regain);
+            self.outputs.extend(change.map(|change| notice(of, group, change)));
+        }
+    }
+
+    /// How the groups of a service do, as far as its last plan goes.
+    fn status(&self, service: usize) -> Vec<GroupStatus<'_>> {
+        let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
+        let slow_start = planner::slow_start(of);
+        let server = |member| {
+            let share = ServerEntry::share(member, known.planned_at, slow_start);
+            let (condition, reason) = member.condition();
+            let share = share * self.management.factor(member.id());
+            ServerStatus { state: &member.state, share, condition, reason }
+        };
+        let groups = of.groups.iter().zip(&known.groups).map(|(group, known)| GroupStatus {
+            state: &known.state,
+            distance: self.distance(group, known),
+            yields: known.standing.yields,
+            servers: known.members.iter().map(server).collect(),
+        });
+        groups.collect()
+    }
+
+    /// The round-trip time of the file, zero in the edge's own region, else what checks measured;
+    /// a group that has not been reached yet counts as farther than any.
+    fn distance(&self, group: &Group, known: &OfGroup) -> Duration {
+        let own = (group.region == self.fleet.edge.region).then_some(Duration::ZERO);
+        group.rtt.or(own).or(known.distance).unwrap_or(Duration::MAX)
+    }
+
+    fn next_slow_start_step(&self, now: Instant, service: usize) -> Option<Instant> {
+        let span = planner::slow_start(&self.fleet.services[service]);
+        let starting = |member: &ServerEntry| member.is_healthy() && member.is_starting(now, span);
+        let starts = span > Duration::ZERO && self.roster.members(service).any(starting);
+        starts.then(|| now + span / SLOW_START_STEPS)
+    }
+
+    /// Panics where the state contradicts itself, or plans are not what they would be if they were
+    /// made from nothing; for tests, after every step.
+    ///
+    /// # Panics
+    /// On a defect of the controller.
+    pub fn check_invariants(&self) {
+        self.roster.check_invariants(&self.fleet);
+        assert_eq!(self.plans.len(), self.fleet.services.len(), "a plan for each service");
+        for (service, kept) in self.plans.iter().enumerate() {
+            let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
+            let anew = planner::service_plan(of, &known.state, &self.status(service));
+            let waits = self.roster.members(service).any(ServerEntry::awaits_first_check);
+            assert_eq!(outline(kept, waits), outline(&anew, waits), "plan of {}", of.name);
+        }
+    }
+}
+
+/// All that a plan says, but for what follows from it. While first checks are awaited nobody is
+/// told who has passed already.
+fn outline(plan: &ServicePlan, waits: bool) -> String {
+    let groups = plan.groups.iter().map(|group| {
+        let servers = group.servers.iter();
+        let servers = servers.map(|it| (it.index, it.weight, it.limits, it.state.id()));
+        let order = (group.index, group.distance, group.yields);
+        let terms = (group.limits, group.auto, group.policy, group.total_weight);
+        (order, terms, servers.collect::<Vec<_>>())
+    });
+    let census = plan.census.iter().map(|group| {
+        let servers = group.servers.iter().map(|(state, condition, reason)| {
+            let untold = waits && *condition == Condition::Up;
+            let condition = if untold { Condition::Unchecked } else { *condition };
+            (state.id(), condition, reason)
+        });
+        (group.distance, servers.collect::<Vec<_>>())
+    });
+    format!("{:?}", (groups.collect::<Vec<_>>(), census.collect::<Vec<_>>()))
+}
+
+/// The plan of a service of which nothing is known yet.
+pub(super) fn planless() -> Arc<ServicePlan> {
+    Arc::new(planner::service_plan(&Service::named(""), &Arc::default(), &[]))
+}
+
+impl GroupRank {
+    /// Yields at once; comes back after [`RETURN_HOLD`] without interruption.
+    fn settle(&mut self, now: Instant, well: bool) -> Option<Change> {
+        if !well {
+            self.well_since = None;
+            let news = !self.yields;
+            self.yields = true;
+            return news.then_some(Change::Yields);
+        }
+        if !self.yields {
+            return None;
+        }
+        let since = *self.well_since.get_or_insert(now);
+        (now.since(since) >= RETURN_HOLD).then(|| {
+            *self = Self::default();
+            Change::Recovered
+        })
+    }
+}
+
+/// A slow start moves on in twenty steps: fine enough that none is a jump of load.
+const SLOW_START_STEPS: u64 = 20;

@@ -1,0 +1,136 @@
+//! Another configuration comes into force: who is new, who stays, who leaves.
+
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+
+use super::{Controller, Due, planless};
+use crate::{
+    decide::{
+        ledger::{ServerId, ServiceTransition},
+        management::next_look,
+        roster::{Checks, Origin, ServerEntry},
+        service_plans::ServicePlans,
+    },
+    fleet::{Fleet, PolicyKind, Service},
+    health::ejection::RETURN_HOLD,
+    time::{Duration, Instant},
+};
+
+impl Controller {
+    /// Puts `fleet` in force. Services that are as they were keep their plans.
+    pub(super) fn reload(&mut self, now: Instant, fleet: &Arc<Fleet>) {
+        let before = core::mem::replace(&mut self.fleet, fleet.clone());
+        self.ledger.reclaim();
+        let origins = self.roster.enlist(now, (&before, fleet), &mut self.ledger);
+        let news = fleet.services.iter().zip(&origins);
+        let news =
+            news.map(|(service, origin)| (&*service.name, (service, origin.same().is_some())));
+        let news: BTreeMap<&str, (&Service, bool)> = news.collect();
+        let fate = |name: &str| match news.get(name) {
+            Some((_, true)) => ServiceTransition::Same,
+            Some((service, false)) => ServiceTransition::Changed(service),
+            None => ServiceTransition::Gone,
+        };
+        let before = before.services.iter().map(|service| (&*service.name, service)).collect();
+        self.departures.settle(now, &before, fate, &self.ledger);
+        self.ledger.limiters.settle(now, fleet);
+        self.ledger.retain(fate);
+        let managed = |server| {
+            let place = self.roster.place(server)?;
+            Some(fleet.services[place.service].policy == PolicyKind::Managed)
+        };
+        self.management.retain(|server| managed(server) == Some(true));
+        self.reschedule(now, &origins);
+        let none = planless();
+        let plans = origins.iter().map(|origin| origin.same().and_then(|at| self.plans.get(at)));
+        self.plans = plans.map(|plan| plan.unwrap_or(&none).clone()).collect::<ServicePlans>();
+        let touched = (0..origins.len()).filter(|at| origins[*at].same().is_none());
+        self.touched.extend(touched);
+        self.configuration += 1;
+        self.reloaded = true;
+    }
+
+    /// Sets anew when things are due that are known by their places in the file, and those of
+    /// servers whose service is another.
+    fn reschedule(&mut self, now: Instant, origins: &[Origin]) {
+        let mut dues = Vec::new();
+        let services = self.fleet.services.iter().zip(self.roster.services()).zip(origins);
+        for (s, ((service, known), origin)) in services.enumerate() {
+            let was = |due: fn(usize) -> Due| self.timers.get(due(origin.was_at()?));
+            let look = next_look(now, service);
+            dues.push((Due::Manage(s), look.map(|at| was(Due::Manage).unwrap_or(at).min(at))));
+            dues.push((Due::Step(s), was(Due::Step)));
+            for (g, group) in known.groups.iter().enumerate() {
+                let well_since = group.standing.well_since;
+                dues.push((Due::Regain(s, g), well_since.map(|since| since + RETURN_HOLD)));
+                dues.push((Due::Watch(s, g), group.watch.as_ref().and_then(|watch| watch.due())));
+            }
+        }
+        let roster = &self.roster;
+        self.timers.retain(|due| match due {
+            Due::Check(id) => roster.get(id).is_some_and(|it| it.checks == Checks::Waiting),
+            Due::Return(id) | Due::HearAgain(id) => roster.get(id).is_some(),
+            Due::Regain(..) | Due::Step(_) | Due::Watch(..) | Due::Manage(_) | Due::Cut => false,
+        });
+        dues.push((Due::Cut, self.departures.next_deadline()));
+        let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
+        let members = || changed.clone().flat_map(|at| roster.members(at));
+        dues.extend(members().map(|member| (Due::Return(member.id()), member.returns_at())));
+        for (due, at) in dues {
+            self.timers.set(due, at);
+        }
+        self.begin_checks(now, origins);
+    }
+
+    /// Has servers checked that were not until now: few at once, many in the course of an interval.
+    fn begin_checks(&mut self, now: Instant, origins: &[Origin]) {
+        let mut new = Vec::new();
+        for at in (0..origins.len()).filter(|at| origins[*at].same().is_none()) {
+            let Some(check) = &self.fleet.services[at].health else { continue };
+            let waiting = self.roster.members(at).filter(|it| it.checks == Checks::Waiting);
+            let ids = waiting.map(ServerEntry::id);
+            let ids = ids.filter(|id| self.timers.get(Due::Check(*id)).is_none());
+            new.extend(ids.map(|id| (id, check.interval)));
+        }
+        let at_once = new.len() <= CHECKS_AT_ONCE;
+        for (id, interval) in new {
+            let at = if at_once { now } else { turn_of(now, id, interval) };
+            self.timers.set(Due::Check(id), Some(at));
+        }
+    }
+}
+
+/// The next turn of a server in an interval that all servers share: the turns of numbers that
+/// follow each other are spread evenly over it, as multiples of the golden ratio are over a circle
+/// (Knuth, The Art of Computer Programming 3, section 6.4).
+pub(super) fn turn_of(now: Instant, server: ServerId, interval: Duration) -> Instant {
+    let part = u64::from((server.index() as u32).wrapping_mul(GOLDEN));
+    let interval = interval.as_nanos().max(1);
+    let turn = (u128::from(interval) * u128::from(part)) >> u32::BITS;
+    let since = (u128::from(now.as_nanos()) + u128::from(interval) - turn) % u128::from(interval);
+    now + Duration::from_nanos(interval - since as u64)
+}
+
+/// 2^32 over the golden ratio.
+const GOLDEN: u32 = 0x9e37_79b9;
+
+/// So many connections at once disturb nobody; and of a service of usual size it is known at once
+/// who answers.
+const CHECKS_AT_ONCE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_ahead_and_spread_evenly_over_the_interval() {
+        let (now, second) = (Instant::from_nanos(7_300_000_000), Duration::from_secs(1));
+        let mut turns: Vec<u64> =
+            (0..1_000).map(|id| turn_of(now, ServerId(id), second).since(now).as_nanos()).collect();
+        turns.sort_unstable();
+        assert!(turns[0] > 0 && turns[999] <= 1_000_000_000);
+        let widest = turns.windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(widest < Some(3_000_000), "{widest:?} ns, 1,000,000 on average");
+        let first = turn_of(now, ServerId(5), second);
+        assert_eq!(turn_of(first, ServerId(5), second), first + second);
+    }
+}

@@ -1,0 +1,34 @@
+//! What is decided: which group and server a request goes to, who waits, what is sent again.
+//!
+//! The slow half is the [`controller`], which publishes a [`plan`]; the fast half decides one
+//! request on the plan and the [`ledger`], and the [`request`] machine the whole way of it.
+
+pub(crate) mod atomic;
+pub mod average;
+pub(crate) mod batches;
+pub mod budget;
+pub mod coalesce;
+pub mod concurrency;
+pub mod controller;
+pub mod discovery;
+pub(crate) mod drain;
+pub mod ending;
+pub mod ledger;
+pub mod linger;
+pub(crate) mod management;
+pub mod manager;
+pub mod orca;
+pub(crate) mod overflow;
+pub mod overrides;
+pub mod permit;
+pub mod plan;
+pub(crate) mod planner;
+pub(crate) mod policy;
+pub mod queue;
+pub mod reason;
+pub mod request;
+pub mod retry;
+pub(crate) mod roster;
+pub mod service_plans;
+pub(crate) mod sticky;
+pub(crate) mod turn;

@@ -1,0 +1,631 @@
+//! What the controller publishes and every request is decided by: immutable, shared, lock-free.
+//!
+//! A [`Plan`] holds, for each service, its groups in the order they are filled: those at or above
+//! their failover threshold by distance, then those below it. Whoever is down, drained or ejected
+//! is not in it. Everything that is counted lives in the [ledger](crate::decide::ledger).
+
+use alloc::{boxed::Box, sync::Arc};
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::{
+    decide::{
+        budget::Allowance,
+        concurrency::Auto,
+        ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
+        permit::{Permit, PermitContext},
+        policy::Chooser,
+        service_plans::ServicePlans,
+    },
+    fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
+    rules::RouteLimiters,
+    state::GroupSnapshot,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// What all services of an edge are decided by, at one time.
+#[derive(Debug)]
+pub struct Plan {
+    /// Counts up with every plan.
+    pub generation: u64,
+    /// Counts up with every configuration that is put in force, also where it says the same: what
+    /// it names may be another.
+    pub configuration: u64,
+    /// What the plan was made of.
+    pub fleet: Arc<Fleet>,
+    /// In the order of [`Fleet::services`].
+    pub services: ServicePlans,
+    /// In the order of [`Fleet::listeners`].
+    pub(crate) limiters: Arc<[RouteLimiters]>,
+    /// The last servers on which whoever waits has to look again, with the generation of the plan
+    /// that told it first; at most [`URGENT_MAX`].
+    pub(crate) urgent: Arc<[(u64, ServerId)]>,
+}
+
+impl Plan {
+    /// The rate limits of the routes of the listener at this index.
+    #[must_use]
+    pub fn limiters(&self, listener: usize) -> RouteLimiters {
+        self.limiters.get(listener).cloned().unwrap_or_default()
+    }
+
+    /// The servers that have been found to hang or were cut since the plan of this generation, so
+    /// that whoever waits on them has to look; none where they were too many to tell.
+    pub fn urgent_since(&self, generation: u64) -> Option<impl Iterator<Item = ServerId>> {
+        let since = self.urgent.partition_point(|(told, _)| *told <= generation);
+        let all = since > 0 || self.urgent.len() < URGENT_MAX;
+        all.then(|| self.urgent[since..].iter().map(|(_, server)| *server))
+    }
+
+    /// The servers to which connections are worth keeping: those that are not about to be given up,
+    /// healthy or not.
+    pub fn staying(&self) -> impl Iterator<Item = ServerId> {
+        let census = self.services.iter().flat_map(|service| &service.census);
+        let enrolled = census.flat_map(|group| &group.servers);
+        enrolled.filter(|(state, ..)| !state.is_leaving()).map(|(state, ..)| state.id())
+    }
+}
+
+/// How requests for one service are decided.
+#[derive(Debug)]
+pub struct ServicePlan {
+    /// In the order they are filled.
+    pub groups: Box<[GroupPlan]>,
+    pub(crate) overflow: Overflow,
+    pub(crate) when_full: WhenFull,
+    pub(crate) retry: Retry,
+    pub(crate) ejection: Option<Ejection>,
+    pub(crate) state: Arc<ServiceState>,
+    /// Every group, as in the file, for whoever shows how they do.
+    pub(crate) census: Box<[GroupSnapshot]>,
+}
+
+/// One group that can be given requests.
+#[derive(Debug)]
+pub struct GroupPlan {
+    /// Index in the service, as in the file.
+    pub index: u16,
+    /// Round-trip time from this edge.
+    pub distance: Duration,
+    /// Whether too few of its servers are healthy, so that it comes after the others.
+    pub yields: bool,
+    pub(crate) limits: Limits,
+    pub(crate) auto: Option<Auto>,
+    /// Whether sessions belong to servers by [`PickContext::key`].
+    pub(crate) sticks_by_hash: bool,
+    /// Whether servers are compared by their share of 5xx.
+    pub(crate) compares_5xx: bool,
+    /// The servers that can be given requests.
+    pub servers: Box<[ServerPlan]>,
+    /// The sum of their weights.
+    pub(crate) total_weight: u64,
+    pub(crate) policy: PolicyKind,
+    pub(crate) chooser: Chooser,
+    pub(crate) state: Arc<GroupState>,
+}
+
+/// One server that can be given requests.
+#[derive(Debug)]
+pub struct ServerPlan {
+    /// Index in the group, as in the file.
+    pub index: u16,
+    /// Share of the group's traffic, at least 1; scaled while it starts slowly.
+    pub weight: u32,
+    pub(crate) limits: Limits,
+    pub(crate) state: Arc<ServerState>,
+}
+
+/// What a group or a server may be given now: the capacity times scaler and health.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub rate: Option<Allowance>,
+    /// [`u32::MAX`] where not limited.
+    pub in_flight: u32,
+    pub utilization: Option<Ratio>,
+}
+
+impl Limits {
+    /// No limit at all.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
+}
+
+/// What a decision depends on besides the plan and the ledger.
+#[derive(Clone, Copy, Debug)]
+pub struct PickContext<'a> {
+    /// The time of the decision.
+    pub now: Instant,
+    /// Hash of what the service hashes; any value where the policy does not hash.
+    pub key: u64,
+    /// A random number, uniform over all of `u64`.
+    pub draw: u64,
+    /// Servers that failed this request already.
+    pub tried: &'a [ServerId],
+    /// The server that the session of the request is with.
+    pub stick: Option<ServerId>,
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub enum Decision {
+    /// It is sent.
+    Send(Permit),
+    /// It waits; see [`ServicePlan::pick_queued`].
+    Queue(QueuePlace),
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Every server is down, drained, ejected or was tried.
+    NoServer,
+    /// Every group is full and nobody may wait.
+    Full,
+    /// Every group is full and so is the queue.
+    QueueFull,
+}
+
+/// What the request at the head of the queue does next.
+#[derive(Debug)]
+pub enum QueuedDecision {
+    /// It is sent.
+    Send(Permit),
+    /// It waits until a request ends or a plan is published, and no longer than to this instant if
+    /// there is one.
+    Wait(Option<Instant>),
+    /// It is refused.
+    Refuse(Refusal),
+}
+
+/// A place in the bounded queue of a service; dropping it leaves the queue.
+#[derive(Debug)]
+pub struct QueuePlace {
+    state: Arc<ServiceState>,
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        release(&self.state.queued);
+    }
+}
+
+impl ServicePlan {
+    /// Decides about a request that has just come (or failed at the servers in `ask.tried`).
+    ///
+    /// Never blocks, allocates or reads a clock. Requests that wait are not overtaken.
+    #[must_use]
+    pub fn pick(&self, ask: &PickContext<'_>) -> Decision {
+        if self.groups.is_empty() {
+            return Decision::Refuse(Refusal::NoServer);
+        }
+        let waiting = self.state.queued();
+        if self.overflow == Overflow::Soonest && ask.tried.is_empty() {
+            self.state.arrivals.arrive(ask.now);
+        }
+        let stuck = if waiting == 0 { self.stuck(ask) } else { None };
+        let permit = stuck.or_else(|| match self.overflow {
+            _ if self.is_last_attempt(ask) => self.last_chance(ask),
+            Overflow::Capacity if waiting > 0 => None,
+            Overflow::Capacity => self.first_with_room(ask),
+            Overflow::Soonest => self.soonest(ask, waiting),
+        });
+        if ask.tried.is_empty() {
+            self.count_asked(permit.as_ref(), ask.now);
+        }
+        permit.map_or_else(|| self.when_full(ask), Decision::Send)
+    }
+
+    /// Tells the budgets of the groups that were asked for a newcomer: those up to the group that
+    /// takes it, or all.
+    fn count_asked(&self, permit: Option<&Permit>, now: Instant) {
+        let taken = permit.map(|permit| permit.terms.group);
+        for group in &self.groups {
+            if let Some(rate) = &group.limits.rate {
+                group.state.budget.count(rate, now);
+            }
+            if taken == Some(group.index) {
+                return;
+            }
+            if group.auto.is_some() {
+                group.state.auto.turn_away();
+            }
+        }
+    }
+
+    /// Decides about the request at the head of the queue. Only the head may ask, so that
+    /// requests leave in the order they came.
+    #[must_use]
+    pub fn pick_queued(&self, ask: &PickContext<'_>) -> QueuedDecision {
+        if self.groups.is_empty() {
+            return QueuedDecision::Refuse(Refusal::NoServer);
+        }
+        let permit = self.stuck(ask).or_else(|| match self.overflow {
+            Overflow::Capacity => self.first_with_room(ask),
+            Overflow::Soonest => self.soonest(ask, 0),
+        });
+        match permit {
+            Some(permit) => {
+                if permit.terms.finds_limit && ask.tried.is_empty() {
+                    permit.server.group.auto.take_back();
+                }
+                QueuedDecision::Send(permit)
+            }
+            None if self.nobody_left(ask) => QueuedDecision::Refuse(Refusal::NoServer),
+            None => QueuedDecision::Wait(self.ready_at(ask.now)),
+        }
+    }
+
+    /// Sends over capacity, in proportion to it: what the service does when it is full and its
+    /// rule is `spread`. None where every server was tried.
+    #[must_use]
+    pub fn spread(&self, ask: &PickContext<'_>) -> Option<Permit> {
+        let worth = self.spread_unit();
+        let shares = self.groups.iter().map(|group| worth(group).unwrap_or(0));
+        let total: u64 = shares.clone().sum();
+        let mut mark = ((u128::from(ask.draw) * u128::from(total)) >> 64) as u64;
+        let drawn = shares.clone().position(|share| {
+            let here = mark < share;
+            mark = mark.saturating_sub(share);
+            here
+        });
+        let first = drawn.unwrap_or(0);
+        let order = (first..self.groups.len()).chain(0..first);
+        order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, at > 0))
+    }
+
+    /// What groups are compared by when all are full: one unit for all of them.
+    fn spread_unit(&self) -> Unit {
+        let said_of_all = |unit: &Unit| self.groups.iter().all(|group| unit(group).is_some());
+        SPREAD_UNITS.into_iter().find(said_of_all).unwrap_or(GroupPlan::server_count)
+    }
+
+    /// Counts a request towards the retry budget.
+    pub fn count_request(&self) {
+        self.state.retries.deposit(&self.retry);
+    }
+
+    /// Takes a place elsewhere for a request that a server answered with a 5xx, where one is to be
+    /// had at once and a request that has been sent `attempts` times may be sent again. None means
+    /// that the client is given the response there is.
+    #[must_use]
+    pub fn retry_5xx(&self, attempts: u32, ask: &PickContext<'_>) -> Option<Permit> {
+        if !self.retry.on_5xx || attempts > self.retry.attempts || self.state.queued() > 0 {
+            return None;
+        }
+        let permit = self.first_with_room(ask)?;
+        self.state.retries.withdraw(&self.retry, ask.now).then_some(permit)
+    }
+
+    /// Whether a request that has failed `attempts` times may be sent again now.
+    #[must_use]
+    pub fn may_retry(&self, attempts: u32, now: Instant) -> bool {
+        attempts <= self.retry.attempts && self.state.retries.withdraw(&self.retry, now)
+    }
+
+    /// The same for a request of which no server has seen anything: it costs nobody anything, so
+    /// the budget does not matter.
+    #[must_use]
+    pub fn may_reconnect(&self, attempts: u32) -> bool {
+        attempts <= self.retry.attempts
+    }
+
+    /// What is counted of the service.
+    #[must_use]
+    pub fn state(&self) -> &Arc<ServiceState> {
+        &self.state
+    }
+
+    /// The rule for when every group is full.
+    #[must_use]
+    pub fn when_full_rule(&self) -> WhenFull {
+        self.when_full
+    }
+
+    /// When the first group or server has room again by its rate budget; none where only the end of
+    /// a request makes room.
+    fn ready_at(&self, now: Instant) -> Option<Instant> {
+        self.groups.iter().filter_map(|group| group.ready_at(now)).min()
+    }
+
+    fn first_with_room(&self, ask: &PickContext<'_>) -> Option<Permit> {
+        let mut groups = self.groups.iter().enumerate();
+        groups.find_map(|(at, group)| group.admit(ask, at > 0))
+    }
+
+    /// For the last attempt of a request: a group where none has failed it comes before one where
+    /// one has. When a whole region dies its servers fail one after the other, and a request in
+    /// flight must not spend all its attempts there.
+    fn last_chance(&self, ask: &PickContext<'_>) -> Option<Permit> {
+        let groups = || self.groups.iter().enumerate();
+        let fresh = groups().filter(|(_, group)| !group.has_failed(ask));
+        let mut order = fresh.chain(groups().filter(|(_, group)| group.has_failed(ask)));
+        order.find_map(|(at, group)| group.admit(ask, at > 0))
+    }
+
+    fn is_last_attempt(&self, ask: &PickContext<'_>) -> bool {
+        !ask.tried.is_empty() && ask.tried.len() >= self.retry.attempts as usize
+    }
+
+    fn when_full(&self, ask: &PickContext<'_>) -> Decision {
+        let refusal = if self.nobody_left(ask) { Refusal::NoServer } else { Refusal::Full };
+        match self.when_full {
+            _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
+            WhenFull::Shed => Decision::Refuse(refusal),
+            WhenFull::Spread => self.spread(ask).map_or(Decision::Refuse(refusal), Decision::Send),
+            WhenFull::Queue { length, .. }
+                if reserve(&self.state.queued, self.queue_places(length)) =>
+            {
+                Decision::Queue(QueuePlace { state: self.state.clone() })
+            }
+            WhenFull::Queue { .. } => {
+                self.beyond_queue(ask).map_or(Decision::Refuse(Refusal::QueueFull), Decision::Send)
+            }
+        }
+    }
+
+    /// Whether every server has failed this request already.
+    fn nobody_left(&self, ask: &PickContext<'_>) -> bool {
+        let mut servers = self.groups.iter().flat_map(|group| group.servers.iter());
+        !ask.tried.is_empty() && servers.all(|server| ask.tried.contains(&server.state.id()))
+    }
+}
+
+impl GroupPlan {
+    /// Whether a server of this group has failed the request.
+    fn has_failed(&self, ask: &PickContext<'_>) -> bool {
+        self.servers.iter().any(|server| ask.tried.contains(&server.state.id()))
+    }
+
+    /// Gives a permit if the group and one of its servers have room.
+    pub(crate) fn admit(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
+        self.admit_with(ask, overflow, || self.choose(ask))
+    }
+
+    /// The same for a server that `choose` takes a place on.
+    pub(crate) fn admit_with<'a>(
+        &'a self,
+        ask: &PickContext<'_>,
+        overflow: bool,
+        choose: impl FnOnce() -> Option<&'a ServerPlan>,
+    ) -> Option<Permit> {
+        if !self.has_rate(ask) {
+            return None;
+        }
+        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+            return None;
+        }
+        if !self.enter(ask.now) {
+            release(&self.state.in_flight);
+            return None;
+        }
+        let permit = choose().and_then(|server| {
+            let rate = self.limits.rate.as_ref();
+            if rate.is_none_or(|allowance| self.state.budget.take(allowance, ask.now)) {
+                return Some(server);
+            }
+            server.give_back();
+            None
+        });
+        match permit {
+            Some(server) => Some(self.permit(server, ask.now, overflow)),
+            None => {
+                release(&self.state.in_flight);
+                if self.auto.is_some() {
+                    self.state.auto.leave();
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether rate and utilization would let a request in; nothing is taken yet.
+    fn has_rate(&self, ask: &PickContext<'_>) -> bool {
+        let rate = self.limits.rate.as_ref();
+        let utilization = &self.state.utilization;
+        rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+            && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
+    }
+
+    /// Chooses a server and reserves a place on it. Between the choice and the reservation another
+    /// worker may have taken the place: then the policy is asked again.
+    fn choose(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
+        if self.sticks_by_hash
+            && let Some(server) =
+                self.rendezvous_server(ask.key).and_then(|server| self.take(server, ask))
+        {
+            return Some(server);
+        }
+        (0..CHOICES_MAX).find_map(|_| {
+            let server = self.chooser.choose(self, ask, |server| server.has_room(ask))?;
+            server.reserve(ask.now).then_some(Some(server))
+        })?
+    }
+
+    /// Gives a permit whatever the limits say.
+    fn admit_over_capacity(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
+        let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
+        let server = self.chooser.choose(self, ask, untried)?;
+        reserve(&self.state.in_flight, u32::MAX);
+        reserve(&server.state.in_flight, u32::MAX);
+        if self.auto.is_some() {
+            self.state.auto.enter(u32::MAX);
+        }
+        Some(self.permit(server, ask.now, overflow))
+    }
+
+    fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
+        let terms = PermitContext {
+            group: self.index,
+            server: server.index,
+            overflow,
+            tracks_peak: self.policy == PolicyKind::PeakEwma,
+            finds_limit: self.auto.is_some(),
+            compares_5xx: self.compares_5xx,
+            server_utilization: server.limits.utilization,
+            group_utilization: self.limits.utilization,
+        };
+        server.state.requests.fetch_add(1, Relaxed);
+        if overflow {
+            self.state.overflowed.fetch_add(1, Relaxed);
+        }
+        Permit::new(server.state.clone(), now, terms)
+    }
+
+    /// The group's `max_rate`, in requests per thousand seconds.
+    fn rate_limit(&self) -> Option<u64> {
+        let allowance = self.limits.rate.as_ref()?;
+        Some(PER_THOUSAND_SECONDS / allowance.interval().as_nanos().max(1) + 1)
+    }
+
+    /// The requests it may have in flight.
+    fn place_limit(&self) -> Option<u64> {
+        Some(self.places()).filter(|places| *places < u32::MAX).map(u64::from)
+    }
+
+    /// The requests that end in it in a thousand seconds while it is full.
+    fn throughput(&self) -> Option<u64> {
+        let per_sec = self.freed_per_sec();
+        (per_sec > 0.0).then_some((per_sec * 1e3) as u64 + 1)
+    }
+
+    /// Its servers, for groups of which nothing better is known.
+    fn server_count(&self) -> Option<u64> {
+        Some(self.servers.len() as u64)
+    }
+
+    /// When a rate budget makes room, if one is what the group waits for.
+    pub(crate) fn ready_at(&self, now: Instant) -> Option<Instant> {
+        let own = self.limits.rate.as_ref().map(|rate| self.state.budget.ready_at(rate));
+        if own.is_some_and(|ready| ready > now) {
+            return own;
+        }
+        let of_server = |server: &ServerPlan| {
+            let rate = server.limits.rate.as_ref()?;
+            Some(server.state.budget.ready_at(rate)).filter(|ready| *ready > now)
+        };
+        self.servers.iter().filter_map(of_server).min()
+    }
+
+    /// Whether the group as a whole could take a request at `now`, as far as rate and requests in
+    /// flight go; for display and tests, a decision reserves what it finds.
+    #[must_use]
+    pub fn has_room_at(&self, now: Instant) -> bool {
+        let rate = self.limits.rate.as_ref();
+        self.state.in_flight() < self.limits.in_flight
+            && self.has_found_room()
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= now)
+    }
+
+    /// What is counted of the group.
+    #[must_use]
+    pub fn state(&self) -> &Arc<GroupState> {
+        &self.state
+    }
+}
+
+impl ServerPlan {
+    /// Whether the server could take this request; nothing is taken yet.
+    pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
+        let rate = self.limits.rate.as_ref();
+        self.state.in_flight.load(Relaxed) < self.limits.in_flight
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+            && (self.limits.utilization.is_none()
+                || self.state.utilization.admits(ask.now, ask.draw.rotate_left(32)))
+            && !ask.tried.contains(&self.state.id())
+    }
+
+    pub(crate) fn reserve(&self, now: Instant) -> bool {
+        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+            return false;
+        }
+        let rate = self.limits.rate.as_ref();
+        let taken = rate.is_none_or(|allowance| self.state.budget.take(allowance, now));
+        if !taken {
+            release(&self.state.in_flight);
+        }
+        taken
+    }
+
+    /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
+    fn give_back(&self) {
+        release(&self.state.in_flight);
+        if let Some(allowance) = &self.limits.rate {
+            self.state.budget.give_back(allowance);
+        }
+    }
+
+    /// What is counted of the server.
+    #[must_use]
+    pub fn state(&self) -> &Arc<ServerState> {
+        &self.state
+    }
+}
+
+/// Servers that hang or are cut one after the other are told one by one up to here.
+pub(crate) const URGENT_MAX: usize = 256;
+
+/// Weights in a plan are hundredths of those in the file, to have room below 1 for slow starts.
+pub(crate) const WEIGHT_SCALE: u32 = 100;
+
+/// How often a policy is asked again when another worker was faster; after that the group counts
+/// as full, which errs on the side of its limits.
+const CHOICES_MAX: usize = 4;
+
+/// What is said of a group in some unit, if it is.
+type Unit = fn(&GroupPlan) -> Option<u64>;
+
+/// By what groups are compared that are all full: the first that is said of each of them.
+const SPREAD_UNITS: [Unit; 3] =
+    [GroupPlan::rate_limit, GroupPlan::place_limit, GroupPlan::throughput];
+
+/// Nanoseconds in a thousand seconds, so that shares of rates from 0.001/s are whole numbers.
+const PER_THOUSAND_SECONDS: u64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        decide::controller::{Controller, Output},
+        fleet::{Capacity, Edge, Forwarding, Group, Server, Service},
+        units::Rate,
+    };
+
+    #[test]
+    fn a_request_that_loses_the_race_for_its_group_costs_the_server_no_rate() {
+        let limited = |per_sec| Capacity {
+            max_rate: Some(Rate::per_sec(per_sec)),
+            burst: Some(1),
+            ..Capacity::default()
+        };
+        let server = Server { capacity: limited(1), ..Server::at(([127, 0, 0, 1], 80).into()) };
+        let group = Group {
+            name: "near".into(),
+            region: "near".into(),
+            rtt: None,
+            capacity: limited(100),
+            scaler: Ratio::ONE,
+            servers: alloc::vec![server],
+            discovery: None,
+        };
+        let services = alloc::vec![Service { groups: alloc::vec![group], ..Service::named("web") }];
+        let edge = Edge::within("near");
+        let forwarding = Forwarding::default();
+        let fleet = Fleet { edge, forwarding, listeners: alloc::vec![], services };
+        let mut controller = Controller::new(Instant::ZERO, fleet);
+        let Some(Output::Publish(plan)) = controller.poll() else { panic!("no plan") };
+        let group = &plan.services[0].groups[0];
+        let now = Instant::ZERO;
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
+        let lost = group.admit_with(&ask, false, || {
+            // Another worker is faster.
+            let allowance = group.limits.rate.as_ref().expect("it is limited");
+            assert!(group.state.budget.take(allowance, now));
+            group.servers[0].reserve(now).then_some(&group.servers[0])
+        });
+        assert!(lost.is_none());
+        assert!(group.servers[0].has_room(&ask), "its request a second is still to be had");
+        assert_eq!((group.state.in_flight(), group.servers[0].state.in_flight()), (0, 0));
+    }
+}

@@ -1,0 +1,177 @@
+//! From what is configured and how the servers of a service do to its [`ServicePlan`]. Pure: no
+//! state of its own.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+use crate::{
+    decide::{
+        budget::Allowance,
+        concurrency::{Auto, Bounds, CEILING},
+        ledger::{GroupState, ServerState, ServiceState},
+        plan::{GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
+        policy::Chooser,
+        turn::{Part, PriorityTier},
+    },
+    fleet::{Capacity, Group, Server, Service, Sticky, WhenFull},
+    state::{Condition, GroupSnapshot},
+    time::{Duration, Instant},
+    units::{Rate, Ratio},
+};
+
+/// How one group does: what the planner needs to know besides the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupStatus<'a> {
+    pub state: &'a Arc<GroupState>,
+    /// Round-trip time from this edge.
+    pub distance: Duration,
+    /// Too few healthy servers: others come first.
+    pub yields: bool,
+    /// As in the file.
+    pub servers: Vec<ServerStatus<'a>>,
+}
+
+/// How one server does.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerStatus<'a> {
+    pub state: &'a Arc<ServerState>,
+    /// The part of its weight it is given; zero keeps it out.
+    pub share: Ratio,
+    pub condition: Condition,
+    /// Why it is so.
+    pub reason: Option<Arc<str>>,
+}
+
+/// Makes the plan of a service. `status` has an entry for each group, as in the file.
+pub(crate) fn plan(
+    now: Instant,
+    service: &Service,
+    state: &Arc<ServiceState>,
+    status: &[GroupStatus<'_>],
+) -> ServicePlan {
+    let plan = service_plan(service, state, status);
+    plan.groups.iter().for_each(|group| group.change_budgets(now));
+    plan
+}
+
+fn enroll(status: &GroupStatus<'_>) -> GroupSnapshot {
+    let servers = status.servers.iter();
+    let servers = servers.map(|it| (it.state.clone(), it.condition, it.reason.clone())).collect();
+    GroupSnapshot { distance: status.distance, state: status.state.clone(), servers }
+}
+
+impl GroupPlan {
+    fn change_budgets(&self, now: Instant) {
+        if let Some(auto) = &self.auto {
+            self.state.auto.bound(auto.bounds);
+        }
+        if let Some(allowance) = &self.limits.rate {
+            self.state.budget.change(now, allowance);
+        }
+        for server in &self.servers {
+            if let Some(allowance) = &server.limits.rate {
+                server.state.budget.change(now, allowance);
+            }
+        }
+    }
+}
+
+/// The same, without a change of budgets.
+pub(crate) fn service_plan(
+    service: &Service,
+    state: &Arc<ServiceState>,
+    status: &[GroupStatus<'_>],
+) -> ServicePlan {
+    let groups = service.groups.iter().zip(status).enumerate();
+    let mut groups: Vec<GroupPlan> = groups
+        .filter_map(|(index, (group, status))| group_plan(service, index, group, status))
+        .collect();
+    groups.sort_by_key(|group| (group.yields, group.distance, group.index));
+    ServicePlan {
+        groups: groups.into(),
+        overflow: service.overflow,
+        when_full: service.when_full,
+        retry: service.retry,
+        ejection: service.ejection,
+        state: state.clone(),
+        census: status.iter().map(enroll).collect(),
+    }
+}
+
+/// None where the group has no server that can be given requests.
+fn group_plan(
+    service: &Service,
+    index: usize,
+    group: &Group,
+    status: &GroupStatus<'_>,
+) -> Option<GroupPlan> {
+    if group.scaler == Ratio::ZERO {
+        return None;
+    }
+    let takes_part = |server: &Server| server.weight > 0;
+    let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
+    let turn =
+        PriorityTier::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+    let in_use = group.servers.iter().zip(&status.servers).enumerate();
+    let servers: Box<[ServerPlan]> = in_use
+        .filter(|(_, (server, it))| {
+            takes_part(server) && it.share > Ratio::ZERO && turn.is_of(server.priority)
+        })
+        .map(|(index, (server, it))| {
+            let part = Part::scaled(group.scaler);
+            let limits = limits(&server.capacity, group.scaler, part);
+            let (weight, state) = (weight(server, it.share), it.state.clone());
+            ServerPlan { index: index as u16, weight, limits, state }
+        })
+        .collect();
+    if servers.is_empty() {
+        return None;
+    }
+    let part = turn.part(group.scaler);
+    Some(GroupPlan {
+        index: index as u16,
+        distance: status.distance,
+        yields: status.yields,
+        auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
+        limits: limits(&group.capacity, group.scaler, part),
+        chooser: Chooser::build(service.policy, &servers),
+        policy: service.policy,
+        compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
+        total_weight: servers.iter().map(|server| u64::from(server.weight)).sum(),
+        sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
+        state: status.state.clone(),
+        servers,
+    })
+}
+
+/// The terms of a limit that is found: it is found for the group as configured, and this part of
+/// it is in use.
+fn auto(service: &Service, capacity: &Capacity, configured: usize, part: Part) -> Auto {
+    let ceiling = capacity.max_in_flight.unwrap_or(CEILING);
+    let floor = u32::try_from(configured).unwrap_or(u32::MAX).clamp(1, ceiling);
+    let holds = service.groups.len() == 1 && matches!(service.when_full, WhenFull::Queue { .. });
+    Auto { bounds: Bounds { floor, ceiling }, part, holds }
+}
+
+/// What is left of a capacity when this part of it is in use. At least one request in flight
+/// remains. Utilization is a mean over servers, so it does not shrink with health.
+fn limits(capacity: &Capacity, scaler: Ratio, part: Part) -> Limits {
+    let in_flight = |places: u32| part.of(u64::from(places)).max(1) as u32;
+    let rate = |rate: Rate| Rate::milli_per_sec(part.of(rate.as_milli_per_sec()));
+    Limits {
+        rate: capacity.max_rate.map(|max| Allowance::new(rate(max), capacity.burst)),
+        in_flight: capacity.max_in_flight.map_or(u32::MAX, in_flight),
+        utilization: capacity.max_utilization.map(|target| target * scaler),
+    }
+}
+
+/// The part of its weight that a server is given now, at least one hundredth.
+fn weight(server: &Server, share: Ratio) -> u32 {
+    (share.of(u64::from(server.weight * WEIGHT_SCALE)) as u32).max(1)
+}
+
+/// How long servers of a service start slowly. Where requests are hashed they do not: each change
+/// of weight would move keys.
+pub(crate) fn slow_start(service: &Service) -> Duration {
+    let hashes = service.policy.hashes() || matches!(service.sticky, Some(Sticky::Hash(_)));
+    if hashes { Duration::ZERO } else { service.slow_start }
+}

@@ -1,0 +1,159 @@
+//! How a server is chosen inside a group: one file each, one closed list.
+//!
+//! A policy has two functions: `new` makes what it needs to know (a schedule, a table) when a
+//! plan is made; `choose` picks among the servers that are open, for one request, without
+//! allocating, locking or reading a clock. `None` means no server is open.
+//!
+//! | policy | looks at | for |
+//! |---|---|---|
+//! | [`round_robin`] | whose turn it is | equal servers, equal requests |
+//! | [`random`] | nothing | many edges, no state |
+//! | [`least_requests`] | all loads | one edge, requests of unequal cost |
+//! | [`power_of_two`] | two loads | many edges, requests of unequal cost |
+//! | [`peak_ewma`] | two loads and latencies | servers that slow down now and then |
+//! | [`lowest_latency`] | all latencies | few requests, servers at unequal distance |
+//! | [`latency_weighted`] | all latencies | servers of lastingly unequal speed |
+//! | [`maglev`] | a key | caches in the servers |
+//! | [`bounded_hash`] | a key and loads | the same, with keys of unequal heat |
+//!
+//! `managed` is round robin by weights that the [`manager`](crate::decide::manager) makes.
+
+use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
+
+use crate::{
+    decide::plan::{GroupPlan, PickContext, ServerPlan},
+    fleet::PolicyKind,
+    time::Duration,
+};
+
+mod bounded_hash;
+pub(crate) mod draw;
+mod latency_weighted;
+mod least;
+mod least_requests;
+mod lowest_latency;
+pub(crate) mod maglev;
+mod peak_ewma;
+mod power_of_two;
+mod random;
+mod round_robin;
+#[cfg(test)]
+mod testing;
+
+/// A policy with what it has built for the servers of one group.
+#[derive(Debug)]
+pub(crate) enum Chooser {
+    RoundRobin(round_robin::RoundRobin),
+    Random(random::Random),
+    LeastRequests(least_requests::LeastRequests),
+    PowerOfTwo(power_of_two::PowerOfTwo),
+    PeakEwma(peak_ewma::PeakEwma),
+    LowestLatency,
+    LatencyWeighted(latency_weighted::LatencyWeighted),
+    Maglev(maglev::Maglev),
+    BoundedHash(bounded_hash::BoundedHash),
+}
+
+impl Chooser {
+    /// Prepares a policy for these servers, of which there is at least one.
+    pub(crate) fn build(kind: PolicyKind, servers: &[ServerPlan]) -> Self {
+        match kind {
+            PolicyKind::RoundRobin | PolicyKind::Managed => {
+                Self::RoundRobin(round_robin::RoundRobin::new(servers))
+            }
+            PolicyKind::Random => Self::Random(random::Random::new(servers)),
+            PolicyKind::LeastRequests => {
+                Self::LeastRequests(least_requests::LeastRequests::new(servers))
+            }
+            PolicyKind::PowerOfTwo => Self::PowerOfTwo(power_of_two::PowerOfTwo::new(servers)),
+            PolicyKind::PeakEwma => Self::PeakEwma(peak_ewma::PeakEwma::new(servers)),
+            PolicyKind::LowestLatency => Self::LowestLatency,
+            PolicyKind::LatencyWeighted => {
+                Self::LatencyWeighted(latency_weighted::LatencyWeighted::new(servers))
+            }
+            PolicyKind::Maglev => Self::Maglev(maglev::Maglev::new(servers)),
+            PolicyKind::BoundedHash => Self::BoundedHash(bounded_hash::BoundedHash::new(servers)),
+        }
+    }
+
+    /// Chooses among the servers for which `open` holds.
+    ///
+    /// A server whose last response was a 5xx has often answered at once, and looks idle for it. So
+    /// policies that prefer the idle or the quick may only choose it for its share of requests.
+    pub(crate) fn choose<'a>(
+        &self,
+        group: &'a GroupPlan,
+        ask: &PickContext<'_>,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        if !self.prefers_some() {
+            return self.choose_open(group, ask, open);
+        }
+        let passed_over = Cell::new(false);
+        let fair = |server: &ServerPlan| {
+            let is_fair = !server.state.errs.load(Relaxed) || has_share(group, server, ask.draw);
+            passed_over.set(passed_over.get() || !is_fair);
+            is_fair && open(server)
+        };
+        let chosen = self.choose_open(group, ask, fair);
+        if chosen.is_none() && passed_over.get() {
+            return self.choose_open(group, ask, open);
+        }
+        chosen
+    }
+
+    /// Whether some servers are given more requests than others of their weight.
+    const fn prefers_some(&self) -> bool {
+        match self {
+            Self::RoundRobin(_) | Self::Random(_) | Self::Maglev(_) | Self::BoundedHash(_) => false,
+            Self::LeastRequests(_)
+            | Self::PowerOfTwo(_)
+            | Self::PeakEwma(_)
+            | Self::LowestLatency
+            | Self::LatencyWeighted(_) => true,
+        }
+    }
+
+    fn choose_open<'a>(
+        &self,
+        group: &'a GroupPlan,
+        ask: &PickContext<'_>,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        let servers = &group.servers;
+        // The limits on utilization have used the draw: among the requests they let in it is no
+        // longer uniform.
+        let draw = draw::splitmix64(ask.draw);
+        match self {
+            Self::RoundRobin(policy) => policy.choose(servers, &group.state.turn, open),
+            Self::Random(policy) => policy.choose(servers, draw, open),
+            Self::LeastRequests(policy) => policy.choose(servers, draw, open),
+            Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
+            Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
+            Self::LowestLatency => lowest_latency::choose(servers, (ask.now, draw), open),
+            Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
+            Self::Maglev(policy) => policy.choose(servers, ask.key, open),
+            Self::BoundedHash(policy) => {
+                policy.choose(servers, group.state.in_flight(), ask.key, draw, open)
+            }
+        }
+    }
+}
+
+/// Whether this request is one of those of which each server has its share.
+fn has_share(group: &GroupPlan, server: &ServerPlan, draw: u64) -> bool {
+    let own = draw::splitmix64(draw ^ draw::splitmix64(u64::from(server.index)));
+    draw::part(own, group.total_weight) < u64::from(server.weight)
+}
+
+/// Requests in flight per weight. Equal fractions give equal numbers, because division is rounded
+/// correctly. Servers that are idle are equal, so that weights decide among them.
+fn load(server: &ServerPlan) -> f64 {
+    f64::from(server.state.in_flight()) / f64::from(server.weight)
+}
+
+/// The longest latency that is as good as this one. An average over eight answers varies by a
+/// third where answers vary as much as they last, and a millisecond is lost by the way.
+fn alike_up_to(latency: Duration) -> Duration {
+    latency * 2 + Duration::from_millis(1)
+}

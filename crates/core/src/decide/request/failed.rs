@@ -1,0 +1,128 @@
+//! An attempt that failed, or that its server leaves without a response.
+
+use alloc::boxed::Box;
+use core::mem;
+
+use crate::{
+    decide::{
+        controller::Input,
+        ending::{Ending, Fault},
+        ledger::Trouble,
+        permit::Permit,
+        reason::Reason,
+    },
+    time::Duration,
+};
+
+use super::{Action, At, Failed, Failure, Machine, Progress, State, Unanswered, shorter};
+
+impl Machine {
+    /// An attempt has failed: blames the server if it is its fault, and tries the next if the
+    /// request may be sent again.
+    pub(super) fn failed(&mut self, at: &At<'_>, failed: &Failed) -> Action {
+        let failure = self.failure_of(failed);
+        let repeatable = self.is_repeatable(&failed.progress);
+        if failure.stale && repeatable && matches!(self.state, State::TestedRate(_)) {
+            self.resent = true;
+            return Action::Resend;
+        }
+        let (State::TestedRate(permit) | State::Moving { from: permit, .. }) =
+            mem::replace(&mut self.state, State::Over)
+        else {
+            return Action::None;
+        };
+        if self.tried.last() != Some(&permit.server()) {
+            self.tried.push(permit.server());
+        }
+        self.blame(at, failure, permit);
+        self.failure = Some(failure);
+        let may = failed.progress.crowded || self.paid || self.may_repeat(at, failure, repeatable);
+        if may && at.plan.is_some() { self.pick(at) } else { Action::End }
+    }
+
+    /// What became of the attempt. What breaks off is told as such, whatever broke it.
+    fn failure_of(&self, failed: &Failed) -> Failure {
+        let Failed { reason, progress } = *failed;
+        let ending = match reason.ending() {
+            Ending::ServerReset | Ending::TlsFailed if progress.committed => Ending::ServerCut,
+            // They had agreed on TLS before.
+            Ending::TlsFailed if progress.reused => Ending::ServerReset,
+            ending => ending,
+        };
+        let unheard = progress.left && !progress.heard && ending == Ending::ServerReset;
+        Failure { ending, reason, stale: unheard && !self.resent }
+    }
+
+    fn is_repeatable(&self, progress: &Progress) -> bool {
+        let undone = !progress.sent || self.subject.idempotent;
+        !progress.committed && !progress.touched && undone
+    }
+
+    fn may_repeat(&mut self, at: &At<'_>, failure: Failure, repeatable: bool) -> bool {
+        if !repeatable || failure.ending.fault() == Fault::Client {
+            return false;
+        }
+        if !failure.ending.is_unsent() {
+            return self.take_retry(at);
+        }
+        let may = at.plan.is_some_and(|plan| plan.may_reconnect(self.retries + 1));
+        self.retries += u32::from(may);
+        may
+    }
+
+    /// Takes a further attempt out of the retry budget, if it has one left.
+    fn take_retry(&mut self, at: &At<'_>) -> bool {
+        let may = at.plan.is_some_and(|plan| plan.may_retry(self.retries + 1, at.now));
+        self.retries += u32::from(may);
+        may
+    }
+
+    /// Gives the permit back, and counts the failure against the server if it is the server's.
+    fn blame(&mut self, at: &At<'_>, failure: Failure, permit: Permit) {
+        if failure.ending.fault() != Fault::Server || failure.stale {
+            return;
+        }
+        let state = permit.state().clone();
+        let errors = permit.fail();
+        let Some(rules) = at.plan.and_then(|plan| plan.ejection) else { return };
+        let errors = rules.errors_after(failure.ending, errors);
+        if errors >= rules.errors && state.tells(Trouble::Fails) {
+            let (server, reason) = (state.id(), failure.reason);
+            self.report =
+                Some(Box::new(Input::Failing { server, errors_in_a_row: errors, reason }));
+        }
+    }
+
+    /// Whether the attempt ends for want of a response: at the deadline, or because the server
+    /// hangs and the request may go elsewhere.
+    pub(super) fn unanswered(&mut self, at: &At<'_>, silence: &Unanswered) -> Action {
+        let watched = self.patience > Duration::ZERO;
+        let hangs = self.permit().is_some_and(Permit::hangs);
+        if watched && hangs && silence.untouched && self.subject.idempotent && self.take_retry(at) {
+            self.paid = true;
+            return Action::GiveUp(Reason::Hangs);
+        }
+        if !silence.expired {
+            return Action::None;
+        }
+        let waited = silence.waited.filter(|waited| {
+            watched && (silence.limit == Duration::ZERO || *waited < silence.limit)
+        });
+        let Some(waited) = waited else { return Action::GiveUp(silence.reason) };
+        if !silence.late {
+            self.suspect(at);
+        }
+        Action::Await(shorter(silence.limit.saturating_sub(waited), self.patience))
+    }
+
+    /// Counts the vain wait against the server, unless it has answered others meanwhile.
+    fn suspect(&mut self, at: &At<'_>) {
+        let Some(permit) = self.permit() else { return };
+        let suspicions = permit.suspect(at.now, self.patience);
+        let rules = at.plan.and_then(|plan| plan.ejection);
+        let suspected = rules.is_some_and(|rules| suspicions >= rules.errors);
+        if suspected && permit.state().tells(Trouble::Hangs) {
+            self.report = Some(Box::new(Input::Silent { server: permit.server(), suspicions }));
+        }
+    }
+}

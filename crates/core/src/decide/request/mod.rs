@@ -1,0 +1,279 @@
+//! One request from its arrival to its one ending, without I/O.
+//!
+//! Whoever carries requests - HTTP/1, HTTP/2, TCP and TLS connections, copies, tests - tells the
+//! [`Machine`] what has happened and does what it answers. Which server is tried, who waits and for
+//! how long, what may be sent again, what a server is blamed for, and how it all ends is decided
+//! here, once for all of them.
+//!
+//! ```text
+//! Arrived --> Asking --> Waiting --> Tried --ended--> Over
+//!    |  room     | a place  | room    | ^
+//!    +-----------|----------|---------+ | failed, answered 5xx: another server
+//!    | none      | none     | none    '-'
+//!    '-----------'----------'---------> Over
+//! ```
+//!
+//! A request is sent again if the server cannot have acted on it (nothing of it was sent), or if
+//! acting twice is the same as acting once (an idempotent method, the body at hand) - and in either
+//! case only while nothing of a response has reached the client, the attempts of the service are
+//! not used up and its retry budget has something left.
+
+mod event;
+mod failed;
+mod waiting;
+
+use alloc::{boxed::Box, vec::Vec};
+
+pub use event::{Action, At, Event, Failed, Failure, Kind, Progress, Subject, Unanswered};
+
+use crate::{
+    decide::{
+        controller::Input,
+        ending::Ending,
+        ledger::ServerId,
+        permit::Permit,
+        plan::{Decision, PickContext, Refusal, ServicePlan},
+        reason::Reason,
+    },
+    time::{Duration, Instant},
+};
+
+/// A request on its way. What it holds of the capacity it gives back when it ends or is dropped.
+#[derive(Debug)]
+pub struct Machine {
+    subject: Subject,
+    state: State,
+    /// Servers that failed it.
+    tried: Vec<ServerId>,
+    retries: u32,
+    /// How long the server may answer nobody before it is suspected to hang; zero for ever.
+    patience: Duration,
+    /// It was sent to this server before, over a kept connection that had been closed.
+    resent: bool,
+    /// A further attempt is taken out of the retry budget already.
+    paid: bool,
+    /// Why the last attempt failed, or why there is none.
+    failure: Option<Failure>,
+    /// Rare, and much larger than a request.
+    report: Option<Box<Input>>,
+}
+
+/// Where a request stands.
+#[derive(Debug)]
+enum State {
+    /// Nothing is decided yet.
+    Arrived,
+    /// The queue is full: does somebody of a lower class give way?
+    Asking,
+    /// It stands in the queue since then.
+    Waiting { since: Instant },
+    /// It was sent to the server of this permit.
+    TestedRate(Permit),
+    /// The same, and its response is given up for a place at another server.
+    Moving { from: Permit, to: Permit },
+    /// It has ended.
+    Over,
+}
+
+impl Machine {
+    /// A request that has just come.
+    #[must_use]
+    pub const fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            state: State::Arrived,
+            tried: Vec::new(),
+            retries: 0,
+            patience: Duration::ZERO,
+            resent: false,
+            paid: false,
+            failure: None,
+            report: None,
+        }
+    }
+
+    /// Takes what has happened and says what is to be done now. What cannot happen in this state is
+    /// ignored: [`Action::None`].
+    pub fn handle(&mut self, at: &At<'_>, event: Event) -> Action {
+        match (&self.state, event) {
+            (State::Arrived, Event::Arrived) => {
+                at.plan.into_iter().for_each(ServicePlan::count_request);
+                self.pick(at)
+            }
+            (State::Asking, Event::Room(place)) => self.room(at, place),
+            (State::Waiting { since }, Event::First) => self.first(at, *since),
+            (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
+            (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
+            (State::Waiting { .. }, Event::ClientGone) => self.end(Reason::ClientGone),
+            (State::TestedRate(permit), Event::Connected) => {
+                permit.connected(at.now);
+                Action::Forward
+            }
+            (State::TestedRate(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
+            (State::TestedRate(_), Event::Head { status, untouched }) => {
+                self.head(at, status, untouched)
+            }
+            (State::TestedRate(_) | State::Moving { .. }, Event::Failed(failed)) => {
+                self.failed(at, &failed)
+            }
+            (State::TestedRate(_) | State::Moving { .. }, Event::Ended(ending)) => {
+                self.ended(at, ending)
+            }
+            _ => Action::None,
+        }
+    }
+
+    /// What the controller is to be told, if anything, since it was last asked.
+    pub fn poll_report(&mut self) -> Option<Input> {
+        self.report.take().map(|report| *report)
+    }
+
+    /// The permit of the server that it was sent to; none while it has none.
+    #[must_use]
+    pub const fn permit(&self) -> Option<&Permit> {
+        match &self.state {
+            State::TestedRate(permit) | State::Moving { from: permit, .. } => Some(permit),
+            State::Arrived | State::Asking | State::Waiting { .. } | State::Over => None,
+        }
+    }
+
+    /// All permits that it holds: two while it moves from one server to another.
+    pub fn permits(&self) -> impl Iterator<Item = &Permit> {
+        let further = match &self.state {
+            State::Moving { to, .. } => Some(to),
+            _ => None,
+        };
+        self.permit().into_iter().chain(further)
+    }
+
+    /// How long the server may answer nobody before it is suspected to hang; zero for ever.
+    #[must_use]
+    pub const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How often it was sent to a further server.
+    #[must_use]
+    pub const fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Why the last attempt failed; why there was none where it was never sent.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Gives up what it holds, as when it is dropped.
+    pub fn abandon(&mut self) {
+        self.state = State::Over;
+    }
+
+    /// Chooses a server, or what else is done where none has room.
+    fn pick(&mut self, at: &At<'_>) -> Action {
+        let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
+        match plan.pick(&self.ask(at)) {
+            Decision::Send(permit) => self.send(at, permit),
+            // Nobody waits for a copy, so it takes nobody's place.
+            Decision::Queue(_) if self.is_copy() => self.end(Reason::Full),
+            Decision::Queue(place) => self.join(at, place),
+            Decision::Refuse(Refusal::QueueFull) if !self.is_copy() => {
+                self.state = State::Asking;
+                Action::Displace
+            }
+            Decision::Refuse(why) => self.end(why.reason()),
+        }
+    }
+
+    fn ask(&self, at: &At<'_>) -> PickContext<'_> {
+        let Subject { key, stick, .. } = self.subject;
+        PickContext { now: at.now, key, draw: at.draw, tried: &self.tried, stick }
+    }
+
+    fn is_copy(&self) -> bool {
+        self.subject.kind == Kind::Copy
+    }
+
+    fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
+        let rules = at.plan.and_then(|plan| plan.ejection);
+        self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
+        (self.resent, self.paid) = (false, false);
+        self.state = State::TestedRate(permit);
+        Action::Send
+    }
+
+    /// Ends for this reason, or for that for which the last attempt failed.
+    fn end(&mut self, reason: Reason) -> Action {
+        self.state = State::Over;
+        self.failure.get_or_insert(Failure::new(reason));
+        Action::End
+    }
+
+    /// The head of a response has come.
+    fn head(&mut self, at: &At<'_>, status: u16, untouched: bool) -> Action {
+        let State::TestedRate(permit) = &self.state else { return Action::None };
+        if status < 500 {
+            permit.answered(at.now);
+            if permit.answered_well(at.now) {
+                self.report = Some(Box::new(Input::Limit { server: permit.server() }));
+            }
+            return Action::Forward;
+        }
+        if permit.answered_5xx(at.now) {
+            self.report = Some(Box::new(Input::Errs { server: permit.server() }));
+        }
+        if untouched && self.subject.idempotent { self.go_elsewhere(at) } else { Action::Forward }
+    }
+
+    /// Takes a place at another server than the one that has answered with a 5xx, if there is one.
+    fn go_elsewhere(&mut self, at: &At<'_>) -> Action {
+        let State::TestedRate(from) = &self.state else { return Action::None };
+        self.tried.push(from.server());
+        let ask = PickContext { stick: None, ..self.ask(at) };
+        let found = at.plan.and_then(|plan| plan.retry_5xx(self.retries + 1, &ask));
+        let Some(to) = found else {
+            self.tried.pop();
+            return Action::Forward;
+        };
+        self.retries += 1;
+        if let State::TestedRate(from) = core::mem::replace(&mut self.state, State::Over) {
+            self.state = State::Moving { from, to };
+        }
+        Action::Discard
+    }
+
+    /// The attempt has ended without a failure.
+    fn ended(&mut self, at: &At<'_>, ending: Ending) -> Action {
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Moving { to, .. } => self.send(at, to),
+            State::TestedRate(permit) => {
+                // How long a tunnel stays open says nothing about how long requests take.
+                if ending == Ending::Complete || self.subject.kind == Kind::Stream {
+                    permit.finish(at.now);
+                }
+                Action::None
+            }
+            _ => Action::None,
+        }
+    }
+}
+
+impl Refusal {
+    /// Why a request fails that is refused like this.
+    const fn reason(self) -> Reason {
+        match self {
+            Self::NoServer => Reason::NoServer,
+            Self::Full => Reason::Full,
+            Self::QueueFull => Reason::QueueFull,
+        }
+    }
+}
+
+/// The shorter of two limits, of which zero is none.
+#[must_use]
+pub fn shorter(one: Duration, other: Duration) -> Duration {
+    match (one, other) {
+        (Duration::ZERO, limit) | (limit, Duration::ZERO) => limit,
+        (one, other) => one.min(other),
+    }
+}

@@ -1,0 +1,60 @@
+//! A request for which there is no room now.
+
+use crate::{
+    decide::{
+        plan::{QueuePlace, QueuedDecision, ServicePlan},
+        reason::Reason,
+    },
+    fleet::{Then, WhenFull},
+    time::{Duration, Instant},
+};
+
+use super::{Action, At, Machine, State};
+
+impl Machine {
+    /// Waits in the queue for as long as the service lets a request wait.
+    pub(super) fn join(&mut self, at: &At<'_>, place: QueuePlace) -> Action {
+        let longest = at.plan.map_or(Duration::ZERO, longest_wait);
+        self.state = State::Waiting { since: at.now };
+        Action::Join { place, until: at.now + longest }
+    }
+
+    /// The place of somebody else in the full queue is there, or is not.
+    pub(super) fn room(&mut self, at: &At<'_>, place: Option<QueuePlace>) -> Action {
+        match place {
+            Some(place) => self.join(at, place),
+            None => self.over_capacity(at, Reason::QueueFull),
+        }
+    }
+
+    /// It is the first of the queue in which it stands `since` then. How long it may wait can have
+    /// become less meanwhile.
+    pub(super) fn first(&mut self, at: &At<'_>, since: Instant) -> Action {
+        let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
+        let overdue = |(longest, _)| at.now.since(since) > longest;
+        if plan.found_queue().is_some_and(overdue) {
+            return self.over_capacity(at, Reason::QueueTimeout);
+        }
+        match plan.pick_queued(&self.ask(at)) {
+            QueuedDecision::Send(permit) => self.send(at, permit),
+            QueuedDecision::Refuse(refusal) => self.end(refusal.reason()),
+            QueuedDecision::Wait(until) => Action::Wait(until),
+        }
+    }
+
+    /// Sends over capacity where the rule of the service is `then = "spread"`; else fails.
+    pub(super) fn over_capacity(&mut self, at: &At<'_>, reason: Reason) -> Action {
+        let spreads = |rule| matches!(rule, WhenFull::Queue { then: Then::Spread, .. });
+        let plan = at.plan.filter(|plan| spreads(plan.when_full));
+        match plan.and_then(|plan| plan.spread(&self.ask(at))) {
+            Some(permit) => self.send(at, permit),
+            None => self.end(reason),
+        }
+    }
+}
+
+/// How long a request may wait now.
+fn longest_wait(plan: &ServicePlan) -> Duration {
+    let WhenFull::Queue { timeout, .. } = plan.when_full else { return Duration::ZERO };
+    plan.found_queue().map_or(timeout, |(longest, _)| longest.min(timeout))
+}

@@ -1,0 +1,91 @@
+//! A budget for retries, so that a failing service is not buried under its own repetitions.
+//!
+//! Two buckets: every request adds its share (20 %) to the first, which holds at most a hundred
+//! retries; a retry takes one out of it or, when it is empty, out of the rate budget `min_rate`
+//! that also a quiet service has. Source: Finagle's `RetryBudget`.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::{
+    decide::{
+        atomic::AtomicU64,
+        budget::{Allowance, Budget},
+    },
+    fleet::Retry,
+    time::Instant,
+};
+
+/// What a service may still retry.
+#[derive(Clone, Debug, Default)]
+pub struct RetryBudget {
+    /// Retries saved up, in millionths.
+    saved: AtomicU64,
+    floor: Budget,
+}
+
+impl RetryBudget {
+    /// Counts a request.
+    pub fn deposit(&self, rules: &Retry) {
+        let share = u64::from(rules.budget.as_ppm());
+        let before = self.saved.load(Relaxed);
+        if before < SAVED_MAX {
+            self.saved.store(before.saturating_add(share).min(SAVED_MAX), Relaxed);
+        }
+    }
+
+    /// Takes one retry out, if there is one.
+    #[must_use]
+    pub fn withdraw(&self, rules: &Retry, now: Instant) -> bool {
+        let take = |saved: u64| saved.checked_sub(ONE_RETRY);
+        if self.saved.fetch_update(Relaxed, Relaxed, take).is_ok() {
+            return true;
+        }
+        let floor = Allowance::new(rules.min_rate, rules.min_burst());
+        rules.min_rate.as_milli_per_sec() > 0 && self.floor.take(&floor, now)
+    }
+}
+
+impl Retry {
+    /// One second of the floor may be used at once: when a server dies, what was in flight on it
+    /// fails in the same millisecond.
+    fn min_burst(&self) -> Option<u32> {
+        u32::try_from(self.min_rate.as_milli_per_sec() / 1_000).ok()
+    }
+}
+
+const ONE_RETRY: u64 = 1_000_000;
+
+/// A hundred retries: what is saved up in good times must not feed a storm for long.
+const SAVED_MAX: u64 = 100 * ONE_RETRY;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Rate, Ratio};
+
+    #[test]
+    fn a_fifth_of_the_requests_may_be_retried_and_no_more() {
+        let rules = Retry { min_rate: Rate::default(), ..Retry::default() };
+        let budget = RetryBudget::default();
+        (0..100).for_each(|_| budget.deposit(&rules));
+        let retries = (0..100).filter(|_| budget.withdraw(&rules, Instant::ZERO)).count();
+        assert_eq!(retries, 20);
+    }
+
+    #[test]
+    fn a_quiet_service_has_a_floor_of_retries() {
+        let rules = Retry { budget: Ratio::ZERO, ..Retry::default() };
+        let budget = RetryBudget::default();
+        let retries = (0..100).filter(|_| budget.withdraw(&rules, Instant::ZERO)).count();
+        assert_eq!(retries, 10);
+    }
+
+    #[test]
+    fn savings_are_bounded() {
+        let rules = Retry { min_rate: Rate::default(), ..Retry::default() };
+        let budget = RetryBudget::default();
+        (0..1_000_000).for_each(|_| budget.deposit(&rules));
+        let retries = (0..1_000).filter(|_| budget.withdraw(&rules, Instant::ZERO)).count();
+        assert_eq!(retries, 100);
+    }
+}

@@ -1,0 +1,294 @@
+//! Every server with what its checks and its errors say of it, by service and group.
+
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
+use core::net::SocketAddr;
+
+use crate::{
+    decide::{
+        ledger::{GroupState, Ledger, ServerId, ServiceState},
+        turn::PriorityTier,
+    },
+    fleet::{Fleet, Group, Service},
+    health::{outlier::Watch, round_trip::is_news},
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+mod member;
+
+pub(crate) use member::{Checks, ServerEntry};
+
+/// All servers of the fleet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerTable {
+    /// In the order of the file.
+    services: Vec<OfService>,
+    /// By number of the server.
+    places: Vec<Option<Place>>,
+}
+
+/// What is known of a service.
+#[derive(Clone, Debug)]
+pub(crate) struct OfService {
+    pub state: Arc<ServiceState>,
+    /// In the order of the file.
+    pub groups: Vec<OfGroup>,
+    /// When its plan was made.
+    pub planned_at: Instant,
+}
+
+/// Where what is known of a service comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// It is new.
+    New,
+    /// It was at this place of the file before, and is another now.
+    Changed(usize),
+    /// It was at this place of the file before, and is as it was.
+    Same(usize),
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct OfGroup {
+    pub state: Arc<GroupState>,
+    /// In the order of the file.
+    pub members: Vec<ServerEntry>,
+    pub standing: GroupRank,
+    /// Where errors occur in it.
+    pub watch: Option<Box<Watch>>,
+    /// Round-trip time as checks measured it, moved only by what is more than noise.
+    pub distance: Option<Duration>,
+}
+
+/// Whether a group yields to others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupRank {
+    pub yields: bool,
+    pub well_since: Option<Instant>,
+}
+
+/// Where a server stands in the file, as indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub service: usize,
+    pub group: usize,
+    pub server: usize,
+}
+
+impl ServerTable {
+    /// Takes the servers of `fleet` in, which comes after `before`, keeps what is known of those
+    /// that were there, forgets the others. Gives where each service comes from.
+    pub(crate) fn enlist(
+        &mut self,
+        now: Instant,
+        (before, fleet): (&Fleet, &Fleet),
+        ledger: &mut Ledger,
+    ) -> Vec<Origin> {
+        let up_since = if self.services.is_empty() { Instant::ZERO } else { now };
+        let is_here = before.edge.region == fleet.edge.region;
+        let known = core::mem::take(&mut self.services).into_iter().enumerate();
+        let names = before.services.iter().map(|service| &*service.name);
+        let mut known: BTreeMap<&str, (usize, OfService)> = names.zip(known).collect();
+        let mut origins = Vec::with_capacity(fleet.services.len());
+        for service in &fleet.services {
+            let (origin, known) = match known.remove(&*service.name) {
+                Some((at, known)) if is_here && before.services[at] == *service => {
+                    (Origin::Same(at), known)
+                }
+                Some((at, known)) => {
+                    let groups = before.services[at].groups.iter().zip(known.groups);
+                    let groups = groups.map(|(group, known)| (&*group.name, known)).collect();
+                    (Origin::Changed(at), OfService::new(service, groups, up_since, ledger))
+                }
+                None => (Origin::New, OfService::new(service, BTreeMap::new(), up_since, ledger)),
+            };
+            origins.push(origin);
+            self.services.push(known);
+        }
+        let gone = known.values().flat_map(|(_, service)| &service.groups);
+        gone.for_each(|group| group.state.hear_errors_again());
+        self.find_places();
+        origins
+    }
+
+    fn find_places(&mut self) {
+        self.places.clear();
+        for (s, service) in self.services.iter().enumerate() {
+            for (g, group) in service.groups.iter().enumerate() {
+                for (n, member) in group.members.iter().enumerate() {
+                    let index = member.id().index();
+                    if self.places.len() <= index {
+                        self.places.resize(index + 1, None);
+                    }
+                    self.places[index] = Some(Place { service: s, group: g, server: n });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn place(&self, server: ServerId) -> Option<Place> {
+        self.places.get(server.index()).copied().flatten()
+    }
+
+    pub(crate) fn at(&self, place: Place) -> &ServerEntry {
+        &self.services[place.service].groups[place.group].members[place.server]
+    }
+
+    pub(crate) fn at_mut(&mut self, place: Place) -> &mut ServerEntry {
+        &mut self.services[place.service].groups[place.group].members[place.server]
+    }
+
+    pub(crate) fn get(&self, server: ServerId) -> Option<&ServerEntry> {
+        self.place(server).map(|place| self.at(place))
+    }
+
+    /// In the order of the file.
+    pub(crate) fn services(&self) -> &[OfService] {
+        &self.services
+    }
+
+    pub(crate) fn service_mut(&mut self, service: usize) -> &mut OfService {
+        &mut self.services[service]
+    }
+
+    pub(crate) fn group(&self, service: usize, group: usize) -> &OfGroup {
+        &self.services[service].groups[group]
+    }
+
+    pub(crate) fn group_mut(&mut self, service: usize, group: usize) -> &mut OfGroup {
+        &mut self.services[service].groups[group]
+    }
+
+    /// The servers of a service.
+    pub(crate) fn members(&self, service: usize) -> impl Iterator<Item = &ServerEntry> {
+        self.services[service].groups.iter().flat_map(|group| &group.members)
+    }
+
+    /// How many servers of a service are out by ejection, and how many there are.
+    pub(crate) fn ejected_of(&self, service: usize) -> (usize, usize) {
+        let groups = self.services[service].groups.iter().map(OfGroup::ejected);
+        groups.fold((0, 0), |(out, all), (o, a)| (out + o, all + a))
+    }
+
+    /// Panics where members and fleet differ.
+    pub(crate) fn check_invariants(&self, fleet: &Fleet) {
+        let mut known = 0;
+        for (s, (service, of)) in self.services.iter().zip(&fleet.services).enumerate() {
+            for (g, (group, of_group)) in service.groups.iter().zip(&of.groups).enumerate() {
+                assert_eq!(group.members.len(), of_group.servers.len(), "a member for each server");
+                let members = group.members.iter().zip(&of_group.servers).enumerate();
+                for (n, (member, server)) in members {
+                    assert_eq!(server.address, member.address());
+                    assert_eq!(of.health.is_some(), member.checks != Checks::Off);
+                    let place = Place { service: s, group: g, server: n };
+                    assert_eq!(self.place(member.id()), Some(place));
+                    known += 1;
+                }
+                let GroupRank { yields, well_since } = group.standing;
+                assert!(yields || well_since.is_none(), "{} waits for nothing", of_group.name);
+            }
+        }
+        assert_eq!(self.services.len(), fleet.services.len());
+        assert_eq!(self.places.iter().flatten().count(), known, "nobody who left");
+    }
+}
+
+impl OfService {
+    /// A service of which something may be known by the names of its groups.
+    fn new(
+        service: &Service,
+        mut known: BTreeMap<&str, OfGroup>,
+        up_since: Instant,
+        ledger: &mut Ledger,
+    ) -> Self {
+        let groups = service.groups.iter().map(|group| {
+            let known = known.remove(&*group.name);
+            OfGroup::new((service, group), known, up_since, ledger)
+        });
+        let groups = groups.collect();
+        // Who looked at a group that is gone looks at it no more.
+        known.values().for_each(|group| group.state.hear_errors_again());
+        Self { state: ledger.service(&service.name), groups, planned_at: Instant::ZERO }
+    }
+}
+
+impl Origin {
+    /// Where it was before.
+    pub(crate) fn was_at(self) -> Option<usize> {
+        match self {
+            Self::New => None,
+            Self::Changed(at) | Self::Same(at) => Some(at),
+        }
+    }
+
+    /// The same, if it is as it was.
+    pub(crate) fn same(self) -> Option<usize> {
+        if let Self::Same(at) = self { Some(at) } else { None }
+    }
+}
+
+impl OfGroup {
+    fn new(
+        (service, group): (&Service, &Group),
+        known: Option<Self>,
+        up_since: Instant,
+        ledger: &mut Ledger,
+    ) -> Self {
+        let state = ledger.group(&service.name, &group.name);
+        let known = known.unwrap_or_else(|| Self {
+            state: state.clone(),
+            members: Vec::new(),
+            standing: GroupRank::default(),
+            watch: None,
+            distance: None,
+        });
+        let Self { members, standing, mut watch, distance, .. } = known;
+        let mut known: BTreeMap<SocketAddr, ServerEntry> =
+            members.into_iter().map(|member| (member.address(), member)).collect();
+        let members = group.servers.iter().map(|server| {
+            let new = || {
+                let state = ledger.server(&service.name, &group.name, server.address);
+                ServerEntry::new(state, up_since)
+            };
+            let mut member = known.remove(&server.address).unwrap_or_else(new);
+            member.configure(server, service.health.as_ref());
+            member
+        });
+        let members = members.collect();
+        for gone in known.values() {
+            watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
+        }
+        Self { state, members, standing, watch, distance }
+    }
+
+    /// The servers that take part now.
+    pub(crate) fn taking_part(&self) -> impl Iterator<Item = &ServerEntry> {
+        self.members.iter().filter(|member| member.takes_part && member.is_healthy())
+    }
+
+    /// How many servers are out by ejection, and how many there are.
+    pub(crate) fn ejected(&self) -> (usize, usize) {
+        let out = self.members.iter().filter(|member| member.is_ejected());
+        (out.count(), self.members.len())
+    }
+
+    /// The healthy share of the group, as far as its servers take part.
+    pub(crate) fn healthy_share(&self) -> Ratio {
+        let members = self.members.iter().filter(|member| member.takes_part);
+        PriorityTier::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
+    }
+
+    /// Looks how far it is by the checks; true if that is news.
+    pub(crate) fn measure_distance(&mut self) -> bool {
+        let measured = self.members.iter().filter_map(|member| member.round_trip.get()).min();
+        let moved = match (self.distance, measured) {
+            (Some(old), Some(new)) => is_news(old, new),
+            (old, new) => old.is_none() && new.is_some(),
+        };
+        if moved {
+            self.distance = measured;
+        }
+        moved
+    }
+}

@@ -1,0 +1,185 @@
+//! One server with what its checks and its errors say of it.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    sync::Arc,
+};
+use core::net::SocketAddr;
+
+use crate::{
+    decide::ledger::{ServerId, ServerState},
+    fleet::{HealthCheck, Server},
+    health::{checks::Health, ejection::Ejected, round_trip::RoundTrip},
+    state::Condition,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// One server.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerEntry {
+    pub state: Arc<ServerState>,
+    pub health: Health,
+    pub checks: Checks,
+    /// Why its last check failed; none while it is healthy.
+    pub down_for: Option<Arc<str>>,
+    /// As the checks measured it.
+    pub round_trip: RoundTrip,
+    /// When it last became healthy; the origin for servers that were there from the start.
+    pub up_since: Instant,
+    /// None where it never was.
+    ejected: Option<Box<Ejected>>,
+    /// Whether its weight lets it take part at all.
+    pub takes_part: bool,
+    pub priority: u16,
+}
+
+/// Where the checks of a server stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checks {
+    Off,
+    /// The next one is to come.
+    Waiting,
+    UnderWay,
+}
+
+impl ServerEntry {
+    /// A server of which nothing is known yet.
+    pub(crate) fn new(state: Arc<ServerState>, up_since: Instant) -> Self {
+        state.hear_again();
+        Self {
+            state,
+            health: Health::default(),
+            checks: Checks::Off,
+            down_for: None,
+            round_trip: RoundTrip::default(),
+            up_since,
+            ejected: None,
+            takes_part: true,
+            priority: 0,
+        }
+    }
+
+    /// Takes over what the file says of it.
+    pub(crate) fn configure(&mut self, server: &Server, check: Option<&HealthCheck>) {
+        self.takes_part = server.weight > 0;
+        self.priority = server.priority;
+        match (check, self.checks) {
+            (None, _) => {
+                (self.checks, self.health, self.down_for) = (Checks::Off, Health::Starting, None);
+            }
+            (Some(_), Checks::Off) => self.checks = Checks::Waiting,
+            (Some(_), Checks::Waiting | Checks::UnderWay) => {}
+        }
+    }
+
+    pub(crate) fn id(&self) -> ServerId {
+        self.state.id()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.state.address()
+    }
+
+    /// How its errors have taken it out.
+    pub(crate) fn ejected(&self) -> Ejected {
+        self.ejected.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn ejected_mut(&mut self) -> &mut Ejected {
+        self.ejected.get_or_insert_default()
+    }
+
+    pub(crate) fn is_ejected(&self) -> bool {
+        self.ejected.as_ref().is_some_and(|ejected| ejected.is_out())
+    }
+
+    /// Whether it may be given requests.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.health.is_healthy() && !self.is_ejected()
+    }
+
+    /// Whether it is still to be checked for the first time.
+    pub(crate) fn awaits_first_check(&self) -> bool {
+        self.checks != Checks::Off && self.health == Health::Starting
+    }
+
+    /// How it is and why, for whoever asks.
+    pub(crate) fn condition(&self) -> (Condition, Option<Arc<str>>) {
+        match self.health {
+            Health::Down { .. } => (Condition::Down, self.down_for.clone()),
+            _ if self.is_ejected() => {
+                let evidence = self.ejected().evidence().map(|it| it.to_string().into());
+                let reason = self.ejected().reason().map(|reason| reason.text().into());
+                (Condition::Ejected, evidence.or(reason))
+            }
+            Health::Up { .. } => (Condition::Up, None),
+            Health::Starting => (Condition::Unchecked, None),
+        }
+    }
+
+    /// Takes the result of a check in; true if a server is down for another reason than before.
+    pub(crate) fn checked(
+        &mut self,
+        passed: Result<Duration, String>,
+        check: &HealthCheck,
+    ) -> bool {
+        self.health = self.health.after(passed.is_ok(), check);
+        self.checks = Checks::Waiting;
+        match passed {
+            Ok(round_trip) => {
+                self.ejected.iter_mut().for_each(|ejected| ejected.vouch());
+                self.round_trip.record(round_trip);
+                if self.health.is_healthy() {
+                    self.down_for = None;
+                }
+                false
+            }
+            Err(_) if self.health.is_healthy() => false,
+            Err(why) => {
+                let differs = self.down_for.as_deref() != Some(&*why);
+                if differs {
+                    self.down_for = Some(why.into());
+                }
+                differs
+            }
+        }
+    }
+
+    /// When its ejection ends; none while nobody knows whether it answers at all.
+    pub(crate) fn returns_at(&self) -> Option<Instant> {
+        let ejected = self.ejected.as_ref()?;
+        let checked = self.checks != Checks::Off && self.health.is_healthy();
+        let in_doubt = checked && !ejected.is_vouched();
+        ejected.until().filter(|_| !in_doubt)
+    }
+
+    /// Lets it back in, slowly where the service starts servers slowly.
+    pub(crate) fn end_ejection(&mut self, now: Instant) {
+        self.ejected_mut().end(now);
+        self.state.silence.set_out(false);
+        self.up_since = now;
+    }
+
+    /// The part of its weight it is given: grows with time since it came up, from a tenth.
+    pub(crate) fn share(&self, now: Instant, slow_start: Duration) -> Ratio {
+        if !self.is_healthy() {
+            return Ratio::ZERO;
+        }
+        if !self.is_starting(now, slow_start) {
+            return Ratio::ONE;
+        }
+        let up = now.since(self.up_since);
+        Ratio::part(up.as_nanos(), slow_start.as_nanos()).max(SLOW_START_MIN)
+    }
+
+    /// Whether it has less than its weight yet, if it is healthy.
+    pub(crate) fn is_starting(&self, now: Instant, slow_start: Duration) -> bool {
+        self.up_since > Instant::ZERO && now.since(self.up_since) < slow_start
+    }
+}
+
+/// The least part of its weight a healthy server is given.
+const SLOW_START_MIN: Ratio = Ratio::percent(10);

@@ -1,0 +1,133 @@
+//! Servers that are given nothing more: until when what is under way with them may go on.
+//!
+//! A server *stays* while the fleet has it with a weight and its group with a scaler above zero.
+//! Otherwise it *drains*: it is given nothing, what is under way goes on, and connections that are
+//! done with are closed. Where there is a limit (of the server, else of its service) what is left
+//! then is *cut*. A limit that changes meanwhile counts from when the drain began.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use crate::{
+    decide::ledger::{Leave, Ledger, ServerId, ServerState, ServiceTransition},
+    fleet::Service,
+    time::{Duration, Instant},
+    units::Ratio,
+};
+
+/// Every server that drains or is cut.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draining(BTreeMap<ServerId, Departure>);
+
+/// One server on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Departure {
+    /// The name of its service.
+    pub service: String,
+    /// The name of its group.
+    pub group: String,
+    pub state: Arc<ServerState>,
+    since: Instant,
+    /// None where nothing is ever cut.
+    limit: Option<Duration>,
+    cut: bool,
+}
+
+impl Draining {
+    /// Counts in this ledger.
+    pub(crate) fn count_in(&mut self, ledger: &mut Ledger) {
+        for Departure { service, group, state, .. } in self.0.values_mut() {
+            *state = ledger.server(service, group, state.address());
+        }
+    }
+
+    /// Finds out who leaves and who stays when services meet their `fate`. `before` has them as
+    /// they were, and the ledger must still know the servers of then and now.
+    pub(crate) fn settle<'a>(
+        &mut self,
+        now: Instant,
+        before: &BTreeMap<&str, &Service>,
+        fate: impl Fn(&str) -> ServiceTransition<'a>,
+        ledger: &Ledger,
+    ) {
+        self.0.retain(|_, departure| departure.state.in_flight() > 0);
+        for service in ledger.services() {
+            let of = match fate(service) {
+                ServiceTransition::Same => continue,
+                ServiceTransition::Changed(of) => Some(of),
+                ServiceTransition::Gone => None,
+            };
+            let known = of.or(before.get(service).copied());
+            let gone_limit = known.and_then(|service| service.drain_timeout);
+            for (group, state) in ledger.servers(service) {
+                let limit = match of.map_or(Intent::Gone, |of| Intent::of(of, group, state)) {
+                    Intent::Stays => {
+                        state.set_leave(Leave::Stays);
+                        self.0.remove(&state.id());
+                        continue;
+                    }
+                    Intent::Drains(limit) => limit,
+                    Intent::Gone => gone_limit,
+                };
+                let departure = self.0.entry(state.id()).or_insert_with(|| {
+                    state.set_leave(Leave::Drains);
+                    let (service, group) = (service.to_string(), group.to_string());
+                    let (state, cut) = (state.clone(), false);
+                    Departure { service, group, state, since: now, limit, cut }
+                });
+                departure.limit = limit;
+            }
+        }
+    }
+
+    /// Cuts what is left at servers whose time is over; gives those at which there is something.
+    pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&Departure> {
+        let late = self.0.values_mut().filter(|it| it.until().is_some_and(|until| until <= now));
+        let cut = late.filter_map(|departure| {
+            departure.cut = true;
+            departure.state.set_leave(Leave::Cut);
+            (departure.state.in_flight() > 0).then_some(&*departure)
+        });
+        cut.collect()
+    }
+
+    /// When the next server is cut.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.0.values().filter_map(Departure::until).min()
+    }
+}
+
+impl Departure {
+    fn until(&self) -> Option<Instant> {
+        let limit = self.limit.filter(|_| !self.cut);
+        limit.map(|limit| self.since + limit)
+    }
+}
+
+/// What a fleet has in mind for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intent {
+    Stays,
+    /// It has it, and gives it nothing; with the limit.
+    Drains(Option<Duration>),
+    Gone,
+}
+
+impl Intent {
+    fn of(service: &Service, group: &str, state: &ServerState) -> Self {
+        let group = service.groups.iter().find(|it| it.name == group);
+        let address = state.address();
+        let server = group.and_then(|it| it.servers.iter().find(|it| it.address == address));
+        match (group, server) {
+            (Some(group), Some(server)) if server.weight > 0 && group.scaler > Ratio::ZERO => {
+                Self::Stays
+            }
+            (Some(_), Some(server)) => Self::Drains(server.drain_timeout.or(service.drain_timeout)),
+            _ => Self::Gone,
+        }
+    }
+}
