@@ -25,6 +25,7 @@ test: ## run every test
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint
 	cargo fmt --check
+	scripts/names
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use crate::envoy;
-use crate::open_loop::{self, Answer, Load};
+use crate::open_loop::{self, Load, Response};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{self, Process, free_ports};
 use crate::run::{PROXY_CORE, Row, Section};
@@ -152,7 +152,7 @@ struct Run {
     /// Of the reloads, those that were seen to take effect.
     effective: u32,
     upgrades: usize,
-    answers: Vec<Answer>,
+    answers: Vec<Response>,
     tunnels: Seen,
     upgraded_at: Vec<Instant>,
     /// At most, while it was reloaded and before the first upgrade.
@@ -259,7 +259,7 @@ impl Run {
     }
 
     fn times(&self) -> Vec<f64> {
-        self.answers.iter().map(Answer::millis).collect()
+        self.answers.iter().map(Response::millis).collect()
     }
 }
 
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn reloads_that_had_no_effect_and_tunnels_that_carried_nothing_fail() {
-        let answer = Answer {
+        let answer = Response {
             ask: open_loop::mix(&[Duration::ZERO])[0],
             response_time: Duration::from_millis(2),
             lag: Duration::ZERO,

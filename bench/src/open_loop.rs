@@ -23,7 +23,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 /// A request to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct PlannedRequest {
     /// From the start of the plan.
     pub(crate) at: Duration,
     /// A POST, which nobody may send twice; else a GET.
@@ -38,15 +38,15 @@ pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     /// When the plan begins.
     pub(crate) start: Instant,
-    pub(crate) asks: &'a [Ask],
+    pub(crate) asks: &'a [PlannedRequest],
     /// How long clients wait for a response.
     pub(crate) patience: Duration,
 }
 
 /// What became of one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    pub(crate) ask: Ask,
+pub(crate) struct Response {
+    pub(crate) ask: PlannedRequest,
     /// From the planned instant to the last byte, or to the failure.
     pub(crate) response_time: Duration,
     /// How late the client itself was.
@@ -69,12 +69,12 @@ pub(crate) fn poisson(rate: f64, count: usize, seed: u64) -> Vec<Duration> {
 }
 
 /// GETs, by turns on new connections and on kept ones.
-pub(crate) fn mix(plan: &[Duration]) -> Vec<Ask> {
+pub(crate) fn mix(plan: &[Duration]) -> Vec<PlannedRequest> {
     let asks = plan.iter().enumerate();
-    asks.map(|(index, at)| Ask { at: *at, post: false, fresh: index % 2 == 0 }).collect()
+    asks.map(|(index, at)| PlannedRequest { at: *at, post: false, fresh: index % 2 == 0 }).collect()
 }
 
-impl Answer {
+impl Response {
     /// Whether a proxy said anything, be it that it failed.
     pub(crate) fn is_told(&self) -> bool {
         self.result.as_ref().map_or_else(|what| what.starts_with("HTTP/"), |_| true)
@@ -87,14 +87,15 @@ impl Answer {
 }
 
 /// Sends a GET at each planned instant over kept connections, and waits for all responses.
-pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Answer>> {
-    let asks: Vec<Ask> = plan.iter().map(|at| Ask { at: *at, post: false, fresh: false }).collect();
+pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Response>> {
+    let asks: Vec<PlannedRequest> =
+        plan.iter().map(|at| PlannedRequest { at: *at, post: false, fresh: false }).collect();
     Load { port, start: Instant::now() + AHEAD, asks: &asks, patience: TIMEOUT }.run()
 }
 
 impl Load<'_> {
     /// Sends each request at its instant and waits for all responses.
-    pub(crate) fn run(self) -> Result<Vec<Answer>> {
+    pub(crate) fn run(self) -> Result<Vec<Response>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -109,7 +110,10 @@ impl Load<'_> {
         })
     }
 
-    async fn answer_all(self, mut planned: mpsc::UnboundedReceiver<Ask>) -> Result<Vec<Answer>> {
+    async fn answer_all(
+        self,
+        mut planned: mpsc::UnboundedReceiver<PlannedRequest>,
+    ) -> Result<Vec<Response>> {
         let pool = Rc::new(Pool { port: self.port, idle: RefCell::default() });
         let mut tasks = JoinSet::new();
         while let Some(ask) = planned.recv().await {
@@ -123,7 +127,7 @@ impl Load<'_> {
     }
 }
 
-fn pace(start: Instant, asks: &[Ask], due: &mpsc::UnboundedSender<Ask>) {
+fn pace(start: Instant, asks: &[PlannedRequest], due: &mpsc::UnboundedSender<PlannedRequest>) {
     for ask in asks {
         thread::sleep((start + ask.at).saturating_duration_since(Instant::now()));
         if due.send(*ask).is_err() {
@@ -132,7 +136,12 @@ fn pace(start: Instant, asks: &[Ask], due: &mpsc::UnboundedSender<Ask>) {
     }
 }
 
-async fn answer(pool: Rc<Pool>, start: Instant, ask: Ask, patience: Duration) -> Answer {
+async fn answer(
+    pool: Rc<Pool>,
+    start: Instant,
+    ask: PlannedRequest,
+    patience: Duration,
+) -> Response {
     let instant = start + ask.at;
     let lag = instant.elapsed();
     let replaced = Cell::new(false);
@@ -140,7 +149,7 @@ async fn answer(pool: Rc<Pool>, start: Instant, ask: Ask, patience: Duration) ->
         Ok(result) => result.map_err(|failure| failure.0),
         Err(_) => Err(format!("no answer in {patience:?}")),
     };
-    Answer { ask, response_time: instant.elapsed(), lag, replaced: replaced.get(), result }
+    Response { ask, response_time: instant.elapsed(), lag, replaced: replaced.get(), result }
 }
 
 struct Pool {
@@ -152,7 +161,11 @@ struct Pool {
 struct Failure(String, bool);
 
 impl Pool {
-    async fn exchange(&self, ask: Ask, replaced: &Cell<bool>) -> Result<String, Failure> {
+    async fn exchange(
+        &self,
+        ask: PlannedRequest,
+        replaced: &Cell<bool>,
+    ) -> Result<String, Failure> {
         let kept = if ask.fresh { None } else { self.idle.borrow_mut().pop() };
         if let Some(stream) = kept {
             match self.exchange_on(stream, ask).await {
@@ -166,7 +179,11 @@ impl Pool {
         self.exchange_on(stream, ask).await
     }
 
-    async fn exchange_on(&self, mut stream: TcpStream, ask: Ask) -> Result<String, Failure> {
+    async fn exchange_on(
+        &self,
+        mut stream: TcpStream,
+        ask: PlannedRequest,
+    ) -> Result<String, Failure> {
         stream.write_all(ask.text().as_bytes()).await.map_err(early("send"))?;
         let mut received = Vec::with_capacity(1024);
         loop {
@@ -190,7 +207,7 @@ impl Pool {
     }
 }
 
-impl Ask {
+impl PlannedRequest {
     fn text(self) -> String {
         let method = if self.post { "POST" } else { "GET" };
         let close = if self.fresh { "Connection: close\r\n" } else { "" };
@@ -299,8 +316,8 @@ mod tests {
 
     #[test]
     fn a_post_is_sent_once() {
-        let get = Ask { at: Duration::ZERO, post: false, fresh: false };
-        let post = Ask { at: Duration::from_millis(50), post: true, ..get };
+        let get = PlannedRequest { at: Duration::ZERO, post: false, fresh: false };
+        let post = PlannedRequest { at: Duration::from_millis(50), post: true, ..get };
         let (start, asks) = (Instant::now() + AHEAD, [get, post]);
         let load = Load { port: fickle_server(), start, asks: &asks, patience: TIMEOUT };
         let answers = load.run().unwrap();

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::envoy;
-use crate::open_loop::{self, Answer, Ask, Load};
+use crate::open_loop::{self, Load, PlannedRequest, Response};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{PROXY_CORE, Row, Section};
@@ -64,7 +64,7 @@ impl<'a> Scene<'a> {
         &mut self,
         seconds: f64,
         happens: impl FnOnce(&mut Self, Instant) -> Result<T>,
-    ) -> Result<(Vec<Answer>, T)> {
+    ) -> Result<(Vec<Response>, T)> {
         let asks = asks(&open_loop::poisson(RATE, (RATE * seconds) as usize, 1));
         let (port, start) = (self.proxy.port, Instant::now() + Duration::from_millis(50));
         let load = Load { port, start, asks: &asks, patience: PATIENCE };
@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
 }
 
 /// Every tenth is a POST, half of those on new connections.
-fn asks(plan: &[Duration]) -> Vec<Ask> {
+fn asks(plan: &[Duration]) -> Vec<PlannedRequest> {
     let mut asks = open_loop::mix(plan);
     asks.iter_mut().step_by(20).for_each(|ask| ask.post = true);
     asks.iter_mut().skip(5).step_by(20).for_each(|ask| ask.post = true);
@@ -132,7 +132,7 @@ fn kill(kind: Kind, workshop: &Workshop) -> Result<Killed> {
         Ok((killed, refused))
     })?;
     let name = scene.ports[1].to_string();
-    let late = |answer: &&Answer| answer.ask.post && answer.ask.at > killed + SENT;
+    let late = |answer: &&Response| answer.ask.post && answer.ask.at > killed + SENT;
     Ok(Killed {
         kind,
         failures: Failures::of(&answers),
@@ -140,7 +140,7 @@ fn kill(kind: Kind, workshop: &Workshop) -> Result<Killed> {
         refused: refused.len(),
         ejected: refused_for(&refused),
         shares: shares(&answers, &name),
-        p99: quantile(answers.iter().map(Answer::millis), 0.99),
+        p99: quantile(answers.iter().map(Response::millis), 0.99),
         lag: Summary::of(answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max,
         counted: scene.counted()?,
     })
@@ -227,7 +227,7 @@ fn stop(kind: Kind, workshop: &Workshop) -> Result<Stopped> {
         failures: Failures::of(&answers),
         slow: answers.iter().filter(|it| it.millis() > 1e3 || it.result.is_err()).count(),
         ejected: turned_away(&waited, stopped),
-        longest: Summary::of(answers.iter().map(Answer::millis)).max,
+        longest: Summary::of(answers.iter().map(Response::millis)).max,
         lag: Summary::of(answers.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max,
     })
 }
@@ -281,7 +281,7 @@ struct Failures {
 }
 
 impl Failures {
-    fn of(answers: &[Answer]) -> Self {
+    fn of(answers: &[Response]) -> Self {
         let failed = || answers.iter().filter(|answer| answer.result.is_err());
         let mut told = BTreeMap::new();
         for what in answers.iter().filter_map(|answer| answer.result.as_ref().err()) {
@@ -367,8 +367,8 @@ fn burst(instants: &[f64], gap: f64) -> Option<(f64, f64)> {
 }
 
 /// The part of its third that a server got in the first second after it was back, and in the last.
-fn shares(answers: &[Answer], name: &str) -> [f64; 2] {
-    let its = |answer: &&Answer| answer.result.as_ref().is_ok_and(|server| server == name);
+fn shares(answers: &[Response], name: &str) -> [f64; 2] {
+    let its = |answer: &&Response| answer.result.as_ref().is_ok_and(|server| server == name);
     let share = |from: Duration| {
         let until = from + Duration::from_secs(1);
         let then = || answers.iter().filter(|it| (from..until).contains(&it.ask.at));
@@ -579,7 +579,7 @@ mod tests {
     #[test]
     fn a_tenth_are_posts_and_half_of_these_on_new_connections() {
         let asks = asks(&[Duration::ZERO; 40]);
-        let posts: Vec<&Ask> = asks.iter().filter(|ask| ask.post).collect();
+        let posts: Vec<&PlannedRequest> = asks.iter().filter(|ask| ask.post).collect();
         assert_eq!((posts.len(), posts.iter().filter(|ask| ask.fresh).count()), (4, 2));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::open_loop::{self, Answer};
+use crate::open_loop::{self, Response};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, PROXY_CORE, Section};
@@ -61,7 +61,7 @@ struct Side {
 }
 
 /// The responses of one load.
-struct Run(Vec<Answer>);
+struct Run(Vec<Response>);
 
 impl Side {
     fn start(kind: Kind, workshop: &Workshop) -> Result<Self> {
@@ -125,8 +125,9 @@ impl Run {
 
     /// The part of the requests that was served far, in per cent.
     fn far(&self) -> f64 {
-        let far =
-            |answer: &&Answer| answer.result.as_ref().is_ok_and(|server| server.starts_with("far"));
+        let far = |answer: &&Response| {
+            answer.result.as_ref().is_ok_and(|server| server.starts_with("far"))
+        };
         100.0 * self.0.iter().filter(far).count() as f64 / self.0.len() as f64
     }
 
@@ -154,7 +155,7 @@ impl Run {
     }
 }
 
-fn answer_to_json(answer: &Answer) -> Value {
+fn answer_to_json(answer: &Response) -> Value {
     let served_by = answer.result.as_ref().ok();
     json!({ "response_time_ms": millis(answer.response_time), "served_by": served_by })
 }

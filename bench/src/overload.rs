@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::envoy;
-use crate::open_loop::{self, Answer};
+use crate::open_loop::{self, Response};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, PROXY_CORE, Section};
@@ -125,16 +125,16 @@ fn load(case: &Case, workshop: &Workshop, seconds: f64) -> Result<Run> {
 }
 
 impl Run {
-    fn of(answers: &[Answer], plan: &[std::time::Duration], count: usize) -> Self {
+    fn of(answers: &[Response], plan: &[std::time::Duration], count: usize) -> Self {
         let end = plan[count - 1];
-        let millis = |answer: &&Answer| answer.millis();
-        let (during, after): (Vec<&Answer>, Vec<&Answer>) =
+        let millis = |answer: &&Response| answer.millis();
+        let (during, after): (Vec<&Response>, Vec<&Response>) =
             answers.iter().partition(|answer| answer.ask.at <= end);
-        let (good, refused): (Vec<&Answer>, Vec<&Answer>) =
+        let (good, refused): (Vec<&Response>, Vec<&Response>) =
             during.into_iter().partition(|answer| answer.result.is_ok());
         let in_time =
             good.iter().filter(|answer| answer.ask.at + answer.response_time <= end).count();
-        let bad = |answer: &&&Answer| answer.result.is_err() || millis(answer) > SLOW;
+        let bad = |answer: &&&Response| answer.result.is_err() || millis(answer) > SLOW;
         let late = after.iter().filter(bad).map(|answer| (answer.ask.at - end).as_secs_f64());
         Self {
             goodput: in_time as f64 / end.as_secs_f64(),

@@ -22,7 +22,7 @@ pub(super) struct Request {
 
 /// A response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
     /// Of head and body together.
     pub(super) length: usize,
     head: usize,
@@ -47,7 +47,7 @@ pub(super) fn request(bytes: &[u8]) -> io::Result<Status<Request>> {
 }
 
 /// Reads the head of a response, which must say how long its body is.
-pub(super) fn answer(bytes: &[u8]) -> io::Result<Status<Answer>> {
+pub(super) fn answer(bytes: &[u8]) -> io::Result<Status<Response>> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
@@ -58,7 +58,7 @@ pub(super) fn answer(bytes: &[u8]) -> io::Result<Status<Answer>> {
     let length = parsed.headers.iter().find(|it| it.name.eq_ignore_ascii_case("content-length"));
     let length = length.and_then(|it| std::str::from_utf8(it.value).ok()?.parse::<usize>().ok());
     let length = length.ok_or(io::ErrorKind::Unsupported)?;
-    Ok(Status::Complete(Answer { length: head + length, head }))
+    Ok(Status::Complete(Response { length: head + length, head }))
 }
 
 impl Request {
@@ -71,7 +71,7 @@ impl Request {
     }
 }
 
-impl Answer {
+impl Response {
     /// What the client gets: the same, and that the connection is closed if it is.
     pub(super) fn forwarded<'b>(&self, bytes: &'b [u8], closes: bool) -> Cow<'b, [u8]> {
         if !closes {

@@ -17,7 +17,7 @@ use serde_json::json;
 pub(crate) use station::{Args, serve};
 use station::{Weather, Work};
 
-use crate::open_loop::{Answer, Ask, Load};
+use crate::open_loop::{Load, PlannedRequest, Response};
 use crate::peers::{Kind, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
@@ -172,15 +172,15 @@ fn start(
 
 /// What came of a load, directly and through loadline.
 struct Both {
-    direct: Vec<Answer>,
-    through: Vec<Answer>,
+    direct: Vec<Response>,
+    through: Vec<Response>,
 }
 
 impl Both {
     fn of(service: &Service, ports: Ports, seconds: f64) -> Result<Self> {
         let plan = service.plan(seconds);
-        let asks: Vec<Ask> =
-            plan.iter().map(|at| Ask { at: *at, post: false, fresh: false }).collect();
+        let asks: Vec<PlannedRequest> =
+            plan.iter().map(|at| PlannedRequest { at: *at, post: false, fresh: false }).collect();
         let start = std::time::Instant::now() + Duration::from_millis(100);
         let load = |port| Load { port, start, asks: &asks, patience: PATIENCE };
         thread::scope(|scope| {
@@ -192,9 +192,9 @@ impl Both {
     }
 
     fn ratio(&self, share: f64) -> f64 {
-        let of = |answers: &[Answer]| {
+        let of = |answers: &[Response]| {
             let good = answers.iter().filter(|answer| answer.result.is_ok());
-            quantile(good.map(Answer::millis), share)
+            quantile(good.map(Response::millis), share)
         };
         of(&self.through) / of(&self.direct)
     }
@@ -217,7 +217,7 @@ impl Both {
 
     fn line(&self, service: &Service) -> String {
         let millis =
-            |answers: &[Answer], share| quantile(answers.iter().map(Answer::millis), share);
+            |answers: &[Response], share| quantile(answers.iter().map(Response::millis), share);
         let lag = Summary::of(self.through.iter().map(|it| it.lag.as_secs_f64() * 1e3)).max;
         format!(
             "{:32}{:>9}{:>9}{:>10.1}{:>10.1}{:>9.3}{:>9.3}{:>8.1}",

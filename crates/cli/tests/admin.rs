@@ -275,7 +275,12 @@ fn change_for(path: &str) -> Value {
     }
 }
 
-fn assert_answers_as_told(description: &Value, operation: &Value, answer: &Answer, what: &str) {
+fn assert_answers_as_told(
+    description: &Value,
+    operation: &Value,
+    answer: &AdminResponse,
+    what: &str,
+) {
     let told = &operation["responses"][answer.status.to_string()];
     assert!(!told.is_null(), "{what}: {} is not described: {}", answer.status, answer.body);
     let Some(schema) = told["content"]["application/json"].get("schema") else { return };
@@ -319,26 +324,26 @@ fn assert_well_formed(text: &str) {
     }
 }
 
-struct Answer {
+struct AdminResponse {
     status: u16,
     body: String,
 }
 
-impl Answer {
+impl AdminResponse {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
     }
 }
 
-fn get(url: &str) -> Answer {
+fn get(url: &str) -> AdminResponse {
     curl(&[url])
 }
 
-fn curl(args: &[&str]) -> Answer {
+fn curl(args: &[&str]) -> AdminResponse {
     let output = Command::new("curl").args(["-s", "-w", "\n%{http_code}"]).args(args).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let (body, status) = text.rsplit_once('\n').unwrap();
-    Answer { status: status.parse().unwrap(), body: body.to_owned() }
+    AdminResponse { status: status.parse().unwrap(), body: body.to_owned() }
 }
 
 /// A process that is ready; killed when it is dropped.
@@ -423,11 +428,11 @@ impl Edge {
         Self { traffic: process.place.clone(), admin, process }
     }
 
-    fn get(&self, path: &str) -> Answer {
+    fn get(&self, path: &str) -> AdminResponse {
         get(&format!("http://{}{path}", self.admin))
     }
 
-    fn post(&self, path: &str, token: Option<&str>, body: Option<Value>) -> Answer {
+    fn post(&self, path: &str, token: Option<&str>, body: Option<Value>) -> AdminResponse {
         let url = format!("http://{}{path}", self.admin);
         let header = token.map(|token| format!("Authorization: Bearer {token}"));
         let body = body.map(|body| body.to_string());
@@ -438,7 +443,7 @@ impl Edge {
     }
 
     /// Asks until the response is as wanted, for ten seconds.
-    fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) {
+    fn until(&self, path: &str, wanted: impl Fn(&AdminResponse) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let answer = self.get(path);

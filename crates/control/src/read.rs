@@ -100,13 +100,13 @@ fn complaint(message: &str, value: &str) -> Complaint {
             other => other,
         };
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
-        return Complaint::new(format!("{found} cannot stand here"), format!("write {expected}"));
+        return Complaint::new(format!("expected {expected}, found {found}"), SEE_SCHEMA);
     }
-    Complaint::new(
-        message,
-        "see `loadline schema` or docs/configuration.md for what may stand here",
-    )
+    Complaint::new(message, SEE_SCHEMA)
 }
+
+/// Help where the reader tells no better.
+const SEE_SCHEMA: &str = "see `loadline schema` or docs/configuration.md for what is allowed";
 
 /// Notes an error of the TOML reader.
 fn note_syntax(text: &str, error: &Error, problems: &mut Problems) {

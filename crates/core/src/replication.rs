@@ -59,7 +59,7 @@ pub enum Key {
     /// A return address: whether it is of IPv6, and its number there.
     Return(bool, u8),
     /// A number for where clients reach a service.
-    Door(u16),
+    ServiceAddress(u16),
     /// A part of the ring of a service, [`PART`] entries from `part * PART` on.
     Entries {
         /// The service.
@@ -91,7 +91,7 @@ pub enum Fact {
     /// A return address.
     Return(IpAddr),
     /// Where clients reach a service.
-    Door(Door),
+    ServiceAddress(ServiceAddress),
     /// Entries of a ring.
     Entries(Box<[Entry]>),
     /// Where a flow is.
@@ -113,7 +113,7 @@ pub struct Server {
 
 /// An address of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Door {
+pub struct ServiceAddress {
     /// The service.
     pub service: u16,
     /// Address and port.

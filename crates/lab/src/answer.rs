@@ -35,7 +35,7 @@ impl Route {
 
 /// A response without what depends on the connection.
 #[derive(Clone)]
-pub(crate) struct Answer {
+pub(crate) struct PreparedResponse {
     pub(crate) status: u16,
     pub(crate) kind: &'static str,
     pub(crate) body: Arc<[u8]>,
@@ -54,7 +54,7 @@ pub(crate) enum After {
     Close,
 }
 
-impl Answer {
+impl PreparedResponse {
     /// A short text with this status.
     pub(crate) fn text(status: u16, body: &str) -> Self {
         Self { status, kind: "text/plain", body: body.as_bytes().into(), utilization: None }
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_head_says_what_the_client_needs() {
-        let mut answer = Answer::content(Content::Json, Vec::new());
+        let mut answer = PreparedResponse::content(Content::Json, Vec::new());
         assert_eq!(
             answer.head("west/80", After::Keep),
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 18\r\n\

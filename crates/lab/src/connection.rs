@@ -23,7 +23,7 @@ use socket2::SockRef;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
-    answer::{After, Answer, LENIENT_HEALTH, Route},
+    answer::{After, LENIENT_HEALTH, PreparedResponse, Route},
     fault::FaultOutcome,
     server::Server,
     stats::count,
@@ -164,7 +164,9 @@ impl Connection {
         match server.faults.fate(clock::now()) {
             FaultOutcome::Sent => {}
             FaultOutcome::Held(until) => server.service.until(until).await?,
-            FaultOutcome::Replaced(status) => answer = Answer::text(status, "a fault on purpose\n"),
+            FaultOutcome::Replaced(status) => {
+                answer = PreparedResponse::text(status, "a fault on purpose\n")
+            }
             FaultOutcome::Withheld => {
                 self.wait_for_the_end().await;
                 count(&server.counters.aborted);
@@ -213,16 +215,18 @@ impl Connection {
     }
 
     /// The response to what takes no work.
-    fn ready_answer(&self, route: Option<Route>) -> Answer {
+    fn ready_answer(&self, route: Option<Route>) -> PreparedResponse {
         match route {
             Some(Route::Stats) => {
                 // A record of texts and numbers always has a JSON form.
-                Answer::json(serde_json::to_vec(&self.server.stats()).unwrap_or_default())
+                PreparedResponse::json(serde_json::to_vec(&self.server.stats()).unwrap_or_default())
             }
-            Some(Route::Health | Route::Work | Route::Forward(_)) => Answer::text(200, "ok\n"),
+            Some(Route::Health | Route::Work | Route::Forward(_)) => {
+                PreparedResponse::text(200, "ok\n")
+            }
             None => {
                 count(&self.server.counters.refused);
-                Answer::text(404, "no such path\n")
+                PreparedResponse::text(404, "no such path\n")
             }
         }
     }
@@ -231,7 +235,7 @@ impl Connection {
     /// it are unread would reset the connection and destroy the response.
     async fn refuse(&mut self, error: ParseError) {
         count(&self.server.counters.refused);
-        let answer = Answer::text(error.status(), &format!("{error}\n"));
+        let answer = PreparedResponse::text(error.status(), &format!("{error}\n"));
         let (head, body) = self.server.wire(&answer, Method::Get, After::Close);
         if self.write(head.as_bytes(), body).await.is_err() || self.stream.shutdown().await.is_err()
         {
@@ -245,7 +249,7 @@ impl Connection {
         let _ = timeout(LINGER.to_std(), drain).await;
     }
 
-    async fn send(&self, request: Request, answer: &Answer) -> Result<(), Trouble> {
+    async fn send(&self, request: Request, answer: &PreparedResponse) -> Result<(), Trouble> {
         let (head, body) = self.server.wire(answer, request.method, request.after);
         self.write(head.as_bytes(), body).await?;
         Ok(())

@@ -6,7 +6,7 @@ use loadline_core::time::Instant;
 use loadline_http1::Method;
 
 use crate::{
-    answer::{After, Answer, Route},
+    answer::{After, PreparedResponse, Route},
     config::{Config, Content},
     fault::Faults,
     service::{Service, lock},
@@ -28,7 +28,7 @@ pub(crate) struct Server {
     region: String,
     content: Content,
     /// What is answered to every request for work, but for the utilization.
-    answer: Answer,
+    answer: PreparedResponse,
     report_utilization: bool,
 }
 
@@ -39,9 +39,9 @@ impl Server {
         let answer = match config.content {
             Content::Machine => {
                 let machine = served_by.rsplit('/').next().unwrap_or_default();
-                Answer::machine(machine, &config.region, config.pace.service())
+                PreparedResponse::machine(machine, &config.region, config.pace.service())
             }
-            content => Answer::content(content, picture),
+            content => PreparedResponse::content(content, picture),
         };
         let unit = (config.content == Content::Unit).then(|| Unit::new(config.forwarding));
         Self {
@@ -76,9 +76,11 @@ impl Server {
     }
 
     /// The response to a request for work, with what was drawn for it.
-    pub(crate) fn work_done(&self, picture: Option<Vec<u8>>) -> Answer {
+    pub(crate) fn work_done(&self, picture: Option<Vec<u8>>) -> PreparedResponse {
         let mut answer = match (picture, self.content) {
-            (Some(picture), Content::Mandelbrot) => Answer::content(Content::Mandelbrot, picture),
+            (Some(picture), Content::Mandelbrot) => {
+                PreparedResponse::content(Content::Mandelbrot, picture)
+            }
             _ => self.answer.clone(),
         };
         if self.report_utilization {
@@ -90,7 +92,7 @@ impl Server {
     /// Head and body of a response, as they go out.
     pub(crate) fn wire<'a>(
         &self,
-        answer: &'a Answer,
+        answer: &'a PreparedResponse,
         method: Method,
         after: After,
     ) -> (String, &'a [u8]) {

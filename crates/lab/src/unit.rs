@@ -22,7 +22,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use crate::{answer::Answer, service::lock};
+use crate::{answer::PreparedResponse, service::lock};
 use remote::Remote;
 
 /// What a forwarding unit forwards to, and for how long.
@@ -142,18 +142,21 @@ impl Unit {
     }
 
     /// Passes one request on.
-    pub(crate) async fn forward(&self, choice: Choice) -> Answer {
+    pub(crate) async fn forward(&self, choice: Choice) -> PreparedResponse {
         let drawn = lock(&self.draws).random_range(0..choice.count);
         let remote = &self.remotes[choice.first + drawn];
         let began = clock::now();
         let work_time = match timeout(self.limit.to_std(), remote.work()).await {
             Ok(Ok(work_time)) => work_time,
             Ok(Err(error)) => {
-                return Answer::text(502, &format!("{}: {error}\n", remote.machine.path()));
+                return PreparedResponse::text(
+                    502,
+                    &format!("{}: {error}\n", remote.machine.path()),
+                );
             }
             Err(_) => {
                 let told = format!("{}: no answer in {}\n", remote.machine.path(), self.limit);
-                return Answer::text(503, &told);
+                return PreparedResponse::text(503, &told);
             }
         };
         let took = clock::now().since(began).as_millis_f64();
@@ -164,7 +167,7 @@ impl Unit {
             work_time,
         };
         // A record of texts and numbers always has a JSON form.
-        Answer::json(serde_json::to_vec(&told).unwrap_or_default())
+        PreparedResponse::json(serde_json::to_vec(&told).unwrap_or_default())
     }
 }
 

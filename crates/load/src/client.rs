@@ -23,7 +23,7 @@ use crate::{
     request::Request,
     run::LoadError,
     sessions::Sessions,
-    tally::{Answer, Tally},
+    tally::{Tally, WholeResponse},
     target::Target,
     tls,
     transport::Protocol,
@@ -128,11 +128,11 @@ impl Client {
         self.deadlines.keep(self.timeout.to_std()).await;
     }
 
-    /// Sends the request of the target whose turn it is at `now` and reads the response.
+    /// Sends the request of the next target at `now` and reads the response.
     ///
     /// # Errors
     /// The class of the request where there is no whole response.
-    pub(crate) async fn fetch(&self, pool: &Pool, now: Instant) -> Result<Answer, Outcome> {
+    pub(crate) async fn fetch(&self, pool: &Pool, now: Instant) -> Result<WholeResponse, Outcome> {
         let route = &self.routes[self.turns.next()];
         let deadline = now + self.timeout;
         let opening = Cell::new(false);
@@ -157,7 +157,7 @@ impl Client {
         pool: &Pool,
         route: &Route,
         opening: &Cell<bool>,
-    ) -> Result<Answer, Outcome> {
+    ) -> Result<WholeResponse, Outcome> {
         let _permit = pool.permit(route.host).await;
         if let Some(mut connection) = pool.take(route.host).await {
             match connection.exchange(&route.request).await {
@@ -187,7 +187,11 @@ impl Client {
         }
     }
 
-    async fn fetch_http2(&self, route: &Route, opening: &Cell<bool>) -> Result<Answer, Outcome> {
+    async fn fetch_http2(
+        &self,
+        route: &Route,
+        opening: &Cell<bool>,
+    ) -> Result<WholeResponse, Outcome> {
         let host = &self.hosts[route.host];
         let opened = Cell::new(PhaseTimes::default());
         opening.set(true);
@@ -241,7 +245,10 @@ impl Client {
     }
 }
 
-fn conclude(answered: Result<Answer, Outcome>, opened: PhaseTimes) -> Result<Answer, Outcome> {
+fn conclude(
+    answered: Result<WholeResponse, Outcome>,
+    opened: PhaseTimes,
+) -> Result<WholeResponse, Outcome> {
     let mut answer = answered?;
     answer.phases = answer.phases.after(opened);
     Ok(answer)

@@ -178,7 +178,7 @@ impl Connector {
         bound(source)?.connect(address).await
     }
 
-    /// The source whose turn it is among those of the family of `address`.
+    /// The next source among those of the family of `address`.
     fn next_source(&self, address: SocketAddr) -> Option<IpAddr> {
         let count = self.sources.len();
         let turns = (0..count).map(|step| (self.turn.get() + step) % count);

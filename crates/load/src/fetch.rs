@@ -15,7 +15,7 @@ use crate::{
     plan::LoadPlan,
     request::Request,
     run::LoadError,
-    tally::Answer,
+    tally::WholeResponse,
     target::Target,
     tls,
 };
@@ -134,7 +134,8 @@ impl Prober {
             Speaker::Http1(connection) => connection.exchange(&self.request).await?,
             Speaker::Http2(session) => (session.exchange(&self.request).await?, true),
         };
-        let Answer { status, bytes, phases: PhaseTimes { first_byte, body, .. }, .. } = answer;
+        let WholeResponse { status, bytes, phases: PhaseTimes { first_byte, body, .. }, .. } =
+            answer;
         (fetched.first_byte, fetched.body, fetched.bytes) = (first_byte, body, bytes);
         Ok((status, again))
     }

@@ -6,7 +6,8 @@ use loadline_linux::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
-    connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::Answer, tls,
+    connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::WholeResponse,
+    tls,
 };
 
 /// An open connection with the buffers to read answers.
@@ -73,7 +74,10 @@ impl Connection {
     ///
     /// # Errors
     /// [`Failure`] where there is no whole response; the connection is of no more use then.
-    pub(crate) async fn exchange(&mut self, request: &Request) -> Result<(Answer, bool), Failure> {
+    pub(crate) async fn exchange(
+        &mut self,
+        request: &Request,
+    ) -> Result<(WholeResponse, bool), Failure> {
         // A server may answer and close before it has read all: the response is there to be read.
         let whole = self.send(&request.bytes).await.is_ok();
         let sent = clock::now();
@@ -90,7 +94,7 @@ impl Connection {
             ..PhaseTimes::default()
         };
         let bytes = read.bytes + body_bytes;
-        let answer = Answer { status: self.head.status(), bytes, counted, phases };
+        let answer = WholeResponse { status: self.head.status(), bytes, counted, phases };
         Ok((answer, whole && clean && self.head.keep_alive()))
     }
 

@@ -18,7 +18,7 @@ use crate::{
     outcome::Outcome,
     phases::PhaseTimes,
     request::Request,
-    tally::Answer,
+    tally::WholeResponse,
     tls,
 };
 
@@ -59,7 +59,7 @@ impl Http2Connection {
     /// # Errors
     /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
     /// it has not looked at the request.
-    pub(crate) async fn exchange(&self, request: &Request) -> Result<Answer, Failure> {
+    pub(crate) async fn exchange(&self, request: &Request) -> Result<WholeResponse, Failure> {
         let begun = self.0.clone().ready().await;
         let mut send = begun.map_err(|_| Failure::Silent)?;
         self.converse(&mut send, request).await.map_err(|error| failed(&error))
@@ -69,7 +69,7 @@ impl Http2Connection {
         &self,
         send: &mut SendRequest<Bytes>,
         request: &Request,
-    ) -> Result<Answer, h2::Error> {
+    ) -> Result<WholeResponse, h2::Error> {
         let bodiless = request.body.is_empty();
         let (response, mut stream) = send.send_request(request.head.clone(), bodiless)?;
         if !bodiless {
@@ -86,7 +86,7 @@ impl Http2Connection {
         let head_bytes = STATUS_BYTES + length_of(response.headers());
         let bytes = head_bytes + read_body(response.into_body()).await?;
         let phases = phases(sent, first_byte, clock::now());
-        Ok(Answer { status, bytes, counted, phases })
+        Ok(WholeResponse { status, bytes, counted, phases })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
 
 /// A whole response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct WholeResponse {
     pub(crate) status: u16,
     /// Bytes read for it, head and body.
     pub(crate) bytes: u64,
@@ -281,11 +281,11 @@ impl Ticket {
     }
 
     /// Settles the request: it was answered, or ended otherwise, at `now`.
-    pub(crate) fn end(mut self, now: Instant, result: Result<Answer, Outcome>) {
+    pub(crate) fn end(mut self, now: Instant, result: Result<WholeResponse, Outcome>) {
         self.settle(now, result);
     }
 
-    fn settle(&mut self, now: Instant, result: Result<Answer, Outcome>) {
+    fn settle(&mut self, now: Instant, result: Result<WholeResponse, Outcome>) {
         self.settled = true;
         let mut books = self.tally.books.borrow_mut();
         let outcome = result
@@ -338,7 +338,7 @@ impl Books {
         self.phases.record(phases);
     }
 
-    fn count_answer(&mut self, now: Instant, answer: Answer) {
+    fn count_answer(&mut self, now: Instant, answer: WholeResponse) {
         self.latest = self.latest.max(now);
         *self.statuses.entry(answer.status).or_default() += 1;
         let Some(value) = answer.counted else { return };
@@ -419,11 +419,11 @@ mod tests {
         LoadPlan::closed("localhost", 1, Until::Requests(1)).unwrap()
     }
 
-    fn answer(status: u16) -> Result<Answer, Outcome> {
+    fn answer(status: u16) -> Result<WholeResponse, Outcome> {
         let counted = Some("a".to_owned());
         let first_byte = Some(Duration::from_millis(4));
         let phases = PhaseTimes { first_byte, ..PhaseTimes::default() };
-        Ok(Answer { status, bytes: 100, counted, phases })
+        Ok(WholeResponse { status, bytes: 100, counted, phases })
     }
 
     #[test]

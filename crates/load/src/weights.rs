@@ -21,7 +21,7 @@ impl Turns {
         Self { weights, credits }
     }
 
-    /// The number of the target whose turn it is.
+    /// The number of the next target.
     pub(crate) fn next(&self) -> usize {
         if self.weights.len() == 1 {
             return 0;

@@ -51,7 +51,7 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("[edge]", "dns.servers = [\"10.0.0.53:99999\"]\n[edge]", 1, &["ports are 1 to 65535"]),
     ("\"127.0.0.1:0\"", "\"*:80\"", 5, &["write \":80\" for all addresses"]),
     ("\"127.0.0.1:0\"", "\"localhost:80\"", 5, &["write \"127.0.0.1:80\""]),
-    ("\"127.0.0.1:0\"", "80", 5, &["integer `80` cannot stand here", "\":8080\""]),
+    ("\"127.0.0.1:0\"", "80", 5, &["found integer `80`", "\":8080\""]),
     ("\"10.0.0.1:80\"", "\"10.0.0.1\"", 15, &["add the port"]),
     // Words of HAProxy, nginx and Envoy.
     ("\"least-requests\"", "\"leastconn\"", 9, &["did you mean `least-requests`?"]),

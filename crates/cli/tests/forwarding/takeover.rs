@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     METHODS,
     bridge::at,
-    crowd::{Crowd, all_go_on, allow_sockets, echo},
+    crowd::{OpenConnections, all_go_on, allow_sockets, echo},
     edge::Edge,
     host::Host,
     keepalived::Keepalived,
@@ -104,7 +104,7 @@ fn connections_by_each_method_survive_kill_9_of_the_active() {
     let families = METHODS.into_iter().flat_map(|one| [(one, false), (one, true)]);
     let open = |((method, part), v6)| {
         let service = SocketAddr::new(at(0, part, v6), PORT);
-        (format!("{method}, IPv6 {v6}"), Crowd::open(&network.client, service, COUNT))
+        (format!("{method}, IPv6 {v6}"), OpenConnections::open(&network.client, service, COUNT))
     };
     let crowds: Vec<_> = families.map(open).collect();
     crowds.iter().for_each(|(_, crowd)| crowd.is_open());

@@ -112,7 +112,7 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
         ("threads = 2", "threads = -2", (3, 11), &["`-2` is out of range", "from 0 to 1024"]),
         ("threads = 2", "threads = 2.5", (3, 11), &["a whole number"]),
         ("threads = 2", "threads = 2026-01-01", (3, 11), &["a date", "a whole number"]),
-        ("[[listener]]", "[listener]", (8, 1), &["a table cannot stand here", "[[name]]"]),
+        ("[[listener]]", "[listener]", (8, 1), &["found a table", "[[name]]"]),
         ("[\"10.0.0.1:80\"]", "\"10.0.0.1:80\"", (18, 11), &["string", "a list"]),
         ("\"near\"\nthreads", "[]\nthreads", (2, 10), &["a list", "a name"]),
         ("\"least-requests\"", "\"least-request\"", (13, 10), &["did you mean `least-requests`?"]),

@@ -1,5 +1,5 @@
-//! Whose turn it is among the servers of a group: those of the lowest priority of which one is
-//! healthy (RFC 2782). The others stand by.
+//! The active priority tier of a group: its servers of the lowest priority of which one is healthy
+//! (RFC 2782). The others stand by.
 //!
 //! What the file says of a group is meant for the servers of its first priority, so
 //! `healthy share = min(healthy of the turn / configured of the first priority, 1)`.

@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
-use super::{Door, Extent, Fact, Flow, Key, Nat, PARTS, Server, entries_of};
+use super::{Extent, Fact, Flow, Key, Nat, PARTS, Server, ServiceAddress, entries_of};
 use crate::forwarding::{Entry, RING_SIZE, SERVER_MAX, ports::Port};
 
 /// What a record says about its key.
@@ -72,7 +72,7 @@ const fn kind(key: &Key) -> u8 {
     match key {
         Key::Server(_) => SERVER,
         Key::Return(..) => RETURN,
-        Key::Door(_) => DOOR,
+        Key::ServiceAddress(_) => DOOR,
         Key::Entries { .. } => ENTRIES,
         Key::Flow { .. } => FLOW,
         Key::Nat { .. } => NAT,
@@ -82,7 +82,7 @@ const fn kind(key: &Key) -> u8 {
 /// The flags that belong to it.
 fn write_key(to: &mut Vec<u8>, key: &Key) -> u8 {
     match key {
-        Key::Server(number) | Key::Door(number) => number_to(to, (*number).into()),
+        Key::Server(number) | Key::ServiceAddress(number) => number_to(to, (*number).into()),
         Key::Return(is_v6, number) => {
             to.push(*number);
             return if *is_v6 { V6 } else { 0 };
@@ -114,7 +114,7 @@ fn write_fact(to: &mut Vec<u8>, fact: &Fact) -> u8 {
             flag
         }
         Fact::Return(address) => address_to(to, *address),
-        Fact::Door(Door { service, at, protocol }) => {
+        Fact::ServiceAddress(ServiceAddress { service, at, protocol }) => {
             let flag = socket_to(to, at);
             number_to(to, (*service).into());
             to.push(*protocol);
@@ -142,7 +142,7 @@ fn read_key(from: &mut Reader<'_>, kind: u8, is_v6: bool) -> Result<Key, Malform
     Ok(match kind {
         SERVER => Key::Server(from.server()?),
         RETURN => Key::Return(is_v6, from.byte()?),
-        DOOR => Key::Door(from.short()?),
+        DOOR => Key::ServiceAddress(from.short()?),
         ENTRIES => {
             let (service, part) = (from.short()?, from.below(PARTS.into())? as u16);
             Key::Entries { service, part }
@@ -168,9 +168,9 @@ fn read_fact(
             Fact::Server(Server { at, link, is_up: from.byte()? != 0 })
         }
         Key::Return(..) => Fact::Return(from.address(is_v6)?),
-        Key::Door(_) => {
+        Key::ServiceAddress(_) => {
             let (at, service) = (from.socket(is_v6)?, from.short()?);
-            Fact::Door(Door { service, at, protocol: from.byte()? })
+            Fact::ServiceAddress(ServiceAddress { service, at, protocol: from.byte()? })
         }
         Key::Entries { part, .. } => {
             let entries: Result<Box<[Entry]>, _> =

@@ -52,7 +52,10 @@ fn fact() -> impl Strategy<Value = (Key, Fact)> {
         .prop_map(|(number, at)| (Key::Return(at.is_ipv6(), number), Fact::Return(at.ip())));
     let door = (number.clone(), any::<u16>(), client(), any::<u8>()).prop_map(
         |(number, service, at, protocol)| {
-            (Key::Door(number), Fact::Door(Door { service, at, protocol }))
+            (
+                Key::ServiceAddress(number),
+                Fact::ServiceAddress(ServiceAddress { service, at, protocol }),
+            )
         },
     );
     // Several datagrams, so that telling everything takes a while.
@@ -141,7 +144,7 @@ impl World {
             Step::Replace => {
                 self.lives += 1;
                 self.sender = Sender::new(self.lives, self.lives * 1_000_000);
-                self.facts = self.facts.split_off(&Key::Door(NUMBERS / 2));
+                self.facts = self.facts.split_off(&Key::ServiceAddress(NUMBERS / 2));
             }
             Step::Restart => {
                 self.lives += 1;

@@ -10,7 +10,9 @@ use std::{
 };
 
 use loadline_core::{
-    replication::{Datagram, Door, Extent, Fact, Facts, Flow, Key, Nat, PART, Sender, Server},
+    replication::{
+        Datagram, Extent, Fact, Facts, Flow, Key, Nat, PART, Sender, Server, ServiceAddress,
+    },
     state::PeerLink,
     time::{Duration, Instant},
 };
@@ -176,8 +178,8 @@ impl Active {
         let next = self.doors.len() as u16;
         let number = *self.doors.entry(*frontend).or_insert(next);
         let Frontend { address: at, protocol } = *frontend;
-        let fact = Door { service, at, protocol: protocol as u8 };
-        self.set(Key::Door(number), Some(Fact::Door(fact)));
+        let fact = ServiceAddress { service, at, protocol: protocol as u8 };
+        self.set(Key::ServiceAddress(number), Some(Fact::ServiceAddress(fact)));
         number
     }
 

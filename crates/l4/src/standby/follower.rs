@@ -13,7 +13,8 @@ use std::{
 use loadline_core::{
     forwarding::ports::Port,
     replication::{
-        Change, Datagram, Door, Fact, Key, Malformed, Nat, PART, PARTS, Receiver, SILENCE, Server,
+        Change, Datagram, Fact, Key, Malformed, Nat, PART, PARTS, Receiver, SILENCE, Server,
+        ServiceAddress,
     },
     state::PeerLink,
     time::{Duration, Instant},
@@ -182,8 +183,8 @@ impl Follower {
                 let is_ours = datapath.settings.returns.contains(address);
                 Ok(is_ours && self.places.returns.insert(at, *address) != Some(*address))
             }
-            (Key::Door(number), Some(Fact::Door(door))) => {
-                let Door { service, at, protocol } = *door;
+            (Key::ServiceAddress(number), Some(Fact::ServiceAddress(door))) => {
+                let ServiceAddress { service, at, protocol } = *door;
                 let same = |(_, frontend): &(u32, Frontend)| {
                     frontend.address == at && frontend.protocol as u8 == protocol
                 };

@@ -61,13 +61,13 @@ struct Story {
 }
 
 /// Connections that are open, until the alarm.
-pub(crate) struct Crowd {
+pub(crate) struct OpenConnections {
     opened: Receiver<()>,
     alarm: Sender<()>,
     thread: JoinHandle<Story>,
 }
 
-impl Crowd {
+impl OpenConnections {
     /// Opens so many connections to a service, each of which says something once.
     pub(crate) fn open(client: &Host, service: SocketAddr, count: usize) -> Self {
         let (opened, is_open) = channel();
@@ -102,7 +102,7 @@ impl Crowd {
 
 /// Says that the balancer is gone, and holds of each crowd that none of its connections broke, that
 /// all servers had some, and how soon they were answered again.
-pub(crate) fn all_go_on(crowds: Vec<(String, Crowd)>, servers: u16, within: Duration) {
+pub(crate) fn all_go_on(crowds: Vec<(String, OpenConnections)>, servers: u16, within: Duration) {
     crowds.iter().for_each(|(_, crowd)| crowd.alarm());
     for (name, crowd) in crowds {
         let story = crowd.end();

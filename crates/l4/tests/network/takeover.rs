@@ -10,7 +10,7 @@ use crate::{
     METHODS, SERVERS,
     balancer::{self, Balancer, ENDS},
     bridge::{at, bridge},
-    crowd::{Crowd, all_go_on, allow_sockets, echo},
+    crowd::{OpenConnections, all_go_on, allow_sockets, echo},
     host::Host,
     keepalived::Keepalived,
     member, open_tunnel, silent_server,
@@ -50,7 +50,7 @@ fn a_thousand_connections_by_each_method_survive_the_death_of_the_active() {
     let families = METHODS.into_iter().flat_map(|one| [(one, false), (one, true)]);
     let open = |((method, host), v6)| {
         let service = SocketAddr::new(at(0, host, v6), 80);
-        (format!("{method}, IPv6 {v6}"), Crowd::open(&client, service, COUNT))
+        (format!("{method}, IPv6 {v6}"), OpenConnections::open(&client, service, COUNT))
     };
     let crowds: Vec<_> = families.map(open).collect();
     crowds.iter().for_each(|(_, crowd)| crowd.is_open());

@@ -75,14 +75,14 @@ pub(crate) struct Client {
 
 /// A response, taken apart.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ParsedResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     pub(crate) keep_alive: bool,
 }
 
-impl Answer {
+impl ParsedResponse {
     pub(crate) fn field(&self, name: &str) -> &str {
         self.find(name).unwrap_or_else(|| panic!("no {name} in {}", self.head))
     }
@@ -94,7 +94,7 @@ impl Answer {
 }
 
 impl Client {
-    pub(crate) async fn ask(&mut self, request: &str) -> Answer {
+    pub(crate) async fn ask(&mut self, request: &str) -> ParsedResponse {
         self.send(request.as_bytes()).await;
         let method = Method::of(request.split(' ').next().unwrap().as_bytes());
         self.answer(method).await
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// The next response, to a request with this method.
-    pub(crate) async fn answer(&mut self, method: Method) -> Answer {
+    pub(crate) async fn answer(&mut self, method: Method) -> ParsedResponse {
         let mut head = ResponseHead::default();
         let length = loop {
             match head.parse(&self.input, method).unwrap() {
@@ -125,7 +125,7 @@ impl Client {
             }
             assert_ne!(self.read().await, 0, "closed within an answer");
         }
-        Answer { status: head.status(), head: text, body, keep_alive: head.keep_alive() }
+        ParsedResponse { status: head.status(), head: text, body, keep_alive: head.keep_alive() }
     }
 
     /// Everything until the worker closes the connection.

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     ProbeError, series,
-    track::{Answer, Track},
+    track::{Reply, Track},
     wire::{Arrival, Wire},
 };
 use crate::PlanError;
@@ -269,15 +269,15 @@ impl PingedHost {
 
     fn take(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Answer { number, sent, at, bytes, ttl } => {
+            Arrival::Reply { number, sent, at, bytes, ttl } => {
                 if let Some(sent) = sent {
                     self.track.correct(number, sent);
                 }
                 match self.track.answered(number, at) {
-                    Answer::First(took) => self.answered(number, took, bytes, ttl),
-                    Answer::Late => self.surplus(number, true),
-                    Answer::Duplicate => self.surplus(number, false),
-                    Answer::Stray => {}
+                    Reply::First(took) => self.answered(number, took, bytes, ttl),
+                    Reply::Late => self.surplus(number, true),
+                    Reply::Duplicate => self.surplus(number, false),
+                    Reply::Stray => {}
                 }
             }
             Arrival::Failure { number, outcome } => {

@@ -22,7 +22,7 @@ pub(super) struct Track {
 
 /// What a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// The first, in time: so long it took.
     First(Duration),
     /// The first, after the timeout: so long it took.
@@ -53,20 +53,20 @@ impl Track {
 
     /// What a response that came at `at` is. One that came after its timeout is late even where
     /// [`Track::expire`] has not been asked since: its number stays under way, to be lost there.
-    pub(super) fn answered(&mut self, number: u64, at: Instant) -> Answer {
+    pub(super) fn answered(&mut self, number: u64, at: Instant) -> Reply {
         if let Some(sent) = self.under_way.get(&number) {
             let took = at.since(*sent);
             if took > self.timeout {
-                return Answer::Late;
+                return Reply::Late;
             }
             self.under_way.remove(&number);
-            return Answer::First(took);
+            return Reply::First(took);
         }
         if let Some(index) = self.lost.iter().position(|lost| *lost == number) {
             self.lost.swap_remove(index);
-            return Answer::Late;
+            return Reply::Late;
         }
-        if (1..=self.sent).contains(&number) { Answer::Duplicate } else { Answer::Stray }
+        if (1..=self.sent).contains(&number) { Reply::Duplicate } else { Reply::Stray }
     }
 
     /// Gives one up that cannot be answered any more.
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn the_first_answer_counts_and_every_other_is_a_duplicate() {
         let mut track = track();
-        assert_eq!(track.answered(2, at(53)), Answer::First(Duration::from_millis(3)));
-        assert_eq!(track.answered(2, at(54)), Answer::Duplicate);
-        assert_eq!(track.answered(1, at(55)), Answer::First(Duration::from_millis(55)));
+        assert_eq!(track.answered(2, at(53)), Reply::First(Duration::from_millis(3)));
+        assert_eq!(track.answered(2, at(54)), Reply::Duplicate);
+        assert_eq!(track.answered(1, at(55)), Reply::First(Duration::from_millis(55)));
         assert!(track.expire(at(1_000)).is_empty(), "nothing is left to be lost");
     }
 
@@ -137,23 +137,23 @@ mod tests {
         assert_eq!(track.next_expiry(), Some(at(100) + Duration::from_nanos(1)));
         assert!(track.expire(at(100)).is_empty());
         assert_eq!(track.expire(at(120)), [1]);
-        assert_eq!(track.answered(1, at(130)), Answer::Late);
-        assert_eq!(track.answered(1, at(131)), Answer::Duplicate);
+        assert_eq!(track.answered(1, at(130)), Reply::Late);
+        assert_eq!(track.answered(1, at(131)), Reply::Duplicate);
         assert!(track.expire(at(140)).is_empty(), "it is lost once");
     }
 
     #[test]
     fn an_answer_after_its_time_is_late_before_anybody_looked_too() {
         let mut track = track();
-        assert_eq!(track.answered(1, at(101)), Answer::Late);
+        assert_eq!(track.answered(1, at(101)), Reply::Late);
         assert_eq!(track.expire(at(101)), [1]);
     }
 
     #[test]
     fn an_answer_to_nothing_is_a_stray() {
         let mut track = track();
-        assert_eq!(track.answered(3, at(60)), Answer::Stray);
-        assert_eq!(track.answered(0, at(60)), Answer::Stray);
+        assert_eq!(track.answered(3, at(60)), Reply::Stray);
+        assert_eq!(track.answered(0, at(60)), Reply::Stray);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) enum Wire {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
     /// A response.
-    Answer {
+    Reply {
         /// To which.
         number: u64,
         /// When it was sent, where that is known better than before.
@@ -119,7 +119,7 @@ impl Wire {
     pub(super) async fn receive(&mut self) -> Arrival {
         match self {
             Self::Echo(echo) => match echo.receive().await {
-                Ok((reply, at)) => Arrival::Answer {
+                Ok((reply, at)) => Arrival::Reply {
                     number: reply.number,
                     sent: None,
                     at,
@@ -146,7 +146,7 @@ async fn connect(peer: SocketAddr, number: u64) -> Arrival {
     let opened = TcpStream::connect(peer).await;
     let at = clock::now();
     match opened {
-        Ok(_) => Arrival::Answer { number, sent: Some(sent), at, bytes: None, ttl: None },
+        Ok(_) => Arrival::Reply { number, sent: Some(sent), at, bytes: None, ttl: None },
         Err(error) => Arrival::Failure {
             number: Some(number),
             outcome: Outcome::of_connect_error(&error).into(),

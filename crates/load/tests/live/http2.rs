@@ -9,7 +9,7 @@ use rustls::version::TLS13;
 
 use crate::{
     one_user, run,
-    secure::{Authority, Manner, Served, Speech},
+    secure::{Authority, Http2Behaviour, Served, Speech},
     server::{Server, wait_closed},
 };
 
@@ -24,7 +24,7 @@ fn plan(server: &Served, users: u32, requests: u64) -> LoadPlan {
 
 #[test]
 fn without_tls_http2_is_spoken_at_once_and_all_users_share_a_connection() {
-    let server = Served::start(Speech::plain_http2(Manner::Answer));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Answer));
     let mut plan = plan(&server, 20, 10);
     plan.count_by = Some("Served-By".to_owned());
     let record = run(&plan);
@@ -77,7 +77,8 @@ fn a_server_without_http2_refuses_who_speaks_nothing_else() {
 #[test]
 fn connections_are_as_many_as_asked_or_one_for_what_the_server_takes() {
     for (streams, asked, expected) in [(100, None, 1), (100, Some(4), 4), (5, None, 4)] {
-        let server = Served::start(Speech { streams, ..Speech::plain_http2(Manner::Answer) });
+        let server =
+            Served::start(Speech { streams, ..Speech::plain_http2(Http2Behaviour::Answer) });
         let mut plan = plan(&server, 20, 20);
         plan.transport.connections = asked;
         let record = run(&plan);
@@ -94,7 +95,7 @@ fn connections_are_as_many_as_asked_or_one_for_what_the_server_takes() {
 
 #[test]
 fn a_body_beyond_the_windows_goes_there_and_back() {
-    let server = Served::start(Speech::plain_http2(Manner::Echo));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Echo));
     let mut plan = plan(&server, 2, 3);
     plan.method = "POST".to_owned();
     plan.body = vec![b'x'; 300_000];
@@ -105,7 +106,8 @@ fn a_body_beyond_the_windows_goes_there_and_back() {
 
 #[test]
 fn a_reset_stream_is_a_reset_and_spares_the_connection() {
-    let server = Served::start(Speech::plain_http2(Manner::Reset(h2::Reason::INTERNAL_ERROR)));
+    let server =
+        Served::start(Speech::plain_http2(Http2Behaviour::Reset(h2::Reason::INTERNAL_ERROR)));
     let record = run(&plan(&server, 2, 3));
     assert_eq!(record.outcomes, Outcomes { reset: 6, ..Outcomes::default() });
     assert_eq!((server.connections(), record.stale), (1, 0));
@@ -113,7 +115,8 @@ fn a_reset_stream_is_a_reset_and_spares_the_connection() {
 
 #[test]
 fn a_refused_stream_is_sent_once_more_and_no_oftener() {
-    let server = Served::start(Speech::plain_http2(Manner::Reset(h2::Reason::REFUSED_STREAM)));
+    let server =
+        Served::start(Speech::plain_http2(Http2Behaviour::Reset(h2::Reason::REFUSED_STREAM)));
     let record = run(&plan(&server, 1, 3));
     assert_eq!(record.outcomes, Outcomes { reset: 3, ..Outcomes::default() });
     // The first is on a new connection and not sent again; the others are.
@@ -122,7 +125,7 @@ fn a_refused_stream_is_sent_once_more_and_no_oftener() {
 
 #[test]
 fn after_goaway_requests_go_to_a_new_connection() {
-    let server = Served::start(Speech::plain_http2(Manner::GoAway));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::GoAway));
     let record = run(&plan(&server, 1, 4));
     assert_eq!(record.outcomes, Outcomes { ok: 4, ..Outcomes::default() });
     assert!((2..=4).contains(&server.connections()), "{} connections", server.connections());
@@ -130,7 +133,7 @@ fn after_goaway_requests_go_to_a_new_connection() {
 
 #[test]
 fn a_stream_that_hangs_is_a_timeout() {
-    let server = Served::start(Speech::plain_http2(Manner::Hang));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Hang));
     let mut plan = plan(&server, 3, 1);
     plan.timeout = Duration::from_millis(100);
     assert_eq!(run(&plan).outcomes, Outcomes { timeout: 3, ..Outcomes::default() });
@@ -139,7 +142,7 @@ fn a_stream_that_hangs_is_a_timeout() {
 
 #[test]
 fn an_open_loop_shares_the_connection_too() {
-    let server = Served::start(Speech::plain_http2(Manner::Answer));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Answer));
     let url = format!("http://{}/", server.address);
     let mut plan = LoadPlan::open(&url, Rate::per_sec(500), Until::Requests(100)).unwrap();
     plan.transport.protocol = Protocol::Http2;
@@ -149,7 +152,7 @@ fn an_open_loop_shares_the_connection_too() {
 
 #[test]
 fn without_keepalive_each_request_has_a_connection() {
-    let server = Served::start(Speech::plain_http2(Manner::Answer));
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Answer));
     let mut plan = plan(&server, 2, 3);
     plan.keepalive = false;
     let record = run(&plan);

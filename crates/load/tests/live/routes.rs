@@ -11,7 +11,7 @@ use loadline_measure::record::Outcomes;
 
 use crate::{
     one_user, run,
-    secure::{Authority, Manner, Served, Speech},
+    secure::{Authority, Http2Behaviour, Served, Speech},
     server::{Server, read_request, wait_closed},
 };
 
@@ -43,7 +43,8 @@ fn targets_are_asked_exactly_by_their_weights() {
 
 #[test]
 fn connections_come_from_each_source_address_in_turn() {
-    let server = Served::start(Speech { http2: false, ..Speech::plain_http2(Manner::Answer) });
+    let server =
+        Served::start(Speech { http2: false, ..Speech::plain_http2(Http2Behaviour::Answer) });
     let mut plan = one_user(&format!("http://{}/", server.address), 6);
     plan.keepalive = false;
     let sources = [2, 3].map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)));

@@ -38,7 +38,7 @@ pub(crate) struct Identity {
 
 /// What a server does with a request over HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Http2Behaviour {
     /// Responses with 200 and ten bytes.
     Answer,
     /// Reads the body and answers with as many bytes.
@@ -55,7 +55,7 @@ pub(crate) enum Manner {
 pub(crate) struct Speech {
     pub(crate) tls: Option<ServerConfig>,
     pub(crate) http2: bool,
-    pub(crate) manner: Manner,
+    pub(crate) manner: Http2Behaviour,
     /// How many streams it takes at a time over HTTP/2.
     pub(crate) streams: u32,
 }
@@ -127,7 +127,7 @@ impl Authority {
 
 impl Speech {
     /// HTTP/2 without TLS.
-    pub(crate) fn plain_http2(manner: Manner) -> Self {
+    pub(crate) fn plain_http2(manner: Http2Behaviour) -> Self {
         Self { tls: None, http2: true, manner, streams: 100 }
     }
 
@@ -135,7 +135,7 @@ impl Speech {
     pub(crate) fn secure(mut tls: ServerConfig, http2: bool) -> Self {
         let offered: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
         tls.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-        Self { tls: Some(tls), http2, manner: Manner::Answer, streams: 100 }
+        Self { tls: Some(tls), http2, manner: Http2Behaviour::Answer, streams: 100 }
     }
 }
 
@@ -201,7 +201,7 @@ async fn accept(listener: TcpListener, speech: Speech, seen: Arc<Seen>) {
 async fn serve(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    (http2, manner, streams): (bool, Manner, u32),
+    (http2, manner, streams): (bool, Http2Behaviour, u32),
     seen: Arc<Seen>,
 ) {
     let Some(tls) = tls else {
@@ -237,7 +237,7 @@ async fn speak_http1(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
 
 async fn speak_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    manner: Manner,
+    manner: Http2Behaviour,
     streams: u32,
     seen: Arc<Seen>,
 ) {
@@ -247,7 +247,7 @@ async fn speak_http2(
     let mut tasks = JoinSet::new();
     while let Some(Ok((request, answer))) = connection.accept().await {
         tasks.spawn(answer_http2(request.into_body(), answer, manner, Arc::clone(&seen)));
-        if manner == Manner::GoAway {
+        if manner == Http2Behaviour::GoAway {
             connection.graceful_shutdown();
         }
     }
@@ -256,7 +256,7 @@ async fn speak_http2(
 async fn answer_http2(
     mut body: RecvStream,
     mut answer: SendResponse<Bytes>,
-    manner: Manner,
+    manner: Http2Behaviour,
     seen: Arc<Seen>,
 ) {
     let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
@@ -268,10 +268,10 @@ async fn answer_http2(
     }
     tokio::task::yield_now().await;
     let data = match manner {
-        Manner::Answer | Manner::GoAway => Bytes::from_static(b"0123456789"),
-        Manner::Echo => received.into(),
-        Manner::Reset(reason) => return answer.send_reset(reason),
-        Manner::Hang => return std::future::pending().await,
+        Http2Behaviour::Answer | Http2Behaviour::GoAway => Bytes::from_static(b"0123456789"),
+        Http2Behaviour::Echo => received.into(),
+        Http2Behaviour::Reset(reason) => return answer.send_reset(reason),
+        Http2Behaviour::Hang => return std::future::pending().await,
     };
     seen.now.fetch_sub(1, Ordering::SeqCst);
     let head = http::Response::builder().header("served-by", "h2").body(()).unwrap();

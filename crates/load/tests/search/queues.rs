@@ -121,7 +121,7 @@ impl Server {
     /// Answers to so many users who ask again at once, for so many seconds.
     pub(crate) fn closed(&self, users: usize, from: f64, lasts: f64, seed: u64) -> Measured {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let (mut desk, mut since) = (Desk::new(self.kind), vec![from; users]);
+        let (mut desk, mut since) = (Station::new(self.kind), vec![from; users]);
         let begin = self.pace.work(from);
         for user in 0..users {
             desk.arrive(begin, user, self.length(&mut draws));
@@ -143,7 +143,7 @@ impl Server {
     /// last did.
     fn responses(&self, instants: impl Iterator<Item = f64>, seed: u64) -> (Vec<(f64, f64)>, f64) {
         let mut draws = Xoshiro256PlusPlus::seed_from_u64(!seed);
-        let mut desk = Desk::new(self.kind);
+        let mut desk = Station::new(self.kind);
         let (mut since, mut times, mut now) = (Vec::new(), Vec::new(), 0.0);
         let mut instants = instants.peekable();
         loop {
@@ -228,7 +228,7 @@ fn exponential(draws: &mut Xoshiro256PlusPlus) -> f64 {
 
 /// The jobs at a server. Times that are not negative are in order as their bits are.
 #[derive(Debug)]
-enum Desk {
+enum Station {
     Queue {
         free: usize,
         serving: BinaryHeap<Reverse<(u64, usize)>>,
@@ -238,7 +238,7 @@ enum Desk {
     Shared { ends: BinaryHeap<Reverse<(u64, usize)>>, clock: f64, at: f64 },
 }
 
-impl Desk {
+impl Station {
     fn new(kind: Kind) -> Self {
         match kind {
             Kind::Fixed { cores } | Kind::Exponential { cores } | Kind::Pareto { cores, .. } => {

@@ -38,7 +38,7 @@ pub(crate) struct Call {
     to_head: bool,
     /// What the client is told where it asked for a WebSocket and gets it.
     accept: Option<Accept>,
-    answer: Answer,
+    answer: ResponseState,
     /// Interim heads that are to be read before the response.
     interim: Vec<u8>,
     fate: StreamFailure,
@@ -46,7 +46,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug)]
-enum Answer {
+enum ResponseState {
     Unasked,
     Awaited(ResponseFuture),
     Begun(Incoming),
@@ -80,7 +80,7 @@ impl Call {
             body: None,
             to_head: false,
             accept: None,
-            answer: Answer::Unasked,
+            answer: ResponseState::Unasked,
             interim: Vec::new(),
             fate: StreamFailure::Unknown,
             seat: link.enter(),
@@ -108,7 +108,7 @@ impl Call {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Answer::Unasked = self.answer {
+        if let ResponseState::Unasked = self.answer {
             let asked = ready!(self.poll_ask(cx, bytes));
             return Poll::Ready(asked.map_err(|fate| self.fail(fate, fate.reason())));
         }
@@ -124,7 +124,7 @@ impl Call {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        if let Answer::Awaited(answer) = &mut self.answer {
+        if let ResponseState::Awaited(answer) = &mut self.answer {
             match poll_head(answer, cx, &mut self.interim) {
                 Poll::Ready(Ok(head)) => self.begin(head),
                 Poll::Ready(Err(error)) => {
@@ -142,7 +142,7 @@ impl Call {
             return Poll::Ready(Ok(count));
         }
         match &mut self.answer {
-            Answer::Begun(answer) => answer.poll_read(cx, into),
+            ResponseState::Begun(answer) => answer.poll_read(cx, into),
             // Of answers only a switch of protocols cannot be written in HTTP/1.
             _ => Poll::Ready(Err(io::Error::other(Why::SwitchInHttp2))),
         }
@@ -182,7 +182,7 @@ impl Call {
         self.seat.begin();
         self.to_head = head.method() == Method::Head;
         self.body = (!is_whole).then(|| Outgoing::new(body, framing));
-        self.answer = Answer::Awaited(answer);
+        self.answer = ResponseState::Awaited(answer);
         Poll::Ready(Ok(length))
     }
 
@@ -191,19 +191,19 @@ impl Call {
         let mut text = Vec::with_capacity(TEXT_BYTES);
         if let Some(accept) = self.accept.take().filter(|_| parts.status.is_success()) {
             accept.write(&mut text, parts.headers);
-            self.answer = Answer::Begun(Incoming::new(text, Coding::Plain, receive));
+            self.answer = ResponseState::Begun(Incoming::new(text, Coding::Plain, receive));
             return;
         }
         let is_over = receive.is_end_stream();
         self.answer = match write_answer(&mut text, &parts, is_over, self.to_head) {
-            Some(coding) => Answer::Begun(Incoming::new(text, coding, receive)),
-            None => Answer::Broken,
+            Some(coding) => ResponseState::Begun(Incoming::new(text, coding, receive)),
+            None => ResponseState::Broken,
         };
     }
 
     fn fail(&mut self, fate: StreamFailure, reason: Why) -> io::Error {
         self.fate = fate;
-        self.answer = Answer::Broken;
+        self.answer = ResponseState::Broken;
         io::Error::other(reason)
     }
 }

@@ -28,12 +28,12 @@ pub(crate) struct Stream {
     request: Incoming,
     /// What decides whether the response has a body.
     method: http1::Method,
-    answer: Answer,
+    answer: ResponseState,
     place: Place,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum ResponseState {
     Awaited(SendResponse<Bytes>),
     Begun(Outgoing),
     Over,
@@ -59,7 +59,7 @@ impl Stream {
         Box::new(Self {
             request: Incoming::new(text, coding, receive),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
-            answer: Answer::Awaited(respond),
+            answer: ResponseState::Awaited(respond),
             place,
         })
     }
@@ -80,38 +80,38 @@ impl Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.answer {
-            Answer::Awaited(_) => Poll::Ready(self.begin(bytes)),
-            Answer::Begun(body) => body.poll_write(cx, bytes),
-            Answer::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            ResponseState::Awaited(_) => Poll::Ready(self.begin(bytes)),
+            ResponseState::Begun(body) => body.poll_write(cx, bytes),
+            ResponseState::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
     /// Ready when the client has reset the stream, or is gone.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.answer {
-            Answer::Awaited(respond) => respond.poll_reset(cx).map(|_| ()),
-            Answer::Begun(body) => body.poll_reset(cx),
-            Answer::Over => Poll::Pending,
+            ResponseState::Awaited(respond) => respond.poll_reset(cx).map(|_| ()),
+            ResponseState::Begun(body) => body.poll_reset(cx),
+            ResponseState::Over => Poll::Pending,
         }
     }
 
     /// Ends the response. Without one, or with half of one, the stream is reset.
     pub(crate) fn shut(&mut self) {
-        if let Answer::Begun(body) = &mut self.answer {
+        if let ResponseState::Begun(body) = &mut self.answer {
             body.shut();
         }
     }
 
     /// Ends the stream so that nobody takes what there was of the response for the whole.
     pub(crate) fn reset(&mut self) {
-        if let Answer::Begun(body) = &mut self.answer {
+        if let ResponseState::Begun(body) = &mut self.answer {
             body.reset();
         }
     }
 
     /// Sends the head at the beginning of `bytes`: its length.
     fn begin(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Answer::Awaited(respond) = &mut self.answer else { return Ok(0) };
+        let ResponseState::Awaited(respond) = &mut self.answer else { return Ok(0) };
         let mut head = ResponseHead::new(ANY);
         let Ok(Status::Complete(length)) = head.parse(bytes, self.method) else {
             return Err(io::ErrorKind::InvalidData.into());
@@ -136,8 +136,8 @@ impl Stream {
         let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;
         self.answer = match is_whole {
-            true => Answer::Over,
-            false => Answer::Begun(Outgoing::new(send, framing)),
+            true => ResponseState::Over,
+            false => ResponseState::Begun(Outgoing::new(send, framing)),
         };
         Ok(length)
     }

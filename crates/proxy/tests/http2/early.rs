@@ -21,7 +21,7 @@ use loadline_core::{
 use crate::{
     authority::Authority,
     clients::https,
-    support::{Answer, Proxy, SHORT, fleet, head, post, server},
+    support::{FullResponse, Proxy, SHORT, fleet, head, post, server},
 };
 
 /// Bodies in bytes: shorter and longer than a frame, a window of the client's, one of ours.
@@ -208,7 +208,7 @@ async fn a_client_that_goes_on_sending_after_its_answer_is_cut_after_so_many_byt
     let mut requests = client.requests.clone().ready().await.unwrap();
     let (answer, body) = requests.send_request(post(), false).unwrap();
     let sending = tokio::spawn(send_for_ever(body));
-    let answer = Answer::read(answer.await.unwrap()).await.unwrap();
+    let answer = FullResponse::read(answer.await.unwrap()).await.unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (403, "no"));
     let (sent, reason) = sending.await.unwrap();
     assert_eq!(reason, Reason::NO_ERROR);
@@ -230,7 +230,7 @@ async fn a_client_that_neither_sends_nor_ends_after_its_answer_is_cut_after_a_wh
     let mut requests = proxy.client().await.requests.ready().await.unwrap();
     let (answer, mut body) = requests.send_request(post(), false).unwrap();
     body.send_data(Bytes::from_static(b"some"), false).unwrap();
-    assert_eq!(Answer::read(answer.await.unwrap()).await.unwrap().status, 403);
+    assert_eq!(FullResponse::read(answer.await.unwrap()).await.unwrap().status, 403);
     let start = Instant::now();
     let reason = poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
     assert_eq!(reason, Reason::NO_ERROR);

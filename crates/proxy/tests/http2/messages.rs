@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use loadline_core::{decide::ending::Ending, fleet::UnderscoreHeaders};
 
 use crate::support::{
-    Answer, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
+    FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
 };
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn interim_answers_go_before_the_answer() {
         (hint.status().as_u16(), &hint.headers()["link"]),
         (103, &"</a.css>".parse().unwrap())
     );
-    assert_eq!(Answer::read(answer.await.unwrap()).await.unwrap().text(), "ok");
+    assert_eq!(FullResponse::read(answer.await.unwrap()).await.unwrap().text(), "ok");
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn an_answer_that_does_not_wait_for_the_body_ends_the_stream_for_both() {
     let mut requests = proxy.client().await.requests.ready().await.unwrap();
     let (answer, mut body) = requests.send_request(post(), false).unwrap();
     body.send_data(Bytes::from_static(b"some"), false).unwrap();
-    let answer = Answer::read(answer.await.unwrap()).await.unwrap();
+    let answer = FullResponse::read(answer.await.unwrap()).await.unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (413, "no"));
     let reset = poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
     assert_eq!(reset, Reason::NO_ERROR);

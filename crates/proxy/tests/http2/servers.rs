@@ -21,7 +21,9 @@ use loadline_core::{
 
 use crate::{
     scripted::{Asked, Scripted},
-    support::{Answer, OK, PATIENCE, Proxy, SHORT, answering, get, head, post, server, wait_until},
+    support::{
+        FullResponse, OK, PATIENCE, Proxy, SHORT, answering, get, head, post, server, wait_until,
+    },
 };
 
 /// What a client of HTTP/1 gets for these bytes, up to the end of the connection.
@@ -176,7 +178,7 @@ async fn ask_at_once(proxy: &Proxy, count: usize) {
             tokio::spawn(async move {
                 let mut requests = requests.ready().await.unwrap();
                 let (answer, _) = requests.send_request(get(), true).unwrap();
-                Answer::read(answer.await.unwrap()).await.unwrap()
+                FullResponse::read(answer.await.unwrap()).await.unwrap()
             })
         })
         .collect();

@@ -163,10 +163,10 @@ pub(crate) struct Client {
 
 impl Client {
     /// Sends a request without a body.
-    pub(crate) async fn ask(&self, request: Request<()>) -> Result<Answer, h2::Error> {
+    pub(crate) async fn ask(&self, request: Request<()>) -> Result<FullResponse, h2::Error> {
         let mut requests = self.requests.clone().ready().await?;
         let (answer, _) = requests.send_request(request, true)?;
-        Answer::read(answer.await?).await
+        FullResponse::read(answer.await?).await
     }
 
     /// Sends a request whose body is this, then these trailers.
@@ -175,27 +175,27 @@ impl Client {
         request: Request<()>,
         body: &'static [u8],
         trailers: Option<HeaderMap>,
-    ) -> Result<Answer, h2::Error> {
+    ) -> Result<FullResponse, h2::Error> {
         let mut requests = self.requests.clone().ready().await?;
         let (answer, mut stream) = requests.send_request(request, false)?;
         stream.send_data(Bytes::from_static(body), trailers.is_none())?;
         if let Some(trailers) = trailers {
             stream.send_trailers(trailers)?;
         }
-        Answer::read(answer.await?).await
+        FullResponse::read(answer.await?).await
     }
 }
 
 /// A response read to its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct FullResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Option<HeaderMap>,
 }
 
-impl Answer {
+impl FullResponse {
     pub(crate) async fn read(response: Response<RecvStream>) -> Result<Self, h2::Error> {
         let (parts, mut stream) = response.into_parts();
         let mut body = Vec::new();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::client::Builder;
 use loadline_core::decide::ending::Ending;
 
-use crate::support::{Answer, Proxy, SHORT, fleet, get, head, post, server};
+use crate::support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server};
 
 /// A body of this length that does not look the same everywhere.
 fn body(length: usize) -> Vec<u8> {
@@ -33,7 +33,7 @@ async fn large_bodies_go_both_ways_through_small_windows() {
     let (answer, mut up) = requests.send_request(request, false).unwrap();
     let sent = body(300_000);
     up.send_data(Bytes::from(sent.clone()), true).unwrap();
-    let answer = Answer::read(answer.await.unwrap()).await.unwrap();
+    let answer = FullResponse::read(answer.await.unwrap()).await.unwrap();
     assert!(answer.body == sent, "{} bytes came back", answer.body.len());
     proxy.expect(Ending::Complete, 1);
 }

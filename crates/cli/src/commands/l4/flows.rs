@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 /// What /api/flows answers.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct FlowsResponse {
     flows: Vec<Flow>,
     omitted: usize,
 }
@@ -97,7 +97,7 @@ fn encoded(text: &str) -> String {
     each.collect()
 }
 
-fn page(answer: &Answer) -> String {
+fn page(answer: &FlowsResponse) -> String {
     let head = ["client", "to", "server", "method", "service", "as", "idle", ""];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(answer.flows.iter().map(row));
@@ -165,7 +165,7 @@ mod tests {
             closed: true,
             idle_s: 3.4,
         };
-        let page = page(&Answer { flows: vec![flow], omitted: 2 });
+        let page = page(&FlowsResponse { flows: vec![flow], omitted: 2 });
         let lines: Vec<&str> = page.lines().collect();
         assert_eq!(
             lines[0],

@@ -5,7 +5,7 @@
 //! wrong; only the winner is asked. If it is closed for another reason (its rate, a failed
 //! attempt), a second pass asks everyone.
 //!
-//! Among equals it is the one whose turn it is, as in start-time fair queueing: each server has a
+//! Among equals it is the next in order, as in start-time fair queueing: each server has a
 //! tag that grows by its step when it is chosen, and the least tag has its turn. With steps in
 //! inverse proportion to weights, those that are tied again and again are chosen in proportion to
 //! their weights, evenly spaced. A server that was not tied for long, or is new, has kept no more

@@ -6,7 +6,7 @@
 //!
 //! | policy | looks at | for |
 //! |---|---|---|
-//! | [`round_robin`] | whose turn it is | equal servers, equal requests |
+//! | [`round_robin`] | the next in order | equal servers, equal requests |
 //! | [`random`] | nothing | many edges, no state |
 //! | [`least_requests`] | all loads | one edge, requests of unequal cost |
 //! | [`power_of_two`] | two loads | many edges, requests of unequal cost |

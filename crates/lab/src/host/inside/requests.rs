@@ -28,7 +28,7 @@ pub(super) struct Requests {
     addresses: Vec<IpAddr>,
 }
 
-type Answer = Result<(Reply, Option<OwnedFd>), Failure>;
+type Handled = Result<(Reply, Option<OwnedFd>), Failure>;
 
 impl Requests {
     pub(super) fn new(boot: Boot) -> io::Result<Self> {
@@ -36,7 +36,7 @@ impl Requests {
     }
 
     /// Does what is asked; the answer may bring a descriptor.
-    pub(super) fn answer(&self, request: Request, descriptors: Vec<OwnedFd>) -> Answer {
+    pub(super) fn answer(&self, request: Request, descriptors: Vec<OwnedFd>) -> Handled {
         match request {
             Request::Spawn { program, args, env, dir } => {
                 let name = program.to_string_lossy().into_owned();

@@ -14,7 +14,7 @@ use crate::study::{
 
 /// Notes what is wrong with figures, checks and plots.
 pub(crate) fn check(study: &Study, problems: &mut Problems) {
-    let mut desk = Desk { study, file: &study.file, problems };
+    let mut desk = Checker { study, file: &study.file, problems };
     desk.figures();
     desk.checks();
     desk.plots();
@@ -51,13 +51,13 @@ fn agrees(computed: f64, printed: f64) -> bool {
     (computed - printed).abs() <= rounding.max(printed.abs() * 0.005)
 }
 
-struct Desk<'d> {
+struct Checker<'d> {
     study: &'d Study,
     file: &'d File,
     problems: &'d mut Problems,
 }
 
-impl Desk<'_> {
+impl Checker<'_> {
     fn figures(&mut self) {
         let file = self.file;
         let mut names: Vec<&str> = Vec::new();
