@@ -63,8 +63,7 @@ impl Line {
 
 /// Every policy must be there. Other lines are situations, such as every group being full.
 fn judge(lines: &[Line]) -> Vec<Verdict> {
-    let missing =
-        POLICIES.iter().filter(|policy| !lines.iter().any(|line| line.policy == **policy));
+    let missing = policies().filter(|policy| !lines.iter().any(|line| line.policy == *policy));
     let missing = missing.map(|policy| {
         let name = format!("pick {policy}");
         let flaw = Some("the benchmark does not name it".to_owned());
@@ -75,23 +74,20 @@ fn judge(lines: &[Line]) -> Vec<Verdict> {
 
 fn judge_line(line: &Line) -> Verdict {
     let Line { policy, nanoseconds, allocations } = line;
-    let is_policy = POLICIES.contains(&policy.as_str());
+    let is_policy = policies().any(|name| name == policy);
     let target = if is_policy { Target::AtMost(LIMIT) } else { Target::Wish(LIMIT) };
     let flaw = (*allocations > 0.0).then(|| format!("it allocates {allocations} times"));
     Verdict::new(format!("pick {policy}"), *nanoseconds, target).unit(" ns").flaw(flaw)
 }
 
-const POLICIES: [&str; 9] = [
-    "round-robin",
-    "random",
-    "least-requests",
-    "power-of-two",
-    "peak-ewma",
-    "lowest-latency",
-    "latency-weighted",
-    "maglev",
-    "bounded-hash",
-];
+/// The policies there are: the words that the reference of the file lists for `policy`.
+fn policies() -> impl Iterator<Item = &'static str> {
+    let listed = REFERENCE.split_once("\nWords for `policy`:\n\n").map_or("", |(_, rest)| rest);
+    let words = listed.lines().map_while(|line| line.strip_prefix("- `\""));
+    words.filter_map(|line| Some(line.split_once('"')?.0))
+}
+
+const REFERENCE: &str = include_str!("../../docs/configuration.md");
 /// In nanoseconds.
 const LIMIT: f64 = 150.0;
 
@@ -111,13 +107,19 @@ mod tests {
             "INFO pick full 180 ns (good is <= 150 ns)",
         ];
         assert_eq!(said[..3], expected);
-        assert_eq!(said.len(), 3 + POLICIES.len() - 2);
+        assert_eq!(said.len(), 3 + policies().count() - 2);
+    }
+
+    #[test]
+    fn the_policies_are_those_of_the_reference() {
+        assert!(policies().count() >= 10, "{:?}", policies().collect::<Vec<_>>());
+        assert!(policies().any(|policy| policy == "peak-ewma"));
     }
 
     #[test]
     fn a_benchmark_that_says_nothing_fails() {
         let verdicts = judge(&[]);
-        assert_eq!(verdicts.len(), POLICIES.len());
+        assert_eq!(verdicts.len(), policies().count());
         assert!(verdicts.iter().all(Verdict::failed));
     }
 }

@@ -242,7 +242,7 @@ type HeadSize = Size<256, { 1 << 20 }>;
 #[schemars(extend("required" = ["group"]))]
 pub(crate) struct Service {
     /// How a server is chosen inside a group.
-    #[schemars(extend("default" = "least-requests"))]
+    #[schemars(extend("default" = PolicyKind::DEFAULT.name()))]
     pub(crate) policy: Key<Text<Word<PolicyKind>>>,
     /// What the policies `maglev` and `bounded-hash` hash.
     #[schemars(extend("default" = "client-address"))]

@@ -36,10 +36,10 @@ use loadline_core::{
 
 fn main() {
     let near = |places: u32| Capacity { max_in_flight: Some(places), ..Capacity::default() };
-    for policy in PolicyKind::ALL {
+    for &policy in PolicyKind::ALL {
         Bench::new(service(policy, ROOMY, Capacity::default())).measure(policy.name());
     }
-    for policy in PolicyKind::ALL {
+    for &policy in PolicyKind::ALL {
         let name = format!("crowded/{}", policy.name());
         Bench::new(service(policy, CROWDED, Capacity::default())).measure(&name);
     }
@@ -48,7 +48,7 @@ fn main() {
     Bench::new(Service { when_full: WhenFull::Shed, ..service_full }).measure("full");
     let soonest = service(PolicyKind::LeastRequests, ROOMY, near(2_000));
     Bench::new(Service { overflow: Overflow::Soonest, ..soonest }).measure("soonest");
-    PolicyKind::ALL.into_iter().for_each(build);
+    PolicyKind::ALL.iter().copied().for_each(build);
 }
 
 /// A service under load.

@@ -29,6 +29,7 @@ use crate::{
     units::{BitRate, Bytes, Rate, Ratio},
 };
 
+pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use forwarding::{Datapath, Forwarding, Frontend, ServerLink, XdpMode};
@@ -303,7 +304,7 @@ impl Service {
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_string(),
-            policy: PolicyKind::LeastRequests,
+            policy: PolicyKind::DEFAULT,
             hash: HashKey::ClientAddress,
             manager: manager::DEFAULT,
             sticky: None,
@@ -329,70 +330,6 @@ impl Service {
             prewarm: 0,
             groups: Vec::new(),
         }
-    }
-}
-
-/// How a server is chosen inside a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PolicyKind {
-    /// Smooth weighted round robin.
-    RoundRobin,
-    /// Weighted random.
-    Random,
-    /// Fewest requests in flight per weight.
-    LeastRequests,
-    /// The less loaded of two drawn at random.
-    PowerOfTwo,
-    /// The cheaper of two drawn at random by peak-sensitive latency times in-flight.
-    PeakEwma,
-    /// The server with the lowest measured latency.
-    LowestLatency,
-    /// At random, with weights in inverse proportion to measured latency.
-    LatencyWeighted,
-    /// Maglev hashing, table of 65537.
-    Maglev,
-    /// Consistent hashing with bounded load.
-    BoundedHash,
-    /// Smooth weighted round robin by the weights of the [`manager`].
-    Managed,
-}
-
-impl PolicyKind {
-    /// Every policy, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
-        Self::RoundRobin,
-        Self::Random,
-        Self::LeastRequests,
-        Self::PowerOfTwo,
-        Self::PeakEwma,
-        Self::LowestLatency,
-        Self::LatencyWeighted,
-        Self::Maglev,
-        Self::BoundedHash,
-        Self::Managed,
-    ];
-
-    /// The name in the file, "least-requests" and so on.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RoundRobin => "round-robin",
-            Self::Random => "random",
-            Self::LeastRequests => "least-requests",
-            Self::PowerOfTwo => "power-of-two",
-            Self::PeakEwma => "peak-ewma",
-            Self::LowestLatency => "lowest-latency",
-            Self::LatencyWeighted => "latency-weighted",
-            Self::Maglev => "maglev",
-            Self::BoundedHash => "bounded-hash",
-            Self::Managed => "managed",
-        }
-    }
-
-    /// Whether the policy needs a hash of the request.
-    #[must_use]
-    pub const fn hashes(self) -> bool {
-        matches!(self, Self::Maglev | Self::BoundedHash)
     }
 }
 

@@ -61,28 +61,7 @@ impl Keyword for PolicyKind {
     const WHAT: &'static str = "a policy";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        Self::ALL.into_iter().map(|policy| (policy.name(), policy, meaning(policy))).collect()
-    }
-}
-
-fn meaning(policy: PolicyKind) -> &'static str {
-    match policy {
-        PolicyKind::RoundRobin => "Smooth weighted round robin.",
-        PolicyKind::Random => "Weighted random.",
-        PolicyKind::LeastRequests => "Fewest requests in flight per weight.",
-        PolicyKind::PowerOfTwo => "The less loaded of two drawn at random.",
-        PolicyKind::PeakEwma => {
-            "The cheaper of two drawn at random, by peak latency times requests in flight."
-        }
-        PolicyKind::LowestLatency => "The server with the lowest measured latency.",
-        PolicyKind::LatencyWeighted => {
-            "At random, with weights in inverse proportion to measured latency."
-        }
-        PolicyKind::Maglev => "Maglev hashing of what `hash` names.",
-        PolicyKind::BoundedHash => "Consistent hashing with bounded load of what `hash` names.",
-        PolicyKind::Managed => {
-            "Smooth weighted round robin, by weights that `manager` makes of how the servers do."
-        }
+        Self::ALL.iter().map(|policy| (policy.name(), *policy, policy.meaning())).collect()
     }
 }
 

@@ -92,7 +92,7 @@ fn four(policy: PolicyKind) -> Service {
 
 #[test]
 fn a_server_that_fails_everything_costs_few_requests_whatever_the_policy() {
-    for policy in PolicyKind::ALL.into_iter().filter(|policy| !policy.hashes()) {
+    for policy in PolicyKind::ALL.iter().copied().filter(|policy| !policy.hashes()) {
         let story = run(four(policy), 8, |server, _| server == 2);
         let (first, server) = story.ejected[0];
         assert!(server == 2 && first <= 1_000, "{policy:?}: {story:?}");

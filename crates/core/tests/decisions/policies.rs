@@ -110,7 +110,7 @@ proptest! {
     /// refused only where there is none.
     #[test]
     fn a_server_is_chosen_if_and_only_if_one_is_open((servers, steps) in case()) {
-        for policy in PolicyKind::ALL {
+        for &policy in PolicyKind::ALL {
             let limits = servers.iter().map(|(weight, max)| (*weight, Some(*max)));
             let limits: Vec<_> = limits.collect();
             let mut edge = TestEdge::new(service(policy, &limits));
@@ -166,7 +166,7 @@ fn pick_rightly(
 #[test]
 fn weights_are_followed_under_load() {
     let weights = [(1, None), (2, None), (3, None), (4, None)];
-    for policy in PolicyKind::ALL.into_iter().filter(|p| *p != PolicyKind::LowestLatency) {
+    for policy in PolicyKind::ALL.iter().copied().filter(|p| *p != PolicyKind::LowestLatency) {
         let given = shares(&service(policy, &weights), &[200; 4], 20_000);
         for (share, expected) in given.iter().zip([0.1, 0.2, 0.3, 0.4]) {
             assert!((share - expected).abs() < 0.015, "{policy:?}: {given:?}");
@@ -340,7 +340,7 @@ fn least_requests_shares_requests_one_after_another_by_weight() {
 #[test]
 fn equal_servers_are_given_equal_shares() {
     let mut unequal = Vec::new();
-    for policy in PolicyKind::ALL {
+    for &policy in PolicyKind::ALL {
         for time in [ServiceTime::Even, ServiceTime::Random, ServiceTime::AtOnce] {
             for users in [1, 3, 10, 30, 100] {
                 let given = given(&service(policy, &[(1, None); 3]), users, 3_000, time);

@@ -22,7 +22,14 @@
 
 use crate::decide::{
     plan::ServerPlan,
-    policy::{least::least_open, load, maglev::Maglev},
+    policy::{About, least::least_open, load, maglev::Maglev},
+};
+
+pub(super) const ABOUT: About = About {
+    name: "bounded-hash",
+    meaning: "Consistent hashing with bounded load of what `hash` names.",
+    hashes: true,
+    ..About::PLAIN
 };
 
 /// The table of preferences and what the bound needs.

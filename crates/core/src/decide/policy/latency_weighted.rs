@@ -22,9 +22,19 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{
     decide::{
         plan::ServerPlan,
-        policy::draw::{open_by, part},
+        policy::{
+            About,
+            draw::{open_by, part},
+        },
     },
     time::{Duration, Instant},
+};
+
+pub(super) const ABOUT: About = About {
+    name: "latency-weighted",
+    meaning: "At random, with weights in inverse proportion to measured latency.",
+    prefers: true,
+    ..About::PLAIN
 };
 
 /// The shares as they were a moment ago.

@@ -14,7 +14,18 @@ use alloc::{boxed::Box, vec::Vec};
 
 use crate::decide::{
     plan::ServerPlan,
-    policy::least::{Steps, least},
+    policy::{
+        About,
+        least::{Steps, least},
+    },
+};
+
+pub(super) const ABOUT: About = About {
+    name: "least-requests",
+    meaning: "Fewest requests in flight per weight.",
+    prefers: true,
+    is_default: true,
+    ..About::PLAIN
 };
 
 /// The weights in the form the comparison needs.

@@ -18,11 +18,18 @@ use crate::{
     decide::{
         plan::ServerPlan,
         policy::{
-            alike_up_to,
+            About, alike_up_to,
             least::{Steps, least},
         },
     },
     time::Instant,
+};
+
+pub(super) const ABOUT: About = About {
+    name: "lowest-latency",
+    meaning: "The server with the lowest measured latency.",
+    prefers: true,
+    ..About::PLAIN
 };
 
 pub(super) fn choose(

@@ -26,7 +26,17 @@ use core::{
 
 use crate::decide::{
     plan::ServerPlan,
-    policy::draw::{part, splitmix64},
+    policy::{
+        About,
+        draw::{part, splitmix64},
+    },
+};
+
+pub(super) const ABOUT: About = About {
+    name: "maglev",
+    meaning: "Maglev hashing of what `hash` names.",
+    hashes: true,
+    ..About::PLAIN
 };
 
 /// A table from keys to places.

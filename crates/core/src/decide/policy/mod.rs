@@ -1,6 +1,7 @@
 //! How a server is chosen inside a group: one file each, one closed list.
 //!
-//! A policy has two functions: `new` makes what it needs to know (a schedule, a table) when a
+//! A policy says in its `ABOUT` how it is called, what it does, and whether it is the default; all
+//! that tells of policies reads it here ([`PolicyKind`]). It has two functions: `new` makes what it needs to know (a schedule, a table) when a
 //! plan is made; `choose` picks among the servers that are open, for one request, without
 //! allocating, locking or reading a clock. `None` means no server is open.
 //!
@@ -22,7 +23,6 @@ use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     decide::plan::{GroupPlan, PickContext, ServerPlan},
-    fleet::PolicyKind,
     time::Duration,
 };
 
@@ -33,12 +33,108 @@ mod least;
 mod least_requests;
 mod lowest_latency;
 pub(crate) mod maglev;
+mod managed;
 mod peak_ewma;
 mod power_of_two;
 mod random;
 mod round_robin;
 #[cfg(test)]
 mod testing;
+
+/// What a policy says of itself.
+#[derive(Debug)]
+struct About {
+    /// In the file, "least-requests" and so on.
+    name: &'static str,
+    /// A sentence for whoever writes the file.
+    meaning: &'static str,
+    /// Whether it needs a hash of the request.
+    hashes: bool,
+    /// Whether some servers are given more requests than others of their weight.
+    prefers: bool,
+    /// Whether services have it that name none.
+    is_default: bool,
+}
+
+impl About {
+    /// Shares by weight alone.
+    const PLAIN: Self =
+        Self { name: "", meaning: "", hashes: false, prefers: false, is_default: false };
+}
+
+/// How a server is chosen inside a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each has its meaning from its own file")]
+pub enum PolicyKind {
+    RoundRobin,
+    Random,
+    LeastRequests,
+    PowerOfTwo,
+    PeakEwma,
+    LowestLatency,
+    LatencyWeighted,
+    Maglev,
+    BoundedHash,
+    Managed,
+}
+
+impl PolicyKind {
+    /// Every policy, in the order of the documentation.
+    pub const ALL: &'static [Self] = &[
+        Self::RoundRobin,
+        Self::Random,
+        Self::LeastRequests,
+        Self::PowerOfTwo,
+        Self::PeakEwma,
+        Self::LowestLatency,
+        Self::LatencyWeighted,
+        Self::Maglev,
+        Self::BoundedHash,
+        Self::Managed,
+    ];
+
+    /// That of services that name none.
+    pub const DEFAULT: Self = {
+        let mut index = 0;
+        while !Self::ALL[index].about().is_default {
+            index += 1;
+        }
+        Self::ALL[index]
+    };
+
+    const fn about(self) -> &'static About {
+        match self {
+            Self::RoundRobin => &round_robin::ABOUT,
+            Self::Random => &random::ABOUT,
+            Self::LeastRequests => &least_requests::ABOUT,
+            Self::PowerOfTwo => &power_of_two::ABOUT,
+            Self::PeakEwma => &peak_ewma::ABOUT,
+            Self::LowestLatency => &lowest_latency::ABOUT,
+            Self::LatencyWeighted => &latency_weighted::ABOUT,
+            Self::Maglev => &maglev::ABOUT,
+            Self::BoundedHash => &bounded_hash::ABOUT,
+            Self::Managed => &managed::ABOUT,
+        }
+    }
+
+    /// The name in the file, "least-requests" and so on.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// What it does, in a sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        self.about().meaning
+    }
+
+    /// Whether the policy needs a hash of the request.
+    #[must_use]
+    pub const fn hashes(self) -> bool {
+        self.about().hashes
+    }
+}
 
 /// A policy with what it has built for the servers of one group.
 #[derive(Debug)]
@@ -86,7 +182,7 @@ impl Chooser {
         ask: &PickContext<'_>,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        if !self.prefers_some() {
+        if !group.policy.about().prefers {
             return self.choose_open(group, ask, open);
         }
         let passed_over = Cell::new(false);
@@ -100,18 +196,6 @@ impl Chooser {
             return self.choose_open(group, ask, open);
         }
         chosen
-    }
-
-    /// Whether some servers are given more requests than others of their weight.
-    const fn prefers_some(&self) -> bool {
-        match self {
-            Self::RoundRobin(_) | Self::Random(_) | Self::Maglev(_) | Self::BoundedHash(_) => false,
-            Self::LeastRequests(_)
-            | Self::PowerOfTwo(_)
-            | Self::PeakEwma(_)
-            | Self::LowestLatency
-            | Self::LatencyWeighted(_) => true,
-        }
     }
 
     fn choose_open<'a>(
@@ -156,4 +240,22 @@ fn load(server: &ServerPlan) -> f64 {
 /// third where answers vary as much as they last, and a millisecond is lost by the way.
 fn alike_up_to(latency: Duration) -> Duration {
     latency * 2 + Duration::from_millis(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_has_a_name_and_a_meaning_of_its_own_and_one_is_the_default() {
+        for policy in PolicyKind::ALL {
+            let same = |other: &&PolicyKind| {
+                other.name() == policy.name() || other.meaning() == policy.meaning()
+            };
+            assert_eq!(PolicyKind::ALL.iter().filter(same).count(), 1, "{policy:?}");
+            assert!(policy.meaning().ends_with('.'), "{policy:?}");
+        }
+        let mut defaults = PolicyKind::ALL.iter().filter(|policy| policy.about().is_default);
+        assert_eq!((defaults.next(), defaults.next()), (Some(&PolicyKind::DEFAULT), None));
+    }
 }

@@ -22,9 +22,16 @@
 use crate::{
     decide::{
         plan::ServerPlan,
-        policy::{alike_up_to, draw::ByWeight, load, power_of_two::cheaper_of_two},
+        policy::{About, alike_up_to, draw::ByWeight, load, power_of_two::cheaper_of_two},
     },
     time::{Duration, Instant},
+};
+
+pub(super) const ABOUT: About = About {
+    name: "peak-ewma",
+    meaning: "The cheaper of two drawn at random, by peak latency times requests in flight.",
+    prefers: true,
+    ..About::PLAIN
 };
 
 /// The weights as a table, and their mean.

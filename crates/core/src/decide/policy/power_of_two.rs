@@ -13,10 +13,18 @@
 use crate::decide::{
     plan::ServerPlan,
     policy::{
+        About,
         draw::{ByWeight, part, splitmix64},
         least::least_open,
         load,
     },
+};
+
+pub(super) const ABOUT: About = About {
+    name: "power-of-two",
+    meaning: "The less loaded of two drawn at random.",
+    prefers: true,
+    ..About::PLAIN
 };
 
 /// The weights as a table.

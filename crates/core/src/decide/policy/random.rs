@@ -9,7 +9,13 @@
 //!
 //! Source: A. J. Walker 1977 for the table; M. Mitzenmacher 2001 for the queues.
 
-use crate::decide::{plan::ServerPlan, policy::draw::ByWeight};
+use crate::decide::{
+    plan::ServerPlan,
+    policy::{About, draw::ByWeight},
+};
+
+pub(super) const ABOUT: About =
+    About { name: "random", meaning: "Weighted random.", ..About::PLAIN };
 
 /// The weights as a table.
 #[derive(Debug)]

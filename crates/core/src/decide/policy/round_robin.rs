@@ -18,7 +18,13 @@
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::decide::{plan::ServerPlan, policy::least_requests::gcd};
+use crate::decide::{
+    plan::ServerPlan,
+    policy::{About, least_requests::gcd},
+};
+
+pub(super) const ABOUT: About =
+    About { name: "round-robin", meaning: "Smooth weighted round robin.", ..About::PLAIN };
 
 /// The sequence of places, one round of it.
 #[derive(Debug)]
