@@ -7,6 +7,7 @@
 mod blank;
 mod blocks;
 mod rules;
+mod star;
 
 use std::fs;
 use std::path::{Path, PathBuf};

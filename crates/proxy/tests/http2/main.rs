@@ -4,7 +4,7 @@
 
 mod abuse;
 #[expect(dead_code, reason = "a part is for rustls as the client")]
-#[path = "../tls/authority.rs"]
+#[path = "../engine/authority.rs"]
 mod authority;
 mod clients;
 mod conformance;

@@ -1,0 +1,471 @@
+//! The administration as people and machines use it: metrics, health, API, dashboard.
+//!
+//! Every process listens on a port of the loopback that the kernel chose, and is ended by its
+//! handle.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Lines, Read as _, Write as _},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+#[test]
+fn metrics_are_well_formed_and_agree_with_what_was_sent() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    for _ in 0..7 {
+        assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
+    }
+    let open_metrics = "Accept: application/openmetrics-text; version=1.0.0";
+    let text = curl(&["-H", open_metrics, &format!("http://{}/metrics", edge.admin)]).body;
+    assert_well_formed(&text);
+    let sample = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} in {text}")).trim().to_owned()
+    };
+    assert_eq!(sample("loadline_requests_total{service=\"web\",ending=\"complete\"}"), "7");
+    assert_eq!(sample("loadline_responses_total{service=\"web\",code=\"2xx\"}"), "7");
+    assert_eq!(sample("loadline_request_duration_seconds_count{service=\"web\"}"), "7");
+    let labels = format!("{{service=\"web\",group=\"here\",server=\"{}\"}}", worker.place);
+    assert_eq!(sample(&format!("loadline_server_requests_total{labels}")), "7");
+    assert_eq!(
+        sample("loadline_capacity_requests_per_second{service=\"web\",group=\"here\"}"),
+        "50.0"
+    );
+}
+
+#[test]
+fn metrics_of_thousands_of_servers_come_in_pieces_and_who_reads_them_slowly_holds_nobody_up() {
+    let worker = Process::worker();
+    let edge = Edge::with(&[&worker], &many_servers(3_000));
+    let mut slow = TcpStream::connect(&edge.admin).unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    slow.write_all(request.as_bytes()).unwrap();
+    let mut text = vec![0; 400];
+    slow.read_exact(&mut text).unwrap();
+    let head = String::from_utf8_lossy(&text).to_lowercase();
+    assert!(head.contains("\r\ntransfer-encoding: chunked\r\n"), "{head}");
+
+    // It does not read on for now.
+    assert_eq!(edge.get("/healthz").status, 200);
+    let group = "/api/services/web/groups/here";
+    assert_eq!(edge.post(group, Some(TOKEN), Some(json!({ "scaler": 0.5 }))).status, 200);
+    let all = edge.get("/metrics").body;
+    assert_eq!(all.matches("\nloadline_in_flight{").count(), 3_001);
+
+    slow.read_to_end(&mut text).unwrap();
+    assert!(text.ends_with(b"\r\n0\r\n\r\n"), "it comes to its end");
+    assert!(text.len() > all.len(), "{} of {}", text.len(), all.len());
+}
+
+#[test]
+fn metrics_by_groups_leave_out_the_series_of_single_servers() {
+    let worker = Process::worker();
+    let by_groups = Edge::administered(&[&worker], "metrics = \"groups\"\n", &many_servers(20));
+    let text = by_groups.get("/metrics").body;
+    assert!(!text.contains("server=\""), "{text}");
+    assert!(text.contains("\nloadline_scaler_ratio{service=\"web\",group=\"here\"} "), "{text}");
+    let many = &by_groups.get("/api/state").json()["services"][1]["groups"][0];
+    assert_eq!(many["servers"].as_array().unwrap().len(), 20, "the API has them all: {many}");
+}
+
+/// A service beside the usual one, of so many servers that nobody asks for anything.
+fn many_servers(count: u32) -> String {
+    let address = |index| format!("\"127.9.{}.{}:1\"", index / 250, index % 250 + 1);
+    let servers: Vec<String> = (0..count).map(address).collect();
+    format!("[service.many]\n[[service.many.group]]\nservers = [{}]\n", servers.join(", "))
+}
+
+#[test]
+fn promtool_has_nothing_to_say_of_what_curl_gets_and_it_tells_when_certificates_end() {
+    let (chain, key) = (file("ends.pem", ""), file("ends.key", ""));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "10"]);
+    openssl.args(["-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test"]);
+    let made = openssl.arg("-out").arg(&chain).arg("-keyout").arg(&key).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (chain, key) = (chain.display(), key.display());
+    let worker = Process::worker();
+    let secure = format!(
+        "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\nservice = \"web\"\n\
+         tls = {{ certificates = [{{ chain = \"{chain}\", key = \"{key}\" }}] }}\n"
+    );
+    let edge = Edge::with(&[&worker], &secure);
+    assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
+    let text = edge.get("/metrics").body;
+
+    let mut promtool = Command::new("promtool");
+    let promtool = promtool.args(["check", "metrics"]).stdin(Stdio::piped());
+    let mut promtool =
+        promtool.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("promtool");
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = promtool.wait_with_output().unwrap();
+    let both = [said.stdout, said.stderr].concat();
+    assert!(said.status.success() && both.is_empty(), "{}", String::from_utf8_lossy(&both));
+
+    let metric = format!("loadline_certificate_remaining_seconds{{file=\"{chain}\"}} ");
+    let left = text.lines().find_map(|line| line.strip_prefix(&metric)).expect(&text);
+    let days = left.parse::<f64>().unwrap() / 86_400.0;
+    assert!((9.9..=10.0).contains(&days), "{days} days");
+    let certificate = &edge.get("/api/state").json()["certificates"][0];
+    assert_eq!(certificate["names"], json!(["a.test"]));
+    assert!((9.9..=10.0).contains(&certificate["days_left"].as_f64().unwrap()), "{certificate}");
+}
+
+#[test]
+fn every_metric_is_in_the_documentation_and_every_one_of_it_is_told() {
+    let page = fs::read_to_string(repository("docs/operation.md")).unwrap();
+    let table = loadline_control::admin::metrics_reference();
+    assert!(page.contains(&table), "docs/operation.md should hold this table:\n{table}");
+}
+
+#[test]
+fn an_edge_is_ready_while_a_server_is_up_and_never_while_it_drains() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    assert_eq!(edge.get("/healthz").status, 200);
+    assert_eq!(edge.get("/readyz").status, 200);
+
+    drop(worker);
+    edge.until("/readyz", |answer| answer.status == 503);
+    assert!(edge.get("/readyz").body.contains("no server of `web`"));
+
+    // A request under way keeps the process in its drain.
+    let slow = Process::start(&["worker", "page", "--listen", "127.0.0.1:0"]);
+    let edge = Edge::before(&[&slow]);
+    let mut client = Command::new("curl");
+    let client = client.args(["-s", &format!("http://{}/", edge.traffic)]);
+    let mut client = client.stdout(Stdio::null()).spawn().unwrap();
+    edge.until("/api/state", |answer| {
+        answer.json()["services"][0]["groups"][0]["load"]["in_flight"] == 1
+    });
+    edge.process.signal("TERM");
+    edge.until("/readyz", |answer| answer.status == 503 && answer.body.contains("draining"));
+    client.wait().unwrap();
+}
+
+#[test]
+fn changes_need_the_token_hold_until_a_reload_and_are_listed() {
+    let (one, two) = (Process::worker(), Process::worker());
+    let edge = Edge::before(&[&one, &two]);
+    let server = format!("/api/services/web/groups/here/servers/{}", one.place);
+    for token in [None, Some("wrong"), Some("")] {
+        let refused = edge.post(&server, token, Some(json!({ "mode": "drain" })));
+        assert_eq!(refused.status, 401, "{token:?}: {}", refused.body);
+    }
+    assert_eq!(edge.get("/api/changes").json(), json!({ "changes": [] }));
+
+    let token = Some(TOKEN);
+    assert_eq!(edge.post(&server, token, Some(json!({ "mode": "drain" }))).status, 200);
+    let group = "/api/services/web/groups/here";
+    assert_eq!(edge.post(group, token, Some(json!({ "scaler": 0.5 }))).status, 200);
+    edge.until("/api/services/web", |answer| {
+        let group = &answer.json()["groups"][0];
+        group["limits"]["rate_per_s"] == 25.0 && group["servers"][0]["condition"] == "drained"
+    });
+    for _ in 0..4 {
+        assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
+    }
+    let group = &edge.get("/api/services/web").json()["groups"][0];
+    assert_eq!(
+        (&group["servers"][0]["requests"], &group["servers"][1]["requests"]),
+        (&json!(0), &json!(4))
+    );
+    assert!(edge.get("/api/changes.toml").body.contains("scaler = 0.5"));
+
+    let reloaded = edge.post("/api/reload", token, None);
+    assert_eq!((reloaded.status, reloaded.json()), (200, json!({ "changes": [] })));
+    edge.until("/api/services/web", |answer| {
+        answer.json()["groups"][0]["limits"]["rate_per_s"] == 50.0
+    });
+}
+
+#[test]
+fn every_route_of_the_description_answers_as_it_says() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let text = fs::read_to_string(repository("docs/openapi.json")).unwrap();
+    let description: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        description,
+        edge.get("/openapi.json").json(),
+        "`curl ADMIN/openapi.json` writes it"
+    );
+    let history = "/api/services/web/history";
+    edge.until(history, |answer| answer.status == 200);
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for server in [worker.place.as_str(), "10.0.0.1:1"] {
+                let concrete = path.replace("{service}", "web").replace("{group}", "here");
+                let concrete = concrete.replace("{server}", server);
+                let answer = match method.as_str() {
+                    "get" => edge.get(&concrete),
+                    _ => edge.post(&concrete, Some(TOKEN), Some(change_for(path))),
+                };
+                assert_answers_as_told(&description, operation, &answer, &concrete);
+            }
+            if method == "post" {
+                let answer = edge.post(&path.replace(['{', '}'], ""), None, None);
+                assert_eq!(answer.status, 401, "{path}");
+                assert_answers_as_told(&description, operation, &answer, path);
+            }
+        }
+    }
+    let absent = edge.get("/api/services/nobody");
+    let operation = &description["paths"]["/api/services/{service}"]["get"];
+    assert_eq!(absent.status, 404);
+    assert_answers_as_told(&description, operation, &absent, "a service that is not there");
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_would_be_right() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let group = "/api/services/web/groups/here";
+    let server = format!("{group}/servers/{}", worker.place);
+    let cases = [
+        (group, json!({ "scaler": 0.01 }), 422, "0.1"),
+        (group, json!({ "scaler": -3 }), 422, "0.1"),
+        (group, json!({ "scale": 1 }), 422, "scaler"),
+        (server.as_str(), json!({ "weight": 5000 }), 422, "1000"),
+        (server.as_str(), json!({}), 422, "weight"),
+        (server.as_str(), json!({ "mode": "drain", "deadline_s": -1 }), 422, "cuts at once"),
+        (server.as_str(), json!({ "mode": "active", "deadline_s": 1 }), 422, "mode `drain`"),
+        ("/api/services/web/groups/there", json!({ "scaler": 1 }), 404, "there"),
+    ];
+    for (path, body, status, told) in cases {
+        let refused = edge.post(path, Some(TOKEN), Some(body.clone()));
+        assert_eq!(refused.status, status, "{body}: {}", refused.body);
+        assert!(refused.json()["error"].as_str().unwrap().contains(told), "{}", refused.body);
+    }
+}
+
+#[test]
+fn the_dashboard_shows_the_load_line_and_is_renewed_by_itself() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let page = edge.get("/").body;
+    assert!(page.contains("load line 50/s") && page.contains("1 of 1 servers take part"), "{page}");
+    assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
+    for part in ["/dashboard.css", "/dashboard.js"] {
+        assert_eq!(edge.get(part).status, 200, "{part}");
+    }
+    let mut watcher = Command::new("curl");
+    let watcher = watcher.args(["-sN", "--max-time", "10", &format!("http://{}/live", edge.admin)]);
+    let mut watcher = watcher.stdout(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(watcher.stdout.take().unwrap()).lines();
+    let event = after(&mut events, "data: ");
+    assert!(event.contains("load line 50/s"), "{event}");
+    watcher.kill().unwrap();
+    watcher.wait().unwrap();
+}
+
+/// What to send to a route that changes something.
+fn change_for(path: &str) -> Value {
+    match path {
+        "/api/services/{service}/groups/{group}" => json!({ "scaler": 1.0 }),
+        _ => json!({ "weight": 1, "mode": "active" }),
+    }
+}
+
+fn assert_answers_as_told(
+    description: &Value,
+    operation: &Value,
+    answer: &AdminResponse,
+    what: &str,
+) {
+    let told = &operation["responses"][answer.status.to_string()];
+    assert!(!told.is_null(), "{what}: {} is not described: {}", answer.status, answer.body);
+    let Some(schema) = told["content"]["application/json"].get("schema") else { return };
+    let mut schema = schema.clone();
+    schema["components"] = description["components"].clone();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let body = answer.json();
+    let wrong: Vec<String> = validator.iter_errors(&body).map(|error| error.to_string()).collect();
+    assert!(wrong.is_empty(), "{what}: {wrong:#?} in {body:#}");
+}
+
+/// The OpenMetrics text format, as strictly as lines can be judged: every sample belongs to the
+/// family announced before it, its labels are quoted, its value is a number, bins add up.
+fn assert_well_formed(text: &str) {
+    assert!(text.ends_with("# EOF\n"));
+    let mut family = "";
+    let mut kind = "";
+    let mut told = Vec::new();
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            family = rest.split(' ').next().unwrap();
+            assert!(!told.contains(&family), "{family} is announced twice");
+            told.push(family);
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            kind = rest.strip_prefix(family).unwrap().trim();
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = series.split('{').next().unwrap();
+            let suffixes: &[&str] = match kind {
+                "counter" => &["_total"],
+                "gauge" => &[""],
+                "histogram" => &["_sum", "_count", "_bucket"],
+                other => panic!("{other} in {line}"),
+            };
+            let suffix =
+                name.strip_prefix(family).unwrap_or_else(|| panic!("{line}: not {family}"));
+            assert!(suffixes.contains(&suffix), "{line}");
+            assert_eq!(series.contains('{'), series.ends_with('}'), "{line}");
+        }
+    }
+}
+
+struct AdminResponse {
+    status: u16,
+    body: String,
+}
+
+impl AdminResponse {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
+    }
+}
+
+fn get(url: &str) -> AdminResponse {
+    curl(&[url])
+}
+
+fn curl(args: &[&str]) -> AdminResponse {
+    let output = Command::new("curl").args(["-s", "-w", "\n%{http_code}"]).args(args).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    AdminResponse { status: status.parse().unwrap(), body: body.to_owned() }
+}
+
+/// A process that is ready; killed when it is dropped.
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    place: String,
+}
+
+impl Process {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let command = command.args(args).env_remove("RUST_LOG").stderr(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let place = after(&mut lines, "listening on ");
+        Self { child, lines, place }
+    }
+
+    /// A test server that answers at once.
+    fn worker() -> Self {
+        Self::start(&["worker", "fixed", "--listen", "127.0.0.1:0"])
+    }
+
+    fn signal(&self, name: &str) {
+        let told = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(told.unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The rest of the next line, which begins like this.
+fn after(lines: &mut Lines<BufReader<ChildStdout>>, start: &str) -> String {
+    let line = lines.next().expect("a line").unwrap();
+    line.strip_prefix(start).unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+/// A proxy with an administration.
+struct Edge {
+    process: Process,
+    traffic: String,
+    admin: String,
+}
+
+impl Edge {
+    /// In front of one group, `here`, of these servers, with 50 requests per second.
+    fn before(servers: &[&Process]) -> Self {
+        Self::with(servers, "")
+    }
+
+    /// The same with further lines in its file.
+    fn with(servers: &[&Process], lines: &str) -> Self {
+        Self::administered(servers, "", lines)
+    }
+
+    /// The same with further lines in the table of the administration too.
+    fn administered(servers: &[&Process], admin: &str, lines: &str) -> Self {
+        let servers: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.place)).collect();
+        let token = file("token", TOKEN);
+        let config = format!(
+            "[admin]\nbind = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n{admin}\
+             [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+             [service.web]\nhealth = {{ tcp = true, interval = \"50ms\", fall = 1 }}\n\
+             [[service.web.group]]\nregion = \"here\"\nmax_rate = \"50/s\"\nservers = [{}]\n\
+             {lines}",
+            token.display(),
+            servers.join(", ")
+        );
+        let config = file("admin.toml", &config);
+        let mut process = Process::start(&["serve", config.to_str().unwrap()]);
+        for _ in 0..lines.matches("[[listener]]").count() {
+            after(&mut process.lines, "listening on ");
+        }
+        let admin = after(&mut process.lines, "administration on ");
+        Self { traffic: process.place.clone(), admin, process }
+    }
+
+    fn get(&self, path: &str) -> AdminResponse {
+        get(&format!("http://{}{path}", self.admin))
+    }
+
+    fn post(&self, path: &str, token: Option<&str>, body: Option<Value>) -> AdminResponse {
+        let url = format!("http://{}{path}", self.admin);
+        let header = token.map(|token| format!("Authorization: Bearer {token}"));
+        let body = body.map(|body| body.to_string());
+        let mut args = vec!["-X", "POST", url.as_str(), "-H", "Content-Type: application/json"];
+        header.iter().for_each(|header| args.extend(["-H", header]));
+        body.iter().for_each(|body| args.extend(["-d", body]));
+        curl(&args)
+    }
+
+    /// Asks until the response is as wanted, for ten seconds.
+    fn until(&self, path: &str, wanted: impl Fn(&AdminResponse) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let answer = self.get(path);
+            if wanted(&answer) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{path} stays {}: {}", answer.status, answer.body);
+        }
+    }
+}
+
+fn repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A file of its own for a test, removed with the target directory.
+fn file(name: &str, text: &str) -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{}-{}-{name}", std::process::id(), FILES.fetch_add(1, Relaxed));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";

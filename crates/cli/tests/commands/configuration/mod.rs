@@ -1,0 +1,7 @@
+//! What users are told who write a wrong file or a wrong command.
+
+mod messages;
+mod outside;
+mod paths;
+mod said;
+mod slips;

@@ -1,0 +1,182 @@
+//! What a file names and what cannot be used: `check` and `serve` refuse it alike.
+
+use std::{fs, net::TcpListener, path::Path};
+
+use super::said::loadline;
+
+const RIGHT: &str = r#"[edge]
+access_log = "access.log"
+pid_file = "pid"
+control = "control.sock"
+
+[admin]
+bind = "127.0.0.1:0"
+token_file = "token"
+
+[[listener]]
+bind = "127.0.0.1:0"
+protocol = "https"
+service = "web"
+tls = { certificates = ["site.pem"], client_authorities = "site.pem" }
+
+[service.web]
+tls = { authorities = "site.pem", certificate = { chain = "site.pem", key = "site.pem" } }
+
+[[service.web.group]]
+discover = { file = "web.toml" }
+"#;
+
+/// What is replaced, by what, line and column, and what is said.
+type Wrong = (&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const WRONG: &[Wrong] = &[
+    ("[\"site.pem\"]", "[\"no.pem\"]", "14:25", &["the certificate", "No such file", "count from"]),
+    ("[\"site.pem\"]", "[\".\"]", "14:25", &["the certificate", "Is a directory"]),
+    ("[\"site.pem\"]", "[\"/proc/sys/net/ipv4/route/flush\"]", "14:25", &["Permission denied"]),
+    ("[\"site.pem\"]", "[\"text\"]", "14:25", &["-----BEGIN CERTIFICATE-----", "PEM"]),
+    ("[\"site.pem\"]", "[\"half.pem\"]", "14:25", &["no whole certificate in PEM"]),
+    ("[\"site.pem\"]", "[\"not-x509.pem\"]", "14:25", &["the certificate is not X.509"]),
+    ("[\"site.pem\"]", "[\"alone.pem\"]", "14:25", &["no private key"]),
+    (
+        "[\"site.pem\"]",
+        "[{ chain = \"site.pem\", key = \"other.key\" }]",
+        "14:53",
+        &["other.key", "it is the key of another", "site.pem"],
+    ),
+    (
+        "[\"site.pem\"]",
+        "[{ chain = \"site.pem\", key = \"no.key\" }]",
+        "14:53",
+        &["the key", "No such file"],
+    ),
+    (
+        "[\"site.pem\"]",
+        "[{ chain = \"site.pem\", ocsp = \"no.ocsp\" }]",
+        "14:54",
+        &["the OCSP response", "No such file"],
+    ),
+    ("client_authorities = \"site.pem\"", "client_authorities = \"no\"", "14:59", &["authorities"]),
+    ("tls = { certi", "tls = { suites = [\"TLS13_X\"], certi", "14:18", &["no cipher suite"]),
+    ("authorities = \"site.pem\", cert", "authorities = \"no\", cert", "17:23", &["No such file"]),
+    ("key = \"site.pem\"", "key = \"other.key\"", "17:77", &["it is the key of another"]),
+    ("certificate = {", "name = \"a:b\", certificate = {", "17:42", &["no host name"]),
+    ("\"web.toml\"", "\"no.toml\"", "20:21", &["the list of servers", "No such file"]),
+    ("\"web.toml\"", "\"text\"", "20:21", &["not TOML"]),
+    ("\"web.toml\"", "\"none.toml\"", "20:21", &["lists no server"]),
+    ("\"token\"", "\"no\"", "8:14", &["the token", "No such file"]),
+    ("\"token\"", "\"text\"", "8:14", &["too short", "openssl rand"]),
+    (
+        "\"access.log\"",
+        "\"no/access.log\"",
+        "2:14",
+        &["the access log", "no directory", "mkdir -p"],
+    ),
+    ("\"access.log\"", "\".\"", "2:14", &["the access log", "it is a directory"]),
+    ("\"pid\"", "\"no/pid\"", "3:12", &["the process id", "there is no directory"]),
+    ("\"control.sock\"", "\"no/control.sock\"", "4:11", &["the socket", "there is no directory"]),
+    ("\"control.sock\"", "\"text\"", "4:11", &["is no socket"]),
+    ("[edge]", "[edge]\nuser = \"no-such-user\"", "2:8", &["there is no user `no-such-user`"]),
+    (
+        "[edge]",
+        "[edge]\nuser = \"root\"\ngroup = \"no-such-group\"",
+        "3:9",
+        &["there is no group `no-such-group`"],
+    ),
+];
+
+#[test]
+fn what_cannot_be_used_is_said_by_check_and_serve_alike_with_its_place() {
+    let directory = site();
+    let mut faults = Vec::new();
+    for (right, wrong, place, words) in WRONG {
+        let text = RIGHT.replacen(right, wrong, 1);
+        assert_ne!(text, RIGHT, "{right} is in the file");
+        fs::write(directory.path().join("a.toml"), text).unwrap();
+        let place = format!("a.toml:{place}]");
+        let words = [&[&*place], *words].concat();
+        let checked = loadline(&["check", "a.toml"], directory.path());
+        let served = loadline(&["serve", "a.toml"], directory.path());
+        let found = checked.faults(1, &words);
+        faults.extend(found.iter().map(|it| format!("{wrong}: {it}: {}", checked.text)));
+        if (served.code, &served.text) != (checked.code, &checked.text) {
+            faults.push(format!("{wrong}: serve says {served:?}, check {checked:?}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_certificate_out_of_its_time_is_warned_of_by_check_and_serve_alike() {
+    let directory = site();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("bind = \"{}\"\nprotocol", taken.local_addr().unwrap());
+    for (file, words) in [("past.pem", "has expired"), ("future.pem", "is not valid before")] {
+        let text = RIGHT.replace("[\"site.pem\"]", &format!("[\"{file}\"]"));
+        // So that it ends.
+        let text = text.replace("bind = \"127.0.0.1:0\"\nprotocol", &place);
+        fs::write(directory.path().join("a.toml"), text).unwrap();
+        for (command, code) in [("check", 0), ("serve", 2)] {
+            let said = loadline(&[command, "a.toml"], directory.path());
+            let faults = said.faults(code, &["a.toml:14:25]", words, "renew it"]);
+            assert!(faults.is_empty(), "{command}: {faults:?}: {}", said.text);
+        }
+    }
+}
+
+#[test]
+fn an_address_of_another_machine_is_warned_of() {
+    let directory = site();
+    let text =
+        RIGHT.replace("bind = \"127.0.0.1:0\"\nprotocol", "bind = \"192.0.2.1:0\"\nprotocol");
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    let words = ["a.toml:11:8]", "192.0.2.1 is not an address of this machine"];
+    let faults = said.faults(0, &words);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+}
+
+/// A directory with all that the right file names, and with what is wrong.
+fn site() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pem = fs::read_to_string(root.join("examples/tls/localhost.pem")).unwrap();
+    write("site.pem", &pem);
+    write("half.pem", &pem.replace("-----END CERTIFICATE-----", ""));
+    let key = pem.find("-----BEGIN PRIVATE KEY-----").unwrap();
+    let certificate = pem.find("-----BEGIN CERTIFICATE-----").unwrap();
+    let alone = if key > certificate { &pem[..key] } else { &pem[certificate..] };
+    write("alone.pem", alone);
+    let none = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    write(
+        "not-x509.pem",
+        &format!("{none}{}", rcgen::KeyPair::generate().unwrap().serialize_pem()),
+    );
+    write("other.key", &rcgen::KeyPair::generate().unwrap().serialize_pem());
+    write("past.pem", &dated(2001));
+    write("future.pem", &dated(4000));
+    write("token", "0123456789abcdef\n");
+    write("web.toml", "servers = [\"127.0.0.1:9\"]\n");
+    write("none.toml", "servers = []\n");
+    write("text", "some text\n");
+    directory
+}
+
+/// A certificate for one year, and its key.
+fn dated(year: i32) -> String {
+    let mut terms = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    terms.not_before = rcgen::date_time_ymd(year, 1, 1);
+    terms.not_after = rcgen::date_time_ymd(year, 12, 31);
+    let key = rcgen::KeyPair::generate().unwrap();
+    terms.self_signed(&key).unwrap().pem() + &key.serialize_pem()
+}
+
+#[test]
+fn the_file_before_is_right_and_a_check_leaves_nothing_behind() {
+    let directory = site();
+    fs::write(directory.path().join("a.toml"), RIGHT).unwrap();
+    let files = || fs::read_dir(directory.path()).unwrap().count();
+    let before = files();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    assert_eq!((said.code, files()), (Some(0), before), "{}", said.text);
+}

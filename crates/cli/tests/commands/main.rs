@@ -1,0 +1,19 @@
+//! The commands as people and scripts run them: what is printed, written, answered and told.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod admin;
+mod bench;
+mod compare;
+mod configuration;
+mod ping;
+mod plan;
+mod records;
+mod report;
+mod runs;
+#[path = "../served/mod.rs"]
+mod served;
+#[path = "../../../core/tests/skipped/mod.rs"]
+mod skipped;
+mod ttfb;
+mod upgrade;
+mod worker;

@@ -1,0 +1,214 @@
+//! A new process takes over from the one that runs, and nobody notices.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::{TcpStream, UdpSocket},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::served::Worker;
+use serde_json::Value;
+
+/// A proxy with its file, and whoever has taken over from it.
+struct Edge {
+    first: Child,
+    processes: Vec<String>,
+    directory: tempfile::TempDir,
+    address: String,
+}
+
+impl Edge {
+    fn start(worker: &Worker) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), &worker.address, "");
+        let file = directory.path().join("loadline.toml");
+        let mut first = loadline(&["serve", file.to_str().unwrap()]);
+        let mut first = first.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let processes = vec![first.id().to_string()];
+        Self { first, processes, directory, address }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("loadline.toml")
+    }
+
+    fn write(&self, server: &str, more: &str) {
+        write(self.directory.path(), server, more);
+    }
+
+    /// Upgrades; the exit code and what was told.
+    fn upgrade(&mut self) -> (Option<i32>, String) {
+        let file = self.file();
+        let done = loadline(&["upgrade", file.to_str().unwrap()]).output().unwrap();
+        let told = String::from_utf8(done.stdout).unwrap();
+        if let Some(process) = told.strip_prefix("process ") {
+            self.processes.push(process.split(' ').next().unwrap().to_owned());
+        }
+        (done.status.code(), told + &String::from_utf8(done.stderr).unwrap())
+    }
+
+    /// The process id in the file that the configuration names.
+    fn pid(&self) -> Option<String> {
+        let text = fs::read_to_string(self.directory.path().join("pid")).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// Puts a configuration in the place of the first whose servers are those of a name, and which
+    /// waits for 20 s for them. Gives the name server, which answers nobody.
+    fn write_waiting(&self) -> UdpSocket {
+        let name_server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        name_server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let more = format!(
+            "[dns]\nservers = [\"{}\"]\ntimeout = \"20s\"\nstart_wait = \"20s\"\n",
+            name_server.local_addr().unwrap()
+        );
+        let group = "discover = { dns = \"web.test:80\" }";
+        write_group(self.directory.path(), group, &more);
+        name_server
+    }
+
+    /// Whether the first process ends well, and soon.
+    fn ends(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.first.try_wait().unwrap() {
+                self.processes.retain(|it| *it != self.first.id().to_string());
+                return status.success();
+            }
+            thread::yield_now();
+        }
+        false
+    }
+
+    fn signal(&self, name: &str) {
+        let last = self.processes.last().unwrap();
+        assert!(Command::new("kill").args(["-s", name, last]).status().unwrap().success());
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        if let Some(last) = self.processes.last() {
+            let _ = Command::new("kill").args(["-s", "KILL", last]).status();
+        }
+        // The first has ended by itself unless it is the last.
+        let _ = self.first.kill();
+        let _ = self.first.wait();
+    }
+}
+
+fn loadline(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.args(args).env("NO_COLOR", "1").env_remove("RUST_LOG");
+    command
+}
+
+/// Writes a configuration with one server and `more`. By a rename, as nobody may read half of it.
+fn write(directory: &Path, server: &str, more: &str) {
+    write_group(directory, &format!("servers = [\"{server}\"]"), more);
+}
+
+fn write_group(directory: &Path, group: &str, more: &str) {
+    let (control, pid) = (directory.join("control"), directory.join("pid"));
+    let text = format!(
+        "[edge]\ncontrol = {control:?}\npid_file = {pid:?}\ndrain_timeout = \"5s\"\n\
+         [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}[service.web]\n\
+         [[service.web.group]]\n{group}\n"
+    );
+    fs::write(directory.join("next"), text).unwrap();
+    fs::rename(directory.join("next"), directory.join("loadline.toml")).unwrap();
+}
+
+#[test]
+fn upgrades_and_reloads_under_load_fail_no_request() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let url = format!("http://{}/", edge.address);
+    let load = ["bench", &url, "--rate", "200", "--duration", "6s", "--json", "--quiet"];
+    let load = loadline(&load).stdout(Stdio::piped()).spawn().unwrap();
+    for round in 0..2 {
+        for _ in 0..10 {
+            let more = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
+            edge.write(&worker.address, more);
+            edge.signal("HUP");
+            edge.write(&worker.address, "");
+            edge.signal("HUP");
+        }
+        let (code, told) = edge.upgrade();
+        assert_eq!(code, Some(0), "upgrade {round}: {told}");
+    }
+    let record: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(record["outcomes"]["ok"], 1_200, "{record}");
+    assert!(edge.first.wait().unwrap().success(), "the first process ends once it is through");
+}
+
+#[test]
+fn a_new_process_that_cannot_start_is_told_with_its_reason_and_the_old_one_goes_on() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let control = edge.directory.path().join("control");
+    fs::write(edge.file(), "[service.web]\npolicy = \"least-request\"\n").unwrap();
+    let asked = ["upgrade", "--socket", control.to_str().unwrap()];
+    let refused = loadline(&asked).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("least-request"), "{told}");
+    let url = format!("http://{}/", edge.address);
+    let answered = Command::new("curl").args(["-sf", &url]).output().unwrap();
+    assert!(answered.status.success(), "the old one serves");
+    edge.write(&worker.address, "");
+    assert_eq!(edge.upgrade().0, Some(0), "and can be upgraded later");
+}
+
+#[test]
+fn the_process_id_in_the_file_is_that_of_the_process_that_serves() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    assert_eq!(edge.pid(), Some(edge.first.id().to_string()));
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(edge.pid().as_ref(), edge.processes.last());
+    assert!(edge.ends());
+    assert_eq!(edge.pid().as_ref(), edge.processes.last(), "the first leaves it to the second");
+    edge.signal("TERM");
+    let deadline = Instant::now() + PATIENCE;
+    while edge.pid().is_some() {
+        assert!(Instant::now() < deadline, "it goes with the last");
+        thread::yield_now();
+    }
+    edge.processes.clear();
+}
+
+#[test]
+fn who_is_told_to_stop_while_the_next_process_starts_stops() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let name_server = edge.write_waiting();
+    edge.signal("USR2");
+    name_server.recv(&mut [0; 512]).unwrap();
+    edge.signal("TERM");
+    assert!(edge.ends());
+    assert!(TcpStream::connect(&edge.address).is_err(), "and so does the next");
+    assert_eq!(edge.pid(), None);
+}
+
+#[test]
+fn who_is_told_to_stop_while_a_reload_asks_for_names_stops() {
+    let worker = Worker::start(&[]);
+    let mut edge = Edge::start(&worker);
+    let name_server = edge.write_waiting();
+    edge.signal("HUP");
+    name_server.recv(&mut [0; 512]).unwrap();
+    edge.signal("TERM");
+    assert!(edge.ends());
+}
+
+/// Longer than anything takes that goes right, and shorter than a name is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);

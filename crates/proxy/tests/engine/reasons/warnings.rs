@@ -1,0 +1,103 @@
+//! What the log, the counters and the state say of failures.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::TcpStream,
+    sync::{Arc, Mutex},
+    time::{Duration as StdDuration, Instant},
+};
+
+use loadline_core::{
+    decide::reason::Reason,
+    fleet::{HealthCheck, Probe},
+    state::{Condition, State},
+    time::Duration,
+};
+use loadline_proxy::runtime::Runtime;
+
+use crate::{
+    reasons::connecting::nobody,
+    reasons::support::{GET, fleet, head, say, scripted},
+};
+
+/// The log of this process.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn ask(proxy: &Runtime) {
+    let mut client = TcpStream::connect(proxy.local_addrs()[0]).unwrap();
+    client.write_all(GET).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 50"), "{}", answer.escape_ascii());
+}
+
+fn until(proxy: &Runtime, condition: impl Fn(&State) -> bool) -> State {
+    let start = Instant::now();
+    loop {
+        let state = proxy.handle().state();
+        if condition(&state) {
+            return state;
+        }
+        assert!(start.elapsed() < StdDuration::from_secs(10), "waited in vain: {state:?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_hundred_requests_that_fail_alike_are_one_warning() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+    subscriber.init();
+    let server = nobody();
+    let proxy = Runtime::start(fleet(server)).unwrap();
+    (0..100).for_each(|_| ask(&proxy));
+
+    let all = 100;
+    let reason = Reason::ConnectionRefused.text();
+    let state =
+        until(&proxy, |state| state.services[0].counts.reasons.get(reason).copied() == Some(all));
+    let told = state.services[0].groups[0].servers[0].last_failure.as_ref().unwrap();
+    assert_eq!(told.reason, reason);
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let of_server = log.lines().filter(|line| line.contains(&server.to_string()));
+    let warnings: Vec<&str> = of_server.filter(|line| line.contains("server fails")).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!(warnings[0].contains("WARN") && warnings[0].contains(reason), "{log}");
+}
+
+#[test]
+fn a_server_that_is_down_tells_why() {
+    let missing = scripted(|mut stream| {
+        head(&mut stream);
+        say(stream, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    });
+    for (server, why) in [(missing, "answered 404"), (nobody(), "connection refused")] {
+        let mut fleet = fleet(server);
+        fleet.services[0].health = Some(HealthCheck {
+            probe: Probe::Http { path: "/".into(), host: None },
+            interval: Duration::from_millis(50),
+            fast_interval: Duration::from_millis(50),
+            timeout: Duration::from_secs(10),
+            rise: 1,
+            fall: 1,
+            lenient: false,
+        });
+        let proxy = Runtime::start(fleet).unwrap();
+        let told = |state: &State| state.services[0].groups[0].servers[0].clone();
+        let state = until(&proxy, |state| told(state).condition == Condition::Down);
+        assert_eq!(told(&state).reason.as_deref(), Some(why));
+    }
+}

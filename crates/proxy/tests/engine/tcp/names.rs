@@ -1,0 +1,219 @@
+//! TLS: passed through by the name the client asks for, or ended here.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+};
+
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Fleet, ListenerTls, Protocol, ServerNames, ServerTls, TlsTerms},
+};
+use rustls::{
+    ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
+    pki_types::ServerName,
+    version::{TLS12, TLS13},
+};
+
+use crate::{
+    authority::{Authority, read},
+    tcp::support::{
+        PATIENCE, Proxy, SHORT, echo, exactly, fleet, nobody, server, service, until_closed,
+    },
+};
+
+/// A server with a certificate for `name` that says it and sends one line back.
+fn secured(authority: &Authority, name: &'static str) -> SocketAddr {
+    let (chain, key) = read(&authority.sign(&[name]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let config = Arc::new(config.unwrap());
+    server(move |stream| {
+        let connection = ServerConnection::new(config.clone()).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        // The peer may go at any time.
+        let _ = stream.write_all(name.as_bytes());
+        let mut line = [0; 4];
+        if stream.read_exact(&mut line).is_ok() {
+            let _ = stream.write_all(&line);
+        }
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+    })
+}
+
+fn client(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    name: &str,
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let tcp = TcpStream::connect(address).unwrap();
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    StreamOwned::new(ClientConnection::new(config.clone(), name).unwrap(), tcp)
+}
+
+/// Two services by name, and a third for the rest.
+fn three(authority: &Authority) -> Fleet {
+    let services = vec![
+        service("rest", &[secured(authority, "rest.test")]),
+        service("shop", &[secured(authority, "shop.test")]),
+        service("wiki", &[secured(authority, "eu.wiki.test")]),
+    ];
+    let mut fleet = fleet(Protocol::TlsPassthrough, services);
+    let names = vec![("shop.test".to_owned(), 1), ("*.wiki.test".to_owned(), 2)];
+    fleet.listeners[0].names = ServerNames::new(names);
+    fleet
+}
+
+#[test]
+fn a_client_reaches_the_service_of_the_name_it_asks_for_and_its_certificate() {
+    let authority = Authority::new();
+    let proxy = Proxy::of(three(&authority));
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let config = authority.client(versions, None);
+        for name in ["shop.test", "eu.wiki.test", "rest.test"] {
+            let mut client = client(proxy.address, &config, name);
+            assert_eq!(exactly(&mut client, name.len()), name);
+            client.write_all(b"ping").unwrap();
+            assert_eq!(exactly(&mut client, 4), "ping");
+            assert_eq!(until_closed(&mut client), "");
+        }
+    }
+    let tallies = proxy.runtime.tallies();
+    let reached = ["rest", "shop", "wiki"].map(|name| tallies.services.contains_key(name));
+    assert_eq!(reached, [true; 3]);
+}
+
+#[test]
+fn openssl_is_shown_the_certificate_of_the_server_itself() {
+    let authority = Authority::new();
+    let proxy = Proxy::of(three(&authority));
+    for name in ["shop.test", "eu.wiki.test"] {
+        let openssl = Command::new("openssl")
+            .args(["s_client", "-connect", &proxy.address.to_string(), "-servername", name])
+            .stdin(Stdio::null())
+            .output()
+            .expect("openssl is installed");
+        let shown = certificate(&String::from_utf8_lossy(&openssl.stdout));
+        let file = authority.file().replace("ca.pem", &format!("{name}.pem"));
+        assert_eq!(shown, certificate(&fs::read_to_string(file).unwrap()), "{name}");
+    }
+}
+
+/// The first certificate in a text, without the ends of its lines.
+fn certificate(text: &str) -> String {
+    let body = text.split("-----BEGIN CERTIFICATE-----").nth(1).unwrap();
+    body.split("-----END").next().unwrap().split_whitespace().collect()
+}
+
+#[test]
+fn a_hello_that_drips_in_is_waited_for() {
+    let authority = Authority::new();
+    let proxy = Proxy::of(three(&authority));
+    let config = authority.client(&[&TLS13], None);
+    let mut tcp = TcpStream::connect(proxy.address).unwrap();
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    tcp.set_nodelay(true).unwrap();
+    let name = ServerName::try_from("shop.test").unwrap();
+    let mut connection = ClientConnection::new(config, name).unwrap();
+    let mut hello = Vec::new();
+    connection.write_tls(&mut hello).unwrap();
+    for piece in hello.chunks(7) {
+        tcp.write_all(piece).unwrap();
+        thread::yield_now();
+    }
+    assert_eq!(exactly(&mut StreamOwned::new(connection, tcp), 9), "shop.test");
+}
+
+#[test]
+fn what_is_no_hello_is_closed_and_named() {
+    let authority = Authority::new();
+    let mut fleet = three(&authority);
+    fleet.listeners[0].timeouts.head = SHORT;
+    let proxy = Proxy::of(fleet.clone());
+    assert_eq!(proxy.ask(b"GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n"), "");
+    proxy.expect(Ending::ClientBad, 1);
+
+    let proxy = Proxy::of(fleet.clone());
+    let mut slow = proxy.connect();
+    slow.write_all(b"\x16\x03\x01").unwrap();
+    assert_eq!(until_closed(&mut slow), "");
+    proxy.expect(Ending::ClientTimeout, 1);
+
+    let proxy = Proxy::of(fleet);
+    assert_eq!(proxy.ask(b"\x16\x03\x01"), "");
+    assert_eq!(proxy.ask(b""), "", "and one that says nothing at all is not counted");
+    proxy.expect(Ending::ClientGone, 1);
+}
+
+/// A listener that ends TLS with this authority's certificate for `name`.
+fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
+    let mut fleet = fleet(Protocol::Tls, vec![service("db", &[server])]);
+    let certificates = vec![authority.sign(&[name])];
+    let terms = TlsTerms::default();
+    fleet.listeners[0].tls =
+        Some(ListenerTls { certificates, clients: None, resumption: true, hsts: None, terms });
+    fleet
+}
+
+#[test]
+fn tls_may_end_here_with_bare_bytes_behind_it() {
+    let authority = Authority::new();
+    let answering = server(|mut stream| {
+        let question = until_closed(&mut stream);
+        stream.write_all(format!("{} bytes", question.len()).as_bytes()).unwrap();
+    });
+    let proxy = Proxy::of(ending(&authority, "db.test", answering));
+    let mut config = (*authority.client(&[&TLS13, &TLS12], None)).clone();
+    config.alpn_protocols = vec![b"postgresql".to_vec()];
+    let mut client = client(proxy.address, &Arc::new(config), "db.test");
+    client.write_all(&vec![b'x'; 1_000_000]).unwrap();
+    client.conn.send_close_notify();
+    client.flush().unwrap();
+    assert_eq!(until_closed(&mut client), "1000000 bytes", "half closed, on both sides");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_client_without_tls_does_not_get_in_where_it_is_asked_for() {
+    let authority = Authority::new();
+    let proxy = Proxy::of(ending(&authority, "db.test", echo("secret")));
+    let answer = {
+        let mut tcp = proxy.connect();
+        tcp.write_all(b"hello, is there anybody?\r\n").unwrap();
+        let mut bytes = Vec::new();
+        // An alert, then the end, which may be a reset.
+        let _ = tcp.read_to_end(&mut bytes);
+        bytes
+    };
+    assert!(!answer.windows(6).any(|bytes| bytes == b"secret"));
+    proxy.expect(Ending::ClientBad, 1);
+}
+
+#[test]
+fn servers_of_bare_bytes_may_be_reached_by_tls_and_must_prove_their_name() {
+    let authority = Authority::new();
+    let mut service = service("db", &[nobody(), secured(&authority, "db.test")]);
+    let tls = ServerTls {
+        authorities: Some(authority.file()),
+        verify: true,
+        name: Some("db.test".to_owned()),
+        certificate: None,
+        terms: TlsTerms::default(),
+    };
+    service.tls = Some(tls.clone());
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service.clone()]));
+    for _ in 0..3 {
+        assert_eq!(exactly(&mut proxy.connect(), 7), "db.test");
+    }
+    service.tls = Some(ServerTls { name: Some("bank.test".to_owned()), ..tls });
+    // The one that refuses would be the last to be tried as often as not.
+    service.groups[0].servers.remove(0);
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    assert_eq!(until_closed(&mut proxy.connect()), "");
+    proxy.expect(Ending::TlsFailed, 1);
+}

@@ -1,0 +1,180 @@
+//! Which server a connection goes to: the same rules as for requests.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    sync::atomic::Ordering::Relaxed,
+    thread,
+};
+
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Fleet, PolicyKind, Protocol, Retry, Then, WhenFull},
+    time::Duration,
+    units::{Rate, Ratio},
+};
+use socket2::{Domain, Socket, Type};
+
+use crate::tcp::support::{
+    PATIENCE, Proxy, SHORT, counting, echo, exactly, fleet, group, nobody, service, until_closed,
+    wait_until,
+};
+
+/// Two groups, of which the near one has room for one connection.
+fn near_and_far() -> Fleet {
+    let mut service = service("db", &[echo("near")]);
+    service.groups[0].capacity.max_in_flight = Some(1);
+    let mut far = group("far", &[echo("far!")]);
+    far.rtt = Some(Duration::from_millis(30));
+    service.groups.push(far);
+    fleet(Protocol::Tcp, vec![service])
+}
+
+#[test]
+fn connections_beyond_the_capacity_overflow_and_return_when_there_is_room() {
+    let proxy = Proxy::of(near_and_far());
+    let mut first = proxy.connect();
+    assert_eq!(exactly(&mut first, 4), "near");
+    let mut second = proxy.connect();
+    assert_eq!(exactly(&mut second, 4), "far!");
+    drop(first);
+    wait_until(|| proxy.runtime.tallies().requests() == 1, "the end of the first");
+    assert_eq!(exactly(&mut proxy.connect(), 4), "near");
+    assert_eq!(proxy.runtime.tallies().services["db"].overflowed, 0, "the second goes on");
+    second.write_all(b"x").unwrap();
+    assert_eq!(exactly(&mut second, 1), "x");
+}
+
+#[test]
+fn a_connection_for_which_there_is_no_room_waits_or_is_closed() {
+    let mut service = service("db", &[echo("here")]);
+    service.groups[0].capacity.max_in_flight = Some(1);
+    let wait = |timeout, length| WhenFull::Queue { timeout, length, then: Then::Shed };
+    service.when_full = wait(Duration::from_secs(4), 1);
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service.clone()]));
+    let mut first = proxy.connect();
+    assert_eq!(exactly(&mut first, 4), "here");
+    let mut second = proxy.connect();
+    wait_until(|| proxy.runtime.tallies().services["db"].queued == 1, "the second to queue");
+    assert_eq!(until_closed(&mut proxy.connect()), "", "the queue has one place");
+    proxy.expect(Ending::QueueFull, 1);
+    drop(first);
+    assert_eq!(exactly(&mut second, 4), "here");
+
+    service.when_full = wait(SHORT, 1);
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service.clone()]));
+    let mut first = proxy.connect();
+    assert_eq!(exactly(&mut first, 4), "here");
+    assert_eq!(until_closed(&mut proxy.connect()), "");
+    proxy.expect(Ending::QueueTimeout, 1);
+
+    service.when_full = WhenFull::Shed;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    let mut first = proxy.connect();
+    assert_eq!(exactly(&mut first, 4), "here");
+    assert_eq!(until_closed(&mut proxy.connect()), "");
+    proxy.expect(Ending::Shed, 1);
+}
+
+#[test]
+fn a_rate_counts_connections() {
+    let mut service = service("db", &[echo("here")]);
+    service.groups[0].capacity.max_rate = Some(Rate::per_sec(1));
+    service.groups[0].capacity.burst = Some(2);
+    service.when_full = WhenFull::Shed;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    let mut served = 0;
+    for _ in 0..6 {
+        served += usize::from(!until_closed_after(&mut proxy.connect()).is_empty());
+    }
+    // The rate gives one more for each second that this takes.
+    assert!((2..=4).contains(&served), "{served}");
+}
+
+/// What a server says first, if it is reached.
+fn until_closed_after(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = [0; 4];
+    let count = stream.read(&mut bytes).unwrap_or(0);
+    bytes[..count].to_vec()
+}
+
+#[test]
+fn one_refused_connection_takes_a_server_of_tcp_out() {
+    let mut service = service("db", &[nobody(), echo("here")]);
+    service.policy = PolicyKind::RoundRobin;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    for _ in 0..20 {
+        let mut client = proxy.connect();
+        assert_eq!(exactly(&mut client, 4), "here");
+        drop(client);
+    }
+    proxy.expect(Ending::Complete, 20);
+    let retries = proxy.runtime.tallies().services["db"].retries;
+    // What is decided on the old plan in the same moment may follow.
+    assert!((1..=2).contains(&retries), "one refusal takes it out: {retries}");
+}
+
+#[test]
+fn a_connection_that_a_server_refused_goes_elsewhere_whatever_the_retry_budget() {
+    let mut service = service("db", &[nobody(), echo("here")]);
+    service.policy = PolicyKind::RoundRobin;
+    service.ejection = None;
+    service.retry = Retry { budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    for _ in 0..6 {
+        assert_eq!(exactly(&mut proxy.connect(), 4), "here");
+    }
+    proxy.expect(Ending::Complete, 6);
+}
+
+#[test]
+fn where_every_server_refuses_the_client_is_closed() {
+    let proxy = Proxy::to(&[nobody()]);
+    assert_eq!(until_closed(&mut proxy.connect()), "");
+    proxy.expect(Ending::ConnectRefused, 1);
+}
+
+#[test]
+fn a_server_is_given_no_more_connections_than_it_may_have() {
+    let (crowded, count) = counting(|mut stream| drop(until_closed(&mut stream)));
+    let mut service = service("db", &[crowded, echo("other")]);
+    service.policy = PolicyKind::RoundRobin;
+    service.groups[0].servers[0].max_connections = 1;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    let clients: Vec<_> = (0..6).map(|_| proxy.connect()).collect();
+    let served = clients.into_iter().map(|mut client| {
+        thread::spawn(move || {
+            client.set_read_timeout(Some(SHORT.to_std() * 2)).unwrap();
+            until_closed_after(&mut client).len()
+        })
+    });
+    let served: Vec<usize> = served.collect::<Vec<_>>().into_iter().map(joined).collect();
+    assert_eq!(served.iter().filter(|count| **count > 0).count(), 5, "{served:?}");
+    assert_eq!(count.load(Relaxed), 1);
+}
+
+fn joined<T>(thread: thread::JoinHandle<T>) -> T {
+    thread.join().unwrap()
+}
+
+/// What a client at 127.0.0.`last` is told first.
+fn from(last: u8, proxy: SocketAddr) -> String {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let own = SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0));
+    socket.bind(&own.into()).unwrap();
+    socket.connect(&proxy.into()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    exactly(&mut TcpStream::from(socket), 4)
+}
+
+#[test]
+fn a_policy_that_hashes_keeps_a_client_with_its_server() {
+    let mut service = service("db", &[echo("one."), echo("two."), echo("6666")]);
+    service.policy = PolicyKind::Maglev;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    let first: Vec<String> = (2..22).map(|last| from(last, proxy.address)).collect();
+    let again: Vec<String> = (2..22).map(|last| from(last, proxy.address)).collect();
+    assert_eq!(first, again);
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 3, "all servers are used");
+}

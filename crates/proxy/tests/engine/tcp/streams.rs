@@ -1,0 +1,207 @@
+//! Bytes both ways: their order, their ends, their silence.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read as _, Write as _},
+    net::Shutdown,
+    sync::{Arc, Barrier},
+    thread,
+    time::Instant,
+};
+
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{AccessLog, LogTarget, Protocol},
+    time::Duration,
+};
+
+use crate::tcp::support::{
+    PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, reset, server, service, until_closed,
+};
+
+const SIZE: usize = 5_000_001;
+
+/// Bytes of which no two neighbourhoods are alike.
+fn pattern() -> Vec<u8> {
+    (0..SIZE as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+#[test]
+fn much_goes_both_ways_at_once_and_arrives_as_it_was_sent() {
+    let proxy = Proxy::to(&[echo("")]);
+    let mut client = proxy.connect();
+    let mut upload = client.try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        upload.write_all(&pattern()).unwrap();
+        upload.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut back = Vec::new();
+    client.read_to_end(&mut back).unwrap();
+    sender.join().unwrap();
+    assert!(back == pattern(), "{} bytes", back.len());
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn small_messages_follow_large_ones() {
+    let proxy = Proxy::to(&[echo("")]);
+    let mut client = proxy.connect();
+    for size in [1, 400_000, 7, 300_000, 1, 1] {
+        let sent: Vec<u8> = pattern()[..size].iter().map(|byte| b'a' + byte % 26).collect();
+        let (mut upload, bytes) = (client.try_clone().unwrap(), sent.clone());
+        let sender = thread::spawn(move || upload.write_all(&bytes).unwrap());
+        assert!(exactly(&mut client, size).into_bytes() == sent, "{size} bytes");
+        sender.join().unwrap();
+    }
+}
+
+#[test]
+fn a_server_may_answer_after_its_client_has_said_all() {
+    let answering = server(|mut stream| {
+        let question = until_closed(&mut stream);
+        stream.write_all(format!("answer to {question}").as_bytes()).unwrap();
+    });
+    let proxy = Proxy::to(&[answering]);
+    assert_eq!(proxy.ask(b"a question"), "answer to a question");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_client_may_go_on_after_its_server_has_said_all() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let saying = server(move |mut stream| {
+        stream.write_all(b"all").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        told.send(until_closed(&mut stream)).unwrap();
+    });
+    let proxy = Proxy::to(&[saying]);
+    let mut client = proxy.connect();
+    assert_eq!(until_closed(&mut client), "all");
+    client.write_all(b"and still here").unwrap();
+    drop(client);
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), "and still here");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard_at_once() {
+    let proxy = Proxy::to(&[echo("220 ready\r\n")]);
+    let start = Instant::now();
+    assert_eq!(exactly(&mut proxy.connect(), 11), "220 ready\r\n");
+    // Where the kernel held the connection back for its first bytes this would take a second.
+    assert!(start.elapsed() < std::time::Duration::from_millis(700), "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_a_server_said_last_arrives_although_its_client_goes_on_talking() {
+    let server = server(|mut stream| {
+        exactly(&mut stream, 1);
+        stream.write_all(b"enough").unwrap();
+        // Closing with bytes unread resets the connection behind what was sent.
+    });
+    let proxy = Proxy::to(&[server]);
+    let mut client = proxy.connect();
+    client.write_all(&[b'x'; 100_000]).unwrap();
+    assert_eq!(exactly(&mut client, 6), "enough");
+}
+
+#[test]
+fn a_reset_is_passed_on_as_one() {
+    let (meet, met) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let at = meet.clone();
+    let cutting = server(move |mut stream| {
+        exactly(&mut stream, 1);
+        stream.write_all(b"half of it").unwrap();
+        at.wait();
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[cutting]);
+    let mut client = proxy.connect();
+    client.write_all(b"?").unwrap();
+    assert_eq!(exactly(&mut client, 10), "half of it");
+    meet.wait();
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    proxy.expect(Ending::ServerCut, 1);
+
+    let (told, heard) = std::sync::mpsc::channel();
+    let at = met.clone();
+    let hearing = server(move |mut stream| {
+        exactly(&mut stream, 4);
+        at.wait();
+        told.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+    });
+    let proxy = Proxy::to(&[hearing]);
+    let mut client = proxy.connect();
+    client.write_all(b"half").unwrap();
+    met.wait();
+    reset(client);
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    proxy.expect(Ending::ClientGone, 1);
+}
+
+#[test]
+fn a_connection_on_which_nothing_happens_is_closed_and_one_on_which_something_does_is_not() {
+    let mut fleet = fleet(Protocol::Tcp, vec![service("db", &[echo("")])]);
+    fleet.listeners[0].timeouts.idle = SHORT * 2;
+    let proxy = Proxy::of(fleet);
+    let mut silent = proxy.connect();
+    let mut busy = proxy.connect();
+    let start = Instant::now();
+    while start.elapsed() < SHORT.to_std() * 4 {
+        busy.write_all(b"x").unwrap();
+        exactly(&mut busy, 1);
+        thread::sleep(SHORT.to_std() / 8);
+    }
+    assert_eq!(until_closed(&mut silent), "");
+    proxy.expect(Ending::Idle, 1);
+    busy.write_all(b"y").unwrap();
+    assert_eq!(exactly(&mut busy, 1), "y");
+}
+
+#[test]
+fn the_shorter_idle_limit_holds_and_a_client_that_takes_nothing_is_named() {
+    let flooding = server(|mut stream| while stream.write_all(&[0; 65_536]).is_ok() {});
+    let mut service = service("db", &[flooding]);
+    service.timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
+    let _takes_nothing = proxy.connect();
+    proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn a_drain_lets_connections_end_until_its_deadline() {
+    let proxy = Proxy::to(&[echo("hello")]);
+    let mut ending = proxy.connect();
+    let mut staying = proxy.connect();
+    for client in [&mut ending, &mut staying] {
+        assert_eq!(exactly(client, 5), "hello");
+    }
+    let stopped = thread::spawn(move || proxy.runtime.stop(SHORT * 3));
+    ending.write_all(b"still served").unwrap();
+    assert_eq!(exactly(&mut ending, 12), "still served");
+    ending.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(until_closed(&mut ending), "");
+    let tallies = stopped.join().unwrap();
+    assert_eq!(tallies.count(Ending::Complete), 1);
+    assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (1, 2));
+    let over = staying.read(&mut [0]);
+    assert!(matches!(over, Ok(0) | Err(_)), "{over:?}");
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let (server, heard) = listening();
+    let mut fleet = fleet(Protocol::Tcp, vec![service("db", &[server])]);
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let proxy = Proxy::of(fleet);
+    proxy.ask(b"hello");
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap().unwrap(), "hello");
+    proxy.runtime.stop(Duration::from_secs(1));
+    let log = fs::read_to_string(&path).unwrap();
+    let expected = format!(" TCP \"-\" - - 0 db/near/{server} complete 0 ");
+    assert!(log.contains(" 127.0.0.1:") && log.contains(&expected), "{log}");
+    assert_eq!(log.lines().count(), 1);
+}

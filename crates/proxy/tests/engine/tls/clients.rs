@@ -1,0 +1,183 @@
+//! TLS towards clients.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
+use loadline_core::{
+    fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion},
+    state::Listener,
+};
+use rustls::{
+    ProtocolVersion,
+    version::{TLS12, TLS13},
+};
+
+use crate::{
+    authority::Authority,
+    tls::support::{ask, connect, echo, fleet, start, with},
+};
+
+#[test]
+fn both_versions_are_spoken_and_the_server_is_told_of_https() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
+    for (version, spoken) in
+        [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)]
+    {
+        let mut client = connect(address, &authority.client(&[version], None), "a.test");
+        for _ in 0..3 {
+            let answer = ask(&mut client, b"hello").unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            assert!(answer.contains("X-Forwarded-Proto: https\r\n"), "{answer}");
+        }
+        assert_eq!(client.conn.protocol_version(), Some(spoken));
+    }
+}
+
+#[test]
+fn bodies_of_megabytes_go_through_both_ways() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    let body: Vec<u8> = (0..3_000_000_u32).map(|n| b'a' + (n % 23) as u8).collect();
+    let answer = ask(&mut client, &body).unwrap();
+    assert!(answer.as_bytes().ends_with(&body), "{} bytes", answer.len());
+}
+
+#[test]
+fn the_name_a_client_asks_for_decides_which_certificate_it_is_shown() {
+    let authority = Authority::new();
+    let names: [&[&str]; 3] = [&["first.test"], &["b.test", "c.test"], &["*.d.test"]];
+    let certificates = names.map(|names| authority.sign(names)).to_vec();
+    let (_proxy, address) = start(fleet(echo(None), with(certificates)));
+    let config = authority.client(&[&TLS13], None);
+    for name in ["first.test", "b.test", "c.test", "C.Test", "x.d.test"] {
+        assert!(ask(&mut connect(address, &config, name), b"").is_ok(), "{name}");
+    }
+    for name in ["other.test", "d.test", "x.y.d.test"] {
+        let refused = ask(&mut connect(address, &config, name), b"").unwrap_err();
+        assert!(refused.to_string().contains("not valid for name"), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn a_session_is_resumed_unless_the_file_says_otherwise() {
+    use rustls::HandshakeKind::{Full, Resumed};
+    let authority = Authority::new();
+    for (resumption, second) in [(true, Resumed), (false, Full)] {
+        let mut tls = with(vec![authority.sign(&["a.test"])]);
+        tls.as_mut().unwrap().resumption = resumption;
+        let (_proxy, address) = start(fleet(echo(None), tls));
+        let config = authority.client(&[&TLS13], None);
+        let kinds: Vec<_> = (0..2)
+            .map(|_| {
+                let mut client = connect(address, &config, "a.test");
+                ask(&mut client, b"").unwrap();
+                client.conn.handshake_kind().unwrap()
+            })
+            .collect();
+        assert_eq!(kinds, [Full, second]);
+    }
+}
+
+#[test]
+fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
+    let authority = Authority::new();
+    let tls = ListenerTls {
+        certificates: vec![authority.sign(&["a.test"])],
+        clients: Some(ClientCheck {
+            authorities: authority.file(),
+            required: true,
+            subject_header: None,
+        }),
+        resumption: true,
+        hsts: None,
+        terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },
+    };
+    let (_proxy, address) = start(fleet(echo(None), Some(tls)));
+    let nameless = authority.client(&[&TLS13], None);
+    let refused = ask(&mut connect(address, &nameless, "a.test"), b"").unwrap_err();
+    assert!(refused.to_string().contains("CertificateRequired"), "{refused}");
+    let old = authority.client(&[&TLS12], None);
+    assert!(ask(&mut connect(address, &old, "a.test"), b"").is_err(), "TLS 1.2 is too old here");
+    let shown = authority.sign(&["client.test"]);
+    let known = authority.client(&[&TLS13], Some(&shown));
+    assert!(ask(&mut connect(address, &known, "a.test"), b"").is_ok());
+}
+
+#[test]
+fn a_reload_reads_the_certificates_again_and_a_broken_file_changes_nothing() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let certificate = old.sign(&["a.test"]);
+    let fleet = fleet(echo(None), with(vec![certificate.clone()]));
+    let (proxy, address) = start(fleet.clone());
+    let mut kept = connect(address, &old.client(&[&TLS13], None), "a.test");
+    ask(&mut kept, b"").unwrap();
+
+    std::fs::write(&certificate.chain, "no certificate").unwrap();
+    let refused = proxy.reload(fleet.clone()).unwrap_err().to_string();
+    assert!(refused.contains(&certificate.chain), "{refused}");
+    ask(&mut connect(address, &old.client(&[&TLS13], None), "a.test"), b"").unwrap();
+
+    std::fs::copy(new.sign(&["a.test"]).chain, &certificate.chain).unwrap();
+    proxy.reload(fleet).unwrap();
+    let config = new.client(&[&TLS13], None);
+    let renewed = (0..1_000).any(|_| ask(&mut connect(address, &config, "a.test"), b"").is_ok());
+    assert!(renewed, "the new certificate is never shown");
+    ask(&mut kept, b"").expect("connections outlive the certificate they began with");
+}
+
+#[test]
+fn what_is_no_tls_is_closed_without_an_answer() {
+    use std::io::{Read as _, Write as _};
+    let authority = Authority::new();
+    let (_proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // An alert, and then the end or a reset, as the kernel has it.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[test]
+fn connections_handshakes_and_bytes_are_counted_by_listener() {
+    let authority = Authority::new();
+    let (proxy, address) = start(fleet(echo(None), with(vec![authority.sign(&["a.test"])])));
+    let look = || proxy.handle().state().listeners.remove(0);
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    let body = vec![b'x'; 100_000];
+    ask(&mut client, &body).unwrap();
+    // A client can have read what the proxy is only about to count as written.
+    let seen = until(look, |seen| seen.sent_bytes > 100_000);
+    assert_eq!((seen.protocol.as_str(), seen.address.as_str()), ("https", "127.0.0.1:0"));
+    assert_eq!((seen.open, seen.accepted), (1, 1));
+    assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 0));
+    assert!(seen.received_bytes > 100_000, "{seen:?}");
+
+    drop(client);
+    let mut stranger = TcpStream::connect(address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    // An alert and the end, or a reset: whichever comes first.
+    let _ = stranger.read_to_end(&mut Vec::new());
+    let seen = until(look, |seen| seen.open == 0);
+    assert_eq!((seen.open, seen.accepted), (0, 2));
+    assert_eq!((seen.handshakes, seen.handshakes_failed), (1, 1));
+}
+
+/// What `look` sees once it is as `expected`, or after ten seconds, which fails the test.
+fn until(look: impl Fn() -> Listener, expected: impl Fn(&Listener) -> bool) -> Listener {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let seen = look();
+        if expected(&seen) {
+            return seen;
+        }
+        assert!(Instant::now() < end, "{seen:?}");
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,124 @@
+//! Strict-Transport-Security: in every response over TLS, once, and in none in clear.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    process::Command,
+    thread,
+};
+
+use loadline_core::{
+    fleet::{Fleet, Hsts},
+    rules::{Action, Conditions, DirectResponse, HeaderEdits, Path, Redirect, Routes, Rule},
+    time::Duration,
+};
+use rustls::version::TLS13;
+
+use crate::{
+    authority::Authority,
+    tls::support::{connect, fleet, message, start, with},
+};
+
+/// What the server says, which is not what the listener says.
+const OF_SERVER: &str = "Strict-Transport-Security: max-age=1\r\n";
+
+/// A server that has a policy of its own.
+fn server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let answer = format!("HTTP/1.1 200 OK\r\n{OF_SERVER}Content-Length: 2\r\n\r\nok");
+            thread::spawn(move || {
+                while message(&mut stream).is_ok() {
+                    stream.write_all(answer.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+fn strict(authority: &Authority, server: SocketAddr) -> Fleet {
+    let mut tls = with(vec![authority.sign(&["a.test"])]).unwrap();
+    let max_age = Duration::from_secs(31_536_000);
+    tls.hsts = Some(Hsts { max_age, include_subdomains: true, preload: false });
+    fleet(server, Some(tls))
+}
+
+fn rule(path: &str, action: Action) -> Rule {
+    let paths = vec![Path::prefix(path).unwrap()];
+    Rule {
+        priority: 0,
+        when: Conditions { paths, ..Conditions::default() },
+        limit: None,
+        class: None,
+        mirror: None,
+        action,
+        path: None,
+        request: HeaderEdits::default(),
+        answer: HeaderEdits::default(),
+    }
+}
+
+/// Sends `head` with its empty line and gives the response.
+fn said(stream: &mut (impl Read + Write), head: &str) -> String {
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    String::from_utf8(message(stream).unwrap()).unwrap().to_ascii_lowercase()
+}
+
+const WANTED: &str = "\r\nstrict-transport-security: max-age=31536000; includesubdomains\r\n";
+
+fn check(answer: &str, status: &str) {
+    assert!(answer.starts_with(&format!("http/1.1 {status} ")), "{answer}");
+    assert!(answer.contains(WANTED), "{answer}");
+    assert_eq!(answer.matches("strict-transport").count(), 1, "{answer}");
+}
+
+#[test]
+fn every_answer_over_tls_says_what_the_listener_says_and_says_it_once() {
+    let authority = Authority::new();
+    let mut fleet = strict(&authority, server());
+    let redirect = Redirect { status: 308, scheme: None, host: Some("b.test".into()), path: None };
+    let denied = DirectResponse { status: 403, headers: vec![], body: "no".into() };
+    fleet.listeners[0].routes = Routes::new(vec![
+        rule("/no", Action::Respond(denied)),
+        rule("/moved", Action::Redirect(redirect)),
+    ]);
+    let (_proxy, address) = start(fleet);
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    for (target, status) in [("/", "200"), ("/no", "403"), ("/moved", "308"), ("/", "200")] {
+        check(&said(&mut client, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n")), status);
+    }
+    check(&said(&mut client, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n"), "400");
+}
+
+#[test]
+fn an_answer_for_want_of_a_server_says_it_too() {
+    let authority = Authority::new();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_proxy, address) = start(strict(&authority, nobody));
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    let head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
+    check(&said(&mut client, head), "502");
+}
+
+#[test]
+fn http2_says_it_as_well() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(strict(&authority, server()));
+    let url = format!("https://{address}/");
+    let told = Command::new("curl").args(["-sk", "--http2", "-D-", &url]).output().unwrap().stdout;
+    let told = String::from_utf8(told).unwrap().to_ascii_lowercase();
+    assert!(told.starts_with("http/2 200") && told.contains(WANTED), "{told:?}");
+    assert_eq!(told.matches("strict-transport").count(), 1, "{told:?}");
+}
+
+#[test]
+fn in_clear_nothing_is_said_that_the_server_did_not_say() {
+    let (_proxy, address) = start(fleet(server(), None));
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    let told = said(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n");
+    assert!(told.contains(&OF_SERVER.to_ascii_lowercase()), "{told}");
+}

@@ -1,0 +1,184 @@
+//! TLS towards servers.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, mpsc::channel},
+    thread,
+    time::Duration as StdDuration,
+};
+
+use loadline_core::{
+    fleet::{Fleet, HealthCheck, Probe, ServerTls, TlsTerms},
+    time::Duration,
+};
+use loadline_proxy::tls::Keys;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::{
+    authority::{Authority, read},
+    tls::support::{ask, echo, fleet, serve, start},
+};
+
+/// A server with a certificate for this name, and the TLS that fits it.
+fn secured(authority: &Authority, name: &str) -> (Fleet, ServerTls) {
+    let (chain, key) = read(&authority.sign(&[name]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let fleet = fleet(echo(Some(Arc::new(config.unwrap()))), None);
+    let tls = ServerTls {
+        authorities: Some(authority.file()),
+        verify: true,
+        name: Some(name.to_owned()),
+        certificate: None,
+        terms: TlsTerms::default(),
+    };
+    (fleet, tls)
+}
+
+fn status(mut fleet: Fleet, tls: ServerTls) -> String {
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let mut client = TcpStream::connect(address).unwrap();
+    let answer = ask(&mut client, b"hello").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    answer[9..12].to_owned()
+}
+
+#[test]
+fn a_server_is_verified_by_name_and_connections_to_it_are_kept() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let mut client = TcpStream::connect(address).unwrap();
+    let body: Vec<u8> = (0..500_000_u32).map(|n| b'a' + (n % 19) as u8).collect();
+    for _ in 0..3 {
+        let answer = ask(&mut client, &body).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{}", &answer[..60]);
+        assert!(answer.as_bytes().ends_with(&body));
+    }
+}
+
+#[test]
+fn both_workers_use_the_only_connection_that_a_far_server_takes() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.edge.threads = 2;
+    fleet.services[0].tls = Some(tls);
+    fleet.services[0].groups[0].rtt = Some(Duration::from_millis(100));
+    fleet.services[0].groups[0].servers[0].max_connections = 1;
+    let (_proxy, address) = start(fleet);
+    for _ in 0..40 {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        // It is kept before the client's connection is closed.
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_prove_its_name_gets_no_request() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "server.test");
+    let impostor = ServerTls { name: Some("bank.test".to_owned()), ..tls.clone() };
+    assert_eq!(status(fleet.clone(), impostor), "502");
+    let other = Authority::new();
+    let stranger = ServerTls { authorities: Some(other.file()), ..tls.clone() };
+    assert_eq!(status(fleet.clone(), stranger), "502");
+    let unverified = ServerTls { verify: false, name: None, ..tls };
+    assert_eq!(status(fleet, unverified), "200");
+}
+
+#[test]
+fn a_server_with_an_address_in_its_certificate_needs_no_name() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "127.0.0.1");
+    assert_eq!(status(fleet, ServerTls { name: None, ..tls }), "200");
+}
+
+#[test]
+fn a_server_that_is_written_with_a_host_name_is_verified_by_it() {
+    let authority = Authority::new();
+    let (fleet, tls) = secured(&authority, "server.test");
+    let tls = ServerTls { name: None, ..tls };
+    let written = |host: &str| {
+        let mut fleet = fleet.clone();
+        fleet.services[0].groups[0].servers[0].host = Some(host.to_owned());
+        status(fleet, tls.clone())
+    };
+    assert_eq!(written("server.test"), "200");
+    assert_eq!(written("server.test."), "200", "the root's dot is no part of the name");
+    assert_eq!(written("bank.test"), "502");
+}
+
+#[test]
+fn an_address_with_two_host_names_is_refused_rather_than_asked_for_one_of_them() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    let service = &mut fleet.services[0];
+    let mut far = service.groups[0].clone();
+    "far".clone_into(&mut far.name);
+    service.groups.push(far);
+    service.tls = Some(ServerTls { name: None, ..tls });
+    service.groups[0].servers[0].host = Some("a.test".to_owned());
+    assert!(Keys::load(&fleet).is_ok());
+    fleet.services[0].groups[1].servers[0].host = Some("b.test".to_owned());
+    let error = Keys::load(&fleet).unwrap_err().to_string();
+    assert!(error.contains("`a.test` and `b.test`") && error.contains("tls.name"), "{error}");
+}
+
+#[test]
+fn health_checks_speak_tls_as_the_traffic_does() {
+    let authority = Authority::new();
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    let second = Duration::from_secs(1);
+    fleet.services[0].health = Some(HealthCheck {
+        probe: Probe::Http { path: "/".into(), host: None },
+        interval: Duration::from_millis(20),
+        fast_interval: Duration::from_millis(20),
+        timeout: second,
+        rise: 1,
+        fall: 1,
+        lenient: false,
+    });
+    let impostor = ServerTls { name: Some("bank.test".to_owned()), ..tls.clone() };
+    let down = (0..1_000).any(|_| status(fleet.clone(), impostor.clone()) == "503");
+    assert!(down, "checks never find out what a request does");
+    fleet.services[0].tls = Some(tls);
+    let (_proxy, address) = start(fleet);
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < 5 * std::time::Duration::from_millis(20) {
+        let answer = ask(&mut TcpStream::connect(address).unwrap(), b"").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[test]
+fn the_handshake_is_through_before_the_first_request_where_connections_are_kept_ready() {
+    let authority = Authority::new();
+    let (_, tls) = secured(&authority, "server.test");
+    let (chain, key) = read(&authority.sign(&["server.test"]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let config = Arc::new(config.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut fleet = fleet(listener.local_addr().unwrap(), None);
+    fleet.services[0].tls = Some(tls);
+    fleet.services[0].prewarm = 1;
+    let (agreed, agrees) = channel();
+    thread::spawn(move || {
+        // Only the first: a request that needs another waits in vain.
+        let (tcp, _) = listener.accept().unwrap();
+        let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), tcp);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        agreed.send(()).unwrap();
+        serve(stream);
+    });
+    let (_proxy, address) = start(fleet);
+    agrees.recv_timeout(StdDuration::from_secs(10)).expect("no request is needed for it");
+    let answer = ask(&mut TcpStream::connect(address).unwrap(), b"hello").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
