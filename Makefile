@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint studies fuzz bench bench-l4 performance tools clean
+.PHONY: help demo build dist test lint studies fuzz bench bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -9,9 +9,14 @@ export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
-build: ## build the binary, target/release/loadline
+build: ## build the binary, quickly: target/release/loadline
 	@scripts/setup build
 	cargo build --release --package loadline
+
+dist: ## the binary that packages carry, optimised as a whole: target/dist/loadline, symbols apart
+	@scripts/setup dist
+	cargo build --profile dist --package loadline
+	scripts/dist target/dist/loadline
 
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
 	./target/release/loadline demo --report target/demo/report.html
@@ -22,12 +27,13 @@ test: ## run every test
 	LOADLINE_SKIPPED=$(CURDIR)/target/skipped-tests cargo test --workspace
 	@scripts/skipped target/skipped-tests
 
+# There are no examples: naming them gives the documentation the features of the tests, checked already.
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint
 	cargo fmt --check
 	scripts/names
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --examples --no-deps --quiet
 
 studies: ## every study of the lab, shortened and judged; full: loadline lab run
 	@scripts/setup studies
@@ -40,8 +46,8 @@ fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one
 
 bench: ## compare with HAProxy, nginx and Envoy; BENCH="--quick --only small" narrows it
 	@scripts/setup bench
-	cargo build --release --package loadline --package loadline-bench
-	./target/release/loadline-bench run --json target/bench.json $(BENCH)
+	cargo build --profile dist --package loadline --package loadline-bench
+	./target/dist/loadline-bench run --json target/bench.json $(BENCH)
 
 bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside Katran
 	@scripts/setup bench-l4
@@ -50,16 +56,16 @@ bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside
 
 performance: ## the same as a page, docs/performance.md: an idle machine, 40 min
 	@scripts/setup bench
-	cargo build --release --package loadline --package loadline-bench
-	./target/release/loadline-bench run --json target/bench.json >target/performance.txt || true
-	./target/release/loadline-bench plot target/bench.json >target/performance-scale.svg
+	cargo build --profile dist --package loadline --package loadline-bench
+	./target/dist/loadline-bench run --json target/bench.json >target/performance.txt || true
+	./target/dist/loadline-bench plot target/bench.json >target/performance-scale.svg
 	mv target/performance-scale.svg docs/performance-scale.svg
 	bench/performance.sh target/performance.txt >target/performance.md
 	mv target/performance.md docs/performance.md
 
-tools: build ## what six load generators report for the same work: docs/load-tools.md, 3 min
+tools: dist ## what six load generators report for the same work: docs/load-tools.md, 3 min
 	@scripts/setup tools
-	bench/tools.sh target/release/loadline >target/load-tools.md
+	bench/tools.sh target/dist/loadline >target/load-tools.md
 	mv target/load-tools.md docs/load-tools.md
 
 clean: ## remove what was built

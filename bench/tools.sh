@@ -8,7 +8,7 @@
 # are the last column; it is started anew for each tool, so that nobody finds another's mess.
 set -eu
 
-loadline=${1:-target/release/loadline}
+loadline=${1:-target/dist/loadline}
 [ $# -eq 0 ] || shift
 cases=${*:-healthy stall unavailable hang resets}
 
