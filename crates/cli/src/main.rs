@@ -12,11 +12,11 @@ static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    bench, capacity, check, compare, demo, l4, lab, ping, plan, report, schema, serve, top, ttfb,
-    upgrade, watch, worker,
+    bench, capacity, check, compare, completions, demo, l4, lab, man, ping, plan, report, schema,
+    serve, top, ttfb, upgrade, watch, worker,
 };
 use process_log::LogFormat;
 
@@ -47,6 +47,8 @@ enum Command {
     Compare(compare::Args),
     Demo(demo::Args),
     Lab(lab::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +82,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     outcome.unwrap_or_else(|error| commands::report_error(&error))
 }

@@ -5,6 +5,7 @@ mod admin;
 mod bench;
 mod compare;
 mod configuration;
+mod pages;
 mod ping;
 mod plan;
 mod records;

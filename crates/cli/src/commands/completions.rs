@@ -1,0 +1,32 @@
+//! `loadline completions`: print what a shell completes commands and options with.
+
+use std::{
+    io::{Write, stdout},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use clap_complete::Shell;
+
+/// Print the completions of a shell: commands, options and their values
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The shell that completes
+    shell: Shell,
+}
+
+/// `program` is the whole command line.
+pub(crate) fn run(args: &Args, mut program: clap::Command) -> anyhow::Result<ExitCode> {
+    let name = program.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut program, name, &mut script);
+    stdout().write_all(&script).context("printing the completions")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline completions bash > ~/.local/share/bash-completion/completions/loadline
+  loadline completions zsh > /usr/local/share/zsh/site-functions/_loadline
+  loadline completions fish > ~/.config/fish/completions/loadline.fish";

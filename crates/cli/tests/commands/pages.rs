@@ -1,0 +1,100 @@
+//! What packages carry beside the program: completions of shells and manual pages.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use crate::runs::{loadline, text};
+
+const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
+
+fn commands() -> Vec<String> {
+    let help = text(&loadline(&["--help"]).stdout);
+    let list = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let named = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = named.map(|line| line.split_whitespace().next().unwrap().to_owned());
+    names.filter(|name| name != "help").collect()
+}
+
+#[test]
+fn every_shell_completes_every_command() {
+    let commands = commands();
+    assert!(commands.len() >= 19, "{commands:?}");
+    for shell in SHELLS {
+        let script = text(&loadline(&["completions", shell]).stdout);
+        let missing: Vec<_> = commands.iter().filter(|name| !script.contains(*name)).collect();
+        assert!(missing.is_empty(), "{shell} does not know {missing:?}");
+    }
+}
+
+/// The script is run by the shell it is for, which is asked what follows `loadline ser`.
+#[test]
+fn bash_completes_a_command_that_was_begun() {
+    let script = text(&loadline(&["completions", "bash"]).stdout);
+    let asked = format!(
+        "{script}\nCOMP_WORDS=(loadline ser); COMP_CWORD=1\n_loadline loadline ser loadline\n\
+         echo \"${{COMPREPLY[@]}}\"\n"
+    );
+    let mut bash = Command::new("bash")
+        .args(["--norc", "-s"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    bash.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
+    let answer = bash.wait_with_output().unwrap();
+    assert_eq!(text(&answer.stdout).trim(), "serve");
+}
+
+#[test]
+fn a_shell_that_nobody_knows_is_wrong_usage() {
+    let told = loadline(&["completions", "tcsh"]);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(text(&told.stderr).contains("possible values: bash"), "{}", text(&told.stderr));
+}
+
+/// A pipe that is closed early, as by `head`, is told and no panic.
+#[test]
+fn nobody_who_reads_the_completions_is_a_failure_in_words() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    let told = command.args(["completions", "zsh"]).stdout(writer).output().unwrap();
+    assert_eq!(told.status.code(), Some(2));
+    assert!(text(&told.stderr).contains("printing the completions"), "{}", text(&told.stderr));
+}
+
+fn man(folder: &Path) -> Output {
+    loadline(&["man", "--out", folder.to_str().unwrap()])
+}
+
+#[test]
+fn every_command_has_a_page_with_its_options_and_examples() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("share/man1");
+    let written = man(&pages);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    for name in commands() {
+        let page = fs::read_to_string(pages.join(format!("loadline-{name}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH NAME"), "{name}: {page}");
+    }
+    let program = fs::read_to_string(pages.join("loadline.1")).unwrap();
+    assert!(program.contains("loadline\\-serve(1)"), "{program}");
+    let serve = fs::read_to_string(pages.join("loadline-serve.1")).unwrap();
+    for part in ["\\-\\-listen", "loadline serve loadline.toml"] {
+        assert!(serve.contains(part), "{part} is not in\n{serve}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let told = man(&file);
+    assert_eq!(told.status.code(), Some(2));
+    assert!(text(&told.stderr).contains("writing manual pages to"), "{}", text(&told.stderr));
+}
