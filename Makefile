@@ -27,13 +27,12 @@ test: ## run every test
 	LOADLINE_SKIPPED=$(CURDIR)/target/skipped-tests cargo test --workspace
 	@scripts/skipped target/skipped-tests
 
-# There are no examples: naming them gives the documentation the features of the tests, checked already.
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint
 	cargo fmt --check
 	scripts/names
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --examples --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 
 studies: ## every study of the lab, shortened and judged; full: loadline lab run
 	@scripts/setup studies

@@ -165,7 +165,7 @@ impl Connection {
             FaultOutcome::Sent => {}
             FaultOutcome::Held(until) => server.service.until(until).await?,
             FaultOutcome::Replaced(status) => {
-                answer = PreparedResponse::text(status, "a fault on purpose\n")
+                answer = PreparedResponse::text(status, "a fault on purpose\n");
             }
             FaultOutcome::Withheld => {
                 self.wait_for_the_end().await;

@@ -4,7 +4,7 @@
 
 mod abuse;
 #[expect(dead_code, reason = "a part is for rustls as the client")]
-#[path = "../engine/authority.rs"]
+#[path = "../tls/authority.rs"]
 mod authority;
 mod clients;
 mod conformance;

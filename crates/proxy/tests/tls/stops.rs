@@ -8,7 +8,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
-    tls::support::{ask, connect, echo, fleet, with},
+    support::{ask, connect, echo, fleet, with},
 };
 
 #[test]

@@ -9,7 +9,7 @@ use loadline_core::{
 };
 use loadline_proxy::runtime::Runtime;
 
-use crate::operation::support::{Client, anywhere, fleet, listener, server, tcp};
+use crate::support::{Client, anywhere, fleet, listener, server, tcp};
 
 /// A fleet of one service with these servers, whose drains have this long.
 fn drained_after(limit: Option<Duration>, listener: &Listener, servers: &[SocketAddr]) -> Fleet {

@@ -7,7 +7,7 @@ use std::{
 
 use loadline_core::decide::ending::Ending;
 
-use crate::reasons::support::{Case, SHORT, end, say, scripted, wait};
+use crate::support::{Case, SHORT, end, say, scripted, wait};
 
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;

@@ -15,7 +15,7 @@ use loadline_core::{
     time::Duration,
 };
 
-use crate::tcp::support::{
+use crate::support::{
     PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, reset, server, service, until_closed,
 };
 

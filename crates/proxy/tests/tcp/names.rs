@@ -21,7 +21,7 @@ use rustls::{
 
 use crate::{
     authority::{Authority, read},
-    tcp::support::{
+    support::{
         PATIENCE, Proxy, SHORT, echo, exactly, fleet, nobody, server, service, until_closed,
     },
 };

@@ -16,8 +16,8 @@ use loadline_core::{
 use loadline_proxy::runtime::Runtime;
 
 use crate::{
-    reasons::connecting::nobody,
-    reasons::support::{GET, fleet, head, say, scripted},
+    connecting::nobody,
+    support::{GET, fleet, head, say, scripted},
 };
 
 /// The log of this process.

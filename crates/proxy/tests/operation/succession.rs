@@ -12,7 +12,7 @@ use loadline_proxy::{
     runtime::{Bound, Runtime},
 };
 
-use crate::operation::support::{Client, PATIENCE, anywhere, fleet, listener, server};
+use crate::support::{Client, PATIENCE, anywhere, fleet, listener, server};
 
 /// A proxy on the sockets of another.
 fn successor(of: &Runtime, fleet: Fleet) -> Runtime {

@@ -15,7 +15,7 @@ use loadline_proxy::{
     telemetry::tally::Tallies,
 };
 
-use crate::operation::support::{
+use crate::support::{
     Client, anywhere, becomes, fleet, free, listener, server, tcp, wait_until_refused,
 };
 

@@ -16,7 +16,7 @@ use loadline_core::{
 };
 use socket2::{Domain, Socket, Type};
 
-use crate::tcp::support::{
+use crate::support::{
     PATIENCE, Proxy, SHORT, counting, echo, exactly, fleet, group, nobody, service, until_closed,
     wait_until,
 };

@@ -1,6 +1,7 @@
 //! The rules of a listener, over sockets: who gets a request, what is changed of it, and what is
-
 //! answered without a server.
+
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod mirror;
 mod support;
@@ -16,7 +17,7 @@ use loadline_core::{
     units::Rate,
 };
 
-use self::support::{Proxy, answer, rule, under};
+use support::{Proxy, answer, rule, under};
 
 #[test]
 fn a_path_chooses_the_service_and_the_listener_gets_the_rest() {

@@ -22,7 +22,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-use crate::reasons::support::{Case, SHORT, end, reset, say, scripted, wait};
+use crate::support::{Case, SHORT, end, reset, say, scripted, wait};
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 

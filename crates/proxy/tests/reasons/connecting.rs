@@ -8,7 +8,7 @@ use std::{
 use loadline_core::decide::ending::Ending;
 use socket2::{Domain, Socket, Type};
 
-use crate::reasons::support::{Case, SHORT};
+use crate::support::{Case, SHORT};
 
 /// An address where nobody listens.
 pub(crate) fn nobody() -> SocketAddr {

@@ -9,7 +9,7 @@ use loadline_core::{
 };
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
-use crate::operation::support::{
+use crate::support::{
     Client, anywhere, asked_anew, fleet, free, listener, server, tcp, wait_until_refused,
 };
 

@@ -16,7 +16,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
-    tls::support::{connect, fleet, message, start, with},
+    support::{connect, fleet, message, start, with},
 };
 
 /// What the server says, which is not what the listener says.

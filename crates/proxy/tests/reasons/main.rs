@@ -1,4 +1,5 @@
 //! Every way a server can fail, run through a proxy: what is told of each.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod connecting;
 mod http1;
@@ -9,7 +10,7 @@ mod warnings;
 
 use std::{collections::BTreeMap, thread};
 
-use self::support::Case;
+use support::Case;
 
 fn cases() -> Vec<Case> {
     let all = [connecting::cases(), tls::cases(), http1::cases(), http2::cases()];

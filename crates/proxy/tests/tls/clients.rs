@@ -18,7 +18,7 @@ use rustls::{
 
 use crate::{
     authority::Authority,
-    tls::support::{ask, connect, echo, fleet, start, with},
+    support::{ask, connect, echo, fleet, start, with},
 };
 
 #[test]

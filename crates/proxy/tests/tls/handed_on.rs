@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     authority::Authority,
-    tls::support::{connect, echo, fleet, message, start, with},
+    support::{connect, echo, fleet, message, start, with},
 };
 
 #[test]

@@ -2,7 +2,7 @@
 
 use loadline_core::decide::ending::Ending;
 
-use crate::reasons::support::{Case, SHORT, end, head, reset, say, scripted, wait};
+use crate::support::{Case, SHORT, end, head, reset, say, scripted, wait};
 
 pub(crate) fn cases() -> Vec<Case> {
     let bad = |(name, answer, reason): &Said| saying((name, Ending::ServerBad, reason), answer);

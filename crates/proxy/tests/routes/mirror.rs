@@ -14,7 +14,7 @@ use loadline_core::{
     units::{Bytes, Ratio},
 };
 
-use crate::routes::support::{PATIENCE, Proxy, rule, under, until_closed};
+use crate::support::{PATIENCE, Proxy, rule, under, until_closed};
 
 /// Every request goes to `zero`, and a copy to `one`.
 fn mirrored(body_max: u64, in_flight_max: u32) -> Rule {

@@ -17,7 +17,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::{
     authority::{Authority, read},
-    tls::support::{ask, echo, fleet, serve, start},
+    support::{ask, echo, fleet, serve, start},
 };
 
 /// A server with a certificate for this name, and the TLS that fits it.

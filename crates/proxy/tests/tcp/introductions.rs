@@ -12,7 +12,7 @@ use loadline_core::{
     fleet::{Fleet, HealthCheck, Probe, Protocol, ProxyVersion},
 };
 
-use crate::tcp::support::{
+use crate::support::{
     PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed,
 };
 
