@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     });
     // Each connection is a descriptor, and a shell's default is a thousand.
     if let Err(error) = loadline_load::raise_descriptor_limit() {
-        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),

@@ -133,7 +133,7 @@ fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
     let (code, told) = match output.status.code() {
         Some(98) => {
             skipped("a machine that sends on time; only that it is told was tested");
-            (98, "unknown: the generator gave out first")
+            (98, "unknown: the generator ran out first")
         }
         _ => (99, "none: not even"),
     };

@@ -61,7 +61,7 @@ fn a_command_that_sleeps_accuses_nobody_and_keeps_its_output() {
     let page = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{page}");
     assert_eq!(output.stdout, b"slept\n");
-    assert!(page.contains("Nothing gave out"), "{page}");
+    assert!(page.contains("Nothing ran out"), "{page}");
 }
 
 #[test]

@@ -24,10 +24,10 @@ pub(crate) fn known(typed: &str, names: &[&str]) -> String {
     let meant = meant(typed, names);
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let all = match quoted.as_slice() {
-        [] => return "nothing may stand here".to_owned(),
+        [] => return "nothing is allowed here".to_owned(),
         [_] if meant.is_some() => String::new(),
-        [only] => format!("only {only} may stand here"),
-        many => format!("one of {} may stand here", many.join(", ")),
+        [only] => format!("expected {only}"),
+        many => format!("expected one of {}", many.join(", ")),
     };
     match meant {
         Some(meant) => format!("did you mean {meant}? {all}").trim_end().to_owned(),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn without_a_near_word_all_are_named() {
-        assert_eq!(known("x", &["a1", "b2"]), "one of `a1`, `b2` may stand here");
-        assert_eq!(known("x", &[]), "nothing may stand here");
+        assert_eq!(known("x", &["a1", "b2"]), "expected one of `a1`, `b2`");
+        assert_eq!(known("x", &[]), "nothing is allowed here");
     }
 }

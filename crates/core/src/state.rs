@@ -194,7 +194,7 @@ pub struct Group {
     pub scaler: f64,
     /// What it may be given now: capacity times scaler and health.
     pub limits: Limits,
-    /// Whether its limit of requests in flight was found, and holds: more bring no more answers.
+    /// Whether its limit of requests in flight was found, and holds: more bring no more responses.
     #[serde(default)]
     pub limit_found: bool,
     /// What it has.

@@ -36,7 +36,7 @@ pub enum Protocol {
 /// The usual switches of a TLS client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Take any certificate.
+    /// Accept any certificate.
     pub insecure: bool,
     /// PEM file of authorities trusted instead of the system's.
     pub authorities: Option<PathBuf>,

@@ -135,14 +135,14 @@ mod tests {
         let before = "# Old\n\nLead.\n\n## What differs, and why\n\nOurs.\n\n\
                       ## Verdicts\n\n- FAIL a\n\n## Pictures\n\n![old](old.svg)\n\n\
                       ## Of the pictures\n\nOurs too.\n\n\
-                      ## How far this can be believed\n\nOld.\n\nEnd.\n\n\
+                      ## Validity of the runs\n\nOld.\n\nEnd.\n\n\
                       ## How it was made\n\nBy hand.\n";
         let made = "# New\n\n## Verdicts\n\n- PASS a\n\n\
-                    ## How far this can be believed\n\nNew.\n\nEnd.\n";
+                    ## Validity of the runs\n\nNew.\n\nEnd.\n";
         let page = keep_written(made, before);
         let expected = "# New\n\n## What differs, and why\n\nOurs.\n\n\
                         ## Verdicts\n\n- PASS a\n\n\
-                        ## How far this can be believed\n\nNew.\n\nEnd.\n\n\
+                        ## Validity of the runs\n\nNew.\n\nEnd.\n\n\
                         ## How it was made\n\nBy hand.\n\n\
                         ## Of the pictures\n\nOurs too.\n";
         assert_eq!(page, expected);

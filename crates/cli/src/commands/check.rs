@@ -14,10 +14,10 @@ use super::{EXIT_USAGE, outside};
 
 /// Check a configuration file without running it
 ///
-/// Prints what the file says in words: for each service the groups in the order in which they are
-/// filled, with distance and capacity. Every error is told with line, column and what would be
-/// right, and so is whatever the file names that `serve` could not use: certificates and keys, the
-/// token, lists of servers, directories, users.
+/// Describes what the file does: for each service the groups in the order in which they are
+/// filled, with distance and capacity. Every error has line, column and a correction. Whatever the
+/// file names that `serve` could not use is an error too: certificates and keys, the token, lists
+/// of servers, directories, users.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -30,7 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// A study is a TOML file: hosts, links, what runs on them, phases of load, what was published and
 /// what must be true. Each row of it runs in a lab of its own, made of namespaces, which needs no
-/// root where the kernel lets users have them. docs/lab.md tells how to write one.
+/// root if the kernel allows unprivileged namespaces. docs/lab.md describes the file.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -74,11 +74,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", requires = "listen")]
     to: Vec<String>,
 
-    /// PEM file of authorities to trust instead of the system's, for servers by https
+    /// PEM file of CA certificates to trust instead of the system's, for servers by https
     #[arg(long, value_name = "FILE", requires = "to", conflicts_with = "insecure")]
     cacert: Option<String>,
 
-    /// Take any certificate of servers by https
+    /// Accept any certificate of servers by https
     #[arg(short = 'k', long, requires = "to")]
     insecure: bool,
 
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pid_file: Option<PathBuf>,
 
-    /// How notices are written to the standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) log_format: LogFormat,
 }
@@ -123,7 +123,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     // Memory that is given up goes back while nothing is asked for, too. Not for every command: a
     // lab can only be entered by a process of one thread.
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!("memory stays with the process when connections leave: {error}");
+        tracing::warn!("cannot return freed memory to the system: {error}");
     }
     edge.announce();
     inherited_state.report(Ok(()));
@@ -200,7 +200,7 @@ impl Edge {
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::new(listed, &mut inherited_state.sockets).map_err(Failure::of_start)?;
         for address in inherited_state.sockets.addresses() {
-            tracing::warn!(%address, "a socket was passed that no listener asks for");
+            tracing::warn!(%address, "no listener for this inherited socket");
         }
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
         let administration =
@@ -256,7 +256,7 @@ impl Edge {
             said += &format!("listening on {address}\n");
         }
         if let Some((_, admin)) = &self.admin {
-            said += &format!("administration on {}\n", admin.place);
+            said += &format!("admin interface on {}\n", admin.place);
             if let Some(token) = &admin.made_token {
                 said += &format!("token for changes: {token}\n");
             }
@@ -322,8 +322,8 @@ impl Edge {
         match told {
             SignalAction::End => {
                 if let Some(upgrade) = self.upgrade.take() {
-                    tracing::warn!("told to stop: the new process is given up");
-                    upgrade.answer("error it was told to stop meanwhile\n");
+                    tracing::warn!("told to stop: the upgrade is cancelled");
+                    upgrade.answer("error cancelled: the process was told to stop meanwhile\n");
                     self.write_pid();
                 }
                 return true;
@@ -414,7 +414,7 @@ impl Edge {
         let tallies = tokio::select! {
             tallies = &mut ending => tallies,
             () = signals.until_end() => {
-                tracing::warn!("told once more: what is left is cut");
+                tracing::warn!("second signal: remaining connections are cut");
                 handle.cut();
                 ending.await
             }
@@ -510,11 +510,11 @@ Examples:
 With https:// each server has to prove the name or address it is written by; `tls` of a service is
 the same in a file, with more to say. Requests keep their path and their host.
 Prints `listening on ADDR` for each listener once it takes connections, and where the
-administration is (metrics, dashboard, API) if the file has an [admin] table. The standard error
+admin interface is (metrics, dashboard, API) if the file has an [admin] table. The standard error
 tells how many clients there can be at a time, and how much memory they can take.
 Signals: SIGHUP reads the file again without dropping a request; a file that is wrong changes
 nothing. SIGHUP and SIGUSR1 open the file of the access log again. SIGTERM and SIGINT stop
-accepting, let requests end (edge.drain_timeout) and exit 0; a second one cuts what is left.
+accepting, let requests end (edge.drain_timeout) and exit 0; a second one cuts the rest.
 SIGUSR2 upgrades: see `loadline upgrade`. The log is without colours where NO_COLOR is set or the
 standard error is no terminal. Sockets that systemd passes (LISTEN_FDS) are used.
 Exit codes: 0 stopped by a signal, 1 wrong usage or configuration, 2 could not start.";

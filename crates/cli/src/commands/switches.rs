@@ -15,10 +15,10 @@ pub(crate) struct Switches {
     /// Speak HTTP/2: over TLS by ALPN, without TLS by prior knowledge (h2c)
     #[arg(long = "http2", visible_alias = "http2-prior-knowledge")]
     http2: bool,
-    /// Take any certificate
+    /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// PEM file of authorities to trust instead of the system's
+    /// PEM file of CA certificates to trust instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// PEM file of the client's certificate chain

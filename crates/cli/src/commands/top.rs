@@ -23,7 +23,7 @@ use watcher::{Next, Watcher};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The administration of a running loadline: an address or the path of its socket
+    /// The admin interface of a running loadline: an address or the path of its socket
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where the administration cannot be reached or the terminal not be used.
+/// Where the admin interface cannot be reached or the terminal not be used.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let state = args.place.state()?;
     if args.json {
@@ -106,4 +106,4 @@ Examples:
   loadline top /run/loadline.sock --once
   loadline top --json | jq '.services[0].rates'
 
-Exit codes: 0 done, 1 wrong usage, 2 the administration cannot be reached.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached.";

@@ -28,7 +28,7 @@ use loadline_measure::{
 
 pub(crate) use page::write as write_page;
 
-/// Watch what a machine's resources do while a command runs, and say which gave out first
+/// Watch what a machine's resources do while a command runs, and say which ran out first
 ///
 /// CPU of the machine, of each core and of the command with its children; softirq and steal;
 /// traffic by interface; connections, ports, listen queues and descriptors. The page goes to the
@@ -195,11 +195,11 @@ Examples:
   loadline watch --pid 812 --duration 60s -o run.json
   loadline watch --json --pid 812 --duration 10s | jq .verdict
 
-A resource has given out where its mean over a window of 1 s, 5 % of the run or 3 samples,
+A resource has run out where its mean over a window of 1 s, 5 % of the run or 3 samples,
 whichever is longest, reaches: 95 % of a core for the busiest thread of a process, 97 % of all
 cores, 90 % of one core for softirq, 10 % for steal, 90 % of the network limit given or of the
 interface's speed. Ports and descriptors count at 95 % in one sample, a listen queue when it
-overflows. What gave out first is named first.
+overflows. What ran out first is named first.
 
 It reads /proc of Linux: other users' descriptors and other network namespaces are not seen, and
 said so. With --json, COMMAND's own output comes first on the standard output; -o keeps them

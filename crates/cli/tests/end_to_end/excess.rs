@@ -1,4 +1,4 @@
-//! Three regions over sockets: budgets are used up before traffic goes farther.
+//! Three regions over sockets: budgets are used up before requests overflow.
 
 use serde_json::Value;
 

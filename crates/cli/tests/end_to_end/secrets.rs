@@ -155,7 +155,7 @@ fn nothing_that_is_written_holds_a_secret_that_was_sent() {
         // Whichever the killed server was quicker to lose, its connections or its address.
         let is_lost = ["connect-refused", "server-reset"].iter().any(|it| lines.contains(it));
         assert!(lines.contains("/page?") && is_lost, "{lines}");
-        for known in ["changed by the administration", "pth", "spans wait for the collector"] {
+        for known in ["changed by the admin interface", "pth", "spans wait for the collector"] {
             assert!(told.contains(known), "{known} is not told");
         }
     }

@@ -270,7 +270,7 @@ async fn reload(
     let reloaded = tokio::task::spawn_blocking(move || site.reload()).await;
     let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
     reloaded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-    tracing::info!("reloaded by the administration");
+    tracing::info!("reloaded by the admin interface");
     Ok(Changes::of(&context))
 }
 
@@ -283,7 +283,7 @@ const DEADLINE_MAX_S: f64 = 86_400.0;
 fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
     let told = change.to_string().replace('\n', " ");
     context.site.change(change).map_err(|error| of_override(&error))?;
-    tracing::info!(change = %told, "changed by the administration");
+    tracing::info!(change = %told, "changed by the admin interface");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The address or the path cannot be bound.
-    #[error("cannot listen for the administration on {place}: {source}")]
+    #[error("cannot listen for the admin interface on {place}: {source}")]
     Bind {
         /// As configured.
         place: String,
@@ -14,7 +14,7 @@ pub enum AdminError {
         source: io::Error,
     },
     /// The file of the token cannot be read.
-    #[error("cannot read the token of the administration from {}: {source}", path.display())]
+    #[error("cannot read the token of the admin interface from {}: {source}", path.display())]
     TokenFile {
         /// As configured.
         path: PathBuf,
@@ -32,6 +32,6 @@ pub enum AdminError {
         path: PathBuf,
     },
     /// A thread or its runtime cannot be started.
-    #[error("cannot start the thread of the administration: {0}")]
+    #[error("cannot start the thread of the admin interface: {0}")]
     Thread(io::Error),
 }

@@ -106,7 +106,7 @@ impl Page {
         json!({
             "openapi": "3.1.0",
             "info": {
-                "title": "loadline administration",
+                "title": "loadline admin interface",
                 "version": env!("CARGO_PKG_VERSION"),
                 "description": "What an edge does, and changes to it until its next reload.",
             },

@@ -77,7 +77,7 @@ impl Socket {
             },
         };
         if let Err(error) = served {
-            tracing::error!(%error, "the administration has ended");
+            tracing::error!(%error, "the admin interface has ended");
         }
     }
 

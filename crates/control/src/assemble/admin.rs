@@ -20,7 +20,7 @@ pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option
     let bind = match &place.value.0 {
         AdminPlace::Address(address) => {
             if !address.ip().is_loopback() {
-                let message = format!("the administration can be reached at {}", address.ip());
+                let message = format!("the admin interface can be reached at {}", address.ip());
                 let help = "it speaks in clear and shows everything: bind = \"127.0.0.1:9090\", or \
                             see that only those who may can reach it";
                 problems.warning(&place.span, message, "not the loopback", help.to_owned());

@@ -14,19 +14,19 @@ use crate::{
     },
 };
 
-/// Metrics, API and dashboard. There are none if omitted.
+/// The admin interface: metrics, API and dashboard. Off if omitted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["bind"]))]
 pub(crate) struct Admin {
-    /// Where it listens, in clear: an address, better of the loopback, or the path of a Unix
-    /// socket, which its owner alone may use. A change needs a restart.
+    /// Where it listens, without TLS: an address, preferably of the loopback interface, or the path
+    /// of a Unix socket, which its owner alone may use. A change needs a restart.
     pub(crate) bind: Key<Text<AdminPlace>>,
-    /// The file whose first line is the token that changes need. One is made and printed at each
-    /// start if omitted.
+    /// File whose first line is the token for changes. If omitted, one is generated and printed at
+    /// each start.
     pub(crate) token_file: Key<Text<FilePath>>,
-    /// Names by which it may be called besides its addresses and `localhost`. Others are refused,
-    /// so that no page from elsewhere reads it through somebody's browser.
+    /// Host names accepted besides IP addresses and `localhost`. Others are rejected, as protection
+    /// against DNS rebinding.
     #[schemars(extend("examples" = [["edge-1.internal"]]))]
     pub(crate) hosts: Key<Vec<At<Text<Host>>>>,
     /// Which series `/metrics` has. A change needs a restart.

@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// Where the servers of a group are listed: `file`, `dns` or `srv`. The list is followed: who comes
-/// is given requests, who goes is given no more, and what is under way there ends. A list that
-/// cannot be had or read changes nothing.
+/// Where the servers of a group are listed: `file`, `dns` or `srv`. loadline follows the list:
+/// added servers get requests, removed ones are drained. A list that cannot be fetched or read
+/// changes nothing.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("oneOf" = [
@@ -33,37 +33,37 @@ pub(crate) struct Discover {
     pub(crate) dns: Key<Text<Place>>,
     /// The name of a service: its SRV records say host, port, priority and weight of each server.
     pub(crate) srv: Key<Text<DnsName>>,
-    /// Which addresses count, for `dns` and for the hosts of `srv`.
+    /// Which addresses are used, for `dns` and for the hosts of `srv`.
     #[schemars(extend("default" = "prefer-ipv4"))]
     pub(crate) family: Key<Text<Word<Family>>>,
-    /// Whether a list without servers is taken, which for names is a response that there are no
-    /// such records. It is refused otherwise, since it mostly is a mistake.
+    /// Whether an empty list is accepted, which for DNS is a response that there are no such
+    /// records. It is rejected otherwise, since it mostly is a mistake.
     #[schemars(extend("default" = false))]
     pub(crate) allow_empty: Key<bool>,
 }
 
-/// Who is asked for names, for groups with `discover`.
+/// The DNS resolver, for groups with `discover`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Dns {
-    /// Name servers: addresses, with a port where it is not 53. Those of `/etc/resolv.conf`, with
-    /// its search list, if omitted.
+    /// Name servers: addresses, with a port where it is not 53. Default: those of
+    /// `/etc/resolv.conf`, with its search list.
     pub(crate) servers: Key<Vec<At<Text<NameServer>>>>,
-    /// How long one of them may take for a response.
+    /// Timeout of a query to one name server.
     #[schemars(extend("default" = "1s"))]
     pub(crate) timeout: Key<Time>,
-    /// Further attempts for one question.
+    /// Retries of a query.
     #[schemars(extend("default" = 1))]
     pub(crate) attempts: Key<Whole<0, 10>>,
-    /// The least time that a response counts, whatever its TTL. After a failure it is also the time
-    /// to the next question, doubled with each in a row up to `max_ttl`.
+    /// Minimum time that a response is used, whatever its TTL. It is also the time to the next
+    /// query after a failure, doubled with each failure in a row up to `max_ttl`.
     #[schemars(extend("default" = "1s"))]
     pub(crate) min_ttl: Key<Time>,
-    /// The longest time that a response counts, at least `min_ttl`.
+    /// Maximum time that a response is used, at least `min_ttl`.
     #[schemars(extend("default" = "1m"))]
     pub(crate) max_ttl: Key<Time>,
-    /// The longest that a start, or a reload, waits for the first response about a name. What comes
-    /// later is put in force when it comes.
+    /// Maximum time that a start, or a reload, waits for the first DNS response. A later one is
+    /// applied when it comes.
     #[schemars(extend("default" = "3s"))]
     pub(crate) start_wait: Key<Time>,
 }

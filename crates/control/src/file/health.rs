@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Active checks: one of `http`, `tcp`, `advisor` and `script`.
+/// Active health checks: one of `http`, `tcp`, `advisor` and `script`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("oneOf" = [
@@ -25,28 +25,28 @@ use crate::{
     { "required": ["script"] }
 ]))]
 pub(crate) struct Health {
-    /// A GET of this path has to be answered with 2xx or 3xx.
+    /// A GET of this path has to get a response with 2xx or 3xx.
     pub(crate) http: Key<Text<UrlPath>>,
     /// A connection has to open.
     pub(crate) tcp: Key<True>,
-    /// A check that is known by its protocol.
+    /// A built-in check of a protocol.
     pub(crate) advisor: Key<Text<Word<Advisor>>>,
-    /// What is said to the server, and has to be heard from it, step by step.
+    /// A scripted check: what is sent to the server and expected from it, step by step.
     pub(crate) script: Key<Vec<At<Step>>>,
-    /// What carries the `script`.
+    /// Transport of the `script`.
     #[schemars(extend("default" = "tcp"))]
     pub(crate) transport: Key<Text<Word<Transport>>>,
-    /// The Host header of the check; the server's address if omitted. Only with `http`.
+    /// The Host header of the check. Default: the server's address. Only with `http`.
     pub(crate) host: Key<Text<Host>>,
-    /// Time from one check of a server to the next. Servers have their turns spread over it; of up
-    /// to 256 that are new the first checks are made at once.
+    /// Time from one check of a server to the next. Checks of all servers are spread over it; the
+    /// first checks of up to 256 new servers are made at once.
     #[schemars(extend("default" = "1s"))]
     pub(crate) interval: Key<Time>,
-    /// The same while the server's state is changing, at most `interval`. A quarter of
-    /// `interval` if omitted.
+    /// The same while the server's state is changing, at most `interval`. Default: a quarter of
+    /// `interval`.
     #[schemars(extend("default" = "250ms"))]
     pub(crate) fast_interval: Key<Time>,
-    /// How long a check may take.
+    /// Timeout of a check.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) timeout: Key<Time>,
     /// Successes in a row that bring a server up.
@@ -61,8 +61,8 @@ pub(crate) struct Health {
     pub(crate) lenient: Key<bool>,
 }
 
-/// One step of a script: one of its keys. What is heard is what the server answered since the last
-/// `send`; a step looks at what the step before it left.
+/// One step of a script: one of its keys. Expectations are about what the server sent since the
+/// last `send`; a step reads what the step before it left.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
@@ -73,11 +73,11 @@ pub(crate) struct Step {
     pub(crate) send_hex: Key<Text<Hex>>,
     /// The response has to begin with this text.
     pub(crate) expect: Key<Text<Said>>,
-    /// The same in bytes, of which `?` leaves a digit open.
+    /// The same in bytes; `?` matches any digit.
     pub(crate) expect_hex: Key<Text<Hex>>,
-    /// The response has to have this text in it.
+    /// The response has to contain this text.
     pub(crate) contains: Key<Text<Said>>,
-    /// The same in bytes, of which `?` leaves a digit open.
+    /// The same in bytes; `?` matches any digit.
     pub(crate) contains_hex: Key<Text<Hex>>,
     /// The response has to be a reply as in SMTP and FTP, of one line or many, whose code begins
     /// with these digits.

@@ -11,31 +11,32 @@ use crate::{
     },
 };
 
-/// How the policy `managed` makes weights, every `interval`: of what each server has in flight, is
-/// newly given, takes for its health checks and reports of its utilization, each beside the others
-/// of the group and as much as its share here says. They are IBM's, and so are the defaults.
+/// How the policy `managed` computes weights, every `interval`: from each server's requests in
+/// flight, its new requests, the time of its health checks and its reported utilization, each
+/// relative to the others of the group and by its importance here. The scheme and the defaults are
+/// IBM's.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Manager {
-    /// How much requests or connections in flight count.
+    /// Importance of requests or connections in flight.
     #[schemars(extend("default" = "50%"))]
     pub(crate) active: Key<Part>,
-    /// How much those count that came since the last look.
+    /// Importance of requests or connections that came since the last update.
     #[schemars(extend("default" = "50%"))]
     pub(crate) new: Key<Part>,
-    /// How much the time counts that health checks take.
+    /// Importance of the time that health checks take.
     #[schemars(extend("default" = "0%"))]
     pub(crate) check: Key<Part>,
-    /// How much the utilization counts that servers report by ORCA.
+    /// Importance of the utilization that servers report by ORCA.
     #[schemars(extend("default" = "0%"))]
     pub(crate) reported: Key<Part>,
-    /// Time from one look to the next.
+    /// Time between updates of the weights.
     #[schemars(extend("default" = "2s"))]
     pub(crate) interval: Key<Time>,
-    /// How slowly weights follow: each look goes one part in so many of the way.
+    /// Smoothing: each update moves a weight 1/smoothing of the way.
     #[schemars(extend("default" = 1.5))]
     pub(crate) smoothing: Key<Number<Smoothing>>,
-    /// How much all weights together have to change before they are put in force.
+    /// How much all weights together have to change before they are applied.
     #[schemars(extend("default" = "5%"))]
     pub(crate) sensitivity: Key<Part>,
 }

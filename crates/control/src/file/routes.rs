@@ -20,15 +20,15 @@ use crate::{
     },
 };
 
-/// A route: all of its conditions must hold, of a list in a condition one. Then one of `service`,
-/// `split`, `redirect`, `answer` and `deny` is done.
+/// A route: all of its conditions have to match, of a list in a condition one value. Its action is
+/// one of `service`, `split`, `redirect`, `answer` and `deny`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Route {
-    /// Routes with a higher one are asked earlier; equal ones in the order of the file.
+    /// Routes with a higher priority are matched first; equal ones in the order of the file.
     #[schemars(extend("default" = 0))]
     pub(crate) priority: Key<Whole<0, 1_000_000>>,
-    /// The host that is asked for, without its port.
+    /// The host of the request, without its port.
     pub(crate) host: Key<OneOrMore<HostPattern>>,
     /// The path, decoded and without `.` and `..`. An expression has to match all of it.
     pub(crate) path: Key<OneOrMore<PathPattern>>,
@@ -47,19 +47,19 @@ pub(crate) struct Route {
     /// Services that share the requests, with their weights.
     #[schemars(extend("examples" = [{ "web": 95, "canary": 5 }]))]
     pub(crate) split: Key<Named<Whole<0, 1000>>>,
-    /// Sends copies to another service as well, whose responses are thrown away. No client waits
-    /// for a copy, or hears of its failure. The host stays what it is.
+    /// Sends copies to another service as well, whose responses are discarded. No client waits for
+    /// a copy or sees its failure. The Host header is unchanged.
     pub(crate) mirror: Key<TextOr<Name, Mirror>>,
-    /// Sends the client elsewhere. What is not given stays as it was asked for.
+    /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,
-    /// Answers.
+    /// Sends a fixed response.
     pub(crate) answer: Key<FixedAnswer>,
-    /// Refuses, with this status.
+    /// Denies the request with this status.
     pub(crate) deny: Key<Whole<400, 599>>,
-    /// How much these requests matter, where not all can be served; as the service says if
-    /// omitted.
+    /// Priority class of these requests, where not all can be served. Default: the class of the
+    /// service.
     pub(crate) class: Key<Text<Word<Class>>>,
-    /// How many requests are let through; the others get 429.
+    /// Rate limit; requests above it get 429.
     pub(crate) limit: Key<Limit>,
     /// Changes the path on the way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
@@ -79,27 +79,27 @@ pub(crate) struct Mirror {
     /// The part of the requests that is copied, drawn at random.
     #[schemars(extend("default" = "100%"))]
     pub(crate) share: Key<Share<0, { 100 * PERCENT }>>,
-    /// The longest body that is copied. Requests with a longer one are not copied, and counted.
+    /// Maximum size of a copied body. Requests with a larger one are not copied, and counted.
     #[schemars(extend("default" = "64KiB"))]
     pub(crate) body: Key<Size<0, { 16 << 20 }>>,
-    /// Copies under way at a time; while there are so many no more are made.
+    /// Maximum number of copies in flight; further ones are not made.
     #[schemars(extend("default" = 100))]
     pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
-/// Where a client is sent.
+/// A redirect.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
     /// 301, 302, 303, 307 or 308.
     #[schemars(extend("default" = 302))]
     pub(crate) status: Key<Whole<301, 308>>,
-    /// The scheme. Where nothing else is given, the route is only for those who came by the other
-    /// one, as `trusted_proxies` tell of those behind them.
+    /// The scheme. If nothing else is given, the route matches only requests that came by the other
+    /// one, as `trusted_proxies` report it for clients behind them.
     pub(crate) scheme: Key<Text<Word<Scheme>>>,
     /// The host, with a port if need be.
     pub(crate) host: Key<Text<Host>>,
-    /// What becomes of the path.
+    /// Changes the path.
     pub(crate) rewrite: Key<PathChange>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// A response that is the same for everybody.
+/// A fixed response.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct FixedAnswer {
@@ -119,51 +119,51 @@ pub(crate) struct FixedAnswer {
     pub(crate) status: Key<Whole<200, 599>>,
     /// Headers by name. `Content-Type` is plain text if omitted.
     pub(crate) headers: Key<Named<Text<HeaderValue>>>,
-    /// What it says.
+    /// The body.
     pub(crate) body: Key<Text<Body>>,
 }
 
-/// A rate limit; each client address has its own, unless a header or a cookie says who it is.
+/// A rate limit for each client address, or for each value of a header or a cookie.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["rate"]))]
 pub(crate) struct Limit {
-    /// Requests per second of each.
+    /// Requests per second of each client.
     pub(crate) rate: Key<PositiveRate>,
-    /// Requests of each that may come at once.
+    /// Requests of a client that may come at once.
     #[schemars(extend("default" = 1))]
     pub(crate) burst: Key<Whole<1, 1_000_000>>,
     /// The header whose values have a limit each.
     pub(crate) header: Key<Text<HeaderName>>,
     /// The cookie whose values have a limit each; not together with `header`.
     pub(crate) cookie: Key<Text<Name>>,
-    /// How many are remembered at a time; 8 bytes each.
+    /// Maximum number of clients remembered at a time; 8 bytes each.
     #[schemars(extend("default" = 65536))]
     pub(crate) keys: Key<Whole<8, 16_777_216>>,
 }
 
-/// What becomes of a path: `path`, or `prefix` and `to`, or `regex` and `to`.
+/// A change of a path: `path`, or `prefix` and `to`, or `regex` and `to`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct PathChange {
-    /// Always this path.
+    /// The new path.
     pub(crate) path: Key<Text<UrlPath>>,
-    /// The beginning that is replaced, up to the border of a segment.
+    /// The prefix that is replaced, up to the border of a segment.
     pub(crate) prefix: Key<Text<UrlPath>>,
     /// The expression of which the first match is replaced.
     pub(crate) regex: Key<Text<Expression>>,
-    /// By what; `$1` stands for a group of the expression.
+    /// The replacement; `$1` stands for a group of the expression.
     pub(crate) to: Key<Text<UrlPath>>,
 }
 
-/// Changes of header fields: some are removed, then set, then added.
+/// Changes of header fields, in this order: `remove`, `set`, `add`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct HeaderEdits {
-    /// Names of those that are dropped.
+    /// Names of headers to remove.
     pub(crate) remove: Key<OneOrMore<HeaderName>>,
-    /// Headers that replace all of their name.
+    /// Headers to set, which replace all of their name.
     pub(crate) set: Key<Named<Text<HeaderValue>>>,
-    /// Headers that come beside those of their name.
+    /// Headers to add to those of their name.
     pub(crate) add: Key<Named<Text<HeaderValue>>>,
 }

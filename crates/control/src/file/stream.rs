@@ -16,8 +16,8 @@ use crate::{
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["name", "service"]))]
 pub(crate) struct NamedService {
-    /// The name clients ask for. `*.example.com` is every name below `example.com`; an exact name
-    /// goes before it, and a longer one before a shorter.
+    /// The server name (SNI) of the client. `*.example.com` is every name below `example.com`; an
+    /// exact name takes precedence over it, and a longer one over a shorter.
     pub(crate) name: Key<Text<ServerName>>,
     /// The name of the service that gets the traffic.
     pub(crate) service: Key<Text<Name>>,

@@ -20,46 +20,45 @@ use crate::{
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["certificates"]))]
 pub(crate) struct ListenerTls {
-    /// Files with a key and its certificate chain, or tables that name them apart. The name a
-    /// client asks for decides which is shown, the first where none fits. At least one.
+    /// Files with a key and its certificate chain, or tables that name them apart. The server name
+    /// (SNI) of the client selects one, the first where none matches. At least one.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
-    /// Authorities that sign clients' certificates. Clients are asked for none if omitted.
+    /// CA certificates for client certificates. If omitted, none are requested.
     pub(crate) client_authorities: Key<Text<FilePath>>,
-    /// Whether a client without a certificate is turned away.
+    /// Whether a client without a certificate is rejected.
     #[schemars(extend("default" = true))]
     pub(crate) client_required: Key<bool>,
-    /// The header that tells servers the subject of a client's certificate, as RFC 4514 writes it:
-    /// `CN=alice,O=Example`. What a client sends by this name never reaches a server.
+    /// Header in which servers get the subject of a client's certificate, as RFC 4514 writes it:
+    /// `CN=alice,O=Example`. A header of this name from a client never reaches a server.
     #[schemars(extend("examples" = ["X-Client-Subject"]))]
     pub(crate) client_subject_header: Key<Text<HeaderName>>,
-    /// Whether clients that come back may resume their session and spare a full handshake.
+    /// Whether returning clients may resume their session without a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
-    /// HSTS (RFC 6797), for `https`: who has had a response comes in clear no more for this long.
-    /// Each response says so, in the place of what a server says, those of loadline itself
-    /// included.
+    /// HSTS (RFC 6797), for `https`: browsers that got a response use TLS only for this long. Each
+    /// response has the header, those of loadline itself included; it replaces that of a server.
     #[schemars(extend("examples" = ["365d"]))]
     pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
-    /// The oldest version spoken.
+    /// Minimum TLS version.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
-    /// Cipher suites, the preferred one first; all safe ones if omitted.
+    /// Cipher suites, the preferred one first. Default: all safe ones.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }
 
-/// What the header `Strict-Transport-Security` says.
+/// The header `Strict-Transport-Security`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["max_age"]))]
 pub(crate) struct Hsts {
-    /// For how long it holds, counted from each response, in whole seconds; "0s" takes it back.
+    /// How long it is valid, counted from each response, in whole seconds; "0s" revokes it.
     pub(crate) max_age: Key<TimeOrOff>,
-    /// Whether it holds for every name below the host as well.
+    /// Whether it applies to every name below the host as well.
     #[schemars(extend("default" = false))]
     pub(crate) include_subdomains: Key<bool>,
-    /// Whether browsers may know it before their first visit (hstspreload.org): that takes a year
-    /// at least and all names below, and is hard to take back.
+    /// Whether browsers may preload it before the first visit (hstspreload.org): that takes a year
+    /// at least and all names below, and is hard to revoke.
     #[schemars(extend("default" = false))]
     pub(crate) preload: Key<bool>,
 }
@@ -68,20 +67,21 @@ pub(crate) struct Hsts {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ServerTls {
-    /// Authorities trusted instead of the system's.
+    /// CA certificates to trust instead of the system's.
     pub(crate) authorities: Key<Text<FilePath>>,
-    /// Whether servers' certificates are verified. Without it anybody on the way can read along.
+    /// Whether servers' certificates are verified. Without it a man in the middle can read the
+    /// traffic.
     #[schemars(extend("default" = true))]
     pub(crate) verify: Key<bool>,
-    /// The name asked for and verified. If omitted that of each server as it is written, a host
+    /// Server name for SNI and verification. Default: that of each server as it is written, a host
     /// name or an address; of servers that are listed elsewhere (`discover`) the address.
     pub(crate) name: Key<Text<Host>>,
-    /// What is shown to servers that ask for a certificate.
+    /// Client certificate for servers that request one.
     pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
-    /// The oldest version spoken.
+    /// Minimum TLS version.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
-    /// Cipher suites, the preferred one first; all safe ones if omitted.
+    /// Cipher suites, the preferred one first. Default: all safe ones.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct ServerTls {
 pub(crate) struct Certificate {
     /// The certificate, then the intermediate ones.
     pub(crate) chain: Key<Text<FilePath>>,
-    /// Its key; the file of the chain if omitted.
+    /// Its key. Default: the file of the chain.
     pub(crate) key: Key<Text<FilePath>>,
     /// An OCSP response (DER) to staple.
     pub(crate) ocsp: Key<Text<FilePath>>,

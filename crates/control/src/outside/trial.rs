@@ -100,7 +100,7 @@ fn socket(path: &Path) -> Result<(), Complaint> {
     let is_other = path.is_dir() || path.is_file();
     if is_other {
         let message = format!("`{}` is there and is no socket", path.display());
-        return Err(Complaint::new(message, "name a path where nothing is yet"));
+        return Err(Complaint::new(message, "use a path that does not exist yet"));
     }
     // Its directory need not be writable: a socket may be passed on by the process before.
     directory("socket", path).map(drop)

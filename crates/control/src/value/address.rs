@@ -86,7 +86,7 @@ impl Textual for AdminPlace {
         text.parse().map(Self::Address).map_err(|_| {
             let help = "write \"127.0.0.1:9090\", or the whole path of a Unix socket";
             let help = port_help(text).unwrap_or(help);
-            Complaint::new(format!("`{text}` is no place for the administration"), help)
+            Complaint::new(format!("`{text}` is no address for the admin interface"), help)
         })
     }
 

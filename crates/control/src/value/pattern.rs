@@ -235,7 +235,7 @@ impl Textual for HeaderValue {
             return Ok(Self(text.to_owned()));
         }
         let help = "write ASCII on one line, without spaces at its ends";
-        Err(Complaint::new("this cannot stand in a header", help))
+        Err(Complaint::new("not allowed in a header", help))
     }
 
     fn schema() -> Schema {

@@ -213,7 +213,7 @@ impl Keyword for Found {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("auto", Self::Auto, "Requests in flight up to where more bring no more answers."),
+            ("auto", Self::Auto, "Requests in flight up to where more bring no more responses."),
             ("none", Self::None, "Nothing is found: all requests are sent."),
         ]
     }

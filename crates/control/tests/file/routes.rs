@@ -96,7 +96,7 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ),
         (
             "{ service = \"api\", answer_headers = { set = { A = \"a\\r\\nB: c\" } } }",
-            "cannot stand in a header",
+            "not allowed in a header",
         ),
     ] {
         let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();

@@ -147,7 +147,7 @@ pub enum Change {
     Yields,
     /// Enough servers have been healthy for long enough.
     Recovered,
-    /// More requests in flight bring no more answers: no more than so many are sent at a time.
+    /// More requests in flight bring no more responses: no more than so many are sent at a time.
     Limited(u32),
     /// As many could be answered as come: all are sent.
     Unlimited,

@@ -193,7 +193,7 @@ impl fmt::Display for Evidence {
         let Self { own, others } = self;
         write!(
             f,
-            "{} of its last {} answers were 5xx, {} of {} of the other servers",
+            "{} of its last {} responses were 5xx, {} of {} of the other servers",
             own.errors, own.all, others.errors, others.all
         )
     }
@@ -281,7 +281,7 @@ mod tests {
         let later = [sample(1, 120, 20), sample(2, 120, 0)];
         let (server, evidence) = watch.outlier(&later, excess).unwrap();
         assert_eq!(server, ServerId(1));
-        let told = "20 of its last 20 answers were 5xx, 0 of 20 of the other servers";
+        let told = "20 of its last 20 responses were 5xx, 0 of 20 of the other servers";
         assert_eq!(evidence.to_string(), told);
         // A third that has just come has answered nothing in that time.
         let alone = [sample(1, 120, 20), sample(3, 500, 0)];

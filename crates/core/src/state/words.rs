@@ -27,12 +27,12 @@ impl Verdict {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Closed => "closed",
-            Self::Refusing => "over the line",
+            Self::Closed => "no server",
+            Self::Refusing => "over capacity",
             Self::Failing => "failing",
-            Self::Full => "at the line",
+            Self::Full => "at capacity",
             Self::Overflowing => "overflowing",
-            Self::Well => "well",
+            Self::Well => "ok",
         }
     }
 }
@@ -85,7 +85,7 @@ impl Service {
             let limit = group.limits.in_flight.unwrap_or_default();
             let name = &group.name;
             said.push_str(&format!(
-                " {name} is full: more than {limit} at a time bring no more answers."
+                " {name} is full: more than {limit} at a time bring no more responses."
             ));
         }
         if self.queued > 0 {

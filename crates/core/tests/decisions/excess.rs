@@ -1,4 +1,4 @@
-//! The excess, only the excess: budgets are used up before traffic goes farther.
+//! The excess, only the excess: budgets are used up before requests overflow.
 
 use std::sync::Arc;
 

@@ -100,7 +100,7 @@ fn a_server_that_fails_everything_costs_few_requests_whatever_the_policy() {
         assert!(story.ejected.iter().all(|it| it.1 == 2), "{policy:?}: {story:?}");
         let share = story.failed as f64 / story.sent as f64;
         assert!(share < 0.05, "{policy:?}: {share} of the requests failed; {story:?}");
-        assert!(story.reasons[0].contains("answers were 5xx, 0 of "), "{:?}", story.reasons);
+        assert!(story.reasons[0].contains("responses were 5xx, 0 of "), "{:?}", story.reasons);
     }
 }
 

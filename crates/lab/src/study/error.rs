@@ -119,8 +119,8 @@ pub(crate) fn known<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -
     let all = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match found {
         Some((_, name)) => format!("did you mean `{name}`?"),
-        None if names.is_empty() => "nothing may stand here".to_owned(),
-        None => format!("one of {all} may stand here"),
+        None if names.is_empty() => "nothing is allowed here".to_owned(),
+        None => format!("expected one of {all}"),
     }
 }
 

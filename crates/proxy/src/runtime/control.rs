@@ -161,18 +161,26 @@ fn log(notice: &Notice) {
             tracing::warn!(%service, %group, %server, %time, "server is ejected: {evidence}");
         }
         Silent(server, time) => {
-            tracing::warn!(%service, %group, %server, %time, "server is ejected: it hangs");
+            let reason = "it does not respond";
+            tracing::warn!(%service, %group, %server, %time, "server is ejected: {reason}");
         }
         Cut(server, requests) => {
-            tracing::warn!(%service, %group, %server, requests, "drained for long enough: cut");
+            tracing::warn!(
+                %service, %group, %server, requests,
+                "drain_timeout exceeded: requests are cut"
+            );
         }
-        Returned(server) => tracing::info!(%service, %group, %server, "server is back on trial"),
-        Yields => tracing::warn!(%service, %group, "group yields: too few healthy servers"),
-        Recovered => tracing::info!(%service, %group, "group comes first again"),
+        Returned(server) => {
+            tracing::info!(%service, %group, %server, "server returns from ejection, on probation")
+        }
+        Yields => tracing::warn!(%service, %group, "group is below its failover threshold"),
+        Recovered => {
+            tracing::info!(%service, %group, "group is above its failover threshold again")
+        }
         Limited(requests) => {
             tracing::warn!(
                 %service, %group, requests,
-                "group is full, more requests in flight bring no more answers: limited"
+                "group is full, more requests in flight bring no more responses: limited"
             );
         }
         Unlimited => tracing::info!(%service, %group, "group is not full any more: no limit"),

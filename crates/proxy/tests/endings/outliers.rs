@@ -72,7 +72,7 @@ fn a_server_that_answers_500_at_once_leaves_within_two_hundred_requests() {
         let out = servers(&proxy).remove(1);
         assert_eq!((out.condition, out.ejections), (Condition::Ejected, 1), "{policy:?}");
         let reason = out.reason.unwrap();
-        assert!(reason.contains("answers were 5xx, 0 of "), "{reason}");
+        assert!(reason.contains("responses were 5xx, 0 of "), "{reason}");
     }
 }
 

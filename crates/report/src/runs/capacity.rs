@@ -37,7 +37,7 @@ fn words(record: &CapacityRecord) -> Vec<Block> {
         Verdict::NoLoadMeets => "Not even the lowest load meets the objective.",
         Verdict::Unconfirmed => "The objective held over the confirming runs of no load.",
         Verdict::OutOfTime => "The time was over before a load was confirmed.",
-        Verdict::GeneratorInvalid => "The generator gave out before the service did.",
+        Verdict::GeneratorInvalid => "The generator ran out before the service did.",
         Verdict::Interrupted => "The search was interrupted.",
     };
     let began = match record.started_unix_ms {

@@ -133,7 +133,7 @@ fn evidence(record: &ResourceRecord) -> Vec<String> {
         })
         .collect();
     if lines.is_empty() {
-        lines.push("No resource gave out.".to_owned());
+        lines.push("No resource ran out.".to_owned());
     }
     lines.extend(verdict.remarks.iter().cloned());
     lines.extend(record.not_seen.iter().map(|what| format!("Not seen: {what}.")));

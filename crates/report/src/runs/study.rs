@@ -27,7 +27,7 @@ use crate::{
 const FIGURES: &str = "Published and measured";
 const PICTURES: &str = "Pictures";
 const CHECKS: &str = "What the published figures say of each other";
-const BELIEF: &str = "How far this can be believed";
+const BELIEF: &str = "Validity of the runs";
 
 /// What the page of a study may have; what stands under any other heading people wrote.
 pub(crate) const HEADINGS: [&str; 4] = [FIGURES, PICTURES, CHECKS, BELIEF];

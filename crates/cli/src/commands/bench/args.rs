@@ -98,7 +98,7 @@ pub(super) struct OutputArgs {
     /// Write the record as JSON to this file too
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Watch these processes meanwhile, and say what gave out: `812`, `lb=812,server=12,nginx`
+    /// Watch these processes meanwhile, and say what ran out: `812`, `lb=812,server=12,nginx`
     #[arg(long, value_name = "[ROLE=]PID|NAME")]
     pub(super) watch: Option<Subjects>,
     /// With --watch: what an interface can carry, `180Mb/s` (all but lo) or `eth0=1Gb/s`

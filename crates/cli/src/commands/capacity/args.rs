@@ -213,7 +213,7 @@ leave headroom. A trial that the generator could not carry out decides nothing; 
 the search, and the output says what to change.
 
 Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed or
-interrupted, 98 the generator gave out first, 99 no load meets the objective, or none was
+interrupted, 98 the generator ran out first, 99 no load meets the objective, or none was
 confirmed in time.";
 
 #[cfg(test)]

@@ -119,10 +119,9 @@ fn verdict(record: &CapacityRecord) -> String {
         (Verdict::NoLoadMeets, None) => {
             format!("none: not even {} meets the objective", rate(&record.refused))
         }
-        (Verdict::GeneratorInvalid, None) => format!(
-            "unknown: the generator gave out first; accepted was {}",
-            rate(&record.accepted)
-        ),
+        (Verdict::GeneratorInvalid, None) => {
+            format!("unknown: the generator ran out first; accepted was {}", rate(&record.accepted))
+        }
         (Verdict::Interrupted, None) => {
             format!("unknown: interrupted; accepted was {}", rate(&record.accepted))
         }

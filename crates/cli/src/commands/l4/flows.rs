@@ -15,7 +15,7 @@ use crate::commands::{administration::Administration, series};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The administration of a running loadline: an address or the path of its socket
+    /// The admin interface of a running loadline: an address or the path of its socket
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
@@ -136,7 +136,7 @@ Examples:
   loadline l4 flows --client 10.0.3.7 --method nat
   loadline l4 flows --server 10.0.1.1:80 --json | jq '.flows | length'
 
-Exit codes: 0 done, 1 wrong usage, 2 the administration cannot be reached.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached.";
 
 #[cfg(test)]
 mod tests {

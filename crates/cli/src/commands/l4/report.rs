@@ -16,7 +16,7 @@ use crate::commands::{administration::Administration, series};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The administration of a running loadline: an address or the path of its socket
+    /// The admin interface of a running loadline: an address or the path of its socket
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
@@ -133,7 +133,7 @@ Examples:
   loadline l4 report
   loadline l4 report /run/loadline.sock --json | jq .rates
 
-Exit codes: 0 done, 1 wrong usage, 2 the administration cannot be reached, or forwards nothing.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached, or forwards nothing.";
 
 #[cfg(test)]
 mod tests {

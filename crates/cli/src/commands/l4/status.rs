@@ -14,7 +14,7 @@ use crate::commands::{administration::Administration, series, size};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The administration of a running loadline: an address or the path of its socket
+    /// The admin interface of a running loadline: an address or the path of its socket
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
@@ -96,7 +96,7 @@ Examples:
   loadline l4 status
   loadline l4 status /run/loadline.sock --json | jq .role
 
-Exit codes: 0 done, 1 wrong usage, 2 the administration cannot be reached, or there is no standby.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached, or no standby.";
 
 #[cfg(test)]
 mod tests {

@@ -125,7 +125,7 @@ const QUESTIONS: [Question; 8] = [
         asked: "How many requests make the forwarding unit the bottleneck?",
         report: "more than its CPU can keep up with; then more units behind a balancer",
         here: "above {unit_rate} a second, here; the five machines behind it
-             carry 250, so it is not what gives out first",
+             carry 250, so it is not what runs out first",
     },
     Question {
         asked: "What latency does the platform introduce?",

@@ -1,4 +1,4 @@
-//! `loadline lab overflow`: how much of a rate budget is used before traffic goes farther.
+//! `loadline lab overflow`: how much of a rate budget is used before requests overflow.
 //!
 //! Drives the decisions of `core` in virtual time, with the default burst as it is and as it was:
 //! the rate over 100 ms, at least 1. Everything random is drawn from the seed.
@@ -16,7 +16,7 @@ use super::print;
 use crate::commands::EXIT_VERDICT;
 use simulate::{Arrivals, Budgeted, Load, Run, simulate};
 
-/// How much of a rate budget is used before traffic goes farther
+/// How much of a rate budget is used before requests overflow
 ///
 /// Simulates budgets of 0.5 to 10,000 per second and 1.05 to 4 times as many requests that come
 /// evenly, at random or in batches, by the very decisions of `loadline serve`, and three regions

@@ -23,7 +23,7 @@ pub(crate) enum IdentityError {
     #[error("there is no group `{0}`: edge.group")]
     Group(String),
     /// Only root can become another.
-    #[error("only root can go on as `{0}`")]
+    #[error("only root can switch to `{0}`")]
     NotRoot(String),
     /// The machine does not say.
     #[error("cannot find out who `{name}` is: {why}")]
@@ -69,9 +69,9 @@ impl Identity {
         setgid(self.gid).context("setting the group")?;
         setuid(self.uid).context("setting the user")?;
         if setuid(Uid::from_raw(0)).is_ok() {
-            bail!("root could be had again");
+            bail!("cannot drop root permanently");
         }
-        tracing::info!(user = ?self.name, uid = %self.uid, gid = %self.gid, "goes on as");
+        tracing::info!(user = ?self.name, uid = %self.uid, gid = %self.gid, "running as");
         Ok(())
     }
 

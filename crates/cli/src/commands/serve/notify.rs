@@ -16,6 +16,6 @@ pub(super) fn notify(state: &str) {
         socket.send_to_addr(state.as_bytes(), &address)
     });
     if let Err(error) = told {
-        tracing::warn!(%error, "the process manager is not told: {state}");
+        tracing::warn!(%error, "cannot notify the process manager: {state}");
     }
 }

@@ -26,11 +26,11 @@ impl Engine for Running {
 
     fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
         if self.forwarder.is_none() && !fleet.forwarding.is_empty() {
-            let error = "packet forwarding begins when loadline starts: start it anew";
+            let error = "packet forwarding needs a restart";
             return Err(error.to_owned());
         }
         if fleet.forwarding.datapath != self.proxy.plan().fleet.forwarding.datapath {
-            tracing::warn!("`[l4]` has changed, which is a change needs a restart");
+            tracing::warn!("`[l4]` has changed, which needs a restart");
         }
         self.proxy.reload(fleet).map_err(|error| error.to_string())
     }

@@ -169,7 +169,7 @@ fn interfaces(record: &ResourceRecord) -> Vec<Row> {
 fn verdict(page: &mut String, record: &ResourceRecord) {
     let verdict = &record.verdict;
     let Some((first, others)) = verdict.bottlenecks.split_first() else {
-        line(page, format_args!("\nNothing gave out"));
+        line(page, format_args!("\nNothing ran out"));
         listed(page, &verdict.remarks);
         listed_under(page, "Not seen", &record.not_seen);
         return;
@@ -383,7 +383,7 @@ mod tests {
             bottlenecks: Vec::new(),
             remarks: vec!["the machine's CPU was 20 % busy".into()],
         };
-        assert!(write(&idle).contains("Nothing gave out\n  the machine's CPU was 20 % busy\n"));
+        assert!(write(&idle).contains("Nothing ran out\n  the machine's CPU was 20 % busy\n"));
     }
 
     #[test]

@@ -101,7 +101,7 @@ type Wrong = (&'static str, i32, &'static [&'static str]);
 pub(crate) const COMMANDS: &[Wrong] = &[
     ("serve --listen TAKEN --to 10.0.0.1:80", 2, &["cannot listen on", "Address already in use"]),
     ("serve taken.toml", 2, &["cannot listen on", "Address already in use"]),
-    ("serve administration.toml", 2, &["the administration", "Address already in use"]),
+    ("serve administration.toml", 2, &["the admin interface", "Address already in use"]),
     ("serve --listen :99999 --to 10.0.0.1:80", 1, &["--listen :99999", "ports are 1 to 65535"]),
     ("serve --listen :8080 --to 10.0.0.1:99999", 1, &["--to 10.0.0.1:99999", "1 to 65535"]),
     ("serve --listen 8080 --to 10.0.0.1:80", 1, &["write \":8080\" for all addresses"]),

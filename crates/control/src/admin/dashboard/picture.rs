@@ -137,7 +137,7 @@ fn distance(group: &Group) -> String {
 fn standing(group: &Group) -> Markup {
     match group.standing {
         GroupAvailability::Open if group.limit_found => html! {
-            strong class="bad" { " full: more requests at a time bring no more answers" }
+            strong class="bad" { " full: more requests at a time bring no more responses" }
         },
         GroupAvailability::Open => html! {},
         GroupAvailability::Yields => html! {

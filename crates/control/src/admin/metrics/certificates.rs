@@ -16,13 +16,13 @@ const FILE: &[&str] = &["file"];
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "certificate_expiry_timestamp_seconds",
-        help: "When a certificate, or another of its chain, ends, in seconds since 1970",
+        help: "Certificate expiry time, the earliest of its chain, in seconds since 1970",
         labels: FILE,
         read: Read::Gauge(|state, to| certificates(state, to, |it| it.not_after_s as f64)),
     },
     Family {
         name: "certificate_remaining_seconds",
-        help: "Time until then, days times 86400; negative once it is over",
+        help: "Time to expiry; negative once expired",
         labels: FILE,
         read: Read::Gauge(|state, to| certificates(state, to, |it| it.days_left * 86_400.0)),
     },

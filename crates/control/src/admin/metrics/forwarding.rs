@@ -36,19 +36,19 @@ const FORWARDED: &[&str] = &["server"];
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "forwarding_packets",
-        help: "Packets that came by the interface of packet forwarding, by what became of them",
+        help: "Packets received for packet forwarding, by verdict",
         labels: VERDICT,
         read: Read::Counter(|state, to| verdicts(state, to, |it| it.packets)),
     },
     Family {
         name: "forwarding_bytes",
-        help: "Bytes of their frames",
+        help: "Bytes of the frames of these packets, by verdict",
         labels: VERDICT,
         read: Read::Counter(|state, to| verdicts(state, to, |it| it.bytes)),
     },
     Family {
         name: "forwarding_connections",
-        help: "TCP connections that began, with first packets that were sent again",
+        help: "New TCP connections, SYN retransmissions included",
         labels: &[],
         read: Read::Counter(|state, to| {
             state.forwarding.iter().for_each(|it| to.add(&[], it.opened));
@@ -56,13 +56,13 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "forwarding_nat_ports_exhausted",
-        help: "First packets of connections discarded because no port of a return address was free",
+        help: "First packets of connections dropped because no NAT port was free",
         labels: &[],
         read: Read::Counter(exhausted),
     },
     Family {
         name: "forwarding_nat_ports_free",
-        help: "Ports of return addresses that are free towards a server of `nat`",
+        help: "Free NAT ports to the server",
         labels: FORWARDED,
         read: Read::Gauge(|state, to| {
             servers(state, to, |it| it.free_ports.map(|ports| ports as f64));
@@ -70,19 +70,19 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "forwarding_server_packets",
-        help: "Packets that were forwarded to the server",
+        help: "Packets forwarded to the server",
         labels: FORWARDED,
         read: Read::Counter(|state, to| servers(state, to, |it| Some(it.packets))),
     },
     Family {
         name: "forwarding_server_bytes",
-        help: "Bytes of these, without the link header",
+        help: "Bytes of these packets, without the link header",
         labels: FORWARDED,
         read: Read::Counter(|state, to| servers(state, to, |it| Some(it.bytes))),
     },
     Family {
         name: "forwarding_server_connections",
-        help: "TCP connections that began towards the server, as above",
+        help: "New TCP connections to the server, SYN retransmissions included",
         labels: FORWARDED,
         read: Read::Counter(|state, to| servers(state, to, |it| Some(it.opened))),
     },

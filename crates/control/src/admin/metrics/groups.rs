@@ -28,31 +28,31 @@ pub(super) const GROUP: &[&str] = &["service", "group"];
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "overflow_requests",
-        help: "Requests given to this group because nearer ones were full or down",
+        help: "Requests sent to this group because nearer ones were full or down",
         labels: GROUP,
         read: Read::Counter(|state, to| groups(state, to, |it| Some(it.overflowed))),
     },
     Family {
         name: "capacity_requests_per_second",
-        help: "What the group may be given now; absent where not limited",
+        help: "Current rate limit of the group; no sample if unlimited",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.rate_per_s)),
     },
     Family {
         name: "capacity_in_flight",
-        help: "Requests in flight the group may have now; absent where not limited",
+        help: "Current limit of requests in flight of the group; no sample if unlimited",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.limits))),
     },
     Family {
         name: "capacity_found",
-        help: "1 while a limit of requests in flight holds that was found",
+        help: "1 while a discovered limit of requests in flight is active",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| Some(f64::from(it.limit_found)))),
     },
     Family {
         name: "capacity_utilization_ratio",
-        help: "Utilization the group may have now; absent where not limited",
+        help: "Current utilization limit of the group; no sample if unlimited",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| it.limits.utilization)),
     },
@@ -64,13 +64,13 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "scaler_ratio",
-        help: "The part of its capacity in use",
+        help: "Part of the capacity in use",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| Some(it.scaler))),
     },
     Family {
         name: "distance_seconds",
-        help: "Round-trip time from this edge; absent while not measured",
+        help: "Round-trip time from this edge; no sample until measured",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| it.distance_ms.map(|ms| ms / 1e3))),
     },
@@ -80,13 +80,13 @@ pub(super) const FAMILIES: &[Family] = &[
 pub(super) const HEADROOM: &[Family] = &[
     Family {
         name: "headroom_requests_per_second",
-        help: "What the group may be given more; absent where not limited",
+        help: "Remaining rate of the group; no sample if unlimited",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| it.headroom.rate_per_s)),
     },
     Family {
         name: "headroom_in_flight",
-        help: "Requests in flight the group may have more; absent where not limited",
+        help: "Remaining requests in flight of the group; no sample if unlimited",
         labels: GROUP,
         read: Read::Gauge(|state, to| groups(state, to, |it| places(&it.headroom))),
     },

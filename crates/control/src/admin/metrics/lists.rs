@@ -30,19 +30,19 @@ fn list_updates(state: &State, samples: &mut Samples<'_, u64>) {
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "discovery_servers",
-        help: "Servers on the list that the group follows",
+        help: "Servers on the discovered list of the group",
         labels: GROUP,
         read: Read::Gauge(|state, to| lists(state, to, |it| Some(it.servers as f64))),
     },
     Family {
         name: "discovery_age_seconds",
-        help: "Time since that list was last found to be so; absent while not known",
+        help: "Time since the last successful update of the list; no sample before the first",
         labels: GROUP,
         read: Read::Gauge(|state, to| lists(state, to, |it| it.age_s)),
     },
     Family {
         name: "discovery_stale",
-        help: "1 while what came last could not be taken, so that the list is the one before",
+        help: "1 while the last update was rejected or failed and the previous list is used",
         labels: GROUP,
         read: Read::Gauge(|state, to| {
             lists(state, to, |it| Some(f64::from(u8::from(it.stale))));
@@ -50,7 +50,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "discovery_updates",
-        help: "Lists that came, by the result: taken, refused (empty) or failed",
+        help: "Updates of the list, by result: taken, refused (empty) or failed",
         labels: &["service", "group", "result"],
         read: Read::Counter(list_updates),
     },

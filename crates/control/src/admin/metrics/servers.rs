@@ -39,19 +39,19 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "server_requests",
-        help: "Requests given to the server",
+        help: "Requests sent to the server",
         labels: SERVER,
         read: Read::Counter(|state, to| servers(state, to, |it| it.requests)),
     },
     Family {
         name: "server_failures",
-        help: "Requests that the server failed",
+        help: "Failed requests",
         labels: SERVER,
         read: Read::Counter(|state, to| servers(state, to, |it| it.failures)),
     },
     Family {
         name: "server_ejections",
-        help: "How often errors of real requests took the server out",
+        help: "Ejections",
         labels: SERVER,
         read: Read::Counter(|state, to| servers(state, to, |it| u64::from(it.ejections))),
     },
@@ -63,7 +63,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "server_latency_seconds",
-        help: "Mean time from the pick of the server to the head of its answer",
+        help: "Mean time from the choice of the server to its response header",
         labels: SERVER,
         read: Read::Gauge(|state, to| servers(state, to, |it| it.latency_ms / 1e3)),
     },

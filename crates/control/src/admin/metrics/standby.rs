@@ -7,7 +7,7 @@ use super::{Family, Read, Samples};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "standby_active",
-        help: "1 while this balancer has the addresses of the services, 0 while it stands by",
+        help: "1 while this balancer is active, 0 while it is standby",
         labels: &[],
         read: Read::Gauge(|state, to| {
             one(state, to, |it| f64::from(u8::from(it.role == Role::Active)));
@@ -15,19 +15,19 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "standby_unplaced",
-        help: "Flows and connections of the active that have no place here",
+        help: "Flows and connections of the active that do not fit in the tables here",
         labels: &[],
         read: Read::Gauge(|state, to| one(state, to, |it| it.unplaced as f64)),
     },
     Family {
         name: "standby_refused",
-        help: "Datagrams of strangers, or without the seal of the key",
+        help: "Datagrams from unknown senders or with bad authentication",
         labels: &[],
         read: Read::Counter(|state, to| one(state, to, |it| it.refused)),
     },
     Family {
         name: "standby_whole",
-        help: "1 while the active of the two has told the other everything",
+        help: "1 while the standby of the two is synchronized",
         labels: PEER,
         read: Read::Gauge(|state, to| {
             peers(state, to, |it| Some(f64::from(u8::from(it.link == PeerLink::Whole))));
@@ -35,20 +35,20 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "standby_lag_seconds",
-        help: "How long the oldest datagram has been without an answer; of a standby, how long \
-               nothing was heard of the active",
+        help: "Time the oldest datagram is unacknowledged; on a standby, time since the \
+               last datagram of the active",
         labels: PEER,
         read: Read::Gauge(|state, to| peers(state, to, |it| it.lag_s)),
     },
     Family {
         name: "standby_behind",
-        help: "Facts that the standby may not know as they are now",
+        help: "Records that the standby may not have in their current state",
         labels: PEER,
         read: Read::Gauge(|state, to| peers(state, to, |it| it.behind.map(|facts| facts as f64))),
     },
     Family {
         name: "standby_records",
-        help: "Facts told and heard, by the direction: sent or received",
+        help: "Records, by direction: sent or received",
         labels: DIRECTION,
         read: Read::Counter(|state, to| {
             counts(state, to, "sent", |it| it.records_sent);
@@ -57,7 +57,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "standby_datagrams",
-        help: "Datagrams with facts, by what became of them: sent, received or lost",
+        help: "Datagrams with records, by direction: sent, received or lost",
         labels: DIRECTION,
         read: Read::Counter(|state, to| {
             counts(state, to, "sent", |it| it.datagrams_sent);
@@ -67,7 +67,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "standby_bytes",
-        help: "Bytes of all datagrams with their headers, by the direction: sent or received",
+        help: "Bytes of all datagrams with their headers, by direction: sent or received",
         labels: DIRECTION,
         read: Read::Counter(|state, to| {
             counts(state, to, "sent", |it| it.bytes_sent);
@@ -76,7 +76,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "standby_resynchronizations",
-        help: "How often everything was told",
+        help: "Full resynchronizations",
         labels: PEER,
         read: Read::Counter(|state, to| peers(state, to, |it| Some(it.counts.resynchronizations))),
     },

@@ -303,7 +303,7 @@ fn names_of(
 fn signal_name(scope: &mut Scope<'_>, signal: &Text) -> String {
     let name = signal.get_ref().trim_start_matches("SIG").to_owned();
     if !SIGNALS.contains(&name.as_str()) {
-        let help = format!("one of {} may stand here", SIGNALS.join(", "));
+        let help = format!("expected one of {}", SIGNALS.join(", "));
         scope.wrong(signal, format!("there is no signal `{name}`"), help);
     }
     name

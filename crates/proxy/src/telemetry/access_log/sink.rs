@@ -73,7 +73,7 @@ impl Sink {
             Ok(opened) => *file = opened,
             Err(error) => {
                 let path = path.display();
-                tracing::warn!(%error, %path, "the access log goes on into the old file");
+                tracing::warn!(%error, %path, "access log not reopened, still writing the old one");
             }
         }
     }

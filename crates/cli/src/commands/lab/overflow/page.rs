@@ -78,10 +78,10 @@ fn chain(chain: &Chain) -> String {
 }
 
 const INTRODUCTION: &str = "\
-# Overflow: how much of a rate budget is used before traffic goes farther
+# Overflow: how much of a rate budget is used before requests overflow
 
 Made by `loadline lab overflow --markdown docs/studies/overflow.md`, from seed 1: the decisions of
-`loadline serve` in virtual time. \"Before\" is the default burst as it was, the rate over 100 ms,
+`loadline serve` in virtual time. \"Before\" is the previous default burst, the rate over 100 ms,
 at least 1; \"now\" is the default of [decision 0008](../decisions/0008-default-burst.md).
 
 A group holds a budget, another without one is 100 ms farther. A request takes a core 38 ms; a group
@@ -108,7 +108,7 @@ Times are of all requests, near and far.
 ";
 
 const CHAINS: &str = "
-## What another group has left over
+## Groups that get only overflow
 A group of 40/s is given 1.5 times its budget at random. What it leaves over is so many times the
 budget of the next one, and comes when the first has had much for a while: it varies three times as
 much as random arrivals do. Not judged.

@@ -78,7 +78,7 @@ impl Tables {
                 continue;
             }
             let found = self.neighbours.find(name.address).unwrap_or_else(|error| {
-                tracing::warn!(server = %name.address, %error, "the kernel tells no link address");
+                tracing::warn!(server = %name.address, %error, "cannot read the neighbour table");
                 None
             });
             if found.is_some() && found != placed.link {
@@ -102,8 +102,8 @@ impl Tables {
                 continue;
             }
             if let Some(name) = self.numbers.name(*number) {
-                tracing::warn!(server = %name.address, "is given no packets: nobody knows its link \
-                    address");
+                tracing::warn!(server = %name.address, "gets no packets: its link address is \
+                    unknown");
             }
         }
     }
@@ -169,7 +169,7 @@ impl Tables {
                  shorten fin_timeout"
             ),
             Some(EpisodeReport::Over(packets)) => {
-                tracing::info!(packets, "NAT ports suffice again");
+                tracing::info!(packets, "NAT ports are no longer exhausted");
             }
         }
         Ok(())
