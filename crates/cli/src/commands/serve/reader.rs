@@ -64,6 +64,6 @@ fn read_again(site: &LiveConfiguration, what: Changed) {
 fn tell(outcome: Result<(), String>) {
     match outcome {
         Ok(()) => tracing::info!("reloaded"),
-        Err(error) => tracing::error!("reload failed, the configuration is unchanged: {error}"),
+        Err(error) => tracing::error!("not reloaded, the configuration is unchanged: {error}"),
     }
 }
