@@ -2,8 +2,9 @@
 //!
 //! A policy says in its `ABOUT` how it is called, what it does, and whether it is the default; all
 //! that tells of policies reads it here ([`PolicyKind`]). It has two functions: `new` makes what it
-//! needs to know (a schedule, a table) when a plan is made; `choose` picks among the servers that are open, for one request, without
-//! allocating, locking or reading a clock. `None` means no server is open.
+//! needs to know (a schedule, a table) when a plan is made; `choose` picks among the servers that
+//! are open, for one request, without allocating, locking or reading a clock. `None` means no
+//! server is open.
 //!
 //! | policy | looks at | for |
 //! |---|---|---|
