@@ -171,11 +171,11 @@ fn log(notice: &Notice) {
             );
         }
         Returned(server) => {
-            tracing::info!(%service, %group, %server, "server returns from ejection, on probation")
+            tracing::info!(%service, %group, %server, "server returns from ejection, on probation");
         }
         Yields => tracing::warn!(%service, %group, "group is below its failover threshold"),
         Recovered => {
-            tracing::info!(%service, %group, "group is above its failover threshold again")
+            tracing::info!(%service, %group, "group is above its failover threshold again");
         }
         Limited(requests) => {
             tracing::warn!(
