@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn a_word_of_another_load_balancer_finds_ours_where_it_may_stand() {
         let policies = ["round-robin", "least-requests", "maglev"];
-        assert!(known("leastconn", &policies).starts_with("did you mean `least-requests`? one of"));
+        let told = "did you mean `least-requests`? expected one of";
+        assert!(known("leastconn", &policies).starts_with(told));
         assert!(known("LEAST_REQUEST", &policies).contains("did you mean `least-requests`?"));
         let hashed = "did you mean `maglev` with hash = \"client-address\"?";
         assert!(known("ip_hash", &policies).starts_with(hashed));

@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn a_key_of_another_table_is_told_which() {
         let here = ["bind", "service"];
-        assert!(key("policy", &here).starts_with("`policy` is a key of `service.NAME`; here one"));
+        let told = "`policy` is a key of `service.NAME`; here expected one of";
+        assert!(key("policy", &here).starts_with(told), "{}", key("policy", &here));
         assert!(key("balance", &here).starts_with("`policy` is a key of `service.NAME`"));
         assert!(key("max_rate", &here).starts_with("`max_rate` is a key of `service.NAME.group`"));
         assert_eq!(key("colour", &here), known("colour", &here));

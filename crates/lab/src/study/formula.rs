@@ -267,7 +267,7 @@ mod tests {
             ("", "it ends where a number"),
             ("1 +", "it ends where a number"),
             ("(1", "where `)` should stand"),
-            ("1 2", "expected an operator, found `2`"),
+            ("1 2", "expected an operator or the end, found `2`"),
             ("1 % 2", "found `%`"),
             ("max(1; 2)", "expected `,` or `)`, found `;`"),
             ("nothing", "no nothing"),
