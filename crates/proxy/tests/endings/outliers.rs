@@ -68,7 +68,7 @@ fn a_server_that_answers_500_at_once_leaves_within_two_hundred_requests() {
         let is_in = || servers(&proxy)[1].condition != Condition::Ejected;
         let failed = (0..within).take_while(|_| is_in()).filter(|_| paced()).count();
         assert!((1..=80).contains(&failed), "{policy:?}: {failed} requests failed");
-        // The state tells of it before the worker has the plan without it, by a pause of the machine.
+        // By a pause of the machine the state tells of it before the worker has its new plan.
         let late = (0..25).filter(|_| paced()).count();
         assert!(late <= 10, "{policy:?}: it is told to be out, and gets requests: {late}");
         assert_eq!((0..50).filter(|_| paced()).count(), 0, "{policy:?}: it is out");
