@@ -256,7 +256,7 @@ impl Edge {
             said += &format!("listening on {address}\n");
         }
         if let Some((_, admin)) = &self.admin {
-            said += &format!("admin interface on {}\n", admin.place);
+            said += &format!("administration on {}\n", admin.place);
             if let Some(token) = &admin.made_token {
                 said += &format!("token for changes: {token}\n");
             }

@@ -423,7 +423,7 @@ impl Edge {
         for _ in 0..lines.matches("[[listener]]").count() {
             after(&mut process.lines, "listening on ");
         }
-        let admin = after(&mut process.lines, "admin interface on ");
+        let admin = after(&mut process.lines, "administration on ");
         Self { traffic: process.place.clone(), admin, process }
     }
 

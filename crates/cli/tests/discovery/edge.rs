@@ -40,7 +40,7 @@ impl Edge {
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut after = |start: &str| after(&mut lines, start, &log);
-        let (traffic, admin) = (after("listening on "), after("admin interface on "));
+        let (traffic, admin) = (after("listening on "), after("administration on "));
         Self { child, traffic, admin, log, _folder: folder }
     }
 

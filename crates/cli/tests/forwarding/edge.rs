@@ -45,7 +45,7 @@ impl Edge {
         });
         let mut said = String::new();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
-        while !said.contains("admin interface on") {
+        while !said.contains("administration on") {
             let read = lines.read_line(&mut said).unwrap();
             if read == 0 {
                 process.wait().unwrap();
