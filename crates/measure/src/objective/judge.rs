@@ -347,15 +347,19 @@ mod tests {
         }
     }
 
-    /// At 10 s the plan ends; the last answers come 300 ms later, which is nobody's fault.
-    #[test]
-    fn the_tail_after_the_plan_does_not_count_against_the_rate() {
-        let second = |at, planned, ok| Moment {
+    /// The second of a run that begins at `at`: requests planned, and those that went well.
+    fn second(at: u64, planned: u64, ok: u64) -> Moment {
+        Moment {
             at: Duration::from_secs(at),
             planned,
             outcomes: Outcomes { ok, ..Outcomes::default() },
             ..Moment::default()
-        };
+        }
+    }
+
+    /// At 10 s the plan ends; the last responses come 300 ms later, which is nobody's fault.
+    #[test]
+    fn the_tail_after_the_plan_does_not_count_against_the_rate() {
         let mut record = run();
         record.moments = vec![second(1, 100, 70)];
         record.moments.extend((2..=10).map(|at| second(at, 100, 100)));
@@ -368,12 +372,6 @@ mod tests {
     /// A server that manages 95 of 100 per second answers the rest after the plan.
     #[test]
     fn a_server_that_falls_behind_misses_the_target_though_it_answers_all() {
-        let second = |at, planned, ok| Moment {
-            at: Duration::from_secs(at),
-            planned,
-            outcomes: Outcomes { ok, ..Outcomes::default() },
-            ..Moment::default()
-        };
         let mut record = run();
         record.moments = (1..=10).map(|at| second(at, 100, 95)).collect();
         record.moments.push(second(11, 0, 48));
