@@ -4,7 +4,8 @@ mod routes;
 
 use loadline_core::{
     fleet::{
-        Capacity, Fleet, Frontend, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull,
+        Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull,
+        forwarding::Frontend,
     },
     time::Duration,
     units::Ratio,

@@ -28,7 +28,8 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan},
     },
     fleet::{
-        Capacity, Edge, Fleet, Forwarding, Group, Overflow, PolicyKind, Server, Service, WhenFull,
+        Capacity, Edge, Fleet, Group, Overflow, PolicyKind, Server, Service, WhenFull,
+        forwarding::Forwarding,
     },
     time::{Duration, Instant},
     units::{Rate, Ratio},

@@ -6,7 +6,7 @@
 
 mod access_log;
 mod discovery;
-mod forwarding;
+pub mod forwarding;
 mod health;
 mod http2;
 mod names;
@@ -21,9 +21,9 @@ use alloc::{
 };
 use core::net::SocketAddr;
 
+use self::forwarding::{Affinity, Forwarding, Times};
 use crate::{
     decide::manager::{self, Manager},
-    forwarding::{Affinity, ports::Times},
     rules::{Network, Routes},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
@@ -32,7 +32,6 @@ use crate::{
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use discovery::{Discovery, Family, ListPlace, Source};
-pub use forwarding::{Datapath, Forwarding, Frontend, ServerLink, XdpMode};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;

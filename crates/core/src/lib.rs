@@ -16,9 +16,7 @@ extern crate std;
 
 pub mod decide;
 pub mod fleet;
-pub mod forwarding;
 pub mod health;
-pub mod replication;
 pub mod rules;
 pub mod state;
 pub mod time;

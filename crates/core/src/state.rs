@@ -17,10 +17,8 @@ mod standby;
 pub mod words;
 
 use alloc::{
-    boxed::Box,
     collections::BTreeMap,
     string::{String, ToString},
-    sync::Arc,
     vec,
     vec::Vec,
 };
@@ -37,7 +35,8 @@ pub use standby::{PeerCounts, PeerLink, Role, Standby, StandbyPeer};
 
 use crate::{
     decide::{
-        ledger::{GroupState, ServerId, ServerState},
+        census::{Condition, EnrolledGroup, EnrolledServer},
+        ledger::ServerId,
         plan::{self, GroupPlan, Plan, ServerPlan},
     },
     fleet::{self, WhenFull},
@@ -321,42 +320,6 @@ pub struct LastFailure {
     pub age_s: f64,
 }
 
-/// How a server is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Condition {
-    /// Its checks pass.
-    Up,
-    /// Nothing has checked it; it counts as healthy.
-    #[default]
-    Unchecked,
-    /// Its checks fail.
-    Down,
-    /// Real requests failed on it; it is out for a while.
-    Ejected,
-    /// Its weight or the scaler of its group is zero.
-    Drained,
-}
-
-impl Condition {
-    /// Every condition, in the order of the documentation.
-    pub const ALL: [Self; 5] =
-        [Self::Up, Self::Unchecked, Self::Down, Self::Ejected, Self::Drained];
-
-    /// The name in metrics, API and dashboard.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Unchecked => "unchecked",
-            Self::Down => "down",
-            Self::Ejected => "ejected",
-            Self::Drained => "drained",
-        }
-    }
-}
-
 impl State {
     /// What a plan and its ledger say at `now`.
     #[must_use]
@@ -410,18 +373,6 @@ fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
     first.map(|index| Listener::of(&of[index])).collect()
 }
 
-/// A configured server: what is counted of it, how it is, and why it is not up.
-pub(crate) type EnrolledServer = (Arc<ServerState>, Condition, Option<Arc<str>>);
-
-/// A configured group, whether or not it may be given requests.
-#[derive(Debug)]
-pub(crate) struct GroupSnapshot {
-    pub distance: Duration,
-    pub state: Arc<GroupState>,
-    /// In the order of the file.
-    pub servers: Box<[EnrolledServer]>,
-}
-
 fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Instant) -> Service {
     let group_plan = |index: usize| plan.groups.iter().find(|g| usize::from(g.index) == index);
     let told = |index: usize| {
@@ -465,7 +416,7 @@ impl Plan {
         places.filter_map(|place| self.services.get(place)).flat_map(|service| {
             let census = &service.census;
             let groups = filling_order(service, census.len()).map(|index| &census[index]);
-            groups.flat_map(|group| group.servers.iter().map(|(state, ..)| state.id()))
+            groups.flat_map(|group| group.servers.iter().map(|it| it.state.id()))
         })
     }
 }
@@ -473,7 +424,7 @@ impl Plan {
 fn servers(
     plan: Option<&GroupPlan>,
     of: &fleet::Group,
-    here: &GroupSnapshot,
+    here: &EnrolledGroup,
     now: Instant,
 ) -> Vec<Server> {
     let mut planned: Vec<Option<&ServerPlan>> = vec![None; of.servers.len()];
@@ -490,7 +441,7 @@ fn servers(
 }
 
 /// All of a group but its servers.
-fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now: Instant) -> Group {
+fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &EnrolledGroup, now: Instant) -> Group {
     Group {
         name: of.name.clone(),
         region: of.region.clone(),
@@ -508,7 +459,7 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now:
             in_flight: here.state.in_flight(),
             utilization: here.state.utilization(now).map(Ratio::as_f64),
         },
-        requests: here.servers.iter().map(|(server, ..)| server.requests.load(Relaxed)).sum(),
+        requests: here.servers.iter().map(|it| it.state.requests.load(Relaxed)).sum(),
         overflowed: here.state.overflowed.load(Relaxed),
         ..Group::default()
     }
@@ -517,15 +468,16 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now:
 fn server(
     plan: Option<&ServerPlan>,
     of: &fleet::Server,
-    (state, condition, reason): &EnrolledServer,
+    enrolled: &EnrolledServer,
     drained: bool,
     now: Instant,
 ) -> Server {
+    let state = &enrolled.state;
     let full = (of.weight * plan::WEIGHT_SCALE).max(1);
     Server {
         address: of.address.to_string(),
-        condition: if drained { Condition::Drained } else { *condition },
-        reason: reason.as_deref().map(ToString::to_string),
+        condition: if drained { Condition::Drained } else { enrolled.condition },
+        reason: enrolled.reason.as_deref().map(ToString::to_string),
         weight: of.weight,
         share: plan.map_or(0.0, |plan| f64::from(plan.weight) / f64::from(full)),
         limits: plan.map_or(Limits::NOTHING, |plan| plan.limits.as_told()),

@@ -5,7 +5,7 @@
  * in the flow table is on the base one. While both are the same and nothing has changed the table
  * is neither read nor written, which is nearly always. While an entry is `recorded` every flow of
  * it is written down as soon as it is seen. How user space sets entries so that this stays true is
- * proved on a model in core::forwarding. */
+ * proved on a model in src/ring.rs. */
 #pragma once
 
 #include "events.h"

@@ -169,7 +169,7 @@ struct pool {
 	__u32 pad;
 };
 
-/* core::forwarding::ports::Port packs a place: which return address, and the port. */
+/* ports::Port packs a place: which return address, and the port. */
 #define PORT_ADDRESS(place) ((place) >> 16)
 #define PORT_NUMBER(place) ((place) & 0xffff)
 
@@ -194,7 +194,7 @@ struct line {
 	__u32 word[LINE_WORDS];
 };
 
-/* core::forwarding::Entry packs an entry of the ring. */
+/* ring::Entry packs an entry of the ring. */
 #define ENTRY_CURRENT(entry) ((entry) & 0x7fff)
 #define ENTRY_BASE(entry) (((entry) >> 16) & 0x7fff)
 #define ENTRY_RECORDED(entry) ((entry) >> 31)

@@ -8,7 +8,7 @@ use std::{
 
 use aya::{Ebpf, maps::HashMap, programs::TcAttachType};
 use loadline_core::{
-    forwarding::{Method, Protocol},
+    fleet::forwarding::{Method, Protocol},
     time::Instant,
 };
 

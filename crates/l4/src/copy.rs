@@ -8,10 +8,13 @@
 use std::{collections::HashSet, net::SocketAddr};
 
 use aya::maps::{Array, MapError};
-use loadline_core::{forwarding::ports::Times, time::Duration};
+use loadline_core::{
+    fleet::forwarding::{Protocol, Times},
+    time::Duration,
+};
 
 use crate::{
-    Protocol, Server,
+    Server,
     datapath::{Datapath, wait_for_packets},
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},

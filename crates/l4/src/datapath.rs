@@ -11,7 +11,7 @@ use aya::{
     programs::{ProgramFd, Xdp},
 };
 use loadline_core::{
-    forwarding::{Affinity, Entry, Method, RING_SIZE, SERVER_MAX, ports::Port},
+    fleet::forwarding::{Affinity, Method},
     time::Instant,
 };
 use rustix::thread::{MembarrierCommand, membarrier};
@@ -23,6 +23,8 @@ use crate::{
     layout::{Frontend, MAX_RETURNS, Server, ServiceKey, Settings, address, service},
     memory::{Queues, Rings},
     object::{BALANCER, Object},
+    ports::Port,
+    ring::{Entry, RING_SIZE, SERVER_MAX},
     tried::Hook,
     verdict::Verdict,
 };

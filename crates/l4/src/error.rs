@@ -1,12 +1,13 @@
 //! What can go wrong between us and the kernel, and which right is missing.
 
 use aya::{EbpfError, maps::MapError, programs::ProgramError};
-use loadline_core::forwarding::RING_SIZE;
 use rustix::{
     io,
     thread::{CapabilitySet, capabilities},
 };
 use thiserror::Error;
+
+use crate::ring::RING_SIZE;
 
 /// Why the program cannot be loaded.
 #[derive(Debug, Error)]

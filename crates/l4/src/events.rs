@@ -10,12 +10,12 @@ use aya::{
     Ebpf,
     maps::{Array, MapData, MapError, RingBuf},
 };
-use loadline_core::forwarding::ports::Port;
 
 use crate::{
     datapath::Datapath,
     error::{LoadError, TableError},
     path::{Path, read_address},
+    ports::Port,
 };
 
 /// What has happened.

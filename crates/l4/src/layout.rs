@@ -5,12 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use aya::Pod;
 use loadline_core::{
-    forwarding::{
-        Affinity, Method, Protocol,
-        ports::{Direction, Port},
-    },
+    fleet::forwarding::{Affinity, Method, Protocol},
     time::Instant,
 };
+
+use crate::ports::{Direction, Port};
 
 /// Where clients reach a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,9 +2,10 @@
 //! its loader.
 //!
 //! A [`Datapath`] loads the program, fills its tables and attaches it to an interface. Packets to a
-//! service are then forwarded by the kernel, before its network stack, by one of three methods
-//! ([`Method`]); the rest goes to the kernel as if nobody had looked. Which server a flow belongs
-//! to is decided by `loadline_core::forwarding`, whose rings are published here.
+//! service are then forwarded by the kernel, before its network stack, by one of three
+//! [methods](loadline_core::fleet::forwarding::Method); the rest goes to the kernel as if nobody
+//! had looked. Which server a flow belongs to is decided by [`ring`], what a standby is told by
+//! [`replication`], both without a packet.
 //!
 //! Every packet ends in one [`Verdict`], which is counted. The program is compiled by `build.rs`;
 //! where clang was missing, [`Datapath::load`] says so.
@@ -17,6 +18,7 @@ mod datapath;
 mod decapsulator;
 mod error;
 mod events;
+pub mod forwarder;
 mod interface;
 mod layout;
 mod listing;
@@ -25,7 +27,10 @@ mod nat;
 mod neighbour;
 mod object;
 mod path;
+pub mod ports;
 mod removal;
+pub mod replication;
+pub mod ring;
 mod settle;
 pub mod standby;
 mod tables;
@@ -42,7 +47,6 @@ pub use events::Event;
 pub use interface::{Attach, Attached};
 pub use layout::{Frontend, MAX_RETURNS, Server, Settings};
 pub use listing::{Held, Lent};
-pub use loadline_core::forwarding::{Affinity, Method, Protocol};
 pub use neighbour::{Neighbours, own_address};
 pub use path::Path;
 pub use tried::{Action, Hook, TestRunResult};

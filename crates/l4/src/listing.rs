@@ -2,16 +2,14 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::{
-    forwarding::ports::Direction,
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
 
 use crate::{
     datapath::Datapath,
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
     path::{Keyed, Path},
+    ports::Direction,
 };
 
 /// A flow or a NAT connection that is written down.

@@ -10,13 +10,16 @@ use std::{
 };
 
 use aya::{Ebpf, maps::Map};
-use loadline_core::forwarding::{Entry, RING_SIZE, ports::Port};
 use rustix::{
     io,
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 
-use crate::error::LoadError;
+use crate::{
+    error::LoadError,
+    ports::Port,
+    ring::{Entry, RING_SIZE},
+};
 
 /// `LINE_WORDS` of the program: words in one value of a table.
 const LINE_WORDS: usize = 16;

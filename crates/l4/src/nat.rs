@@ -1,18 +1,16 @@
 //! NAT connections that are over are forgotten, and their ports given back in the order in which
-//! they ended (`loadline_core::forwarding::ports`).
+//! they ended (`ports`).
 
 use std::collections::HashSet;
 
-use loadline_core::{
-    forwarding::ports::{Direction, Port, Times, over},
-    time::Instant,
-};
+use loadline_core::{fleet::forwarding::Times, time::Instant};
 
 use crate::{
     datapath::{Datapath, wait_for_packets},
     error::TableError,
     events::Event,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
+    ports::{Direction, Port, over},
 };
 
 /// A connection.
@@ -117,7 +115,7 @@ impl Datapath {
             let mut seen =
                 table.get(&forward, 0).map_or(Direction::default(), |nat| Nat(nat).seen());
             seen.last = seen.last.max(self.heard);
-            let end = times(back.service().into()).end(seen, back.seen());
+            let end = Direction::end(seen, back.seen(), &times(back.service().into()));
             found.push(Connection { back: key, forward, server: back.server(), port, end });
         }
         Ok(found)

@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::{
-    Frontend, Protocol,
+    Frontend,
     layout::{Tuple, Tuple4, Tuple6, address},
 };
+use loadline_core::fleet::forwarding::Protocol;
 
 /// The way of a flow's packets to its service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use aya::{
     maps::{HashMap, MapData, MapError, PerCpuArray, PerCpuValues},
     util::nr_cpus,
 };
-use loadline_core::{forwarding::ports::Times, time::Duration};
+use loadline_core::{fleet::forwarding::Times, time::Duration};
 
 use crate::{
     Frontend,

@@ -1,12 +1,9 @@
-//! Bringing rings to rest: flows read back from the kernel, judged by
-//! `loadline_core::forwarding`, and forgotten where nobody asks for them any more.
+//! Bringing rings to rest: flows read back from the kernel, judged by [`Ring::settle`], and
+//! forgotten where nobody asks for them any more.
 
 use std::collections::BTreeSet;
 
-use loadline_core::{
-    forwarding::Ring,
-    time::{Duration, Instant},
-};
+use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
 
 use crate::{
@@ -15,6 +12,7 @@ use crate::{
     events::Event,
     layout::{Tuple4, Tuple6},
     path::Keyed,
+    ring::Ring,
 };
 
 /// `struct flow`.

@@ -2,9 +2,8 @@
 //!
 //! Who is active is not decided here: it is who has the addresses of the services (`role`), which a
 //! VRRP daemon moves (`keepalived`). The active tells what its tables hold (`active`), a standby
-//! writes it into its own (`follower`), by datagrams that `loadline_core::replication` makes and
-//! judges. Nothing here waits: what a socket does not take at once counts as lost, and is told
-//! again.
+//! writes it into its own (`follower`), by datagrams that [`replication`](crate::replication) makes and judges.
+//! Nothing here waits: what a socket does not take at once counts as lost, and is told again.
 //!
 //! ```text
 //!                  the addresses come: take over
@@ -28,13 +27,12 @@ use std::{
 };
 
 use loadline_core::{
-    replication::Datagram,
     state::{PeerCounts, Role, Standby as State, StandbyPeer},
     time::{Duration, Instant},
 };
 use thiserror::Error;
 
-use crate::{datapath::Datapath, error::TableError};
+use crate::{datapath::Datapath, error::TableError, replication::Datagram};
 use active::Active;
 use follower::Follower;
 pub use follower::Numbering;

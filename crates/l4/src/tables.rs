@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use loadline_core::forwarding::{Entry, ports::Direction};
-
 use crate::{
     Frontend,
     copy::Connection,
@@ -11,6 +9,8 @@ use crate::{
     error::TableError,
     layout::{NAT, Nat, Tuple4, Tuple6},
     path::{Keyed, Path, read_address},
+    ports::Direction,
+    ring::Entry,
     settle::Flow,
 };
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use loadline_core::{
-    fleet::{Datapath, Frontend, Listener, Service},
-    forwarding::{Method, Protocol},
+use loadline_core::fleet::{
+    Listener, Service,
+    forwarding::{Datapath, Frontend, Method, Protocol},
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use loadline_core::fleet::{Datapath, Frontend};
+use loadline_core::fleet::forwarding::{Datapath, Frontend};
 
 use super::set;
 use crate::{

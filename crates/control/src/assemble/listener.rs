@@ -6,7 +6,8 @@ use std::{
 };
 
 use loadline_core::fleet::{
-    ClientTimeouts, Datapath, Frontend, HeadLimits, Http2Limits, Listener, Service,
+    ClientTimeouts, HeadLimits, Http2Limits, Listener, Service,
+    forwarding::{self, Datapath, Frontend},
 };
 
 use super::{frontend, routes, set, stream, tls};
@@ -180,7 +181,7 @@ fn check_bind(
 ) {
     let Some(bind) = entry.value.bind.at() else { return };
     let forwarded = |other: &Frontend| {
-        other.protocol == loadline_core::forwarding::Protocol::Tcp && other.address == listener.bind
+        other.protocol == forwarding::Protocol::Tcp && other.address == listener.bind
     };
     // Port 0 asks the kernel for a free port, each time another one.
     let taken =

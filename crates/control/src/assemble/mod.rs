@@ -25,7 +25,7 @@ mod stream;
 mod tls;
 mod tracing;
 
-use loadline_core::fleet::{Edge, Fleet, Forwarding};
+use loadline_core::fleet::{Edge, Fleet, forwarding::Forwarding};
 
 use crate::{
     error::Problems,

@@ -1,8 +1,7 @@
 //! Sticky sessions: by cookie or by hash, and what goes with which.
 
 use loadline_core::{
-    fleet::{Cookie, HashKey, PolicyKind, SameSite, Secret, Sticky},
-    forwarding::Affinity,
+    fleet::{Cookie, HashKey, PolicyKind, SameSite, Secret, Sticky, forwarding::Affinity},
     time::Duration,
 };
 

@@ -1,8 +1,8 @@
 //! Packet forwarding in the file.
 
-use loadline_core::{
-    fleet::{Protocol, XdpMode},
-    forwarding::Method,
+use loadline_core::fleet::{
+    Protocol,
+    forwarding::{Method, XdpMode},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

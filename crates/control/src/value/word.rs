@@ -1,11 +1,9 @@
 //! Words: a value that is one of a few, each with its meaning.
 
-use loadline_core::{
-    fleet::{
-        Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
-        Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull, XdpMode,
-    },
-    forwarding::Method,
+use loadline_core::fleet::{
+    Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
+    Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
+    forwarding::{Method, XdpMode},
 };
 use schemars::{Schema, json_schema};
 

@@ -2,8 +2,7 @@
 
 use loadline_control::{Loaded, LocalOnly, describe, parse_with};
 use loadline_core::{
-    fleet::{Datapath, Forwarding, Frontend, XdpMode},
-    forwarding::{Method, Protocol},
+    fleet::forwarding::{Datapath, Forwarding, Frontend, Method, Protocol, XdpMode},
     time::Duration,
 };
 

@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::{
     decide::{
         budget::Allowance,
+        census::EnrolledGroup,
         concurrency::Auto,
         ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
         permit::{Permit, PermitContext},
@@ -18,7 +19,6 @@ use crate::{
     },
     fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
     rules::RouteLimiters,
-    state::GroupSnapshot,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -62,7 +62,7 @@ impl Plan {
     pub fn staying(&self) -> impl Iterator<Item = ServerId> {
         let census = self.services.iter().flat_map(|service| &service.census);
         let enrolled = census.flat_map(|group| &group.servers);
-        enrolled.filter(|(state, ..)| !state.is_leaving()).map(|(state, ..)| state.id())
+        enrolled.filter(|it| !it.state.is_leaving()).map(|it| it.state.id())
     }
 }
 
@@ -76,8 +76,8 @@ pub struct ServicePlan {
     pub(crate) retry: Retry,
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
-    /// Every group, as in the file, for whoever shows how they do.
-    pub(crate) census: Box<[GroupSnapshot]>,
+    /// Every group, in the order of the file.
+    pub census: Box<[EnrolledGroup]>,
 }
 
 /// One group that can be given requests.
@@ -588,7 +588,7 @@ mod tests {
     use super::*;
     use crate::{
         decide::controller::{Controller, Output},
-        fleet::{Capacity, Edge, Forwarding, Group, Server, Service},
+        fleet::{Capacity, Edge, Group, Server, Service, forwarding::Forwarding},
         units::Rate,
     };
 

@@ -6,6 +6,7 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use crate::{
     decide::{
         budget::Allowance,
+        census::{Condition, EnrolledGroup, EnrolledServer},
         concurrency::{Auto, Bounds, CEILING},
         ledger::{GroupState, ServerState, ServiceState},
         plan::{GroupPlan, Limits, ServerPlan, ServicePlan, WEIGHT_SCALE},
@@ -13,7 +14,6 @@ use crate::{
         turn::{Part, PriorityTier},
     },
     fleet::{Capacity, Group, Server, Service, Sticky, WhenFull},
-    state::{Condition, GroupSnapshot},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -53,10 +53,14 @@ pub(crate) fn plan(
     plan
 }
 
-fn enroll(status: &GroupStatus<'_>) -> GroupSnapshot {
-    let servers = status.servers.iter();
-    let servers = servers.map(|it| (it.state.clone(), it.condition, it.reason.clone())).collect();
-    GroupSnapshot { distance: status.distance, state: status.state.clone(), servers }
+fn enroll(status: &GroupStatus<'_>) -> EnrolledGroup {
+    let enrolled = |it: &ServerStatus<'_>| EnrolledServer {
+        state: it.state.clone(),
+        condition: it.condition,
+        reason: it.reason.clone(),
+    };
+    let servers = status.servers.iter().map(enrolled).collect();
+    EnrolledGroup { distance: status.distance, state: status.state.clone(), servers }
 }
 
 impl GroupPlan {

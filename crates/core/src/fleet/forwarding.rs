@@ -1,10 +1,13 @@
 //! Packet forwarding beside the proxy: which packets, by what, and where.
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
-use core::net::{IpAddr, SocketAddr};
+use core::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
 
 use super::Standby;
-use crate::forwarding::{Method, Protocol};
+use crate::time::Duration;
 
 /// What the kernel forwards.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -134,4 +137,120 @@ pub enum XdpMode {
     Generic,
     /// In traffic control.
     Tcx,
+}
+
+/// How packets reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// By the server's link address, the packet unchanged. The server is on the same network, has
+    /// the service address on its loopback, and answers the client itself.
+    Mac = 1,
+    /// With addresses and ports rewritten, in both directions.
+    Nat = 2,
+    /// In a tunnel to a server on any network, which answers the client itself.
+    Ipip = 3,
+}
+
+/// What packets of a service speak; the number is that of the IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp = 6,
+    /// UDP.
+    Udp = 17,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Mac, Self::Nat, Self::Ipip];
+
+    /// The name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mac => "mac",
+            Self::Nat => "nat",
+            Self::Ipip => "ipip",
+        }
+    }
+}
+
+impl Protocol {
+    /// The name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How long a connection is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// After it has been closed.
+    pub fin: Duration,
+    /// Without a packet.
+    pub stale: Duration,
+}
+
+impl Default for Times {
+    /// Those of IBM's load balancer.
+    fn default() -> Self {
+        Self { fin: Duration::from_secs(30), stale: Duration::from_secs(300) }
+    }
+}
+
+/// What stays with a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Affinity {
+    /// A connection.
+    #[default]
+    Connection,
+    /// A client's address with all its connections, until this long after its last packet.
+    Client(Duration),
+}
+
+impl Affinity {
+    /// Whether a client stays.
+    #[must_use]
+    pub const fn is_of_client(self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+
+    /// How long after its last packet it is still to be found on its server, where connections that
+    /// are silent for `stale` are over.
+    #[must_use]
+    pub fn lasts(self, stale: Duration) -> Duration {
+        match self {
+            Self::Connection => stale,
+            Self::Client(time) => stale.max(time),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_stays_for_as_long_as_its_connections_at_least() {
+        let [short, long] = [5, 9].map(Duration::from_secs);
+        assert_eq!(Affinity::Connection.lasts(short), short);
+        assert_eq!(Affinity::Client(long).lasts(short), long);
+        assert_eq!(Affinity::Client(short).lasts(long), long);
+    }
 }

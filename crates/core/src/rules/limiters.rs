@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Edge, Forwarding, Listener},
+        fleet::{Edge, Listener, forwarding::Forwarding},
         rules::{Action, Conditions, HeaderEdits, Path, RateLimit, Routes, Rule, Split},
         time::Duration,
         units::Rate,

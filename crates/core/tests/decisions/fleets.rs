@@ -7,7 +7,9 @@ use loadline_core::{
         controller::{Change, Controller, Input, Output, Passed},
         plan::Plan,
     },
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, HealthCheck, Probe, Server, Service},
+    fleet::{
+        Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service, forwarding::Forwarding,
+    },
     time::{Duration, Instant},
     units::Ratio,
 };

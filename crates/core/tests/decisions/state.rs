@@ -2,12 +2,13 @@
 
 use loadline_core::{
     decide::{
+        census::Condition,
         controller::{Controller, Input},
         plan::{Decision, PickContext},
         reason::Reason,
     },
     fleet::{Capacity, Fleet, Service},
-    state::{Condition, GroupAvailability, Part, State},
+    state::{GroupAvailability, Part, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

@@ -7,7 +7,7 @@ use aya::{
     maps::{Array, ArrayOfMaps, HashMap, Map, MapFd},
     programs::Xdp,
 };
-use loadline_core::forwarding::RING_SIZE;
+use loadline_l4::ring::RING_SIZE;
 
 use crate::{Result, SERVERS, Wrapper};
 

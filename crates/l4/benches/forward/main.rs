@@ -20,8 +20,11 @@ use std::{
 };
 
 use aya::{Ebpf, programs::ProgramFd};
-use loadline_core::forwarding::{Entry, RING_SIZE, Ring, RingServer, table};
-use loadline_l4::{Affinity, Datapath, Frontend, Method, Protocol, Server, Settings, Sizes};
+use loadline_core::fleet::forwarding::{Affinity, Method, Protocol};
+use loadline_l4::{
+    Datapath, Frontend, Server, Settings, Sizes,
+    ring::{Entry, RING_SIZE, Ring, RingServer, table},
+};
 use objects::{FRAME, Wrapper, build, program};
 use rustix::thread::{CpuSet, sched_setaffinity};
 

@@ -10,14 +10,19 @@ use std::{
 };
 
 use loadline_core::{
-    replication::{
-        Datagram, Extent, Fact, Facts, Flow, Key, Nat, PART, Sender, Server, ServiceAddress,
-    },
     state::PeerLink,
     time::{Duration, Instant},
 };
 
-use crate::{Connection, Event, Frontend, datapath::Datapath, error::TableError, path::Path};
+use crate::{
+    Connection, Event, Frontend,
+    datapath::Datapath,
+    error::TableError,
+    path::Path,
+    replication::{
+        Datagram, Extent, Fact, Facts, Flow, Key, Nat, PART, Sender, Server, ServiceAddress,
+    },
+};
 
 /// The facts, and those who are told them.
 #[derive(Debug)]

@@ -11,16 +11,21 @@ use std::{
 };
 
 use loadline_core::{
-    forwarding::ports::Port,
-    replication::{
-        Change, Datagram, Fact, Key, Malformed, Nat, PART, PARTS, Receiver, SILENCE, Server,
-        ServiceAddress,
-    },
     state::PeerLink,
     time::{Duration, Instant},
 };
 
-use crate::{Connection, Frontend, datapath::Datapath, error::TableError, path::Path};
+use crate::{
+    Connection, Frontend,
+    datapath::Datapath,
+    error::TableError,
+    path::Path,
+    ports::Port,
+    replication::{
+        Change, Datagram, Fact, Key, Malformed, Nat, PART, PARTS, Receiver, SILENCE, Server,
+        ServiceAddress,
+    },
+};
 
 /// Gives a number to a server that has none here, by its address, and its port with `nat`.
 pub type Numbering<'a> = &'a mut dyn FnMut(IpAddr, u16) -> Option<u16>;

@@ -14,9 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_core::{forwarding::Ring, state::Standby as State};
+use loadline_core::state::Standby as State;
 use loadline_l4::{
     Datapath,
+    ring::Ring,
     standby::{Settings, Standby},
 };
 

@@ -25,10 +25,10 @@ use std::{
 
 use bridge::{alone, at, bridge, work_out_checksums};
 use host::Host;
-use loadline_core::forwarding::{Ring, RingServer, table};
+use loadline_core::fleet::forwarding::{Affinity, Method, Protocol};
 use loadline_l4::{
-    Affinity, Attach, Attached, Checks, Datapath, Decapsulator, Frontend, Method, Protocol, Server,
-    Settings, Sizes, Verdict,
+    Attach, Attached, Checks, Datapath, Decapsulator, Frontend, Server, Settings, Sizes, Verdict,
+    ring::{Ring, RingServer, table},
 };
 
 const SERVERS: u16 = 3;

@@ -1,5 +1,4 @@
-//! Servers come, go and come back, and no flow moves: the promise of `core::forwarding`, kept by
-//! the program.
+//! Servers come, go and come back, and no flow moves: the promise of `ring`, kept by the program.
 
 use std::{
     net::IpAddr,
@@ -8,10 +7,13 @@ use std::{
 };
 
 use loadline_core::{
-    forwarding::{RING_SIZE, Ring},
+    fleet::forwarding::{Affinity, Method},
     time::Duration,
 };
-use loadline_l4::{Action, Affinity, Datapath, Method, Server, Sizes};
+use loadline_l4::{
+    Action, Datapath, Server, Sizes,
+    ring::{RING_SIZE, Ring},
+};
 
 use crate::{
     frame::frame,

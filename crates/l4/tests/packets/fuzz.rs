@@ -7,10 +7,10 @@
 use std::{env, net::IpAddr};
 
 use loadline_core::{
-    forwarding::{Ring, ports::Times},
+    fleet::forwarding::{Method, Times},
     time::Duration,
 };
-use loadline_l4::{Action, Datapath, Hook, Method, Server, TestRunResult, Verdict};
+use loadline_l4::{Action, Datapath, Hook, Server, TestRunResult, Verdict, ring::Ring};
 
 use crate::{
     frame::{ip, mac},

@@ -3,10 +3,13 @@
 use std::ops::Range;
 
 use loadline_core::{
-    forwarding::{Entry, RING_SIZE, Ring, ports::Times},
+    fleet::forwarding::{Method, Times},
     time::Duration,
 };
-use loadline_l4::{Datapath, Method, Server, Verdict};
+use loadline_l4::{
+    Datapath, Server, Verdict,
+    ring::{Entry, RING_SIZE, Ring},
+};
 
 use crate::{
     frame::{frame, ip, mac},

@@ -1,9 +1,11 @@
 //! Processors remember services that they have looked up, and are never wrong about them.
 
+use loadline_core::fleet::forwarding::{Affinity, Method, Protocol};
+use loadline_l4::{
+    Action, Datapath, Frontend, Server, Sizes,
+    ring::{Entry, RING_SIZE},
+};
 use std::net::{Ipv4Addr, SocketAddr};
-
-use loadline_core::forwarding::{Entry, RING_SIZE};
-use loadline_l4::{Action, Affinity, Datapath, Frontend, Method, Protocol, Server, Sizes};
 
 use crate::{
     frame::{frame, ip},

@@ -4,10 +4,14 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
-    forwarding::{Entry, RING_SIZE, Ring, ports::Port, ports::Times},
+    fleet::forwarding::{Method, Protocol, Times},
     time::Duration,
 };
-use loadline_l4::{Connection, Datapath, Event, Frontend, Method, Path, Protocol, Server, Verdict};
+use loadline_l4::{
+    Connection, Datapath, Event, Frontend, Path, Server, Verdict,
+    ports::Port,
+    ring::{Entry, RING_SIZE, Ring},
+};
 
 use crate::{
     frame::{frame, ip, mac},

@@ -8,13 +8,14 @@ use std::{
 };
 
 use loadline_core::{
-    forwarding::{Entry, RING_SIZE, Ring, ports::Times},
+    fleet::forwarding::{Method, Times},
     state::{PeerLink, Role, StandbyPeer},
     time::Duration,
     units::Rate,
 };
 use loadline_l4::{
-    Datapath, Method, Server, Sizes, TestRunResult,
+    Datapath, Server, Sizes, TestRunResult,
+    ring::{Entry, RING_SIZE, Ring},
     standby::{Settings, Standby},
 };
 use loadline_measure::formula::replication::{Packing, Updates, traffic};

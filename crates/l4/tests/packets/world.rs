@@ -1,13 +1,13 @@
 //! A balancer with a service of each method in each family, and three servers.
 
-use std::net::{IpAddr, SocketAddr};
-
-use loadline_core::forwarding::{Entry, RING_SIZE, RingServer, table};
+use loadline_core::fleet::forwarding::{Affinity, Method, Protocol};
 use loadline_l4::{
-    Affinity, Datapath, Decapsulator, Frontend, Hook, LoadError, Method, Protocol, Server,
-    Settings, Sizes, TestRunResult, Verdict,
+    Datapath, Decapsulator, Frontend, Hook, LoadError, Server, Settings, Sizes, TestRunResult,
+    Verdict,
+    ring::{Entry, RING_SIZE, RingServer, table},
 };
 use rustix::thread::{CapabilitySet, capabilities};
+use std::net::{IpAddr, SocketAddr};
 
 use crate::{
     frame::{ip, mac},

@@ -75,7 +75,7 @@ const TLS_RECORDS: u64 = 2 * (64 << 10) + 2 * (16 << 10);
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use loadline_core::fleet::{Edge, Forwarding, Protocol};
+    use loadline_core::fleet::{Edge, Protocol, forwarding::Forwarding};
 
     use super::*;
 

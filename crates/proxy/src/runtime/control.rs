@@ -191,8 +191,10 @@ fn log(notice: &Notice) {
 mod tests {
     use loadline_core::{
         decide::ledger::Ledger,
-        fleet::{HttpVersion, Probe, ServerLink},
-        forwarding::{self, Method},
+        fleet::{
+            HttpVersion, Probe,
+            forwarding::{self, Method, ServerLink},
+        },
         time::Duration,
     };
 

@@ -3,9 +3,9 @@
 use std::{thread, time::Duration as StdDuration};
 
 use loadline_core::{
-    decide::ending::Ending,
+    decide::{census::Condition, ending::Ending},
     fleet::{Ejection, Fleet, PolicyKind, Retry},
-    state::{Condition, Server},
+    state::Server,
     time::Duration,
     units::{Rate, Ratio},
 };

@@ -15,7 +15,7 @@ use h2::{
 use http::{HeaderMap, Request, Response};
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
     time::Duration,
     units::Ratio,
 };

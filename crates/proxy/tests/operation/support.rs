@@ -8,7 +8,9 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Protocol, Server, Service},
+    fleet::{
+        Capacity, Edge, Fleet, Group, Listener, Protocol, Server, Service, forwarding::Forwarding,
+    },
     time::Duration,
     units::Ratio,
 };

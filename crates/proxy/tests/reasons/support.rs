@@ -12,8 +12,8 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{
-        AccessLog, Capacity, Edge, Fleet, Forwarding, Group, HttpVersion, Listener, LogFormat,
-        LogTarget, Server, ServerTimeouts, ServerTls, Service,
+        AccessLog, Capacity, Edge, Fleet, Group, HttpVersion, Listener, LogFormat, LogTarget,
+        Server, ServerTimeouts, ServerTls, Service, forwarding::Forwarding,
     },
     time::Duration,
     units::Ratio,

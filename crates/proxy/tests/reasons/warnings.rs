@@ -8,9 +8,9 @@ use std::{
 };
 
 use loadline_core::{
-    decide::reason::Reason,
+    decide::{census::Condition, reason::Reason},
     fleet::{HealthCheck, Probe},
-    state::{Condition, State},
+    state::State,
     time::Duration,
 };
 use loadline_proxy::runtime::Runtime;

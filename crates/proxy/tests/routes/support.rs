@@ -13,7 +13,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, Listener, Server, Service},
+    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
     rules::{Action, Conditions, CopyResult, DirectResponse, HeaderEdits, Path, Routes, Rule},
     time::Duration,
     units::Ratio,

@@ -9,8 +9,8 @@ use std::{
 
 use loadline_core::{
     fleet::{
-        Capacity, Certificate, Edge, Fleet, Forwarding, Group, Listener, ListenerTls, Protocol,
-        Server, Service, TlsTerms,
+        Capacity, Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server,
+        Service, TlsTerms, forwarding::Forwarding,
     },
     time::Duration,
     units::Ratio,

@@ -244,7 +244,10 @@ Any key goes back.";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::state::{Condition, Limits, Load, State};
+    use loadline_core::{
+        decide::census::Condition,
+        state::{Limits, Load, State},
+    };
     use ratatui::{Terminal, backend::TestBackend};
 
     fn group(name: &str, load: f64, limit: f64, overflow: f64) -> Group {

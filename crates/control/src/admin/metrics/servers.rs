@@ -1,6 +1,9 @@
 //! Metrics of single servers.
 
-use loadline_core::state::{Condition, Server, State};
+use loadline_core::{
+    decide::census::Condition,
+    state::{Server, State},
+};
 
 use super::{Family, Read, Samples};
 

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::{
         decide::reason::Reason,
-        fleet::{Edge, Fleet, Forwarding},
+        fleet::{Edge, Fleet, forwarding::Forwarding},
     };
 
     const SERVERS: u32 = 20;

@@ -5,13 +5,13 @@ use alloc::{format, string::String, sync::Arc, vec::Vec};
 use super::{Change, Controller, Due, Output, notice};
 use crate::{
     decide::{
+        census::Condition,
         plan::{Plan, ServicePlan, URGENT_MAX},
         planner::{self, GroupStatus, ServerStatus},
         roster::{GroupRank, OfGroup, ServerEntry},
     },
     fleet::{Group, Service},
     health::ejection::RETURN_HOLD,
-    state::Condition,
     time::{Duration, Instant},
 };
 
@@ -131,10 +131,10 @@ fn outline(plan: &ServicePlan, waits: bool) -> String {
         (order, terms, servers.collect::<Vec<_>>())
     });
     let census = plan.census.iter().map(|group| {
-        let servers = group.servers.iter().map(|(state, condition, reason)| {
-            let untold = waits && *condition == Condition::Up;
-            let condition = if untold { Condition::Unchecked } else { *condition };
-            (state.id(), condition, reason)
+        let servers = group.servers.iter().map(|it| {
+            let untold = waits && it.condition == Condition::Up;
+            let condition = if untold { Condition::Unchecked } else { it.condition };
+            (it.state.id(), condition, &it.reason)
         });
         (group.distance, servers.collect::<Vec<_>>())
     });

@@ -122,7 +122,8 @@ impl Taker {
 
 /// The table for servers and their weights, of which at least one is not zero: places in the order
 /// given.
-pub(crate) fn table(servers: impl Iterator<Item = (SocketAddr, u32)>) -> Box<[u16]> {
+#[must_use]
+pub fn table(servers: impl Iterator<Item = (SocketAddr, u32)>) -> Box<[u16]> {
     let mut takers: Vec<Taker> =
         servers.enumerate().map(|(place, server)| Taker::new(place, server)).collect();
     takers.sort_unstable_by_key(|taker| taker.address);
@@ -159,7 +160,7 @@ fn hash(address: SocketAddr) -> u64 {
 }
 
 /// A prime, so that every skip makes a permutation; the paper's smaller size.
-pub(crate) const TABLE_SIZE: usize = 65_537;
+pub const TABLE_SIZE: usize = 65_537;
 
 /// With nine of ten servers closed, one request in a thousand has to look at all of them.
 const PROBES_MAX: usize = 64;

@@ -33,7 +33,7 @@ mod latency_weighted;
 mod least;
 mod least_requests;
 mod lowest_latency;
-pub(crate) mod maglev;
+pub mod maglev;
 mod managed;
 mod peak_ewma;
 mod power_of_two;

@@ -8,10 +8,12 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
-    decide::ledger::{ServerId, ServerState},
+    decide::{
+        census::Condition,
+        ledger::{ServerId, ServerState},
+    },
     fleet::{HealthCheck, Server},
     health::{checks::Health, ejection::Ejected, round_trip::RoundTrip},
-    state::Condition,
     time::{Duration, Instant},
     units::Ratio,
 };

@@ -3,8 +3,10 @@
 use std::{fmt, io, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{HealthCheck, ServerLink},
-    forwarding::Protocol,
+    fleet::{
+        HealthCheck,
+        forwarding::{Protocol, ServerLink},
+    },
     time::Duration,
 };
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};

@@ -13,7 +13,9 @@ use loadline_core::{
         permit::Permit,
         plan::{Decision, PickContext, Plan},
     },
-    fleet::{Capacity, Edge, Fleet, Forwarding, Group, PolicyKind, Server, Service, WhenFull},
+    fleet::{
+        Capacity, Edge, Fleet, Group, PolicyKind, Server, Service, WhenFull, forwarding::Forwarding,
+    },
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };

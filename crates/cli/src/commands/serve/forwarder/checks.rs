@@ -7,8 +7,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::ServerLink,
-    forwarding::Protocol,
+    fleet::forwarding::{Protocol, ServerLink},
     time::{Duration, Instant},
 };
 use loadline_l4::{Check, Datapath};

@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 
 use loadline_core::{
     decide::plan::Plan,
-    forwarding::{Affinity, Method, Target, numbers::Name, ports::Times, targets},
+    fleet::forwarding::{Affinity, Method, Times},
 };
-use loadline_l4::Frontend;
+use loadline_l4::{
+    Frontend,
+    forwarder::{
+        numbers::Name,
+        targets::{Target, targets},
+    },
+};
 
 /// A service by one method, for one family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
-use loadline_core::{decide::plan::Plan, forwarding::load::managed, time};
-use loadline_l4::TableError;
+use loadline_core::{decide::plan::Plan, time};
+use loadline_l4::{TableError, forwarder::load::managed};
 
 use super::tables::Tables;
 

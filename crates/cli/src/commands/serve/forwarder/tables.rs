@@ -9,20 +9,20 @@ use std::{
 
 use loadline_core::{
     decide::plan::Plan,
-    fleet,
-    forwarding::{
-        Affinity, Entry, Method, Ring, RingServer, Target,
-        episode::Episode,
-        load::Load,
-        numbers::{Name, Numbers},
-        ports::Times,
-        table,
-    },
+    fleet::forwarding::{self, Affinity, Method, Times},
     time,
 };
 use loadline_l4::{
     Attach, Attached, Datapath, Frontend, Neighbours, Server, Settings, Sizes, TableError,
-    own_address, standby::Standby,
+    forwarder::{
+        episode::Episode,
+        load::Load,
+        numbers::{Name, Numbers},
+        targets::Target,
+    },
+    own_address,
+    ring::{Entry, Ring, RingServer, table},
+    standby::Standby,
 };
 
 use super::forwarded_services::{ForwardedService, Wanted, forwarded_services};
@@ -86,7 +86,7 @@ impl Tables {
     /// Loads the program, fills its tables and attaches it; as the file says where `how` says
     /// nothing.
     pub(super) fn load(
-        settings: &fleet::Datapath,
+        settings: &forwarding::Datapath,
         how: Option<XdpMode>,
         plan: &Plan,
         standby: Option<Standby>,
@@ -116,10 +116,10 @@ impl Tables {
         tables.await_links();
         tables.follow(plan);
         let of_file = match settings.mode {
-            fleet::XdpMode::Auto => Attach::Auto,
-            fleet::XdpMode::Native => Attach::Native,
-            fleet::XdpMode::Generic => Attach::Generic,
-            fleet::XdpMode::Tcx => Attach::Tcx,
+            forwarding::XdpMode::Auto => Attach::Auto,
+            forwarding::XdpMode::Native => Attach::Native,
+            forwarding::XdpMode::Generic => Attach::Generic,
+            forwarding::XdpMode::Tcx => Attach::Tcx,
         };
         let how = how.map_or(of_file, Attach::from);
         tables.attached = tables.datapath.attach(&settings.interface, how)?;
@@ -343,7 +343,7 @@ impl Served {
     }
 }
 
-fn sizes(of: &fleet::Datapath) -> Sizes {
+fn sizes(of: &forwarding::Datapath) -> Sizes {
     Sizes {
         services: of.services,
         servers: of.servers,
@@ -355,7 +355,7 @@ fn sizes(of: &fleet::Datapath) -> Sizes {
 }
 
 /// What the file does not say of tunnels is what the kernel would do towards the first server.
-fn settings(of: &fleet::Datapath, wanted: &BTreeMap<ForwardedService, Wanted>) -> Settings {
+fn settings(of: &forwarding::Datapath, wanted: &BTreeMap<ForwardedService, Wanted>) -> Settings {
     let said = |v6: bool| of.tunnel_addresses.iter().copied().find(|it| it.is_ipv6() == v6);
     let chosen = |v6: bool| {
         let tunnels = wanted

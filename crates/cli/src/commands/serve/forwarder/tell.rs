@@ -1,10 +1,10 @@
 //! What the tables hold, as operators see it.
 
 use loadline_core::{
-    forwarding::{Method, numbers::Name},
+    fleet::forwarding::Method,
     state::{Flow, ForwardedServer, Forwarding, Frontend, Traffic},
 };
-use loadline_l4::{Held, TableError};
+use loadline_l4::{Held, TableError, forwarder::numbers::Name};
 
 use super::{
     forwarded_services::ForwardedService,

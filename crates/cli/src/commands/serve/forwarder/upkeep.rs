@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use loadline_core::{
     decide::plan::Plan,
-    forwarding::{episode::EpisodeReport, ports::Times},
+    fleet::forwarding::Times,
     time::{self, Duration},
 };
-use loadline_l4::{Datapath, TableError, Verdict};
+use loadline_l4::{Datapath, TableError, Verdict, forwarder::episode::EpisodeReport};
 
 use super::tables::{Served, Tables};
 

@@ -13,9 +13,7 @@
 //! Source of the two times: IBM, "Performance study for Load Balancer", `fintimeout` and
 //! `staletimeout`.
 
-use alloc::vec::Vec;
-
-use crate::time::{Duration, Instant};
+use loadline_core::{fleet::forwarding::Times, time::Instant};
 
 /// A port of a return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,15 +40,6 @@ impl Port {
     }
 }
 
-/// How long a connection is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    /// After it has been closed.
-    pub fin: Duration,
-    /// Without a packet.
-    pub stale: Duration,
-}
-
 /// What has been seen of one direction of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
@@ -62,26 +51,17 @@ pub struct Direction {
     pub has_rst: bool,
 }
 
-impl Default for Times {
-    /// Those of IBM's load balancer.
-    fn default() -> Self {
-        Self { fin: Duration::from_secs(30), stale: Duration::from_secs(300) }
-    }
-}
-
 impl Direction {
     /// Whether a connection of these two is closed: FIN of both sides, or RST of one.
     #[must_use]
     pub const fn closed(forward: Self, back: Self) -> bool {
         (forward.has_fin && back.has_fin) || forward.has_rst || back.has_rst
     }
-}
 
-impl Times {
-    /// When the connection is over if nothing more is heard of it.
+    /// When a connection of these two is over if nothing more is heard of it.
     #[must_use]
-    pub fn end(&self, forward: Direction, back: Direction) -> Instant {
-        let kept = if Direction::closed(forward, back) { self.fin } else { self.stale };
+    pub fn end(forward: Self, back: Self, times: &Times) -> Instant {
+        let kept = if Self::closed(forward, back) { times.fin } else { times.stale };
         forward.last.max(back.last) + kept
     }
 }
@@ -95,6 +75,8 @@ pub fn over<T>(now: Instant, connections: impl Iterator<Item = (T, Instant)>) ->
 
 #[cfg(test)]
 mod tests {
+    use loadline_core::time::Duration;
+
     use super::*;
 
     const TIMES: Times = Times { fin: Duration::from_secs(15), stale: Duration::from_secs(300) };
@@ -109,18 +91,22 @@ mod tests {
 
     #[test]
     fn a_connection_is_kept_for_the_stale_time_after_the_last_packet_of_either_side() {
-        assert_eq!(TIMES.end(heard(5), heard(7)), at(307));
-        assert_eq!(TIMES.end(heard(9), heard(7)), at(309));
+        assert_eq!(Direction::end(heard(5), heard(7), &TIMES), at(307));
+        assert_eq!(Direction::end(heard(9), heard(7), &TIMES), at(309));
     }
 
     #[test]
     fn both_sides_must_say_fin_but_one_may_reset() {
         let fin = |secs| Direction { has_fin: true, ..heard(secs) };
         let rst = |secs| Direction { has_rst: true, ..heard(secs) };
-        assert_eq!(TIMES.end(fin(5), heard(6)), at(306), "half closed: data may follow for long");
-        assert_eq!(TIMES.end(fin(5), fin(6)), at(21));
-        assert_eq!(TIMES.end(rst(5), heard(4)), at(20));
-        assert_eq!(TIMES.end(heard(4), rst(5)), at(20));
+        assert_eq!(
+            Direction::end(fin(5), heard(6), &TIMES),
+            at(306),
+            "half closed: data may follow for long"
+        );
+        assert_eq!(Direction::end(fin(5), fin(6), &TIMES), at(21));
+        assert_eq!(Direction::end(rst(5), heard(4), &TIMES), at(20));
+        assert_eq!(Direction::end(heard(4), rst(5), &TIMES), at(20));
     }
 
     #[test]

@@ -4,13 +4,15 @@
 //! LEB128, ports two bytes, addresses four or sixteen. An entry of a ring is `current` doubled, and
 //! one more where it is recorded; its base follows then.
 
-use alloc::{boxed::Box, vec::Vec};
-use core::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
 use super::{Extent, Fact, Flow, Key, Nat, PARTS, Server, ServiceAddress, entries_of};
-use crate::forwarding::{Entry, RING_SIZE, SERVER_MAX, ports::Port};
+use crate::{
+    ports::Port,
+    ring::{Entry, RING_SIZE, SERVER_MAX},
+};
 
 /// What a record says about its key.
 #[derive(Clone, Debug, PartialEq, Eq)]

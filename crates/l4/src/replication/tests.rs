@@ -1,13 +1,12 @@
 //! The promise on a model: a network that loses, doubles and reorders, sides that restart, and a
 //! standby that knows in the end what the active knows.
 
-use alloc::{vec, vec::Vec};
-use core::mem;
+use std::mem;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::time::Instant;
+use loadline_core::time::Instant;
 
 /// Few, so that changes meet.
 const NUMBERS: u16 = 4;
@@ -36,7 +35,7 @@ fn client() -> impl Strategy<Value = SocketAddr> {
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
-    let number = 0..=crate::forwarding::SERVER_MAX;
+    let number = 0..=crate::ring::SERVER_MAX;
     (number.clone(), number, any::<bool>()).prop_map(|(current, base, is_recorded)| {
         if is_recorded { Entry::new(current, base, true) } else { Entry::settled(current) }
     })

@@ -1,6 +1,6 @@
 //! Something that comes again and again, told when it begins and when it is over.
 
-use crate::time::{Duration, Instant};
+use loadline_core::time::{Duration, Instant};
 
 /// What grows while it lasts, looked at from time to time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +24,7 @@ impl Episode {
     /// Looks at the count; what is to be told now, if anything.
     pub fn look(&mut self, now: Instant, count: u64) -> Option<EpisodeReport> {
         let has_grown = count > self.seen;
-        let before = core::mem::replace(&mut self.seen, count);
+        let before = std::mem::replace(&mut self.seen, count);
         match (self.lasting, has_grown) {
             (None, false) => None,
             (None, true) => {
@@ -51,8 +51,6 @@ const CALM: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 //! The promise on a model: flows, a flow table and servers that come, go and come back.
 
 use super::*;
-use alloc::collections::BTreeMap;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Few, so that flows and changes meet in the same entries.
 const POSITIONS: u32 = 4;

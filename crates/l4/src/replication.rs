@@ -2,7 +2,7 @@
 //! it.
 //!
 //! An active balancer keeps [`Facts`] of what cannot be recomputed: the entries of its rings,
-//! exactly (`forwarding`), the flows that are written down, the NAT connections with their ports,
+//! exactly (`ring`), the flows that are written down, the NAT connections with their ports,
 //! and what its numbers of servers, return addresses and doors stand for. Flows of a settled entry
 //! are no facts, however many there are.
 //!
@@ -40,12 +40,16 @@ pub use datagram::{Datagram, PAYLOAD, Stream};
 pub use receiver::{Change, Received, Receiver};
 pub use sender::{Sender, Sent};
 
-use alloc::{boxed::Box, collections::BTreeMap};
-use core::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+
+use loadline_core::time::Duration;
 
 use crate::{
-    forwarding::{Entry, RING_SIZE, ports::Port},
-    time::Duration,
+    ports::Port,
+    ring::{Entry, RING_SIZE},
 };
 
 /// Everything that is replicated.

@@ -1,14 +1,14 @@
 //! The standby's half: takes facts in, and says what it has missed.
 
-use alloc::{collections::BTreeSet, vec::Vec};
-use core::mem;
+use std::{collections::BTreeSet, mem};
+
+use loadline_core::time::{Duration, Instant};
 
 use super::{
     Fact, Facts, Key, SILENCE,
     codec::{Malformed, Reader, Record, read},
     datagram::{Datagram, Stream},
 };
-use crate::time::{Duration, Instant};
 
 /// Follows one active balancer at a time, the one that became active last.
 #[derive(Debug)]

@@ -27,29 +27,16 @@
 //! A packet that opens a connection can be told with TCP alone. With UDP a flow that begins in an
 //! entry that has just changed is taken for an old one and follows the base.
 //!
-//! With [`Affinity::Client`] all that a client sends is one flow, known by its address, of which no
+//! With `Affinity::Client` all that a client sends is one flow, known by its address, of which no
 //! packet opens anything: another connection of it may be there already. A ring that rests keeps
-//! clients together by itself; `stale` is then what [`Affinity::lasts`] says.
+//! clients together by itself; `stale` is then what `Affinity::lasts` says.
 //!
 //! Sources: Maglev (NSDI 2016) for the ring; Beamer (NSDI 2018) keeps the previous server of an
 //! entry, Cheetah (NSDI 2020) avoids the table in the steady state, each in its own way.
 
-mod affinity;
-pub mod episode;
-pub mod load;
-mod method;
-pub mod numbers;
-pub mod ports;
-mod targets;
+use std::net::SocketAddr;
 
-pub use affinity::Affinity;
-pub use method::{Method, Protocol};
-pub use targets::{Target, targets};
-
-use alloc::{boxed::Box, vec, vec::Vec};
-use core::net::SocketAddr;
-
-use crate::{
+use loadline_core::{
     decide::policy::maglev,
     time::{Duration, Instant},
 };
@@ -140,8 +127,7 @@ impl Entry {
     /// What the forwarder does with a packet. `flow` is what the flow table says, `opens` whether
     /// the packet begins a connection, `is_up` whether a server is there.
     ///
-    /// `None` where no server is up. This is what `choose.h` of the forwarder does, as it is
-    /// proved here.
+    /// `None` where no server is up. This is what `bpf/choose.h` does, as it is proved here.
     #[must_use]
     pub fn choose(
         self,

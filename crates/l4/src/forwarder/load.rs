@@ -1,6 +1,6 @@
 //! How many connections a server has whose packets are forwarded, and who is to know of it.
 
-use crate::{
+use loadline_core::{
     decide::{ledger::ServerState, plan::Plan},
     fleet::{PolicyKind, Service},
     time::{Duration, Instant},
@@ -31,7 +31,7 @@ impl Load {
         let opened_since = opened.saturating_sub(self.opened);
         let closed_since = closed.saturating_sub(self.closed);
         (self.opened, self.closed) = (opened, closed);
-        let faded = self.open * libm::exp(-elapsed.as_secs_f64() / stale.as_secs_f64());
+        let faded = self.open * (-elapsed.as_secs_f64() / stale.as_secs_f64()).exp();
         self.open = (faded + opened_since as f64 - closed_since as f64).max(0.0);
         opened_since
     }
@@ -50,7 +50,7 @@ pub fn managed(plan: &Plan) -> impl Iterator<Item = (&Service, &ServerState)> {
     let managed = services.filter(|(service, _)| service.policy == PolicyKind::Managed);
     managed.flat_map(|(service, plan)| {
         let servers = plan.census.iter().flat_map(|group| &group.servers);
-        servers.map(move |(state, ..)| (service, &**state))
+        servers.map(move |it| (service, &*it.state))
     })
 }
 
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(load.look(at(1), 10, 2, STALE), 10);
         assert!((load.open() - 8.0).abs() < 1e-9);
         assert_eq!(load.look(at(2), 15, 14, STALE), 5);
-        let faded = 8.0 * libm::exp(-1.0 / 300.0) + 5.0 - 12.0;
+        let faded = 8.0 * f64::exp(-1.0 / 300.0) + 5.0 - 12.0;
         assert!((load.open() - faded).abs() < 1e-9, "{}", load.open());
     }
 

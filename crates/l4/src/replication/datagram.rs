@@ -1,7 +1,5 @@
 //! What the two sides say to each other, before it is sealed.
 
-use alloc::vec::Vec;
-
 use super::codec::{Malformed, Reader};
 
 /// Bytes of records in a datagram at most: with its own head, the seal and the headers of IPv6 and

@@ -7,18 +7,18 @@
 //!     '------- silence, or it joins again with another nonce: a new token ----------'
 //! ```
 
-use alloc::{
+use std::{
     collections::{BTreeMap, VecDeque},
-    vec::Vec,
+    ops::Bound,
 };
-use core::ops::Bound;
+
+use loadline_core::time::{Duration, Instant};
 
 use super::{
     Extent, Facts, Key, SILENCE,
     codec::write,
     datagram::{Datagram, PAYLOAD, Stream},
 };
-use crate::time::{Duration, Instant};
 
 /// Tells one standby all facts, and what changes about them.
 #[derive(Debug)]

@@ -4,8 +4,7 @@
 //! queues of ports and the first numbers; the others take numbers behind those, and in front where
 //! there are no more.
 
-use alloc::collections::BTreeMap;
-use core::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive};
 
 /// What makes a server another one: its address, and its port where packets are given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +72,7 @@ impl Numbers {
         }
     }
 
-    fn free(&self, mut range: core::ops::RangeInclusive<u16>) -> Option<u16> {
+    fn free(&self, mut range: RangeInclusive<u16>) -> Option<u16> {
         range.find(|number| !self.by_number.contains_key(number))
     }
 }

@@ -3,10 +3,12 @@
 //! Packets are no requests: nothing is known of capacity or overflow. New connections go to the
 //! first group in the order they are filled, which is the nearest that has servers.
 
-use alloc::{collections::BTreeMap, vec::Vec};
-use core::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
-use crate::{decide::plan::Plan, state::Condition, time::Duration};
+use loadline_core::{
+    decide::{census::Condition, plan::Plan},
+    time::Duration,
+};
 
 /// A server of a service whose packets are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +35,14 @@ pub fn targets(plan: &Plan, service: usize) -> Vec<Target> {
     let mut found: BTreeMap<SocketAddr, Target> = BTreeMap::new();
     for (g, (group, enrolled)) in of.groups.iter().zip(&*ways.census).enumerate() {
         let first = ways.groups.first().filter(|first| usize::from(first.index) == g);
-        for (s, (server, (_, condition, _))) in
-            group.servers.iter().zip(&enrolled.servers).enumerate()
-        {
+        for (s, (server, known)) in group.servers.iter().zip(&enrolled.servers).enumerate() {
             let given = first
                 .and_then(|first| first.servers.iter().find(|given| usize::from(given.index) == s));
             let target = Target {
                 address: server.address,
                 link: server.link,
                 weight: given.map_or(0, |given| given.weight),
-                is_up: *condition != Condition::Down,
+                is_up: known.condition != Condition::Down,
                 drain: server.drain_timeout.or(of.drain_timeout),
             };
             let known = found.entry(server.address).or_insert(target);

@@ -1,0 +1,69 @@
+//! Every group and server of a service as the file has them, whether or not they may be given
+//! requests: for whoever shows how they are, or sends packets to them.
+
+use alloc::{boxed::Box, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    decide::ledger::{GroupState, ServerState},
+    time::Duration,
+};
+
+/// A configured group.
+#[derive(Debug)]
+pub struct EnrolledGroup {
+    /// Round-trip time from this edge; [`Duration::MAX`] while not measured.
+    pub distance: Duration,
+    /// What is counted of it.
+    pub state: Arc<GroupState>,
+    /// In the order of the file.
+    pub servers: Box<[EnrolledServer]>,
+}
+
+/// A configured server.
+#[derive(Debug)]
+pub struct EnrolledServer {
+    /// What is counted of it.
+    pub state: Arc<ServerState>,
+    /// How it is.
+    pub condition: Condition,
+    /// Why it is not up.
+    pub reason: Option<Arc<str>>,
+}
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// Its checks pass.
+    Up,
+    /// Nothing has checked it; it counts as healthy.
+    #[default]
+    Unchecked,
+    /// Its checks fail.
+    Down,
+    /// Real requests failed on it; it is out for a while.
+    Ejected,
+    /// Its weight or the scaler of its group is zero.
+    Drained,
+}
+
+impl Condition {
+    /// Every condition, in the order of the documentation.
+    pub const ALL: [Self; 5] =
+        [Self::Up, Self::Unchecked, Self::Down, Self::Ejected, Self::Drained];
+
+    /// The name in metrics, API and dashboard.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Unchecked => "unchecked",
+            Self::Down => "down",
+            Self::Ejected => "ejected",
+            Self::Drained => "drained",
+        }
+    }
+}

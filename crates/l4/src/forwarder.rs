@@ -1,0 +1,6 @@
+//! What a forwarder keeps in mind.
+
+pub mod episode;
+pub mod load;
+pub mod numbers;
+pub mod targets;
