@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// A conversation with the kernel about the network namespace it was opened in.
 #[derive(Debug)]
-pub struct Neighbours(Netlink);
+pub(crate) struct Neighbours(Netlink);
 
 /// Who gets a packet next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Neighbours {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         Netlink::open().map(Self)
     }
 
@@ -39,7 +39,7 @@ impl Neighbours {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn find(&mut self, host: IpAddr) -> io::Result<Option<[u8; 6]>> {
+    pub(crate) fn find(&mut self, host: IpAddr) -> io::Result<Option<[u8; 6]>> {
         let Some(hop) = self.hop(host)? else { return Ok(None) };
         let found = self.link(hop)?;
         if found.is_none() {
@@ -109,7 +109,7 @@ impl Neighbours {
 
 /// Which of our addresses packets to a host bear; none where there is no way to it.
 #[must_use]
-pub fn own_address(host: IpAddr) -> Option<IpAddr> {
+pub(crate) fn own_address(host: IpAddr) -> Option<IpAddr> {
     let (v4, v6) = from_here().ok()?;
     let socket = if host.is_ipv6() { v6 } else { v4 };
     socket.connect(SocketAddr::new(host, DISCARD)).ok()?;

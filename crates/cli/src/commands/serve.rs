@@ -1,9 +1,9 @@
 //! `loadline serve`: run the load balancer.
 
 mod bounds;
+mod checks;
 mod control;
 mod follow;
-mod forwarder;
 mod handover;
 pub(crate) mod identity;
 mod notify;
@@ -31,6 +31,7 @@ use loadline_core::{
     decide::{discovery::Lists, ending::Ending},
     fleet::Fleet,
 };
+use loadline_l4::{Attach, Forwarder};
 use loadline_proxy::{
     runtime::engine::StartError,
     runtime::{Bound, Runtime},
@@ -46,8 +47,8 @@ use crate::{
     commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
+use checks::Checks;
 use follow::{Changed, Follower};
-use forwarder::Forwarder;
 use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
 use notify::notify;
@@ -209,19 +210,22 @@ impl Edge {
         let control = process.control.as_deref();
         let control = control.map(|path| control::open(path, inherited_state, identity.as_ref()));
         let control = control.transpose().map_err(Failure::running)?;
-        let forwarder = Forwarder::start(&bound.plan(), args.xdp_mode);
-        let forwarder = forwarder.map_err(Failure::running)?;
+        let plan = bound.plan();
+        let forwarder = Forwarder::start(&plan, args.xdp_mode.map(Attach::from));
+        let forwarder = forwarder.map_err(Failure::running)?.map(Arc::new);
+        let interface = forwarder.as_ref().and(plan.fleet.forwarding.datapath.as_ref());
+        let checks = interface.and_then(|datapath| Checks::attach(&datapath.interface));
         if let Some(identity) = identity {
             identity.assume().map_err(Failure::running)?;
         }
-        let detour = forwarder.as_ref().and_then(|forwarder| forwarder.detour());
-        let bound = match detour {
-            Some(detour) => bound.with_detour(detour),
+        let bound = match checks {
+            Some(checks) => bound.with_detour(Arc::new(checks)),
             None => bound,
         };
         let proxy = bound.start().map_err(Failure::of_start)?;
         if let Some(forwarder) = &forwarder {
-            forwarder.follow(proxy.handle()).map_err(Failure::running)?;
+            let handle = proxy.handle();
+            forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
         let running = Running { proxy: proxy.handle(), forwarder: forwarder.clone() };
         let site = Arc::new(site(running, (begun, lists), args));

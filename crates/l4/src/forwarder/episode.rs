@@ -4,7 +4,7 @@ use loadline_core::time::{Duration, Instant};
 
 /// What grows while it lasts, looked at from time to time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Episode {
+pub(super) struct Episode {
     /// The count at the last look.
     seen: u64,
     /// The count before it began, and when it grew last.
@@ -13,7 +13,7 @@ pub struct Episode {
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EpisodeReport {
+pub(super) enum EpisodeReport {
     /// It began.
     Began,
     /// It is over, and was counted so often.
@@ -22,7 +22,7 @@ pub enum EpisodeReport {
 
 impl Episode {
     /// Looks at the count; what is to be told now, if anything.
-    pub fn look(&mut self, now: Instant, count: u64) -> Option<EpisodeReport> {
+    pub(super) fn look(&mut self, now: Instant, count: u64) -> Option<EpisodeReport> {
         let has_grown = count > self.seen;
         let before = std::mem::replace(&mut self.seen, count);
         match (self.lasting, has_grown) {

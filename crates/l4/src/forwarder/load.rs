@@ -1,10 +1,16 @@
-//! How many connections a server has whose packets are forwarded, and who is to know of it.
+//! How many connections a server has whose packets are forwarded; the manager is told of those
+//! whose weights it makes.
+
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use loadline_core::{
     decide::{ledger::ServerState, plan::Plan},
     fleet::{PolicyKind, Service},
     time::{Duration, Instant},
 };
+
+use super::tables::Tables;
+use crate::error::TableError;
 
 /// Connections of a server, by the packets that clients sent it.
 ///
@@ -16,7 +22,7 @@ use loadline_core::{
 /// open = max(0, open * exp(-elapsed / stale) + opened - closed)
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Load {
+pub(super) struct Load {
     opened: u64,
     closed: u64,
     looked: Option<Instant>,
@@ -26,7 +32,7 @@ pub struct Load {
 impl Load {
     /// Takes in what was counted since the server is there; gives what has been opened since the
     /// last look. Counts that went back say nothing.
-    pub fn look(&mut self, now: Instant, opened: u64, closed: u64, stale: Duration) -> u64 {
+    pub(super) fn look(&mut self, now: Instant, opened: u64, closed: u64, stale: Duration) -> u64 {
         let elapsed = self.looked.replace(now).map_or(Duration::ZERO, |before| now.since(before));
         let opened_since = opened.saturating_sub(self.opened);
         let closed_since = closed.saturating_sub(self.closed);
@@ -38,14 +44,46 @@ impl Load {
 
     /// Connections that are open.
     #[must_use]
-    pub const fn open(&self) -> f64 {
+    pub(super) const fn open(&self) -> f64 {
         self.open
+    }
+}
+
+impl Tables {
+    /// Counts the connections of all such servers, by all methods.
+    pub(super) fn tell_loads(&mut self, now: Instant, plan: &Plan) -> Result<(), TableError> {
+        let mut before = std::mem::take(&mut self.loads);
+        for (service, server) in managed(plan) {
+            let (mut opened, mut closed) = (0, 0);
+            for number in self.numbers_of(&service.name, server.address()) {
+                let count = self.datapath.server_count(number)?;
+                opened += count.opened;
+                closed += count.closed;
+            }
+            let key = (service.name.clone(), server.address());
+            let mut load = before.remove(&key).unwrap_or_default();
+            let since = load.look(now, opened, closed, service.flow_times.stale);
+            server.tell_forwarded(since, load.open());
+            self.loads.insert(key, load);
+        }
+        Ok(())
+    }
+
+    /// What a server of a service is known by, in all services that lead there.
+    fn numbers_of(&mut self, service: &str, address: SocketAddr) -> BTreeSet<u16> {
+        let forwarded_services =
+            self.wanted.iter().filter(|(forwarded, _)| forwarded.service == service);
+        let names = forwarded_services.filter_map(|(forwarded, wanted)| {
+            let target = wanted.targets.iter().find(|target| target.address == address)?;
+            Some(forwarded.name(target))
+        });
+        names.filter_map(|name| self.numbers.of(name)).collect()
     }
 }
 
 /// The servers whose weights the manager makes, with their services. It knows what the proxy gives
 /// them; [`ServerState::tell_forwarded`] is for what is forwarded to them.
-pub fn managed(plan: &Plan) -> impl Iterator<Item = (&Service, &ServerState)> {
+fn managed(plan: &Plan) -> impl Iterator<Item = (&Service, &ServerState)> {
     let services = plan.fleet.services.iter().zip(plan.services.iter());
     let managed = services.filter(|(service, _)| service.policy == PolicyKind::Managed);
     managed.flat_map(|(service, plan)| {

@@ -8,24 +8,24 @@ use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive};
 
 /// What makes a server another one: its address, and its port where packets are given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub(super) struct Name {
     /// Where it is.
-    pub address: IpAddr,
+    pub(super) address: IpAddr,
     /// Its port with NAT; zero where packets keep theirs.
-    pub port: u16,
+    pub(super) port: u16,
 }
 
 impl Name {
     /// Whether NAT lends ports towards it.
     #[must_use]
-    pub const fn is_of_nat(&self) -> bool {
+    pub(super) const fn is_of_nat(&self) -> bool {
         self.port != 0
     }
 }
 
 /// Who has which number.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub(super) struct Numbers {
     all: u16,
     nat: u16,
     by_name: BTreeMap<Name, u16>,
@@ -35,12 +35,12 @@ pub struct Numbers {
 impl Numbers {
     /// Numbers from 1 to `all`, of which those up to `nat` are for servers of NAT.
     #[must_use]
-    pub const fn new(all: u16, nat: u16) -> Self {
+    pub(super) const fn new(all: u16, nat: u16) -> Self {
         Self { all, nat, by_name: BTreeMap::new(), by_number: BTreeMap::new() }
     }
 
     /// The number of a server, a new one where it has none; none where there are no more.
-    pub fn of(&mut self, name: Name) -> Option<u16> {
+    pub(super) fn of(&mut self, name: Name) -> Option<u16> {
         if let Some(number) = self.by_name.get(&name) {
             return Some(*number);
         }
@@ -56,17 +56,12 @@ impl Numbers {
 
     /// Who has a number.
     #[must_use]
-    pub fn name(&self, number: u16) -> Option<Name> {
+    pub(super) fn name(&self, number: u16) -> Option<Name> {
         self.by_number.get(&number).copied()
     }
 
-    /// Everybody with a number, in the order of the numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, Name)> {
-        self.by_number.iter().map(|(number, name)| (*number, *name))
-    }
-
     /// Nothing knows this number any more.
-    pub fn give_back(&mut self, number: u16) {
+    pub(super) fn give_back(&mut self, number: u16) {
         if let Some(name) = self.by_number.remove(&number) {
             self.by_name.remove(&name);
         }
@@ -105,7 +100,7 @@ mod tests {
         assert_eq!(numbers.of(name(1, 0)), first);
         assert_eq!(first.and_then(|number| numbers.name(number)), Some(name(1, 0)));
         numbers.give_back(first.unwrap());
-        assert_eq!(numbers.iter().count(), 0);
+        assert_eq!(numbers.name(first.unwrap()), None);
         assert_eq!(numbers.of(name(2, 0)), first, "another's now");
     }
 }

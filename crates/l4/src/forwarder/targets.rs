@@ -12,22 +12,22 @@ use loadline_core::{
 
 /// A server of a service whose packets are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(super) struct Target {
     /// Where it listens.
-    pub address: SocketAddr,
+    pub(super) address: SocketAddr,
     /// The link address of the next hop, where the file says it.
-    pub link: Option<[u8; 6]>,
+    pub(super) link: Option<[u8; 6]>,
     /// Its share of new connections; none at 0.
-    pub weight: u32,
+    pub(super) weight: u32,
     /// Whether it is there. Connections leave one that is not.
-    pub is_up: bool,
+    pub(super) is_up: bool,
     /// How long connections may stay once it is given nothing more; for ever if omitted.
-    pub drain: Option<Duration>,
+    pub(super) drain: Option<Duration>,
 }
 
 /// The servers of the service at this index, by their addresses.
 #[must_use]
-pub fn targets(plan: &Plan, service: usize) -> Vec<Target> {
+pub(super) fn targets(plan: &Plan, service: usize) -> Vec<Target> {
     let (Some(of), Some(ways)) = (plan.fleet.services.get(service), plan.services.get(service))
     else {
         return Vec::new();

@@ -7,9 +7,9 @@ use loadline_core::{
     fleet::Fleet,
     state::{Flow, Part, State},
 };
+use loadline_l4::Forwarder;
 use loadline_proxy::runtime::{self, Handle};
 
-use super::forwarder::Forwarder;
 use crate::commands::chain;
 
 /// A hold on both.
@@ -42,7 +42,7 @@ impl Engine for Running {
     fn flows(&self) -> Result<Vec<Flow>, String> {
         let forwarder = self.forwarder.as_ref();
         let flows = forwarder.map_or(Ok(Vec::new()), |forwarder| forwarder.flows());
-        flows.map_err(|error| chain(&error))
+        flows.map_err(|error| chain(&error.into()))
     }
 }
 
@@ -55,7 +55,11 @@ struct SurveyOfBoth {
 impl Survey for SurveyOfBoth {
     fn edge(&self) -> State {
         let forwarder = self.forwarder.as_ref();
-        let forwarding = forwarder.and_then(|forwarder| forwarder.state());
+        let counted = forwarder.map_or(Ok(None), |forwarder| forwarder.state());
+        let forwarding = counted.unwrap_or_else(|error| {
+            tracing::warn!("packets cannot be counted: {}", chain(&error.into()));
+            None
+        });
         let standby = forwarder.and_then(|forwarder| forwarder.standby());
         State { forwarding, standby, ..self.proxy.edge() }
     }

@@ -7,13 +7,12 @@ use loadline_core::{
     decide::plan::Plan,
     fleet::forwarding::{Affinity, Method, Times},
 };
-use loadline_l4::{
-    Frontend,
-    forwarder::{
-        numbers::Name,
-        targets::{Target, targets},
-    },
+
+use super::{
+    numbers::Name,
+    targets::{Target, targets},
 };
+use crate::Frontend;
 
 /// A service by one method, for one family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,9 +7,13 @@ use loadline_core::{
     fleet::forwarding::Times,
     time::{self, Duration},
 };
-use loadline_l4::{Datapath, TableError, Verdict, forwarder::episode::EpisodeReport};
 
-use super::tables::{Served, Tables};
+use super::{
+    episode::EpisodeReport,
+    tables::{Served, Tables},
+};
+
+use crate::{Datapath, TableError, Verdict};
 
 /// When what is due again.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,17 +1,20 @@
 //! One balancer of several: the tables of the active, or those that follow it.
 
 use loadline_core::{fleet::forwarding::Forwarding, state::Role, time};
-use loadline_l4::{
-    Datapath,
-    forwarder::numbers::Name,
-    ring::Ring,
-    standby::{Settings, Standby},
+
+use super::{
+    numbers::Name,
+    tables::{Placed, Tables},
 };
 
-use super::tables::{Placed, Tables};
+use crate::{
+    Datapath,
+    ring::Ring,
+    standby::{Settings, Standby, StandbyError},
+};
 
 /// What the file says of the other balancers; none where it says nothing.
-pub(super) fn standby(of: &Forwarding) -> anyhow::Result<Option<Standby>> {
+pub(super) fn standby(of: &Forwarding) -> Result<Option<Standby>, StandbyError> {
     let Some(standby) = &of.standby else { return Ok(None) };
     let settings = Settings {
         bind: standby.bind,

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use loadline_core::{
@@ -21,7 +21,7 @@ pub(super) struct Checks(Mutex<loadline_l4::Checks>);
 
 impl Checks {
     /// At this interface; none where the kernel has no such programs, which is told.
-    pub(super) fn attach(interface: &str) -> Option<Arc<Self>> {
+    pub(super) fn attach(interface: &str) -> Option<Self> {
         let attached = loadline_l4::Checks::attach(interface).map_err(anyhow::Error::from);
         let told = attached.inspect_err(|error| {
             tracing::warn!(
@@ -29,7 +29,7 @@ impl Checks {
                 chain(error)
             );
         });
-        Some(Arc::new(Self(Mutex::new(told.ok()?))))
+        Some(Self(Mutex::new(told.ok()?)))
     }
 }
 

@@ -12,21 +12,22 @@ use loadline_core::{
     fleet::forwarding::{self, Affinity, Method, Times},
     time,
 };
-use loadline_l4::{
-    Attach, Attached, Datapath, Frontend, Neighbours, Server, Settings, Sizes, TableError,
-    forwarder::{
-        episode::Episode,
-        load::Load,
-        numbers::{Name, Numbers},
-        targets::Target,
-    },
-    own_address,
+
+use super::{
+    StartError,
+    episode::Episode,
+    forwarded_services::{ForwardedService, Wanted, forwarded_services},
+    load::Load,
+    numbers::{Name, Numbers},
+    targets::Target,
+};
+
+use crate::{
+    Attach, AttachError, Attached, Datapath, Frontend, Server, Settings, Sizes, TableError,
+    neighbour::{Neighbours, own_address},
     ring::{Entry, Ring, RingServer, table},
     standby::Standby,
 };
-
-use super::forwarded_services::{ForwardedService, Wanted, forwarded_services};
-use crate::commands::xdp_mode::XdpMode;
 
 /// The program with its tables, and what is behind their numbers.
 pub(super) struct Tables {
@@ -87,19 +88,20 @@ impl Tables {
     /// nothing.
     pub(super) fn load(
         settings: &forwarding::Datapath,
-        how: Option<XdpMode>,
+        how: Option<Attach>,
         plan: &Plan,
         standby: Option<Standby>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, StartError> {
         let wanted = forwarded_services(plan);
         let events = if standby.is_some() { EVENTS } else { 0 };
         let sizes = Sizes { events, ..sizes(settings) };
-        let datapath = Datapath::load(sizes, self::settings(settings, &wanted))?;
+        let datapath =
+            Datapath::load(sizes, self::settings(settings, &wanted)).map_err(AttachError::from)?;
         let mut tables = Self {
             datapath,
             interface: settings.interface.clone(),
             attached: Attached::Generic,
-            neighbours: Neighbours::open()?,
+            neighbours: Neighbours::open().map_err(StartError::Neighbours)?,
             numbers: Numbers::new(settings.servers, settings.nat_servers),
             services: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -121,7 +123,7 @@ impl Tables {
             forwarding::XdpMode::Generic => Attach::Generic,
             forwarding::XdpMode::Tcx => Attach::Tcx,
         };
-        let how = how.map_or(of_file, Attach::from);
+        let how = how.unwrap_or(of_file);
         tables.attached = tables.datapath.attach(&settings.interface, how)?;
         Ok(tables)
     }

@@ -4,16 +4,18 @@ use loadline_core::{
     fleet::forwarding::Method,
     state::{Flow, ForwardedServer, Forwarding, Frontend, Traffic},
 };
-use loadline_l4::{Held, TableError, forwarder::numbers::Name};
 
 use super::{
     forwarded_services::ForwardedService,
+    numbers::Name,
     tables::{Placed, Tables},
 };
 
+use crate::{Held, TableError};
+
 impl Tables {
     /// What has been counted.
-    pub(super) fn tell(&self) -> anyhow::Result<Forwarding> {
+    pub(super) fn tell(&self) -> Result<Forwarding, TableError> {
         let verdicts = self.datapath.verdicts()?.into_iter().map(|(verdict, count)| {
             let traffic = Traffic { packets: count.packets, bytes: count.bytes };
             (verdict.name().to_owned(), traffic)
@@ -35,7 +37,7 @@ impl Tables {
     }
 
     /// Every flow that is written down.
-    pub(super) fn flows(&self) -> anyhow::Result<Vec<Flow>> {
+    pub(super) fn flows(&self) -> Result<Vec<Flow>, TableError> {
         Ok(self.datapath.held()?.iter().map(|held| self.flow(held)).collect())
     }
 
