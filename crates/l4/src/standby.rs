@@ -2,8 +2,9 @@
 //!
 //! Who is active is not decided here: it is who has the addresses of the services (`role`), which a
 //! VRRP daemon moves (`keepalived`). The active tells what its tables hold (`active`), a standby
-//! writes it into its own (`follower`), by datagrams that [`replication`](crate::replication) makes and judges.
-//! Nothing here waits: what a socket does not take at once counts as lost, and is told again.
+//! writes it into its own (`follower`), by datagrams that [`replication`](crate::replication) makes
+//! and judges. Nothing here waits: what a socket does not take at once counts as lost, and is told
+//! again.
 //!
 //! ```text
 //!                  the addresses come: take over

@@ -8,17 +8,17 @@
 //!
 //! | policy | looks at | for |
 //! |---|---|---|
-//! | [`round_robin`] | the next in order | equal servers, equal requests |
-//! | [`random`] | nothing | many edges, no state |
-//! | [`least_requests`] | all loads | one edge, requests of unequal cost |
-//! | [`power_of_two`] | two loads | many edges, requests of unequal cost |
-//! | [`peak_ewma`] | two loads and latencies | servers that slow down now and then |
-//! | [`lowest_latency`] | all latencies | few requests, servers at unequal distance |
-//! | [`latency_weighted`] | all latencies | servers of lastingly unequal speed |
-//! | [`maglev`] | a key | caches in the servers |
-//! | [`bounded_hash`] | a key and loads | the same, with keys of unequal heat |
+//! | `round_robin` | the next in order | equal servers, equal requests |
+//! | `random` | nothing | many edges, no state |
+//! | `least_requests` | all loads | one edge, requests of unequal cost |
+//! | `power_of_two` | two loads | many edges, requests of unequal cost |
+//! | `peak_ewma` | two loads and latencies | servers that slow down now and then |
+//! | `lowest_latency` | all latencies | few requests, servers at unequal distance |
+//! | `latency_weighted` | all latencies | servers of lastingly unequal speed |
+//! | `maglev` | a key | caches in the servers |
+//! | `bounded_hash` | a key and loads | the same, with keys of unequal heat |
 //!
-//! `managed` is round robin by weights that the [`manager`](crate::decide::manager) makes.
+//! `managed` is round robin by weights that the `manager`(crate::decide::manager) makes.
 
 use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
 
