@@ -11,9 +11,10 @@ use std::{
 };
 
 use loadline_core::units::Rate;
+use loadline_spanned::FileErrors;
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
-use crate::{ConfigErrors, Resolve, parse_with};
+use crate::{Resolve, parse_with};
 
 /// Why a configuration was left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +73,7 @@ pub enum EditError {
         /// What the file is called.
         name: String,
         /// What is wrong with it.
-        source: ConfigErrors,
+        source: FileErrors,
     },
     /// The file cannot be written.
     #[error("cannot write `{}`", path.display())]

@@ -22,22 +22,19 @@ use loadline_core::fleet::{
     Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, Then,
     UnderscoreHeaders, WhenFull,
 };
+use loadline_spanned::{At, Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{At, Key, Named},
-    value::{
-        address::{Bind, Place},
-        either::{TableOrFalse, TextOr},
-        label::{FilePath, HeaderName, LogPlace, Name},
-        link::Mac,
-        number::{Number, Scaler, Whole},
-        pattern::{NetworkRange, OneOrMore},
-        quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    address::{Bind, Place},
+    either::{TableOrFalse, TextOr},
+    label::{FilePath, HeaderName, LogPlace, Name},
+    link::Mac,
+    number::{Number, Scaler, Whole},
+    pattern::{NetworkRange, OneOrMore},
+    quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
+    word::Word,
 };
 
 pub(crate) use access_log::AccessLog;

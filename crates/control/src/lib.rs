@@ -14,12 +14,9 @@ mod assemble;
 mod describe;
 pub mod discovery;
 mod edit;
-mod error;
 mod file;
 mod masked;
 mod outside;
-mod place;
-mod read;
 mod reference;
 mod resolve;
 mod schema;
@@ -27,18 +24,16 @@ mod shorthand;
 mod suggest;
 mod value;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use loadline_core::fleet::Fleet;
-use miette::NamedSource;
+use loadline_spanned::{FileError, FileErrors, Problems, Source};
+
+use file::File;
+use suggest::Configuration;
 
 pub use describe::{counts, describe};
 pub use edit::{EditError, edit_max_rate, write_max_rate};
-pub use error::{ConfigError, ConfigErrors};
 pub use outside::{Fault, Moment};
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};
@@ -57,7 +52,7 @@ pub struct Loaded {
     /// As whom it runs, where it tells its id and is told to make way.
     pub process: Process,
     /// What in it works but is hardly meant, in the order of the file.
-    pub warnings: Vec<ConfigError>,
+    pub warnings: Vec<FileError>,
     outside: outside::Outside,
 }
 
@@ -79,19 +74,9 @@ pub struct Process {
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
-pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
+pub fn load(path: &Path) -> Result<Loaded, FileErrors> {
     let name = path.display().to_string();
-    let unreadable = |message: String, help: &str| {
-        ConfigErrors::new(&name, vec![ConfigError::unplaced(message, help.to_owned())])
-    };
-    let bytes = fs::read(path).map_err(|error| {
-        unreadable(format!("cannot read `{name}`: {error}"), "name a file that can be read")
-    })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        unreadable(format!("line {line} of `{name}` is not UTF-8"), "save the file as UTF-8")
-    })?;
+    let text = loadline_spanned::load::<Configuration>(path, "name a file that can be read")?;
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = whole.parent().unwrap_or(Path::new(""));
     parse_at(base, &name, &text, &SystemResolver)
@@ -102,7 +87,7 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigErrors> {
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
-pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
+pub fn parse(name: &str, text: &str) -> Result<Loaded, FileErrors> {
     parse_with(name, text, &SystemResolver)
 }
 
@@ -110,7 +95,7 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, ConfigErrors> {
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
-pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, ConfigErrors> {
+pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, FileErrors> {
     parse_at(Path::new(""), name, text, resolver)
 }
 
@@ -120,27 +105,17 @@ fn parse_at(
     name: &str,
     text: &str,
     resolver: &dyn Resolve,
-) -> Result<Loaded, ConfigErrors> {
-    let mut problems = error::Problems::default();
-    let fleet = read::read(text, &mut problems).map(|mut file| {
-        let mentions = outside::settle(&mut file.value, base);
-        let admin = assemble::admin(&file.value.admin, &mut problems);
-        let process = assemble::process(&file.value.edge, &mut problems);
-        let names = assemble::name_servers(&file.value.dns, &mut problems);
-        (assemble::assemble(&file, resolver, &mut problems), admin, names, process, mentions)
-    });
-    let failed = problems.failed();
-    let source = Arc::new(NamedSource::new(name, masked::masked(text)).with_language("TOML"));
-    let found = problems.placed(&source);
-    match fleet {
-        Some((fleet, admin, names, process, mentions)) if !failed => {
-            let (base, name) = (base.to_owned(), name.to_owned());
-            let outside = outside::Outside { mentions, base, name, text: source };
-            Ok(Loaded { fleet, admin, names, process, warnings: found, outside })
-        }
-        _ => {
-            let errors = found.into_iter().filter(|found| !found.is_warning()).collect();
-            Err(ConfigErrors::new(name, errors))
-        }
-    }
+) -> Result<Loaded, FileErrors> {
+    let source = Source::new::<Configuration>(name, masked::masked(text));
+    let mut problems = Problems::default();
+    let file = loadline_spanned::read::<Configuration, File>(text, &mut problems);
+    let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
+    let mentions = outside::settle(&mut file.value, base);
+    let admin = assemble::admin(&file.value.admin, &mut problems);
+    let process = assemble::process(&file.value.edge, &mut problems);
+    let names = assemble::name_servers(&file.value.dns, &mut problems);
+    let fleet = assemble::assemble(&file, resolver, &mut problems);
+    let warnings = problems.settle(&source)?;
+    let outside = outside::Outside { mentions, base: base.to_owned(), source };
+    Ok(Loaded { fleet, admin, names, process, warnings, outside })
 }

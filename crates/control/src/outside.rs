@@ -9,23 +9,18 @@ mod trial;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use loadline_core::fleet::LogTarget;
-
-use miette::NamedSource;
+use loadline_spanned::{At, Complaint, FileErrors, Key, Named, Problems, Source, Span, Text};
 
 use crate::{
-    ConfigError, ConfigErrors, Loaded,
-    error::Problems,
+    Loaded,
     file::{self, File},
-    place::{At, Key, Named, Span},
     value::{
         address::AdminPlace,
         either::TextOr,
         label::{FilePath, LogPlace, SuiteName},
-        text::{Complaint, Text},
     },
 };
 
@@ -58,8 +53,7 @@ pub struct Fault {
 pub(crate) struct Outside {
     pub(crate) mentions: Vec<Mention>,
     pub(crate) base: PathBuf,
-    pub(crate) name: String,
-    pub(crate) text: Arc<NamedSource<String>>,
+    pub(crate) source: Source,
 }
 
 /// One of these places.
@@ -98,8 +92,8 @@ impl Loaded {
     ///
     /// # Errors
     /// Everything that cannot be used, in the order of the file.
-    pub fn tried(mut self, moment: Moment, others: Vec<Fault>) -> Result<Self, ConfigErrors> {
-        let Outside { mentions, base, name, text } = &self.outside;
+    pub fn tried(mut self, moment: Moment, others: Vec<Fault>) -> Result<Self, FileErrors> {
+        let Outside { mentions, base, source } = &self.outside;
         let mut problems = Problems::default();
         let mut blamed = Vec::new();
         for mention in mentions.iter().filter(|it| it.what.counts(moment)) {
@@ -113,22 +107,16 @@ impl Loaded {
                 blamed.push(&mention.text);
             }
         }
-        let mut unplaced = Vec::new();
         for Fault { about, message, help, is_warning } in others {
             let place = mentions.iter().find(|it| it.text == about).map(|it| &it.span);
             match place {
                 _ if blamed.contains(&&about) => {}
                 Some(span) if is_warning => problems.warning(span, message, "here", help),
                 Some(span) => problems.error(span, message, "here", help),
-                None => unplaced.push(ConfigError::unplaced(message, help)),
+                None => problems.unplaced(message, help),
             }
         }
-        let failed = problems.failed() || !unplaced.is_empty();
-        let found = problems.placed(text).into_iter().chain(unplaced);
-        if failed {
-            return Err(ConfigErrors::new(name, found.filter(|it| !it.is_warning()).collect()));
-        }
-        self.warnings.extend(found);
+        self.warnings.extend(problems.settle(source)?);
         self.warnings.sort_by_key(|it| (it.line(), it.column()));
         Ok(self)
     }

@@ -3,13 +3,11 @@
 use std::net::Ipv6Addr;
 
 use loadline_core::fleet::Fleet;
+use loadline_spanned::{FileErrors, Textual};
 
 use crate::{
-    ConfigErrors, Resolve, SystemResolver, parse_with,
-    value::{
-        address::{Bind, Place},
-        text::Textual,
-    },
+    Resolve, SystemResolver, parse_with,
+    value::address::{Bind, Place},
 };
 
 /// Why a command line makes no fleet.
@@ -50,7 +48,7 @@ pub enum ShorthandError {
     },
     /// Each is right, together they are not.
     #[error("{}", .0.errors().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Together(ConfigErrors),
+    Together(FileErrors),
 }
 
 /// Whose certificates are taken of servers by `https://`.

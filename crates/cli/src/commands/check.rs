@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
-use loadline_control::{ConfigError, ConfigErrors, Loaded, Moment, describe, discovery};
+use loadline_control::{Loaded, Moment, describe, discovery};
 use loadline_measure::record::{CheckRecord, Document, Problem, Record, Severity};
+use loadline_spanned::FileError;
 
 use super::{EXIT_USAGE, outside};
 
@@ -30,7 +31,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = outside::load(&args.file, Moment::Check);
-    let code = if loaded.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) };
     if args.json {
         let found = match &loaded {
             Ok(loaded) => &loaded.warnings,
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         let text = serde_json::to_string_pretty(&Document::new(Record::Check(record)))? + "\n";
         stdout().write_all(text.as_bytes()).context("printing the errors")?;
-        return Ok(code);
+        return Ok(if loaded.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) });
     }
     match loaded {
         Ok(loaded) => {
@@ -62,15 +62,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
             stdout().write_all(text.as_bytes()).context("printing the plan")?;
         }
-        Err(errors) => print_errors(errors),
+        Err(errors) => return Ok(super::print_errors(errors)),
     }
-    Ok(code)
-}
-
-/// Prints the errors of a configuration with the lines they point at.
-#[expect(clippy::print_stderr, reason = "this is where errors of the configuration are told")]
-pub(crate) fn print_errors(errors: ConfigErrors) {
-    eprintln!("{:?}", miette::Report::new(errors));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the warnings of a configuration with the lines they point at.
@@ -81,7 +75,7 @@ pub(crate) fn print_warnings(loaded: &Loaded) {
     }
 }
 
-fn problem(error: &ConfigError) -> Problem {
+fn problem(error: &FileError) -> Problem {
     Problem {
         severity: if error.is_warning() { Severity::Warning } else { Severity::Error },
         line: error.line() as u64,

@@ -23,7 +23,6 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use loadline_lab::study::StudyErrors;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A wide-area network on this machine, and studies made in it
@@ -75,13 +74,6 @@ fn be_host() -> anyhow::Result<ExitCode> {
         }
         ended => ended.map(|()| ExitCode::SUCCESS).context("cannot be a host"),
     }
-}
-
-/// Prints the errors of a study with the lines they point at.
-#[expect(clippy::print_stderr, reason = "this is where errors of the study are told")]
-fn print_errors(errors: StudyErrors) -> ExitCode {
-    eprintln!("{:?}", miette::Report::new(errors));
-    ExitCode::from(super::EXIT_USAGE)
 }
 
 /// Says what is wrong with the arguments.

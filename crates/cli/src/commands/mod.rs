@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use loadline_core::units::Bytes;
+use loadline_spanned::FileErrors;
 
 mod administration;
 pub(crate) mod bench;
@@ -41,6 +42,13 @@ pub(crate) const EXIT_VERDICT: u8 = 3;
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("loadline: {}", chain(error));
     ExitCode::from(EXIT_FAILED)
+}
+
+/// Prints the errors of a file with the lines they point at, and gives the exit code for them.
+#[expect(clippy::print_stderr, reason = "this is where errors of files are told")]
+pub(crate) fn print_errors(errors: FileErrors) -> ExitCode {
+    eprintln!("{:?}", miette::Report::new(errors));
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// An error and its causes on one line. Some errors say their cause themselves; it is not said

@@ -6,10 +6,11 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use loadline_control::{ConfigErrors, Fault, Loaded, Moment};
+use loadline_control::{Fault, Loaded, Moment};
 use loadline_core::{fleet::Fleet, state::Certificate};
 use loadline_l4::standby::check_key;
 use loadline_proxy::tls::{Keys, TlsError};
+use loadline_spanned::FileErrors;
 
 use super::serve::identity::{Identity, IdentityError};
 
@@ -17,7 +18,7 @@ use super::serve::identity::{Identity, IdentityError};
 ///
 /// # Errors
 /// Everything that is wrong with it or with what it names, in the order of the file.
-pub(crate) fn load(path: &Path, moment: Moment) -> Result<Loaded, ConfigErrors> {
+pub(crate) fn load(path: &Path, moment: Moment) -> Result<Loaded, FileErrors> {
     let loaded = loadline_control::load(path)?;
     let mut faults = of_tls(&loaded.fleet);
     if moment != Moment::Reload {

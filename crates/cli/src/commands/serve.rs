@@ -23,7 +23,7 @@ use std::{
 
 use anyhow::Context as _;
 use loadline_control::{
-    ConfigError, Loaded, Moment, Process, Trust,
+    Loaded, Moment, Process, Trust,
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
 };
@@ -37,6 +37,7 @@ use loadline_proxy::{
     runtime::{Bound, Runtime},
     telemetry::tally::Tallies,
 };
+use loadline_spanned::FileError;
 use tokio::{
     sync::mpsc::channel,
     task::JoinSet,
@@ -44,7 +45,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, xdp_mode::XdpMode},
+    commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, print_errors, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
 use checks::Checks;
@@ -459,7 +460,9 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
         Err(errors) => {
             let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
             match args.log_format {
-                LogFormat::Text => check::print_errors(errors),
+                LogFormat::Text => {
+                    print_errors(errors);
+                }
                 LogFormat::Json => errors.errors().iter().for_each(log),
             }
             Err(why.join("; "))
@@ -468,7 +471,7 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
 }
 
 /// Tells what is wrong with the configuration on one line.
-fn log(problem: &ConfigError) {
+fn log(problem: &FileError) {
     let (line, column, help) = (problem.line(), problem.column(), problem.help_text());
     if problem.is_warning() {
         tracing::warn!(line, column, help, "{}", problem.message());

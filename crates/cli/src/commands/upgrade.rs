@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{EXIT_FAILED, EXIT_USAGE, check};
+use super::{EXIT_FAILED, EXIT_USAGE, print_errors};
 
 /// Replace the running program without refusing or resetting a connection
 ///
@@ -62,7 +62,7 @@ fn socket(args: &Args) -> Option<PathBuf> {
             None
         }
         Err(errors) => {
-            check::print_errors(errors);
+            print_errors(errors);
             None
         }
     }

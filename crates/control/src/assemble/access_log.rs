@@ -1,12 +1,11 @@
 //! The access log: one text, or a table of which all but `to` has a default.
 
 use loadline_core::fleet::{AccessLog, LogField, LogFormat};
+use loadline_spanned::{Key, Problems};
 
 use super::set;
 use crate::{
-    error::Problems,
     file,
-    place::Key,
     value::{either::TextOr, label::LogPlace},
 };
 

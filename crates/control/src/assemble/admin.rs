@@ -1,10 +1,10 @@
 //! The administration: where it listens, and whether everybody can.
 
+use loadline_spanned::{Key, Problems};
+
 use crate::{
     admin::{Bind, Settings},
-    error::Problems,
     file,
-    place::Key,
     value::address::AdminPlace,
 };
 

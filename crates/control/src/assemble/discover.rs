@@ -4,15 +4,10 @@ use loadline_core::{
     decide::discovery::AnswerValidity,
     fleet::{Discovery, Family, ListPlace, Server, Source},
 };
+use loadline_spanned::{At, Key, Problems};
 
 use super::set;
-use crate::{
-    discovery::NameServers,
-    error::Problems,
-    file,
-    place::{At, Key},
-    value::address::Place,
-};
+use crate::{discovery::NameServers, file, value::address::Place};
 
 /// Where the servers of a group are listed, each like `template`; none where the file says them.
 pub(super) fn discovery(

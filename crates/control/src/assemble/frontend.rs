@@ -6,12 +6,9 @@ use loadline_core::fleet::{
     Listener, Service,
     forwarding::{Datapath, Frontend, Method, Protocol},
 };
+use loadline_spanned::{At, Problems, Span};
 
-use crate::{
-    error::Problems,
-    file::{self, Spoken},
-    place::{At, Span},
-};
+use crate::file::{self, Spoken};
 
 /// What a frontend is read in.
 pub(super) struct Context<'a> {

@@ -6,12 +6,11 @@ use loadline_core::{
     fleet::{Capacity, Group, Server},
     units::Ratio,
 };
+use loadline_spanned::{At, Key, Problems, Span};
 
 use super::{discover::discovery, region::Regions, set};
 use crate::{
-    error::Problems,
     file::{self, Found},
-    place::{At, Key, Span},
     resolve::Resolve,
     value::{address::Place, either::TextOr},
 };

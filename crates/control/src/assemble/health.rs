@@ -5,16 +5,12 @@ use loadline_core::{
     health::advisor::{self as script, Pattern, Script, Transport},
     time::Duration,
 };
+use loadline_spanned::{At, Key, Problems, Span, Text};
 
 use super::set;
 use crate::{
-    error::Problems,
     file::{Health, Step},
-    place::{At, Key, Span},
-    value::{
-        advisor::{Hex, Said},
-        text::Text,
-    },
+    value::advisor::{Hex, Said},
 };
 
 /// The check a service asks for.

@@ -4,12 +4,11 @@ use loadline_core::{
     fleet::{Hsts, Protocol},
     time::Duration,
 };
+use loadline_spanned::{At, Key, Named, Problems, Text};
 
 use crate::{
-    error::Problems,
     file,
-    place::{At, Key, Named},
-    value::{either::TextOr, pattern::HeaderValue, text::Text},
+    value::{either::TextOr, pattern::HeaderValue},
 };
 
 /// What a listener says in each response; nothing where the file has no `hsts`.

@@ -3,14 +3,10 @@
 use std::net::IpAddr;
 
 use loadline_core::fleet::forwarding::{Datapath, Frontend};
+use loadline_spanned::{At, Key, Problems, Text};
 
 use super::set;
-use crate::{
-    error::Problems,
-    file,
-    place::{At, Key},
-    value::{link::HostIp, text::Text},
-};
+use crate::{file, value::link::HostIp};
 
 /// What the file says of it; none where it says nothing that can be used.
 pub(super) fn datapath(given: &Key<file::L4>, problems: &mut Problems) -> Option<Datapath> {

@@ -9,14 +9,13 @@ use loadline_core::fleet::{
     ClientTimeouts, HeadLimits, Http2Limits, Listener, Service,
     forwarding::{self, Datapath, Frontend},
 };
+use loadline_spanned::{At, Named, Problems, Span, Text};
 
 use super::{frontend, routes, set, stream, tls};
 use crate::{
-    error::Problems,
     file::{self, File, Forward, Spoken},
-    place::{At, Named, Span},
     suggest,
-    value::{label::Name, text::Text},
+    value::label::Name,
 };
 
 /// The services that listeners and routes may name.

@@ -5,9 +5,10 @@ use loadline_core::{
     fleet::PolicyKind,
     units::Ratio,
 };
+use loadline_spanned::{Key, Problems};
 
 use super::set;
-use crate::{error::Problems, file, place::Key};
+use crate::file;
 
 /// The manager of a service.
 pub(super) fn manager(

@@ -4,12 +4,11 @@ use loadline_core::{
     rules::Mirror,
     units::{Bytes, Ratio},
 };
+use loadline_spanned::{At, Problems};
 
 use super::{listener::Services, set};
 use crate::{
-    error::Problems,
     file,
-    place::At,
     value::{either::TextOr, label::Name},
 };
 

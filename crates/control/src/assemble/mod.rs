@@ -26,13 +26,9 @@ mod tls;
 mod tracing;
 
 use loadline_core::fleet::{Edge, Fleet, forwarding::Forwarding};
+use loadline_spanned::{At, Key, Problems};
 
-use crate::{
-    error::Problems,
-    file::File,
-    place::{At, Key},
-    resolve::Resolve,
-};
+use crate::{file::File, resolve::Resolve};
 
 pub(crate) use admin::admin;
 pub(crate) use discover::name_servers;

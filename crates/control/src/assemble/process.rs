@@ -1,6 +1,8 @@
 //! The process itself: as whom it runs, where it tells its id and is told to make way.
 
-use crate::{Process, error::Problems, file, place::Key};
+use loadline_spanned::{Key, Problems};
+
+use crate::{Process, file};
 
 /// What the file says of it.
 pub(crate) fn process(edge: &Key<file::Edge>, problems: &mut Problems) -> Process {

@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loadline_core::time::Duration;
+use loadline_spanned::{At, Key, Named, Problems, Span, Text};
 
 use crate::{
-    error::Problems,
     file::{File, Region},
-    place::{At, Key, Named, Span},
     suggest,
     value::{
         label::{NAME_RULE, Name, is_name},
         quantity::TimeOrOff,
-        text::Text,
     },
 };
 

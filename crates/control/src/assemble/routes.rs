@@ -8,17 +8,15 @@ use loadline_core::{
     },
     units::Rate,
 };
+use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
 use super::{listener::Services, mirror::mirror};
 use crate::{
-    error::Problems,
     file::{self, Scheme},
-    place::{At, Key, Named, Span},
     value::{
         label::{HeaderName, UrlPath},
         number::Whole,
         pattern::{HeaderValue, OneOrMore, ValuePattern},
-        text::{Text, Textual as _},
     },
 };
 

@@ -7,6 +7,7 @@ use loadline_core::{
     },
     units::Ratio,
 };
+use loadline_spanned::{At, Key, Named, Problems, Span, Text};
 
 use super::{
     group,
@@ -16,15 +17,12 @@ use super::{
     sticky::{affinity, sticky},
 };
 use crate::{
-    error::Problems,
     file::{self, File, Repeated},
-    place::{At, Key, Named, Span},
     resolve::Resolve,
     value::{
         either::{TableOrFalse, TextOr},
         label::{NAME_RULE, is_name},
         quantity::TimeOrOff,
-        text::Text,
         word::Word,
     },
 };

@@ -3,14 +3,10 @@
 use std::net::SocketAddr;
 
 use loadline_core::fleet::Standby;
+use loadline_spanned::{At, Key, Problems, Text};
 
 use super::set;
-use crate::{
-    error::Problems,
-    file,
-    place::{At, Key},
-    value::{endpoint::Endpoint, text::Text},
-};
+use crate::{file, value::endpoint::Endpoint};
 
 /// What the file says of them; none where it says nothing that can be used.
 pub(super) fn standby(

@@ -4,14 +4,10 @@ use loadline_core::{
     fleet::{Cookie, HashKey, PolicyKind, SameSite, Secret, Sticky, forwarding::Affinity},
     time::Duration,
 };
+use loadline_spanned::{At, Key, Problems};
 
 use super::set;
-use crate::{
-    error::Problems,
-    file,
-    place::{At, Key},
-    value::secret::KEY_HELP,
-};
+use crate::{file, value::secret::KEY_HELP};
 
 /// What keeps the sessions of a service with this policy on one server.
 pub(super) fn sticky(

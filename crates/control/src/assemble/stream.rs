@@ -1,13 +1,9 @@
 //! Listeners that do not speak HTTP: services by server name, and keys that mean nothing there.
 
 use loadline_core::fleet::{Listener, Protocol, ServerNames, Service, Sticky};
+use loadline_spanned::{At, Problems, Span, Text};
 
-use crate::{
-    error::Problems,
-    file,
-    place::{At, Span},
-    value::{label::Name, text::Text},
-};
+use crate::{file, value::label::Name};
 
 /// The services by server name of a listener that may have some; `find` knows their indices.
 pub(super) fn names(

@@ -3,16 +3,14 @@
 use loadline_core::fleet::{
     Certificate, ClientCheck, ListenerTls, Protocol, ServerTls, TlsTerms, TlsVersion,
 };
+use loadline_spanned::{At, Key, Problems, Span, Text};
 
 use super::hsts::hsts;
 use crate::{
-    error::Problems,
     file,
-    place::{At, Key, Span},
     value::{
         either::TextOr,
         label::{FilePath, SuiteName},
-        text::Text,
         word::Word,
     },
 };

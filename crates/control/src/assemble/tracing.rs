@@ -1,9 +1,10 @@
 //! Tracing: a table of which all but the collector has a default.
 
 use loadline_core::fleet::Tracing;
+use loadline_spanned::{Key, Problems};
 
 use super::set;
-use crate::{error::Problems, file, place::Key};
+use crate::file;
 
 /// What the file says of it; none where it says nothing.
 pub(super) fn tracing(given: &Key<file::Tracing>, problems: &mut Problems) -> Option<Tracing> {

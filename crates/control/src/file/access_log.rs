@@ -1,17 +1,14 @@
 //! The access log in the file: where it goes, how it is written, what it leaves out.
 
 use loadline_core::fleet::{LogField, LogFormat};
+use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::Key,
-    value::{
-        label::LogPlace,
-        quantity::{PERCENT, Share},
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    label::LogPlace,
+    quantity::{PERCENT, Share},
+    word::Word,
 };
 
 /// A line for each request, which `docs/operation.md` explains.

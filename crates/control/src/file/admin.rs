@@ -1,15 +1,14 @@
 //! The administration in the file: where it listens, who may change things.
 
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
     admin::Detail,
-    place::{At, Key},
     value::{
         address::AdminPlace,
         label::{FilePath, Host},
-        text::Text,
         word::Word,
     },
 };

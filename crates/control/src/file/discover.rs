@@ -1,19 +1,16 @@
 //! Groups whose servers are found out, and who is asked for names, in the file.
 
 use loadline_core::fleet::Family;
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{At, Key},
-    value::{
-        address::{DnsName, NameServer, Place},
-        label::FilePath,
-        number::Whole,
-        quantity::Time,
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    address::{DnsName, NameServer, Place},
+    label::FilePath,
+    number::Whole,
+    quantity::Time,
+    word::Word,
 };
 
 /// Where the servers of a group are listed: `file`, `dns` or `srv`. loadline follows the list:

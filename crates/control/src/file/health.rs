@@ -1,20 +1,17 @@
 //! Active checks in the file.
 
 use loadline_core::health::advisor::Transport;
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{At, Key},
-    value::{
-        advisor::{Advisor, Hex, Said},
-        either::True,
-        label::{Host, UrlPath},
-        number::Whole,
-        quantity::Time,
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    advisor::{Advisor, Hex, Said},
+    either::True,
+    label::{Host, UrlPath},
+    number::Whole,
+    quantity::Time,
+    word::Word,
 };
 
 /// Active health checks: one of `http`, `tcp`, `advisor` and `script`.

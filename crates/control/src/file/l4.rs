@@ -4,18 +4,15 @@ use loadline_core::fleet::{
     Protocol,
     forwarding::{Method, XdpMode},
 };
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Standby;
-use crate::{
-    place::{At, Key},
-    value::{
-        link::{HostIp, Interface},
-        number::Whole,
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    link::{HostIp, Interface},
+    number::Whole,
+    word::Word,
 };
 
 /// What is done with what comes in at a listener.

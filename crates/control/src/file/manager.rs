@@ -1,14 +1,12 @@
 //! How weights are made, in the file.
 
+use loadline_spanned::Key;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::Key,
-    value::{
-        number::{Number, Smoothing},
-        quantity::{PERCENT, Share, Time},
-    },
+use crate::value::{
+    number::{Number, Smoothing},
+    quantity::{PERCENT, Share, Time},
 };
 
 /// How the policy `managed` computes weights, every `interval`: from each server's requests in

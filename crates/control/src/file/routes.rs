@@ -1,23 +1,20 @@
 //! Routes in the file: conditions, and what is done with the requests that meet them.
 
 use loadline_core::fleet::Class;
+use loadline_spanned::{Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{Key, Named},
-    value::{
-        either::TextOr,
-        label::{HeaderName, Host, Name, UrlPath},
-        number::Whole,
-        pattern::{
-            Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, OneOrMore,
-            PathPattern, ValuePattern,
-        },
-        quantity::{PERCENT, PositiveRate, Share, Size},
-        text::Text,
-        word::Word,
+use crate::value::{
+    either::TextOr,
+    label::{HeaderName, Host, Name, UrlPath},
+    number::Whole,
+    pattern::{
+        Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, OneOrMore,
+        PathPattern, ValuePattern,
     },
+    quantity::{PERCENT, PositiveRate, Share, Size},
+    word::Word,
 };
 
 /// A route: all of its conditions have to match, of a list in a condition one value. Its action is

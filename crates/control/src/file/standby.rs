@@ -1,12 +1,10 @@
 //! Balancers that stand by for each other, in the file.
 
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{At, Key},
-    value::{endpoint::Endpoint, label::FilePath, number::Whole, quantity::Within, text::Text},
-};
+use crate::value::{endpoint::Endpoint, label::FilePath, number::Whole, quantity::Within};
 
 /// Other balancers that know every connection of the active one. keepalived decides which one is
 /// active: `loadline l4 keepalived` prints its configuration. A change needs a restart.

@@ -1,18 +1,15 @@
 //! What keeps sessions on a server, in the file.
 
 use loadline_core::fleet::{HashKey, SameSite};
+use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::Key,
-    value::{
-        label::{HeaderName, UrlPath},
-        quantity::Time,
-        secret::SessionKey,
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    label::{HeaderName, UrlPath},
+    quantity::Time,
+    secret::SessionKey,
+    word::Word,
 };
 
 /// Session persistence: `cookie`, `hash` or `header`. Sessions of a server that is full, drained,

@@ -1,15 +1,10 @@
 //! Traffic that is not HTTP in the file: services by the server name of TLS.
 
+use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::Key,
-    value::{
-        label::{Name, ServerName},
-        text::Text,
-    },
-};
+use crate::value::label::{Name, ServerName};
 
 /// A server name and the service that gets its connections.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

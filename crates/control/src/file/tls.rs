@@ -1,18 +1,15 @@
 //! TLS in the file, towards clients and towards servers. Paths name PEM files.
 
 use loadline_core::fleet::TlsVersion;
+use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::{At, Key},
-    value::{
-        either::TextOr,
-        label::{FilePath, HeaderName, Host, SuiteName},
-        quantity::{AnyTime, TimeOrOff},
-        text::Text,
-        word::Word,
-    },
+use crate::value::{
+    either::TextOr,
+    label::{FilePath, HeaderName, Host, SuiteName},
+    quantity::{AnyTime, TimeOrOff},
+    word::Word,
 };
 
 /// TLS towards clients.

@@ -1,17 +1,14 @@
 //! Tracing in the file: where spans go, which requests have some.
 
+use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{
-    place::Key,
-    value::{
-        collector::Collector,
-        label::Name,
-        number::Whole,
-        quantity::{PERCENT, Share, Time},
-        text::Text,
-    },
+use crate::value::{
+    collector::Collector,
+    label::Name,
+    number::Whole,
+    quantity::{PERCENT, Share, Time},
 };
 
 /// Spans of requests, which `docs/operation.md` explains. A change needs a restart.

@@ -12,7 +12,9 @@ use rustix::{
 };
 
 use super::What;
-use crate::{admin, discovery, value::text::Complaint};
+use loadline_spanned::Complaint;
+
+use crate::{admin, discovery};
 
 /// Tries it; relative paths counted from `base`.
 ///

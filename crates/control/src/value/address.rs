@@ -2,12 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
-use super::{
-    label::file_path,
-    text::{Complaint, Textual},
-};
+use super::label::file_path;
 
 /// An address to bind; a port alone binds all addresses.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,10 @@ use loadline_core::{
     fleet::Probe,
     health::advisor::{Pattern, Script, Transport},
 };
+use loadline_spanned::{Complaint, Keyword, Textual};
 use schemars::{Schema, json_schema};
 
-use super::{
-    text::{Complaint, Textual},
-    word::Keyword,
-};
+use crate::suggest::Configuration;
 
 /// A check that is known by its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ impl Advisor {
     }
 }
 
-impl Keyword for Advisor {
+impl Keyword<Configuration> for Advisor {
     const WHAT: &'static str = "an advisor";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -56,7 +54,7 @@ impl Keyword for Advisor {
     }
 }
 
-impl Keyword for Transport {
+impl Keyword<Configuration> for Transport {
     const WHAT: &'static str = "what carries a script";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {

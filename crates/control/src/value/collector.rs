@@ -1,12 +1,9 @@
 //! The URL of a collector of spans.
 
+use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
-use super::{
-    address::Place,
-    label::UrlPath,
-    text::{Complaint, Textual},
-};
+use super::{address::Place, label::UrlPath};
 
 /// A collector that speaks OTLP over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,13 +2,12 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use loadline_spanned::{Complaint, Textual, read_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
 };
-
-use super::text::{Complaint, Textual, read};
 
 /// A text, or a table that says more.
 #[derive(Clone, Debug)]
@@ -33,7 +32,7 @@ impl<'de, A: Textual, B: Deserialize<'de>> Visitor<'de> for TextOrVisitor<A, B> 
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        read(text).map(TextOr::Text)
+        read_text(text).map(TextOr::Text)
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {

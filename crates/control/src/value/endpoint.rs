@@ -2,12 +2,10 @@
 
 use std::net::SocketAddr;
 
+use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
-use super::{
-    address::port_help,
-    text::{Complaint, Textual},
-};
+use super::address::port_help;
 
 /// An address and a port, neither of them left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

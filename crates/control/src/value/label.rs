@@ -1,13 +1,11 @@
 //! Free text with rules: names, paths, hosts and header names.
 
 use loadline_core::fleet::LogTarget;
+use loadline_spanned::NAME_PATTERN;
+use loadline_spanned::{Complaint, Textual, VARIABLES_HELP, has_variable};
 use schemars::{Schema, json_schema};
 
-use super::{
-    address::port_help,
-    text::{Complaint, Textual, VARIABLES_HELP, has_variable},
-};
-use crate::place::NAME_PATTERN;
+use super::address::port_help;
 
 /// Whether `text` may name a service, a group or a region.
 pub(crate) fn is_name(text: &str) -> bool {

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
+use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
-
-use super::text::{Complaint, Textual};
 
 /// The name of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,5 +14,4 @@ pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod secret;
-pub(crate) mod text;
 pub(crate) mod word;

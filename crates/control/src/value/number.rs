@@ -3,13 +3,12 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use loadline_core::units::Ratio;
+use loadline_spanned::Complaint;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
 };
-
-use super::text::Complaint;
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug)]

@@ -3,13 +3,12 @@
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use loadline_core::rules::{self, Network, Regex};
+use loadline_spanned::{Complaint, Text, Textual};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
-
-use super::text::{Complaint, Text, Textual};
 
 /// A text, or a list of at least one.
 #[derive(Clone, Debug)]

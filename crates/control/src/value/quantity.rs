@@ -5,9 +5,8 @@ use loadline_core::{
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio, UnitError},
 };
+use loadline_spanned::{Complaint, Text, Textual};
 use schemars::{Schema, json_schema};
-
-use super::text::{Complaint, Text, Textual};
 
 /// Any time.
 pub(crate) type AnyTime = Within<Duration, 0, { u64::MAX }>;

@@ -1,9 +1,8 @@
 //! Secrets in the file. What is wrong with one is told without repeating it.
 
 use loadline_core::fleet::Secret;
+use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
-
-use super::text::{Complaint, Textual};
 
 /// The key of sticky sessions.
 #[derive(Clone, Debug)]

@@ -5,57 +5,34 @@ use loadline_core::fleet::{
     Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
     forwarding::{Method, XdpMode},
 };
-use schemars::{Schema, json_schema};
+use loadline_spanned::{Complaint, Keyword, Textual};
+use schemars::Schema;
 
-use super::text::{Complaint, Textual};
 use crate::{
     admin::Detail,
     file::{Forward, Found, Repeated, Scheme, Spoken},
-    suggest::known,
+    suggest::Configuration,
 };
-
-/// A value that is written as one of a few words.
-pub(crate) trait Keyword: Sized {
-    /// What the words name, with an article.
-    const WHAT: &'static str;
-
-    /// Each word, what it stands for, and what it means.
-    fn words() -> Vec<(&'static str, Self, &'static str)>;
-}
 
 /// One of the words of `T`.
 #[derive(Clone, Debug)]
 pub(crate) struct Word<T>(pub(crate) T);
 
-impl<T: Keyword> Textual for Word<T> {
+impl<T: Keyword<Configuration>> Textual for Word<T> {
     fn expected() -> String {
-        let words: Vec<String> =
-            T::words().into_iter().map(|(word, ..)| format!("\"{word}\"")).collect();
-        format!("{}: {}", T::WHAT, words.join(", "))
+        T::expected()
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        let mut words = T::words();
-        let names: Vec<&str> = words.iter().map(|(word, ..)| *word).collect();
-        match names.iter().position(|word| *word == text) {
-            Some(index) => Ok(Self(words.swap_remove(index).1)),
-            None => {
-                let message = format!("`{text}` is not {}", T::WHAT);
-                Err(Complaint::new(message, known(text, &names)))
-            }
-        }
+        T::find(text).map(Self)
     }
 
     fn schema() -> Schema {
-        let options: Vec<_> = T::words()
-            .into_iter()
-            .map(|(word, _, meaning)| json_schema!({ "const": word, "description": meaning }))
-            .collect();
-        json_schema!({ "type": "string", "title": T::WHAT, "oneOf": options })
+        T::schema()
     }
 }
 
-impl Keyword for PolicyKind {
+impl Keyword<Configuration> for PolicyKind {
     const WHAT: &'static str = "a policy";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -63,7 +40,7 @@ impl Keyword for PolicyKind {
     }
 }
 
-impl Keyword for HashKey {
+impl Keyword<Configuration> for HashKey {
     const WHAT: &'static str = "a hash key";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -74,7 +51,7 @@ impl Keyword for HashKey {
     }
 }
 
-impl Keyword for Overflow {
+impl Keyword<Configuration> for Overflow {
     const WHAT: &'static str = "a rule of overflow";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -89,7 +66,7 @@ impl Keyword for Overflow {
     }
 }
 
-impl Keyword for Repeated {
+impl Keyword<Configuration> for Repeated {
     const WHAT: &'static str = "an answer that is repeated elsewhere";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -97,7 +74,7 @@ impl Keyword for Repeated {
     }
 }
 
-impl Keyword for WhenFull {
+impl Keyword<Configuration> for WhenFull {
     const WHAT: &'static str = "a rule for full groups";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -108,7 +85,7 @@ impl Keyword for WhenFull {
     }
 }
 
-impl Keyword for Then {
+impl Keyword<Configuration> for Then {
     const WHAT: &'static str = "a rule for what the queue cannot take";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -119,7 +96,7 @@ impl Keyword for Then {
     }
 }
 
-impl Keyword for Spoken {
+impl Keyword<Configuration> for Spoken {
     const WHAT: &'static str = "a protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -139,7 +116,7 @@ impl Keyword for Spoken {
     }
 }
 
-impl Keyword for Forward {
+impl Keyword<Configuration> for Forward {
     const WHAT: &'static str = "a way to the servers";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -159,7 +136,7 @@ impl Keyword for Forward {
     }
 }
 
-impl Keyword for Detail {
+impl Keyword<Configuration> for Detail {
     const WHAT: &'static str = "a level of detail";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -172,7 +149,7 @@ impl Keyword for Detail {
     }
 }
 
-impl Keyword for XdpMode {
+impl Keyword<Configuration> for XdpMode {
     const WHAT: &'static str = "a way to attach";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -194,7 +171,7 @@ impl Keyword for XdpMode {
     }
 }
 
-impl Keyword for Class {
+impl Keyword<Configuration> for Class {
     const WHAT: &'static str = "a class of requests";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -206,7 +183,7 @@ impl Keyword for Class {
     }
 }
 
-impl Keyword for Found {
+impl Keyword<Configuration> for Found {
     const WHAT: &'static str = "a capacity that is found";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -217,7 +194,7 @@ impl Keyword for Found {
     }
 }
 
-impl Keyword for SameSite {
+impl Keyword<Configuration> for SameSite {
     const WHAT: &'static str = "a rule for requests that other sites cause";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -229,7 +206,7 @@ impl Keyword for SameSite {
     }
 }
 
-impl Keyword for Scheme {
+impl Keyword<Configuration> for Scheme {
     const WHAT: &'static str = "a scheme";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -237,7 +214,7 @@ impl Keyword for Scheme {
     }
 }
 
-impl Keyword for ProxyVersion {
+impl Keyword<Configuration> for ProxyVersion {
     const WHAT: &'static str = "a version of the PROXY protocol";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -245,7 +222,7 @@ impl Keyword for ProxyVersion {
     }
 }
 
-impl Keyword for HttpVersion {
+impl Keyword<Configuration> for HttpVersion {
     const WHAT: &'static str = "a version of HTTP";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -256,7 +233,7 @@ impl Keyword for HttpVersion {
     }
 }
 
-impl Keyword for TlsVersion {
+impl Keyword<Configuration> for TlsVersion {
     const WHAT: &'static str = "a version of TLS";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -264,7 +241,7 @@ impl Keyword for TlsVersion {
     }
 }
 
-impl Keyword for LogField {
+impl Keyword<Configuration> for LogField {
     const WHAT: &'static str = "a field of lines";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -281,7 +258,7 @@ impl Keyword for LogField {
     }
 }
 
-impl Keyword for LogFormat {
+impl Keyword<Configuration> for LogFormat {
     const WHAT: &'static str = "a format of lines";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -297,7 +274,7 @@ impl Keyword for LogFormat {
     }
 }
 
-impl Keyword for Family {
+impl Keyword<Configuration> for Family {
     const WHAT: &'static str = "a family of addresses";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -314,7 +291,7 @@ impl Keyword for Family {
     }
 }
 
-impl Keyword for Forwarded {
+impl Keyword<Configuration> for Forwarded {
     const WHAT: &'static str = "a way to tell the client's address";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -326,7 +303,7 @@ impl Keyword for Forwarded {
     }
 }
 
-impl Keyword for UnderscoreHeaders {
+impl Keyword<Configuration> for UnderscoreHeaders {
     const WHAT: &'static str = "what becomes of header names with an underscore";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {

@@ -3,7 +3,8 @@
 
 use std::{fs, path::Path};
 
-use loadline_control::{ConfigError, LocalOnly, load, parse_with};
+use loadline_control::{LocalOnly, load, parse_with};
+use loadline_spanned::FileError;
 
 const RIGHT: &str = r#"[edge]
 region = "near"
@@ -477,7 +478,7 @@ fn every_error_of_a_file_is_reported_at_once() {
         .replace("\"100/s\"", "100")
         .replace("10.1.0.1:80", "10.1.0.1");
     let errors = parse_with("many.toml", &text, &LocalOnly).unwrap_err();
-    let lines: Vec<usize> = errors.errors().iter().map(ConfigError::line).collect();
+    let lines: Vec<usize> = errors.errors().iter().map(FileError::line).collect();
     assert_eq!(lines, [3, 10, 17, 22]);
     assert_eq!(errors.to_string(), "many.toml: 4 errors in the configuration");
 }

@@ -78,7 +78,7 @@ impl Study {
     /// Whether any figure is judged.
     #[must_use]
     pub fn has_bands(&self) -> bool {
-        let mut figures = self.file.figure.iter().map(serde_spanned::Spanned::get_ref);
+        let mut figures = self.file.figure.iter().map(|at| &at.value);
         figures.any(|figure| {
             let band = band::band_of(figure, self.is_quick());
             figure.not_reproduced.is_none() && !band::is_empty(&band)

@@ -8,7 +8,6 @@
 //! of the study, such as a peer in the place of loadline. Reading, planning and judging are pure;
 //! only [`run`] starts anything.
 
-mod error;
 mod expand;
 mod file;
 mod formula;
@@ -19,7 +18,6 @@ mod read;
 mod run;
 mod take;
 
-pub use error::{StudyError, StudyErrors};
 pub use judge::{Conditions, judge, merge};
 pub use plan::{Action, Command, Content, Places, Plan, Program, Ready, Step, Verb};
 pub use read::{Mode, Study, Tool};

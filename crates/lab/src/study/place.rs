@@ -1,54 +1,12 @@
-//! Values that know where in the file they stand, and tables whose keys the user chose.
+//! Values of a study that have more than one form.
 
-use std::{fmt, marker::PhantomData, ops::Range};
+use std::fmt;
 
+use loadline_spanned::{At, Named};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
-use serde_spanned::Spanned;
-
-/// Bytes of the file, from the first to one past the last.
-pub(crate) type Span = Range<usize>;
-
-/// Text and its place.
-pub(crate) type Text = Spanned<String>;
-
-/// A table whose keys are names the user chose, in the order of the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Named<T>(pub(crate) Vec<(Text, Spanned<T>)>);
-
-impl<T> Default for Named<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(NamedVisitor(PhantomData))
-    }
-}
-
-struct NamedVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
-    type Value = Named<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry::<Text, Spanned<T>>()? {
-            entries.push(entry);
-        }
-        // The TOML reader hands tables over in the order of the alphabet.
-        entries.sort_by_key(|(name, _)| name.span().start);
-        Ok(Named(entries))
-    }
-}
 
 /// A number or text, kept as text: what stands in argument lists and sweeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,19 +87,19 @@ impl<T: Clone> ByRow<T> {
         match self {
             Self::All(value) => Some(value.clone()),
             Self::Each(rows) => {
-                let found = rows.0.iter().find(|(name, _)| name.get_ref() == row);
-                found.map(|(_, value)| value.get_ref().clone())
+                let found = rows.iter().find(|(name, _)| name.value == row);
+                found.map(|(_, at)| at.value.clone())
             }
         }
     }
 
     /// The names of rows in it, with their places.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &Text> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &At<String>> {
         let rows = match self {
-            Self::All(_) => &[][..],
-            Self::Each(rows) => &rows.0,
+            Self::All(_) => None,
+            Self::Each(rows) => Some(rows),
         };
-        rows.iter().map(|(name, _)| name)
+        rows.into_iter().flat_map(Named::iter).map(|(name, _)| name)
     }
 }
 

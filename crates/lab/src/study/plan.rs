@@ -7,8 +7,9 @@ mod scope;
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use loadline_core::time::Duration;
+use loadline_spanned::Problems;
 
-use super::{error::Problems, read::Study};
+use super::read::Study;
 use crate::{
     host::Machine,
     topology::{LinkSpec, Topology},

@@ -1,18 +1,13 @@
 //! From text to a study that can be run: every error is found before anything starts.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use loadline_measure::record::StudyRow;
-use serde::Deserialize as _;
+use loadline_spanned::{At, FileErrors, FileKind, Problems, Source, known};
 
 use super::{
-    error::{Problems, StudyErrors, known},
-    file::File,
+    file::{File, RowEntry, ToolEntry},
     judge,
-    place::Text,
     plan::{Places, Plan, plan_row},
 };
 
@@ -53,32 +48,29 @@ impl Study {
     ///
     /// # Errors
     /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
-    pub fn load(path: &Path, mode: Mode) -> Result<Self, StudyErrors> {
+    pub fn load(path: &Path, mode: Mode) -> Result<Self, FileErrors> {
         let name = path.display().to_string();
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        match fs::read_to_string(path) {
-            Ok(text) => Self::parse_in(&name, &text, folder, mode),
-            Err(error) => {
-                let mut problems = Problems::default();
-                let help = "name a study of `loadline lab list`, or a file that can be read";
-                problems.note(0..0, format!("cannot read `{name}`: {error}"), help);
-                Err(problems.into_errors(&name, ""))
-            }
-        }
+        let help = "name a study of `loadline lab list`, or a file that can be read";
+        let text = loadline_spanned::load::<StudyFile>(path, help)?;
+        Self::parse_in(&name, &text, folder, mode)
     }
 
     /// Reads `text`, which errors call `name`; files it names are beside the working directory.
     ///
     /// # Errors
     /// Everything that is wrong with it, in the order of the file.
-    pub fn parse(name: &str, text: &str, mode: Mode) -> Result<Self, StudyErrors> {
+    pub fn parse(name: &str, text: &str, mode: Mode) -> Result<Self, FileErrors> {
         Self::parse_in(name, text, PathBuf::new(), mode)
     }
 
-    fn parse_in(name: &str, text: &str, folder: PathBuf, mode: Mode) -> Result<Self, StudyErrors> {
+    fn parse_in(name: &str, text: &str, folder: PathBuf, mode: Mode) -> Result<Self, FileErrors> {
+        let source = Source::new::<StudyFile>(name, text.to_owned());
         let mut problems = Problems::default();
-        let Some(file) = read(text, &mut problems) else {
-            return Err(problems.into_errors(name, text));
+        let file = loadline_spanned::read::<StudyFile, File>(text, &mut problems);
+        // What follows from keys that cannot be read is not told.
+        let Some(At { value: file, .. }) = file.filter(|_| !problems.failed()) else {
+            return Err(problems.into_errors(&source));
         };
         let rows = rows(&file, &mut problems);
         let tools = tools(&file);
@@ -86,13 +78,13 @@ impl Study {
         let name = name.to_owned();
         let study = Self { name, text: text.to_owned(), folder, quick, file, rows, tools };
         study.check(&mut problems);
-        if problems.is_empty() { Ok(study) } else { Err(problems.into_errors(&study.name, text)) }
+        problems.settle(&source).map(|_| study)
     }
 
     /// What it is called.
     #[must_use]
     pub fn title(&self) -> &str {
-        self.file.title.as_ref().map_or("", |title| title.get_ref())
+        self.file.title.as_ref().map_or("", |title| &title.value)
     }
 
     /// The name of its file, without folder and ending.
@@ -137,7 +129,7 @@ impl Study {
     #[must_use]
     pub fn speed(&self) -> f64 {
         let speed = self.file.quick.speed.as_ref().filter(|_| self.quick);
-        speed.map_or(1.0, |speed| *speed.get_ref())
+        speed.map_or(1.0, |speed| speed.value)
     }
 
     /// The variants, in the order of the file.
@@ -158,22 +150,31 @@ impl Study {
         plan_row(self, row, places, &mut Problems::default())
     }
 
+    /// Notes a row that there is not.
+    pub(crate) fn check_row(&self, row: &At<String>, problems: &mut Problems) {
+        let names: Vec<&str> = self.rows.iter().map(|row| row.name.as_str()).collect();
+        if !names.contains(&row.value.as_str()) {
+            let message = format!("there is no row `{}`", row.value);
+            problems.error(&row.span, message, "here", known(&row.value, &names));
+        }
+    }
+
     fn check(&self, problems: &mut Problems) {
         let whole = 0..self.text.len().min(1);
         if self.title().is_empty() {
-            problems.note(whole.clone(), "the study has no title", "write `title = \"...\"`");
+            problems.error(&whole, "the study has no title", "here", "write `title = \"...\"`");
         }
-        if self.file.host.0.is_empty() {
-            problems.note(whole.clone(), "the study has no hosts", "write `[host.client]`");
+        if self.file.host.is_empty() {
+            problems.error(&whole, "the study has no hosts", "here", "write `[host.client]`");
         }
         if self.file.phase.is_empty() {
             let help = "write a `[[phase]]` with `name`, `host` and `run`";
-            problems.note(whole, "the study has no phases", help);
+            problems.error(&whole, "the study has no phases", "here", help);
         }
         if let Some(speed) = &self.file.quick.speed
-            && !(speed.get_ref().is_finite() && *speed.get_ref() > 0.0)
+            && !(speed.value.is_finite() && speed.value > 0.0)
         {
-            problems.note(speed.span(), "a speed is above zero", "write `speed = 10`");
+            problems.error(&speed.span, "a speed is above zero", "here", "write `speed = 10`");
         }
         for row in &self.rows {
             plan_row(self, &row.name, &Places::default(), problems);
@@ -182,42 +183,24 @@ impl Study {
     }
 }
 
-/// The first error of the reader is told; what follows from it is not.
-fn read(text: &str, problems: &mut Problems) -> Option<File> {
-    let file = toml::Deserializer::parse(text).and_then(File::deserialize);
-    file.map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        let message = error.message();
-        match message.strip_prefix("unknown field ") {
-            Some(names) => {
-                let mut names = names.split('`').skip(1).step_by(2);
-                let typed = names.next().unwrap_or_default();
-                problems.note(span, format!("unknown key `{typed}`"), known(typed, names));
-            }
-            None => problems.note(span, message, "docs/lab.md has every key of a study"),
-        }
-    })
-    .ok()
-}
-
 fn rows(file: &File, problems: &mut Problems) -> Vec<StudyRow> {
-    let row = |(name, row): &(Text, serde_spanned::Spanned<super::file::RowEntry>)| {
-        let row = row.get_ref();
-        let tools = || file.tool.0.iter().map(|(name, _)| name.get_ref().as_str());
+    let row = |(name, row): &(At<String>, At<RowEntry>)| {
+        let row = &row.value;
+        let tools: Vec<&str> = file.tool.iter().map(|(name, _)| name.value.as_str()).collect();
         if let Some(peer) = &row.peer
-            && !tools().any(|tool| tool == peer.get_ref())
+            && !tools.contains(&peer.value.as_str())
         {
-            let help = format!("{}; a peer is a `[tool.NAME]`", known(peer.get_ref(), tools()));
-            problems.note(peer.span(), format!("there is no tool `{}`", peer.get_ref()), help);
+            let help = format!("{}; a peer is a `[tool.NAME]`", known(&peer.value, &tools));
+            problems.error(&peer.span, format!("there is no tool `{}`", peer.value), "here", help);
         }
         StudyRow {
-            name: name.get_ref().clone(),
-            title: row.title.clone().unwrap_or_else(|| name.get_ref().clone()),
-            peer: row.peer.as_ref().map(|peer| peer.get_ref().clone()),
+            name: name.value.clone(),
+            title: row.title.clone().unwrap_or_else(|| name.value.clone()),
+            peer: row.peer.as_ref().map(|peer| peer.value.clone()),
             skipped: None,
         }
     };
-    let rows: Vec<_> = file.row.0.iter().map(row).collect();
+    let rows: Vec<_> = file.row.iter().map(row).collect();
     if !rows.is_empty() {
         return rows;
     }
@@ -226,8 +209,8 @@ fn rows(file: &File, problems: &mut Problems) -> Vec<StudyRow> {
 }
 
 fn tools(file: &File) -> Vec<Tool> {
-    let tool = |(name, tool): &(Text, serde_spanned::Spanned<super::file::ToolEntry>)| {
-        let (name, tool) = (name.get_ref(), tool.get_ref());
+    let tool = |(name, tool): &(At<String>, At<ToolEntry>)| {
+        let (name, tool) = (&name.value, &tool.value);
         let version = match tool.version.as_slice() {
             [] => vec![name.clone(), "--version".to_owned()],
             given => given.to_vec(),
@@ -235,5 +218,12 @@ fn tools(file: &File) -> Vec<Tool> {
         let install = format!("apt-get install {name}");
         Tool { name: name.clone(), version, install: tool.install.clone().unwrap_or(install) }
     };
-    file.tool.0.iter().map(tool).collect()
+    file.tool.iter().map(tool).collect()
+}
+
+enum StudyFile {}
+
+impl FileKind for StudyFile {
+    const NAME: &'static str = "study";
+    const REFERENCE: &'static str = "docs/lab.md has every key of a study";
 }

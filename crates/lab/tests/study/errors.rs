@@ -36,8 +36,8 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
         ("repeat = 2", "after = [{ stop = \"wab\" }]", "there is no program `wab`"),
         ("repeat = 2", "after = [{ wait = \"1s\", stop = \"web\" }]", "exactly one thing"),
         ("repeat = 2", "after = [{ signal = \"UP\", to = \"web\" }]", "no signal `UP`"),
-        ("repeat = 2", "repeat = \"twice\"", "invalid type"),
-        ("\"10ms\"", "\"10ms", "docs/lab.md"),
+        ("repeat = 2", "repeat = \"twice\"", "expected u32, found string \"twice\" - docs/lab.md"),
+        ("\"10ms\"", "\"10ms", "not TOML: "),
     ];
     for (from, to, part) in cases {
         let (said, line) = said(from, to);

@@ -6,6 +6,7 @@ mod figures;
 mod plans;
 
 use loadline_lab::study::{Mode, Study};
+use loadline_spanned::FileErrors;
 
 /// The smallest study that says something.
 const SMALLEST: &str = r#"
@@ -44,7 +45,7 @@ fn study(text: &str) -> Study {
     Study::parse("study.toml", text, Mode::Full).map_err(|errors| told(&errors)).unwrap()
 }
 
-fn told(errors: &loadline_lab::study::StudyErrors) -> String {
+fn told(errors: &FileErrors) -> String {
     let each = errors.errors().iter();
     each.map(|e| format!("{}: {} - {}\n", e.line(), e.message(), e.help_text())).collect()
 }

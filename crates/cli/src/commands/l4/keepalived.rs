@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use loadline_control::Loaded;
 use loadline_l4::standby::VirtualRouter;
 
-use crate::commands::{EXIT_USAGE, check, series};
+use crate::commands::{print_errors, series};
 
 /// Print the configuration of keepalived for two balancers or more
 ///
@@ -26,10 +26,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = match loadline_control::load(&args.file) {
         Ok(loaded) => loaded,
-        Err(errors) => {
-            check::print_errors(errors);
-            return Ok(ExitCode::from(EXIT_USAGE));
-        }
+        Err(errors) => return Ok(print_errors(errors)),
     };
     let program = args.program.clone().map_or_else(std::env::current_exe, Ok)?;
     let router = router(&loaded, &program.display().to_string())?;

@@ -11,7 +11,7 @@ use loadline_measure::record::{Reading, StudyFigure, StudyRecord};
 use loadline_report::digits;
 
 use super::{
-    find, folder, present, print, print_errors,
+    find, folder, present, print,
     run::{measure, own_folder},
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mode = if args.quick { Mode::Quick } else { Mode::Full };
     let study = match Study::load(&find::study(STUDY), mode) {
         Ok(study) => study,
-        Err(errors) => return Ok(print_errors(errors)),
+        Err(errors) => return Ok(crate::commands::print_errors(errors)),
     };
     let out = args.out.clone().unwrap_or_else(|| own_folder(&study));
     let program = env::current_exe().context("cannot find the binary that runs")?;

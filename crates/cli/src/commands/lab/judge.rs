@@ -11,7 +11,7 @@ use loadline_lab::study::{self, Mode, Study};
 use loadline_measure::record::{Record, StudyLab};
 use loadline_report::read_document;
 
-use super::{find, folder, present, print, print_errors, usage};
+use super::{find, folder, present, print, usage};
 
 /// Judge again what was measured, without running anything
 ///
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mode = if quick { Mode::Quick } else { Mode::Full };
     let study = match Study::load(&find::study(&args.study), mode) {
         Ok(study) => study,
-        Err(errors) => return Ok(print_errors(errors)),
+        Err(errors) => return Ok(crate::commands::print_errors(errors)),
     };
     if let Some(other) = runs.iter().find(|run| run.name != study.short_name()) {
         return Ok(usage(&format!("one of the folders is of the study `{}`", other.name)));

@@ -14,9 +14,7 @@ use loadline_lab::{
 };
 use loadline_measure::record::StudyRecord;
 
-use super::{
-    find, folder, present, print, print_errors, progress::Progress, until_signalled, usage,
-};
+use super::{find, folder, present, print, progress::Progress, until_signalled, usage};
 use crate::commands::report_error;
 
 /// Run a study and judge it
@@ -62,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mode = if args.quick { Mode::Quick } else { Mode::Full };
     let study = match Study::load(&find::study(&args.study), mode) {
         Ok(study) => study,
-        Err(errors) => return Ok(print_errors(errors)),
+        Err(errors) => return Ok(crate::commands::print_errors(errors)),
     };
     let rows = match rows(&study, args) {
         Ok(rows) => rows,

@@ -5,7 +5,7 @@ use std::{env, path::PathBuf, process::ExitCode};
 use anyhow::Context as _;
 use loadline_lab::study::{Held, Mode, RunError, Setup, Study, hold};
 
-use super::{find, print, print_errors, until_signalled, usage};
+use super::{find, print, until_signalled, usage};
 
 /// Start the hosts and programs of a study and hold them
 ///
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mode = if args.quick { Mode::Quick } else { Mode::Full };
     let study = match Study::load(&find::study(&args.study), mode) {
         Ok(study) => study,
-        Err(errors) => return Ok(print_errors(errors)),
+        Err(errors) => return Ok(crate::commands::print_errors(errors)),
     };
     let temporary = tempfile::tempdir().context("cannot make a folder for temporary files")?;
     let row = args.row.clone().or_else(|| study.rows().first().map(|row| row.name.clone()));

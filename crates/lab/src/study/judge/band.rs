@@ -27,7 +27,7 @@ pub(super) fn is_empty(band: &Band) -> bool {
 /// The figures that its levels are worked out from.
 pub(super) fn names(band: &Band) -> Vec<String> {
     let levels = [&band.at_least, &band.at_most].into_iter().flatten();
-    let formulas = levels.filter_map(|level| formula(&level.get_ref().0));
+    let formulas = levels.filter_map(|level| formula(&level.value.0));
     formulas
         .flat_map(|formula| formula.names().into_iter().map(str::to_owned).collect::<Vec<_>>())
         .collect()
@@ -45,21 +45,21 @@ pub(super) fn hold(
     let mut held = Vec::new();
     let mut reasons = Vec::new();
     if let Some(is) = &band.is {
-        words.push(format!("`{}`", is.get_ref()));
-        held.push(matches!(measured, Reading::Text(text) if text == is.get_ref()));
+        words.push(format!("`{}`", is.value));
+        held.push(matches!(measured, Reading::Text(text) if text == &is.value));
     }
     let number = match measured {
         Reading::Number(number) => *number,
         Reading::Text(_) => f64::NAN,
     };
     if let (Some(within), Some(published)) = (&band.within, published) {
-        let share = share(within.get_ref()).unwrap_or_default();
-        words.push(format!("within {} of {}", within.get_ref(), figure(published, unit)));
+        let share = share(&within.value).unwrap_or_default();
+        words.push(format!("within {} of {}", within.value, figure(published, unit)));
         held.push((number - published).abs() <= share * published.abs());
     }
     let levels = [(&band.at_least, "at least", true), (&band.at_most, "at most", false)];
     for (level, word, least) in levels {
-        let Some(text) = level.as_ref().map(|level| level.get_ref().0.as_str()) else { continue };
+        let Some(text) = level.as_ref().map(|level| level.value.0.as_str()) else { continue };
         let Some(level) = formula(text) else { continue };
         match level.value(value) {
             Ok(level) => {

@@ -6,10 +6,11 @@ use loadline_measure::{
     record::{Reading, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRow},
     statistics::sample,
 };
+use loadline_spanned::At;
 use serde_json::Value;
 
 use super::{band, formula};
-use crate::study::{file::FigureEntry, read::Study, take::readings};
+use crate::study::{file::FigureEntry, place::Word, read::Study, take::readings};
 
 /// Everything figures are worked out from.
 pub(super) struct FigureEvaluator<'b> {
@@ -44,7 +45,7 @@ impl<'b> FigureEvaluator<'b> {
     pub(super) fn figures(&self) -> Vec<StudyFigure> {
         let mut figures = Vec::new();
         for entry in &self.study.file.figure {
-            let entry = entry.get_ref();
+            let entry = &entry.value;
             if is_over_rows(entry) {
                 figures.extend(self.figure(entry, None));
                 continue;
@@ -58,14 +59,12 @@ impl<'b> FigureEvaluator<'b> {
     /// One figure of one row; none where the row does not have it.
     fn figure(&self, entry: &FigureEntry, row: Option<&StudyRow>) -> Option<StudyFigure> {
         let name = row.map_or("", |row| &row.name);
-        let own = |rows: &[super::super::place::Text]| {
-            rows.is_empty() || rows.iter().any(|one| one.get_ref() == name)
-        };
+        let own = |rows: &[At<String>]| rows.is_empty() || rows.iter().any(|one| one.value == name);
         if row.is_some() && !(own(&entry.rows) && self.is_measured(entry, name)) {
             return None;
         }
         let found = self.find(entry, name, 0);
-        let published = entry.published.as_ref().and_then(|by_row| by_row.get_ref().of(name));
+        let published = entry.published.as_ref().and_then(|by_row| by_row.value.of(name));
         let figure = StudyFigure {
             name: text(&entry.name).to_owned(),
             title: entry.title.clone().unwrap_or_else(|| text(&entry.name).to_owned()),
@@ -148,7 +147,7 @@ impl<'b> FigureEvaluator<'b> {
     fn is_measured(&self, entry: &FigureEntry, row: &str) -> bool {
         let has = |phase: &str| self.phases.iter().any(|run| run.row == row && run.phase == phase);
         match &entry.phase {
-            Some(phase) => has(phase.get_ref()),
+            Some(phase) => has(&phase.value),
             None => self.names(entry).iter().all(|name| {
                 let entry = self.entry(name.trim_start_matches("published."));
                 name.contains('@') || entry.is_some_and(|entry| self.is_measured(entry, row))
@@ -164,7 +163,7 @@ impl<'b> FigureEvaluator<'b> {
             runs.any(|run| run.skipped)
         };
         match &entry.phase {
-            Some(phase) => skipped(phase.get_ref()),
+            Some(phase) => skipped(&phase.value),
             None => self.names(entry).iter().any(|name| {
                 let (name, row) = name.split_once('@').unwrap_or((name, row));
                 let entry = self.entry(name.trim_start_matches("published."));
@@ -194,20 +193,20 @@ impl<'b> FigureEvaluator<'b> {
 
     /// The figures that one is worked out from.
     fn names(&self, entry: &FigureEntry) -> Vec<String> {
-        let compute = entry.compute.as_ref().and_then(|text| formula(text.get_ref()));
-        let level = entry.reaches.as_ref().and_then(|level| formula(&level.get_ref().0));
+        let compute = entry.compute.as_ref().and_then(|text| formula(&text.value));
+        let level = entry.reaches.as_ref().and_then(|level| formula(&level.value.0));
         let names = compute.iter().chain(&level).flat_map(|formula| formula.names());
         names.map(str::to_owned).collect()
     }
 
     fn entry(&self, name: &str) -> Option<&FigureEntry> {
-        let mut entries = self.study.file.figure.iter().map(serde_spanned::Spanned::get_ref);
+        let mut entries = self.study.file.figure.iter().map(|at| &at.value);
         entries.find(|entry| text(&entry.name) == name)
     }
 
     fn find(&self, entry: &FigureEntry, row: &str, depth: usize) -> Found {
         if let Some(compute) = &entry.compute {
-            let formula = formula(compute.get_ref());
+            let formula = formula(&compute.value);
             let value = |name: &str| self.value(name, row, depth + 1);
             let failures = self.failures_of(&self.names(entry), row, depth);
             let found = Found { failures, ..Found::default() };
@@ -220,11 +219,11 @@ impl<'b> FigureEvaluator<'b> {
             };
         }
         if let (Some(along), Some(reaches)) = (&entry.along, &entry.reaches) {
-            let level = formula(&reaches.get_ref().0);
+            let level = formula(&reaches.value.0);
             let level =
                 level.map(|level| level.value(&|name: &str| self.value(name, row, depth + 1)));
             let mut found = match level {
-                Some(Ok(level)) => self.reaches(entry, row, along.get_ref(), level),
+                Some(Ok(level)) => self.reaches(entry, row, &along.value, level),
                 Some(Err(reason)) => Found { reason, ..Found::default() },
                 None => Found::default(),
             };
@@ -232,13 +231,12 @@ impl<'b> FigureEvaluator<'b> {
             return found;
         }
         let at = |run: &StudyPhase| {
-            let fits = |(name, value): &(
-                super::super::place::Text,
-                serde_spanned::Spanned<super::super::place::Word>,
-            )| { run.at.get(name.get_ref()) == Some(&value.get_ref().0) };
-            entry.at.0.iter().all(fits) && entry.run.is_none_or(|number| run.repeat == number)
+            let fits = |(name, value): &(At<String>, At<Word>)| {
+                run.at.get(&name.value) == Some(&value.value.0)
+            };
+            entry.at.iter().all(fits) && entry.run.is_none_or(|number| run.repeat == number)
         };
-        let of = entry.of.as_ref().map_or("mean", |of| of.get_ref());
+        let of = entry.of.as_ref().map_or("mean", |of| &of.value);
         self.taken(text(&entry.phase), row, &at, text(&entry.take), of, &entry.unit)
     }
 
@@ -335,7 +333,7 @@ impl<'b> FigureEvaluator<'b> {
         let bare = published.unwrap_or(name);
         let entry = self.entry(bare).ok_or_else(|| format!("there is no figure `{bare}`"))?;
         if published.is_some() {
-            let published = entry.published.as_ref().and_then(|by_row| by_row.get_ref().of(row));
+            let published = entry.published.as_ref().and_then(|by_row| by_row.value.of(row));
             return published.ok_or_else(|| format!("`{bare}` was not published for `{row}`"));
         }
         let found = self.find(entry, row, depth);
@@ -349,7 +347,7 @@ impl<'b> FigureEvaluator<'b> {
 
 /// Whether a figure is over several rows: all names in its formula say of which.
 fn is_over_rows(entry: &FigureEntry) -> bool {
-    let compute = entry.compute.as_ref().and_then(|text| formula(text.get_ref()));
+    let compute = entry.compute.as_ref().and_then(|text| formula(&text.value));
     compute.is_some_and(|formula| {
         let names = formula.names();
         !names.is_empty() && names.iter().all(|name| name.contains('@'))
@@ -387,8 +385,8 @@ fn one_of(all: &[Reading], of: &str, scaled: impl Fn(f64) -> f64) -> Option<Read
     one.map(|number| Reading::Number(scaled(number)))
 }
 
-fn text(text: &Option<super::super::place::Text>) -> &str {
-    text.as_ref().map_or("", |text| text.get_ref())
+fn text(text: &Option<At<String>>) -> &str {
+    text.as_ref().map_or("", |text| &text.value)
 }
 
 /// Figures worked out from figures go no deeper.

@@ -1,17 +1,18 @@
 //! The pictures of a study: which points they show.
 
 use loadline_measure::record::{Reading, StudyLine, StudyPhase, StudyPlot, StudyPlotKind};
+use loadline_spanned::At;
 
 use super::figure::FigureEvaluator;
 use crate::study::file::PlotEntry;
 
 pub(super) fn plots(board: &FigureEvaluator<'_>) -> Vec<StudyPlot> {
-    board.study.file.plot.iter().map(|entry| plot(board, entry.get_ref())).collect()
+    board.study.file.plot.iter().map(|entry| plot(board, &entry.value)).collect()
 }
 
 fn plot(board: &FigureEvaluator<'_>, entry: &PlotEntry) -> StudyPlot {
-    let word = |text: &Option<super::super::place::Text>| {
-        text.as_ref().map(|text| text.get_ref().clone()).unwrap_or_default()
+    let word = |text: &Option<At<String>>| {
+        text.as_ref().map(|text| text.value.clone()).unwrap_or_default()
     };
     let kind = match word(&entry.kind).as_str() {
         "bars" => StudyPlotKind::Bars,
@@ -21,8 +22,7 @@ fn plot(board: &FigureEvaluator<'_>, entry: &PlotEntry) -> StudyPlot {
         _ => StudyPlotKind::Curve,
     };
     let run = board.rows.iter().filter(|row| row.skipped.is_none());
-    let own =
-        |name: &str| entry.rows.is_empty() || entry.rows.iter().any(|one| one.get_ref() == name);
+    let own = |name: &str| entry.rows.is_empty() || entry.rows.iter().any(|one| one.value == name);
     let rows: Vec<String> = run.map(|row| row.name.clone()).filter(|name| own(name)).collect();
     let (phase, x) = (word(&entry.phase), word(&entry.x));
     let lines = match kind {
@@ -79,7 +79,7 @@ fn is_at(run: &StudyPhase, entry: &PlotEntry) -> bool {
 
 /// The published figures and the measured ones of each row.
 fn beside(board: &FigureEvaluator<'_>, entry: &PlotEntry) -> Vec<StudyLine> {
-    let named = |name: &str| entry.figures.iter().any(|figure| figure.get_ref() == name);
+    let named = |name: &str| entry.figures.iter().any(|figure| figure.value == name);
     let mut figures = board.figures();
     figures.retain(|figure| named(&figure.name));
     let mut lines: Vec<StudyLine> = Vec::new();

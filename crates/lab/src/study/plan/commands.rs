@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use loadline_core::time::Duration;
+use loadline_spanned::{At, Named};
 use regex::Regex;
-use serde_spanned::Spanned;
 
 use super::{Action, Command, Content, Program, Ready, Scope, Step, Verb, network};
 use crate::{
     study::{
         file::{ActionEntry, BesideEntry, PhaseEntry, ProgramEntry, ReadyEntry},
-        place::{Named, OneOrMore, Text, Word},
+        place::{OneOrMore, Word},
     },
     topology::{LinkSpec, Topology},
 };
@@ -20,15 +20,15 @@ pub(super) fn files(scope: &mut Scope<'_>) -> Vec<(String, Content)> {
     let entries = &scope.file.file;
     let mut own = Vec::new();
     for entry in entries {
-        let Some(name) = scope.needed(&entry.get_ref().name, "name", entry) else { continue };
-        if scope.has(&entry.get_ref().rows) {
-            let path = scope.places.run.join("files").join(name.get_ref()).display().to_string();
-            scope.values.insert(format!("file.{}", name.get_ref()), path);
+        let Some(name) = scope.needed(&entry.value.name, "name", entry) else { continue };
+        if scope.has(&entry.value.rows) {
+            let path = scope.places.run.join("files").join(&name.value).display().to_string();
+            scope.values.insert(format!("file.{}", name.value), path);
             own.push((name, entry));
         }
     }
-    let content = |(name, entry): (&Text, &Spanned<crate::study::file::FileEntry>)| {
-        let content = match (&entry.get_ref().text, &entry.get_ref().from) {
+    let content = |(name, entry): (&At<String>, &At<crate::study::file::FileEntry>)| {
+        let content = match (&entry.value.text, &entry.value.from) {
             (Some(text), None) => Content::Text(scope.fill(text)),
             (None, Some(from)) => Content::CopyOf(scope.study.folder().join(scope.fill(from))),
             _ => {
@@ -37,16 +37,16 @@ pub(super) fn files(scope: &mut Scope<'_>) -> Vec<(String, Content)> {
                 return None;
             }
         };
-        Some((name.get_ref().clone(), content))
+        Some((name.value.clone(), content))
     };
     own.into_iter().filter_map(content).collect()
 }
 
 pub(super) fn prepare(scope: &mut Scope<'_>) -> Vec<Vec<String>> {
     let file = scope.file;
-    let entries = file.prepare.iter().filter(|entry| scope.has(&entry.get_ref().rows));
+    let entries = file.prepare.iter().filter(|entry| scope.has(&entry.value.rows));
     let entries: Vec<_> = entries.collect();
-    entries.into_iter().map(|entry| scope.arguments(&entry.get_ref().run, entry)).collect()
+    entries.into_iter().map(|entry| scope.arguments(&entry.value.run, entry)).collect()
 }
 
 pub(super) fn programs(scope: &mut Scope<'_>) -> Vec<Program> {
@@ -54,19 +54,19 @@ pub(super) fn programs(scope: &mut Scope<'_>) -> Vec<Program> {
     let hosts = scope.hosts();
     let mut programs: Vec<Program> = Vec::new();
     for entry in &file.program {
-        if !scope.has(&entry.get_ref().rows) {
+        if !scope.has(&entry.value.rows) {
             continue;
         }
-        let ProgramEntry { name, host, run, ready, on_demand, .. } = entry.get_ref();
+        let ProgramEntry { name, host, run, ready, on_demand, .. } = &entry.value;
         let Some(name) = scope.needed(name, "name", entry) else { continue };
         let Some(host) = scope.needed(host, "host", entry) else { continue };
-        if programs.iter().any(|program| program.name == *name.get_ref()) {
+        if programs.iter().any(|program| program.name == name.value) {
             scope.wrong(name, "two programs of a row have this name", "give each one of its own");
         }
         let Some(host) = scope.one_of("host", host, &hosts) else { continue };
         let (ready, within) = ready_of(scope, ready.as_ref());
         programs.push(Program {
-            name: name.get_ref().clone(),
+            name: name.value.clone(),
             command: Command { host, arguments: scope.arguments(run, entry) },
             ready,
             within,
@@ -76,9 +76,9 @@ pub(super) fn programs(scope: &mut Scope<'_>) -> Vec<Program> {
     programs
 }
 
-fn ready_of(scope: &mut Scope<'_>, entry: Option<&Spanned<ReadyEntry>>) -> (Ready, Duration) {
+fn ready_of(scope: &mut Scope<'_>, entry: Option<&At<ReadyEntry>>) -> (Ready, Duration) {
     let Some(entry) = entry else { return (Ready::AtOnce, READY) };
-    let ReadyEntry { port, line, after, within } = entry.get_ref();
+    let ReadyEntry { port, line, after, within } = &entry.value;
     let within = within.as_ref().and_then(|text| scope.quantity(text)).unwrap_or(READY);
     let ready = match (port, line, after) {
         (Some(port), None, None) => {
@@ -106,13 +106,13 @@ pub(super) fn steps(scope: &mut Scope<'_>, topology: &Topology) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut names = HashSet::new();
     for entry in &file.phase {
-        let phase = entry.get_ref();
+        let phase = &entry.value;
         let Some(name) = scope.needed(&phase.name, "name", entry) else { continue };
         let own = scope.has(&phase.rows);
         if !own || (phase.quick.skip && scope.study.is_quick()) {
             continue;
         }
-        if !names.insert(name.get_ref()) {
+        if !names.insert(&name.value) {
             scope.wrong(name, "two phases of a row have this name", "give each one of its own");
         }
         let outer = scope.values.clone();
@@ -135,15 +135,15 @@ pub(super) fn steps(scope: &mut Scope<'_>, topology: &Topology) -> Vec<Step> {
 /// `quick` replaces the one of its name.
 fn combinations(phase: &PhaseEntry, quick: bool) -> Vec<BTreeMap<String, String>> {
     let mut all = vec![BTreeMap::new()];
-    for (name, values) in &phase.sweep.0 {
-        let replaced = phase.quick.sweep.0.iter().find(|(own, _)| own.get_ref() == name.get_ref());
+    for (name, values) in &phase.sweep {
+        let replaced = phase.quick.sweep.iter().find(|(own, _)| own.value == name.value);
         let values = replaced.filter(|_| quick).map_or(values, |(_, values)| values);
         let with = |at: &BTreeMap<String, String>, value: &Word| {
             let mut at = at.clone();
-            at.insert(name.get_ref().clone(), value.0.clone());
+            at.insert(name.value.clone(), value.0.clone());
             at
         };
-        let next = |at| values.get_ref().iter().map(move |value| with(at, value));
+        let next = |at| values.value.iter().map(move |value| with(at, value));
         all = all.iter().flat_map(next).collect();
     }
     all
@@ -152,11 +152,11 @@ fn combinations(phase: &PhaseEntry, quick: bool) -> Vec<BTreeMap<String, String>
 fn step(
     scope: &mut Scope<'_>,
     topology: &Topology,
-    entry: &Spanned<PhaseEntry>,
+    entry: &At<PhaseEntry>,
     at: BTreeMap<String, String>,
     repeat: u32,
 ) -> Option<Step> {
-    let phase = entry.get_ref();
+    let phase = &entry.value;
     let hosts = scope.hosts();
     let command = match &phase.run {
         Some(_) => {
@@ -168,17 +168,17 @@ fn step(
     };
     let timeout = phase.timeout.as_ref().and_then(|text| scope.quantity(text));
     let during = phase.during.iter().filter_map(|action| {
-        let at = action.get_ref().at.as_ref().and_then(|at| scope.quantity(at));
+        let at = action.value.at.as_ref().and_then(|at| scope.quantity(at));
         verb(scope, topology, action).map(|verb| Action { at: at.unwrap_or_default(), verb })
     });
     let mut during = during.collect::<Vec<_>>();
     during.sort_by_key(|action| action.at);
     let beside = phase.beside.iter().filter_map(|entry| beside(scope, &hosts, entry)).collect();
-    let verbs = |scope: &mut Scope<'_>, list: &[Spanned<ActionEntry>]| -> Vec<Verb> {
+    let verbs = |scope: &mut Scope<'_>, list: &[At<ActionEntry>]| -> Vec<Verb> {
         list.iter().filter_map(|action| verb(scope, topology, action)).collect()
     };
     Some(Step {
-        phase: phase.name.as_ref().map(|name| name.get_ref().clone()).unwrap_or_default(),
+        phase: phase.name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
         at,
         repeat,
         command,
@@ -195,21 +195,20 @@ fn step(
 fn beside(
     scope: &mut Scope<'_>,
     hosts: &[String],
-    entry: &Spanned<BesideEntry>,
+    entry: &At<BesideEntry>,
 ) -> Option<(String, Command)> {
-    let BesideEntry { name, host, run, rows } = entry.get_ref();
+    let BesideEntry { name, host, run, rows } = &entry.value;
     let (name, host) = (scope.needed(name, "name", entry)?, scope.needed(host, "host", entry)?);
     if !scope.has(rows) {
         return None;
     }
     let host = scope.one_of("host", host, hosts)?;
-    Some((name.get_ref().clone(), Command { host, arguments: scope.arguments(run, entry) }))
+    Some((name.value.clone(), Command { host, arguments: scope.arguments(run, entry) }))
 }
 
-fn measures(scope: &mut Scope<'_>, patterns: &Named<Text>) -> BTreeMap<String, String> {
-    for (_, pattern) in &patterns.0 {
-        let text = pattern.get_ref();
-        let groups = Regex::new(text.get_ref()).map(|regex| regex.captures_len());
+fn measures(scope: &mut Scope<'_>, patterns: &Named<String>) -> BTreeMap<String, String> {
+    for (_, pattern) in patterns {
+        let groups = Regex::new(&pattern.value).map(|regex| regex.captures_len());
         let message = match groups {
             Ok(2) => continue,
             Ok(_) => "the expression has not exactly one group".to_owned(),
@@ -218,31 +217,33 @@ fn measures(scope: &mut Scope<'_>, patterns: &Named<Text>) -> BTreeMap<String, S
                 lines.lines().last().unwrap_or_default().trim().to_owned()
             }
         };
-        scope.wrong(text, message, "write what to find in brackets: 'avg ([0-9.]+)'");
+        scope.wrong(pattern, message, "write what to find in brackets: 'avg ([0-9.]+)'");
     }
-    let pair = |(name, text): &(Text, Spanned<Text>)| {
-        (name.get_ref().clone(), text.get_ref().get_ref().clone())
-    };
-    patterns.0.iter().map(pair).collect()
+    patterns.iter().map(|(name, text)| (name.value.clone(), text.value.clone())).collect()
 }
 
-fn needs(scope: &mut Scope<'_>, entry: &Spanned<PhaseEntry>, tools: &OneOrMore) -> Vec<String> {
+fn needs(scope: &mut Scope<'_>, entry: &At<PhaseEntry>, tools: &OneOrMore) -> Vec<String> {
     let known: Vec<_> = scope.study.tools().iter().map(|tool| tool.name.clone()).collect();
-    let start = entry.span().start;
+    let start = entry.span.start;
     for tool in tools.0.iter().filter(|tool| !known.contains(tool)) {
         let help = format!("write `[tool.{tool}]`, with `install` if it is not its package's name");
-        scope.problems.note(start..start + 1, format!("it needs an unknown tool `{tool}`"), help);
+        scope.problems.error(
+            &(start..start + 1),
+            format!("it needs an unknown tool `{tool}`"),
+            "here",
+            help,
+        );
     }
     tools.0.clone()
 }
 
 /// The one verb of an action.
-fn verb(scope: &mut Scope<'_>, topology: &Topology, entry: &Spanned<ActionEntry>) -> Option<Verb> {
-    let action = entry.get_ref();
+fn verb(scope: &mut Scope<'_>, topology: &Topology, entry: &At<ActionEntry>) -> Option<Verb> {
+    let action = &entry.value;
     if !scope.has(&action.rows) {
         return None;
     }
-    let programs = |scope: &mut Scope<'_>, names: &Spanned<OneOrMore>| program_names(scope, names);
+    let programs = |scope: &mut Scope<'_>, names: &At<OneOrMore>| program_names(scope, names);
     let mut verbs = Vec::new();
     if let Some(names) = &action.start {
         verbs.push(Verb::Start(programs(scope, names)));
@@ -282,26 +283,28 @@ fn verb(scope: &mut Scope<'_>, topology: &Topology, entry: &Spanned<ActionEntry>
     verbs.pop()
 }
 
-fn program_names(scope: &mut Scope<'_>, names: &Spanned<OneOrMore>) -> Vec<String> {
+fn program_names(scope: &mut Scope<'_>, names: &At<OneOrMore>) -> Vec<String> {
     let file = scope.file;
-    let entries = file.program.iter().filter(|entry| scope.has(&entry.get_ref().rows));
-    let known = entries.filter_map(|entry| entry.get_ref().name.as_ref());
-    let known: Vec<_> = known.map(|name| name.get_ref().clone()).collect();
+    let entries = file.program.iter().filter(|entry| scope.has(&entry.value.rows));
+    let known = entries.filter_map(|entry| entry.value.name.as_ref());
+    let known: Vec<_> = known.map(|name| name.value.clone()).collect();
     names_of(scope, "program", names, &known)
 }
 
 fn names_of(
     scope: &mut Scope<'_>,
     what: &str,
-    names: &Spanned<OneOrMore>,
+    names: &At<OneOrMore>,
     known: &[String],
 ) -> Vec<String> {
-    let one = |name: &String| scope.one_of(what, &Spanned::new(names.span(), name.clone()), known);
-    names.get_ref().0.iter().filter_map(one).collect()
+    let one = |name: &String| {
+        scope.one_of(what, &At { value: name.clone(), span: names.span.clone() }, known)
+    };
+    names.value.0.iter().filter_map(one).collect()
 }
 
-fn signal_name(scope: &mut Scope<'_>, signal: &Text) -> String {
-    let name = signal.get_ref().trim_start_matches("SIG").to_owned();
+fn signal_name(scope: &mut Scope<'_>, signal: &At<String>) -> String {
+    let name = signal.value.trim_start_matches("SIG").to_owned();
     if !SIGNALS.contains(&name.as_str()) {
         let help = format!("expected one of {}", SIGNALS.join(", "));
         scope.wrong(signal, format!("there is no signal `{name}`"), help);
@@ -313,7 +316,7 @@ fn signal_name(scope: &mut Scope<'_>, signal: &Text) -> String {
 fn around(
     scope: &mut Scope<'_>,
     topology: &Topology,
-    hosts: &Spanned<OneOrMore>,
+    hosts: &At<OneOrMore>,
     cut: bool,
 ) -> Vec<LinkSpec> {
     let known = scope.hosts();
@@ -331,11 +334,11 @@ fn around(
 fn changed(
     scope: &mut Scope<'_>,
     topology: &Topology,
-    ends: &Spanned<Vec<Text>>,
+    ends: &At<Vec<At<String>>>,
     action: &ActionEntry,
 ) -> Vec<LinkSpec> {
     let known = scope.hosts();
-    let [one, other] = ends.get_ref().as_slice() else {
+    let [one, other] = ends.value.as_slice() else {
         scope.wrong(ends, "a link is between two hosts", "write `link = [\"a\", \"b\"]`");
         return Vec::new();
     };

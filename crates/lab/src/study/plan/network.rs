@@ -9,13 +9,14 @@ use loadline_core::{
     time::Duration,
     units::{BitRate, Bytes, Ratio},
 };
+use loadline_spanned::At;
 
 use super::Scope;
 use crate::{
     host::{Machine, Processors},
     study::{
         file::{HostEntry, LinkEntry},
-        place::{Text, Word},
+        place::Word,
     },
     topology::{EthernetError, HostSpec, InterfaceAddress, Limit, LinkSpec, Topology},
 };
@@ -23,12 +24,12 @@ use crate::{
 /// What a link's keys say, in either direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkKeys<'t> {
-    pub(super) rtt: Option<&'t Text>,
-    pub(super) jitter: Option<&'t Text>,
-    pub(super) rate: Option<&'t Text>,
-    pub(super) queue: Option<&'t Text>,
-    pub(super) loss: Option<&'t Text>,
-    pub(super) reorder: Option<&'t Text>,
+    pub(super) rtt: Option<&'t At<String>>,
+    pub(super) jitter: Option<&'t At<String>>,
+    pub(super) rate: Option<&'t At<String>>,
+    pub(super) queue: Option<&'t At<String>>,
+    pub(super) loss: Option<&'t At<String>>,
+    pub(super) reorder: Option<&'t At<String>>,
 }
 
 /// Hosts and links of the row, and what each host is as a machine.
@@ -36,29 +37,34 @@ pub(super) fn network(scope: &mut Scope<'_>) -> (Topology, BTreeMap<String, Mach
     let file = scope.file;
     let mut topology = Topology { seed: scope.places.seed, ..Topology::default() };
     let mut machines = BTreeMap::new();
-    for (number, (name, host)) in file.host.0.iter().enumerate() {
-        if !scope.has(&host.get_ref().rows) {
+    for (number, (name, host)) in file.host.iter().enumerate() {
+        if !scope.has(&host.value.rows) {
             continue;
         }
-        let spec = host_spec(scope, number, name, host.get_ref());
+        let spec = host_spec(scope, number, name, &host.value);
         if let Some(address) = spec.addresses.first() {
             scope.values.insert(format!("{}.address", spec.name), address.to_string());
         }
         if let Some(ethernet) = spec.ethernet {
             scope.values.insert(format!("{}.ethernet", spec.name), ethernet.address.to_string());
         }
-        let machine = machine(scope, host.get_ref(), &spec);
+        let machine = machine(scope, &host.value, &spec);
         machines.insert(spec.name.clone(), machine);
         topology.hosts.push(spec);
     }
     check_ethernets(scope, &topology);
     topology.links = links(scope, &topology);
     if let Err(error) = topology.check()
-        && scope.problems.is_empty()
+        && !scope.problems.failed()
         && !topology.hosts.is_empty()
     {
-        let at = file.host.0.first().map_or(0..0, |(name, _)| name.span());
-        scope.problems.note(at, error.to_string(), "see `[host]` and `[[link]]` in docs/lab.md");
+        let at = file.host.iter().next().map_or(0..0, |(name, _)| name.span.clone());
+        scope.problems.error(
+            &at,
+            error.to_string(),
+            "here",
+            "see `[host]` and `[[link]]` in docs/lab.md",
+        );
     }
     (topology, machines)
 }
@@ -72,7 +78,7 @@ fn machine(scope: &mut Scope<'_>, host: &HostEntry, spec: &HostSpec) -> Machine 
     let setting = |(name, value): (&String, &Word)| (name.clone(), value.0.clone());
     machine.settings = host.settings.iter().map(setting).collect();
     machine.processors = Processors {
-        cores: host.cores.as_ref().map(|cores| *cores.get_ref() as usize),
+        cores: host.cores.as_ref().map(|cores| cores.value as usize),
         share: host.cpu.as_ref().and_then(|share| scope.quantity(share)),
     };
     machine.tcp.initial_window = host.initial_window;
@@ -80,13 +86,18 @@ fn machine(scope: &mut Scope<'_>, host: &HostEntry, spec: &HostSpec) -> Machine 
     if host.congestion.is_some() {
         machine.tcp.congestion.clone_from(&host.congestion);
     }
-    if let Some(cores) = host.cores.as_ref().filter(|cores| *cores.get_ref() == 0) {
+    if let Some(cores) = host.cores.as_ref().filter(|cores| cores.value == 0) {
         scope.wrong(cores, "a host has at least one core", "write `cores = 1`");
     }
     machine
 }
 
-fn host_spec(scope: &mut Scope<'_>, number: usize, name: &Text, host: &HostEntry) -> HostSpec {
+fn host_spec(
+    scope: &mut Scope<'_>,
+    number: usize,
+    name: &At<String>,
+    host: &HostEntry,
+) -> HostSpec {
     let mut addresses = Vec::new();
     for text in host.address.iter().chain(&host.also) {
         let filled = scope.fill(text);
@@ -102,26 +113,26 @@ fn host_spec(scope: &mut Scope<'_>, number: usize, name: &Text, host: &HostEntry
         let [high, low] = (number as u16 + 1).to_be_bytes();
         addresses.insert(0, Ipv4Addr::new(10, 0, high, low).into());
     }
-    let mut limit = |rate: &Option<Text>| {
+    let mut limit = |rate: &Option<At<String>>| {
         rate.as_ref()
             .and_then(|text| scope.quantity(text))
             .map(|rate| Limit { rate, queue: queue_of(rate) })
     };
     let (up, down) = (limit(&host.up), limit(&host.down));
     let ethernet = host.ethernet.as_ref().and_then(|text| ethernet(scope, text));
-    HostSpec { name: name.get_ref().clone(), addresses, ethernet, up, down }
+    HostSpec { name: name.value.clone(), addresses, ethernet, up, down }
 }
 
-fn ethernet(scope: &mut Scope<'_>, text: &Text) -> Option<InterfaceAddress> {
+fn ethernet(scope: &mut Scope<'_>, text: &At<String>) -> Option<InterfaceAddress> {
     let parsed = scope.fill(text).parse();
     parsed.map_err(|error: EthernetError| scope.wrong(text, error, ETHERNET)).ok()
 }
 
 /// Hosts on Ethernets beside each other, each noted where it says its address.
 fn check_ethernets(scope: &mut Scope<'_>, topology: &Topology) {
-    let entries = scope.file.host.0.iter();
+    let entries = scope.file.host.iter();
     let texts = entries.filter_map(|(name, host)| {
-        Some((topology.host(name.get_ref())?, host.get_ref().ethernet.as_ref()?))
+        Some((topology.host(&name.value)?, host.value.ethernet.as_ref()?))
     });
     for (place, text) in texts {
         if let Err(error) = topology.check_ethernet(place) {
@@ -136,7 +147,7 @@ const ETHERNET: &str = "see `ethernet` of `[host.NAME]` in docs/lab.md";
 /// region.
 fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
     let file = scope.file;
-    let entries: Vec<&LinkEntry> = file.link.iter().map(serde_spanned::Spanned::get_ref).collect();
+    let entries: Vec<&LinkEntry> = file.link.iter().map(|at| &at.value).collect();
     let entries: Vec<_> = entries.into_iter().filter(|entry| scope.has(&entry.rows)).collect();
     let mut specs = Vec::new();
     for entry in &entries {
@@ -145,11 +156,11 @@ fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
     }
     let region = |host: usize| -> Option<&str> {
         let name = &topology.hosts[host].name;
-        let found = file.host.0.iter().find(|(known, _)| known.get_ref() == name);
-        found.and_then(|(_, host)| host.get_ref().region.as_deref())
+        let found = file.host.iter().find(|(known, _)| known.value == *name);
+        found.and_then(|(_, host)| host.value.region.as_deref())
     };
-    let is = |host: usize, end: &Text| {
-        let end = end.get_ref().as_str();
+    let is = |host: usize, end: &At<String>| {
+        let end = end.value.as_str();
         end == "*" || end == topology.hosts[host].name || region(host) == Some(end)
     };
     let fits = |entry: &LinkEntry, a: usize, b: usize| match entry.between.as_slice() {
@@ -172,18 +183,18 @@ fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
 
 /// In different regions nothing can be assumed.
 fn unlinked(scope: &mut Scope<'_>, one: &str, other: &str) {
-    let found = scope.file.host.0.iter().find(|(name, _)| name.get_ref() == other);
+    let found = scope.file.host.iter().find(|(name, _)| name.value == other);
     let Some((name, _)) = found else { return };
     let message = format!("there is no link between `{one}` and `{other}`, in different regions");
     let help =
         format!("write `[[link]]` with `between = [\"{one}\", \"{other}\"]`, or their regions");
-    scope.problems.note(name.span(), message, help);
+    scope.problems.error(&name.span, message, "here", help);
 }
 
 fn check_ends(scope: &mut Scope<'_>, entry: &LinkEntry) {
-    let hosts = &scope.file.host.0;
-    let mut ends: Vec<String> = hosts.iter().map(|(name, _)| name.get_ref().clone()).collect();
-    ends.extend(hosts.iter().filter_map(|(_, host)| host.get_ref().region.clone()));
+    let hosts = &scope.file.host;
+    let mut ends: Vec<String> = hosts.iter().map(|(name, _)| name.value.clone()).collect();
+    ends.extend(hosts.iter().filter_map(|(_, host)| host.value.region.clone()));
     ends.sort();
     ends.dedup();
     ends.push("*".to_owned());
@@ -191,8 +202,13 @@ fn check_ends(scope: &mut Scope<'_>, entry: &LinkEntry) {
         scope.one_of("host or region", end, &ends);
     }
     if entry.between.len() != 2 {
-        let at = entry.between.first().map_or(0..0, Text::span);
-        scope.problems.note(at, "a link is between two", "write `between = [\"a\", \"b\"]`");
+        let at = entry.between.first().map_or(0..0, |at| at.span.clone());
+        scope.problems.error(
+            &at,
+            "a link is between two",
+            "here",
+            "write `between = [\"a\", \"b\"]`",
+        );
     }
 }
 

@@ -9,26 +9,34 @@ use serde::{
 };
 
 /// A value that is read from text.
-pub(crate) trait Textual: Sized {
+pub trait Textual: Sized {
     /// What is expected, with an article and an example: "a duration like \"500ms\"".
+    #[must_use]
     fn expected() -> String;
 
     /// Reads the text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     fn read(text: &str) -> Result<Self, Complaint>;
 
     /// The JSON Schema of the text.
+    #[must_use]
     fn schema() -> Schema;
 }
 
 /// What is wrong with a value, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    pub(crate) message: String,
-    pub(crate) help: String,
+pub struct Complaint {
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: String,
 }
 
 impl Complaint {
-    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// A complaint of these two texts.
+    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into() }
     }
 
@@ -44,29 +52,34 @@ impl Complaint {
     }
 
     /// As an error of serde, which carries nothing but text.
-    pub(crate) fn carried<E: Error>(&self) -> E {
+    #[must_use]
+    pub fn carried<E: Error>(&self) -> E {
         E::custom(format_args!("{}{CARRIED}{}", self.message, self.help))
     }
 }
 
 /// Whether something like `${NAME}` or `$NAME` stands in `text`.
-pub(crate) fn has_variable(text: &str) -> bool {
+#[must_use]
+pub fn has_variable(text: &str) -> bool {
     let bare = text.strip_prefix('$').and_then(|rest| rest.chars().next());
     text.contains("${") || bare.is_some_and(|c| c.is_ascii_uppercase())
 }
 
 /// What to do where a variable stands.
-pub(crate) const VARIABLES_HELP: &str = "environment variables are not expanded: write the \
+pub const VARIABLES_HELP: &str = "environment variables are not expanded: write the \
                                          value itself, or make the file of a template";
 
 /// Reads a value that stands in the file as text.
-pub(crate) fn read<T: Textual, E: Error>(text: &str) -> Result<T, E> {
+///
+/// # Errors
+/// What is wrong with it, as an error of serde.
+pub fn read_text<T: Textual, E: Error>(text: &str) -> Result<T, E> {
     T::read(text).map_err(|complaint| complaint.about(text).carried())
 }
 
 /// A value that stands in the file as text.
 #[derive(Clone, Debug)]
-pub(crate) struct Text<T>(pub(crate) T);
+pub struct Text<T>(pub T);
 
 impl<'de, T: Textual> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -84,7 +97,7 @@ impl<T: Textual> Visitor<'_> for TextVisitor<T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        read(text).map(Text)
+        read_text(text).map(Text)
     }
 }
 

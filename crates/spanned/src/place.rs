@@ -13,15 +13,15 @@ use serde::{
 use serde_spanned::Spanned;
 
 /// Bytes of the file, from the first to one past the last.
-pub(crate) type Span = Range<usize>;
+pub type Span = Range<usize>;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct At<T> {
+pub struct At<T> {
     /// What stands there.
-    pub(crate) value: T,
+    pub value: T,
     /// Where it stands.
-    pub(crate) span: Span,
+    pub span: Span,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
@@ -52,36 +52,40 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 
 /// A key of the file that may be absent.
 #[derive(Clone, Debug)]
-pub(crate) struct Key<T>(Option<At<T>>);
+pub struct Key<T>(Option<At<T>>);
 
 impl<T> Key<T> {
     /// The value and its place, where the file has the key.
-    pub(crate) fn at(&self) -> Option<&At<T>> {
+    #[must_use]
+    pub fn at(&self) -> Option<&At<T>> {
         self.0.as_ref()
     }
 
     /// The value, where the file has the key.
-    pub(crate) fn get(&self) -> Option<&T> {
+    #[must_use]
+    pub fn get(&self) -> Option<&T> {
         self.0.as_ref().map(|at| &at.value)
     }
 
     /// The value, to be changed.
-    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+    pub fn get_mut(&mut self) -> Option<&mut T> {
         self.at_mut().map(|at| &mut at.value)
     }
 
     /// The value, to be changed, and its place.
-    pub(crate) fn at_mut(&mut self) -> Option<&mut At<T>> {
+    pub fn at_mut(&mut self) -> Option<&mut At<T>> {
         self.0.as_mut()
     }
 
     /// Whether the file has the key.
-    pub(crate) fn given(&self) -> bool {
+    #[must_use]
+    pub fn given(&self) -> bool {
         self.0.is_some()
     }
 
     /// The place of the value, or of the table where the key is absent.
-    pub(crate) fn place_or(&self, table: &Span) -> Span {
+    #[must_use]
+    pub fn place_or(&self, table: &Span) -> Span {
         self.0.as_ref().map_or_else(|| table.clone(), |at| at.span.clone())
     }
 }
@@ -118,17 +122,32 @@ impl<T: JsonSchema> JsonSchema for Key<T> {
 
 /// A table whose keys are names the user chose, in the order of the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Named<T>(Vec<(At<String>, At<T>)>);
+pub struct Named<T>(Vec<(At<String>, At<T>)>);
 
 impl<T> Named<T> {
     /// Each name with what it names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &(At<String>, At<T>)> {
+    pub fn iter(&self) -> std::slice::Iter<'_, (At<String>, At<T>)> {
         self.0.iter()
     }
 
+    /// Whether nothing is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is named, to be changed.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut At<T>> {
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut At<T>> {
         self.0.iter_mut().map(|(_, value)| value)
+    }
+}
+
+impl<'n, T> IntoIterator for &'n Named<T> {
+    type Item = &'n (At<String>, At<T>);
+    type IntoIter = std::slice::Iter<'n, (At<String>, At<T>)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
@@ -183,4 +202,4 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
 }
 
 /// What a name may be made of: it appears in log lines and in labels of metrics.
-pub(crate) const NAME_PATTERN: &str = "^[A-Za-z0-9._-]+$";
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9._-]+$";

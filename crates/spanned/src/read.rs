@@ -4,20 +4,42 @@
 //! and the rest is read again, until all that is left can be read. The table that lost something
 //! is marked as damaged: what it lacks afterwards is not an error of its own.
 
-use serde::Deserialize;
+use std::{fs, path::Path};
+
+use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_spanned::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Error, ValueDeserializer};
 
 use crate::{
-    error::Problems,
-    file::File,
+    kind::FileKind,
     place::{At, Span},
-    suggest,
-    value::text::{Complaint, VARIABLES_HELP, has_variable},
+    problem::{FileErrors, Problems, Source},
+    text::{Complaint, VARIABLES_HELP, has_variable},
 };
 
+/// The text of the file at `path`.
+///
+/// # Errors
+/// Why it cannot be read; `help` says what to name instead.
+pub fn load<K: FileKind>(path: &Path, help: &str) -> Result<String, FileErrors> {
+    let name = path.display().to_string();
+    let (message, help) = match fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => return Ok(text),
+        Ok(Err(error)) => {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+            (format!("line {line} of `{name}` is not UTF-8"), "save the file as UTF-8")
+        }
+        Err(error) => (format!("cannot read `{name}`: {error}"), help),
+    };
+    Err(FileErrors::unplaced(Source::new::<K>(&name, String::new()), message, help.to_owned()))
+}
+
 /// Reads what can be read; everything else is in `problems`. None where the text is not TOML.
-pub(crate) fn read(text: &str, problems: &mut Problems) -> Option<At<File>> {
+pub fn read<K: FileKind, T: DeserializeOwned>(
+    text: &str,
+    problems: &mut Problems,
+) -> Option<At<T>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     let start = |error: &&Error| error.span().map_or(0, |span| span.start);
     // Only the first error in the text is told: the others mostly follow from it.
@@ -37,7 +59,8 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Option<At<File>> {
             Err(error) => error,
         };
         let place = error.span().unwrap_or_else(|| span.clone());
-        let complaint = complaint(error.message(), text.get(place.clone()).unwrap_or_default());
+        let value = text.get(place.clone()).unwrap_or_default();
+        let complaint = complaint::<K>(error.message(), value);
         problems.error(&place, complaint.message, "this", complaint.help);
         problems.damage(cut(&mut root, &place)?);
     }
@@ -76,7 +99,7 @@ fn cut(node: &mut Spanned<DeValue<'_>>, place: &Span) -> Option<Span> {
 }
 
 /// What serde's message about `value` says, in our words.
-fn complaint(message: &str, value: &str) -> Complaint {
+fn complaint<K: FileKind>(message: &str, value: &str) -> Complaint {
     if let Some(complaint) = Complaint::from_carried(message) {
         return complaint;
     }
@@ -87,7 +110,7 @@ fn complaint(message: &str, value: &str) -> Complaint {
         let mut names = unknown.split('`').skip(1).step_by(2);
         let typed = names.next().unwrap_or_default();
         let names: Vec<&str> = names.collect();
-        return Complaint::new(format!("unknown key `{typed}`"), suggest::key(typed, &names));
+        return Complaint::new(format!("unknown key `{typed}`"), K::key(typed, &names));
     }
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
@@ -100,13 +123,10 @@ fn complaint(message: &str, value: &str) -> Complaint {
             other => other,
         };
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
-        return Complaint::new(format!("expected {expected}, found {found}"), SEE_SCHEMA);
+        return Complaint::new(format!("expected {expected}, found {found}"), K::REFERENCE);
     }
-    Complaint::new(message, SEE_SCHEMA)
+    Complaint::new(message, K::REFERENCE)
 }
-
-/// Help where the reader tells no better.
-const SEE_SCHEMA: &str = "see `loadline schema` or docs/configuration.md for what is allowed";
 
 /// Notes an error of the TOML reader.
 fn note_syntax(text: &str, error: &Error, problems: &mut Problems) {

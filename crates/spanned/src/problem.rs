@@ -1,32 +1,50 @@
-//! What is wrong with a configuration, where, and what would be right.
+//! What is wrong with a file, where, and what would be right.
 
 use std::{fmt, sync::Arc};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity, SourceCode};
 
-use crate::place::Span;
+use crate::{kind::FileKind, place::Span};
+
+/// A file that errors point into.
+#[derive(Clone, Debug)]
+pub struct Source {
+    kind: &'static str,
+    text: Arc<NamedSource<String>>,
+}
+
+impl Source {
+    /// A file of the kind `K`, which errors call `name`.
+    #[must_use]
+    pub fn new<K: FileKind>(name: &str, text: String) -> Self {
+        Self { kind: K::NAME, text: Arc::new(NamedSource::new(name, text).with_language("TOML")) }
+    }
+}
 
 /// Every error of one file.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{name}: {} in the configuration", counted(.errors.len()))]
-pub struct ConfigErrors {
-    name: String,
-    errors: Vec<ConfigError>,
+#[error("{}: {} in the {}", .file.text.name(), counted(.errors.len()), .file.kind)]
+pub struct FileErrors {
+    file: Source,
+    errors: Vec<FileError>,
 }
 
-impl ConfigErrors {
-    pub(crate) fn new(name: &str, errors: Vec<ConfigError>) -> Self {
-        Self { name: name.to_owned(), errors }
+impl FileErrors {
+    /// An error that has no place in the text of the file.
+    pub(crate) fn unplaced(file: Source, message: String, help: String) -> Self {
+        let label = String::new();
+        let problem = Problem { span: None, message, label, help, warning: false };
+        Self { errors: vec![FileError::new(problem, &file)], file }
     }
 
     /// The errors, in the order of the file; at least one.
     #[must_use]
-    pub fn errors(&self) -> &[ConfigError] {
+    pub fn errors(&self) -> &[FileError] {
         &self.errors
     }
 }
 
-impl Diagnostic for ConfigErrors {
+impl Diagnostic for FileErrors {
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
         Some(Box::new(self.errors.iter().map(|error| error as &dyn Diagnostic)))
     }
@@ -39,7 +57,7 @@ fn counted(errors: usize) -> String {
 /// One error, or one warning, with its place in the file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct ConfigError {
+pub struct FileError {
     message: String,
     help: String,
     label: String,
@@ -55,30 +73,14 @@ struct Place {
     column: usize,
 }
 
-impl ConfigError {
-    /// The problem `found` in the file `text`.
-    pub(crate) fn placed(found: Problem, text: &Arc<NamedSource<String>>) -> Self {
-        let (line, column) = position(text.inner(), found.span.start);
-        Self {
-            message: found.message,
-            help: found.help,
-            label: found.label,
-            place: Some(Place { span: found.span, line, column }),
-            warning: found.warning,
-            text: Arc::clone(text),
-        }
-    }
-
-    /// A problem that has no place in a file.
-    pub(crate) fn unplaced(message: String, help: String) -> Self {
-        Self {
-            message,
-            help,
-            label: String::new(),
-            place: None,
-            warning: false,
-            text: Arc::new(NamedSource::new("", String::new())),
-        }
+impl FileError {
+    fn new(found: Problem, source: &Source) -> Self {
+        let place = found.span.map(|span| {
+            let (line, column) = position(source.text.inner(), span.start);
+            Place { span, line, column }
+        });
+        let Problem { message, label, help, warning, .. } = found;
+        Self { message, help, label, place, warning, text: Arc::clone(&source.text) }
     }
 
     /// What is wrong.
@@ -112,7 +114,7 @@ impl ConfigError {
     }
 }
 
-impl Diagnostic for ConfigError {
+impl Diagnostic for FileError {
     fn severity(&self) -> Option<Severity> {
         Some(if self.warning { Severity::Warning } else { Severity::Error })
     }
@@ -135,17 +137,18 @@ impl Diagnostic for ConfigError {
 
 /// A problem before it knows its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) span: Span,
-    pub(crate) message: String,
-    pub(crate) label: String,
-    pub(crate) help: String,
-    pub(crate) warning: bool,
+struct Problem {
+    span: Option<Span>,
+    message: String,
+    label: String,
+    help: String,
+    warning: bool,
 }
 
-/// Problems as they are found, and what else must not be blamed on the file because of them.
-#[derive(Debug, Default)]
-pub(crate) struct Problems {
+/// Problems as they are found, each once, and what else must not be blamed on the file because of
+/// them.
+#[derive(Clone, Debug, Default)]
+pub struct Problems {
     found: Vec<Problem>,
     /// Tables and lists out of which something unreadable was cut.
     damaged: Vec<Span>,
@@ -153,18 +156,35 @@ pub(crate) struct Problems {
 
 impl Problems {
     /// Notes an error at `span`.
-    pub(crate) fn error(&mut self, span: &Span, message: String, label: &str, help: String) {
-        self.note(span, message, label, help, false);
+    pub fn error(
+        &mut self,
+        span: &Span,
+        message: impl Into<String>,
+        label: &str,
+        help: impl Into<String>,
+    ) {
+        self.note(Some(span), message.into(), label, help.into(), false);
     }
 
     /// Notes something that works but is hardly meant.
-    pub(crate) fn warning(&mut self, span: &Span, message: String, label: &str, help: String) {
-        self.note(span, message, label, help, true);
+    pub fn warning(
+        &mut self,
+        span: &Span,
+        message: impl Into<String>,
+        label: &str,
+        help: impl Into<String>,
+    ) {
+        self.note(Some(span), message.into(), label, help.into(), true);
+    }
+
+    /// Notes an error that has no place in the text of the file.
+    pub fn unplaced(&mut self, message: impl Into<String>, help: impl Into<String>) {
+        self.note(None, message.into(), "", help.into(), false);
     }
 
     /// Notes that something is absent from the table at `table`, unless it may be what could not
     /// be read there.
-    pub(crate) fn absent(&mut self, table: &Span, at: &Span, message: String, help: String) {
+    pub fn absent(&mut self, table: &Span, at: &Span, message: String, help: String) {
         if !self.is_damaged(table) {
             self.error(at, message, "here", help);
         }
@@ -176,24 +196,47 @@ impl Problems {
     }
 
     /// Whether something was cut out of the table or list at `span`.
-    pub(crate) fn is_damaged(&self, span: &Span) -> bool {
+    #[must_use]
+    pub fn is_damaged(&self, span: &Span) -> bool {
         self.damaged.contains(span)
     }
 
     /// Whether an error was found.
-    pub(crate) fn failed(&self) -> bool {
+    #[must_use]
+    pub fn failed(&self) -> bool {
         self.found.iter().any(|problem| !problem.warning)
     }
 
-    /// The problems in the order of the file, with their places.
-    pub(crate) fn placed(mut self, text: &Arc<NamedSource<String>>) -> Vec<ConfigError> {
-        self.found.sort_by_key(|problem| problem.span.start);
-        self.found.into_iter().map(|problem| ConfigError::placed(problem, text)).collect()
+    /// The warnings, in the order of the file.
+    ///
+    /// # Errors
+    /// The errors without the warnings, where there is one.
+    pub fn settle(self, source: &Source) -> Result<Vec<FileError>, FileErrors> {
+        if self.failed() { Err(self.into_errors(source)) } else { Ok(self.told(source, true)) }
     }
 
-    fn note(&mut self, span: &Span, message: String, label: &str, help: String, warning: bool) {
-        let problem =
-            Problem { span: span.clone(), message, label: label.to_owned(), help, warning };
+    /// The errors, in the order of the file; those without a place in it come last.
+    #[must_use]
+    pub fn into_errors(self, source: &Source) -> FileErrors {
+        FileErrors { errors: self.told(source, false), file: source.clone() }
+    }
+
+    fn told(mut self, source: &Source, warnings: bool) -> Vec<FileError> {
+        self.found.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |it| it.start));
+        let found = self.found.into_iter().filter(|problem| problem.warning == warnings);
+        found.map(|problem| FileError::new(problem, source)).collect()
+    }
+
+    fn note(
+        &mut self,
+        span: Option<&Span>,
+        message: String,
+        label: &str,
+        help: String,
+        warning: bool,
+    ) {
+        let label = label.to_owned();
+        let problem = Problem { span: span.cloned(), message, label, help, warning };
         if !self.found.contains(&problem) {
             self.found.push(problem);
         }

@@ -1,0 +1,23 @@
+//! Kinds of files: what messages and help texts say of one beyond what its types say.
+
+use crate::suggest::known;
+
+/// A kind of file.
+pub trait FileKind {
+    /// What messages call it: "configuration".
+    const NAME: &'static str;
+    /// Where all that is allowed in it is described.
+    const REFERENCE: &'static str;
+
+    /// A help text for a word that is none of `names`.
+    #[must_use]
+    fn known(typed: &str, names: &[&str]) -> String {
+        known(typed, names)
+    }
+
+    /// A help text for a key where only `names` may stand.
+    #[must_use]
+    fn key(typed: &str, names: &[&str]) -> String {
+        Self::known(typed, names)
+    }
+}

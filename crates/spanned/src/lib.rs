@@ -1,0 +1,27 @@
+//! TOML with places: a file into a type of serde, and errors that point into it.
+//!
+//! ```text
+//! path --load--> text --read--> At<File> --meaning--> what the file says
+//!                  |               |            |
+//!                  +----------- Problems -------+--settle--> warnings, or FileErrors
+//! ```
+//! A file type is made of [`At`], [`Key`] and [`Named`], which know where they stand; its values
+//! of [`Text`], which says what would have been right. What is wrong is collected in [`Problems`],
+//! so that one look at a file tells all of it.
+#![forbid(unsafe_code)]
+
+mod keyword;
+mod kind;
+mod place;
+mod problem;
+mod read;
+mod suggest;
+mod text;
+
+pub use keyword::Keyword;
+pub use kind::FileKind;
+pub use place::{At, Key, NAME_PATTERN, Named, Span};
+pub use problem::{FileError, FileErrors, Problems, Source};
+pub use read::{load, read};
+pub use suggest::{expected, known, nearest};
+pub use text::{Complaint, Text, Textual, VARIABLES_HELP, has_variable, read_text};
