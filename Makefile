@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test lint studies fuzz bench bench-l4 performance tools clean
+.PHONY: help demo build dist test lint generated studies fuzz bench bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -33,6 +33,11 @@ lint: ## check formatting, lints and documentation
 	scripts/names
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
+
+generated: ## write the pages of docs/ that are made of the code
+	@scripts/setup build
+	cargo build --package loadline
+	scripts/generated target/debug/loadline
 
 studies: ## every study of the lab, shortened and judged; full: loadline lab run
 	@scripts/setup studies

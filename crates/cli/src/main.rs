@@ -12,13 +12,9 @@ static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser};
 
-use commands::{
-    bench, capacity, check, compare, completions, demo, l4, lab, man, ping, plan, report, schema,
-    serve, top, ttfb, upgrade, watch, worker,
-};
-use process_log::LogFormat;
+use commands::Command;
 
 /// A load balancer that keeps every group of servers at or under the load it can carry.
 #[derive(Parser)]
@@ -28,63 +24,17 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Serve(serve::Args),
-    Upgrade(upgrade::Args),
-    L4(l4::Args),
-    Top(top::Args),
-    Check(check::Args),
-    Schema(schema::Args),
-    Worker(worker::Args),
-    Bench(bench::Args),
-    Capacity(capacity::Args),
-    Watch(watch::Args),
-    Ttfb(ttfb::Args),
-    Ping(ping::Args),
-    Plan(plan::Args),
-    Report(report::Args),
-    Compare(compare::Args),
-    Demo(demo::Args),
-    Lab(lab::Args),
-    Completions(completions::Args),
-    Man(man::Args),
-}
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return commands::report_usage(&error),
     };
-    process_log::start(match &cli.command {
-        Command::Serve(args) => args.log_format,
-        _ => LogFormat::Text,
-    });
+    process_log::start(cli.command.log_format());
     // Each connection is a descriptor, and a shell's default is a thousand.
     if let Err(error) = loadline_load::raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
-    let outcome = match cli.command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Upgrade(args) => upgrade::run(&args),
-        Command::L4(args) => l4::run(&args),
-        Command::Top(args) => top::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Schema(args) => schema::run(&args),
-        Command::Worker(args) => worker::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Capacity(args) => capacity::run(&args),
-        Command::Watch(args) => watch::run(&args),
-        Command::Ttfb(args) => ttfb::run(&args),
-        Command::Ping(args) => ping::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Demo(args) => demo::run(&args),
-        Command::Lab(args) => lab::run(&args),
-        Command::Completions(args) => completions::run(&args, Cli::command()),
-        Command::Man(args) => man::run(&args, Cli::command()),
-    };
+    let outcome = cli.command.run(Cli::command());
     outcome.unwrap_or_else(|error| commands::report_error(&error))
 }
 

@@ -10,6 +10,7 @@
 //! where all of them have one and their sum is less.
 
 mod certificate;
+mod counter;
 mod forwarding;
 mod listener;
 mod measure;
@@ -25,6 +26,7 @@ use alloc::{
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
 pub use certificate::Certificate;
+pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
     Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
 };
@@ -126,18 +128,9 @@ pub struct Counts {
     pub reasons: BTreeMap<String, u64>,
     /// Requests by the class of the status their client was told, `1xx` (tunnels) to `5xx`.
     pub statuses: BTreeMap<String, u64>,
-    /// Requests sent to a group other than the nearest.
-    pub overflowed: u64,
-    /// Further attempts after a failed one.
-    pub retries: u64,
-    /// Requests that waited for capacity.
-    pub queued: u64,
-    /// Of these, those that gave way to a request of a higher class.
-    pub displaced: u64,
-    /// Requests that went to the server of their session.
-    pub sessions_kept: u64,
-    /// Requests that could not, and whose session is with another server from then on.
-    pub sessions_moved: u64,
+    /// Each says what it counts.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// Copies of other services' requests by what became of them.
     #[serde(default)]
     pub copies: BTreeMap<String, u64>,

@@ -2,33 +2,94 @@
 
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use loadline_core::units::Bytes;
 use loadline_spanned::FileErrors;
 
+use crate::process_log::LogFormat;
+
 mod administration;
-pub(crate) mod bench;
-pub(crate) mod capacity;
-pub(crate) mod check;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod demo;
-pub(crate) mod l4;
-pub(crate) mod lab;
-pub(crate) mod man;
+mod bench;
+mod capacity;
+mod check;
+mod compare;
+mod completions;
+mod demo;
+mod l4;
+mod lab;
+mod man;
 pub(crate) mod outside;
-pub(crate) mod ping;
-pub(crate) mod plan;
-pub(crate) mod report;
-pub(crate) mod schema;
+mod ping;
+mod plan;
+mod report;
+mod schema;
 mod series;
-pub(crate) mod serve;
+mod serve;
 pub(crate) mod switches;
-pub(crate) mod top;
-pub(crate) mod ttfb;
-pub(crate) mod upgrade;
-pub(crate) mod watch;
-pub(crate) mod worker;
+mod top;
+mod ttfb;
+mod upgrade;
+mod watch;
+mod worker;
 pub(crate) mod xdp_mode;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Args),
+    Upgrade(upgrade::Args),
+    L4(l4::Args),
+    Top(top::Args),
+    Check(check::Args),
+    Schema(schema::Args),
+    Worker(worker::Args),
+    Bench(bench::Args),
+    Capacity(capacity::Args),
+    Watch(watch::Args),
+    Ttfb(ttfb::Args),
+    Ping(ping::Args),
+    Plan(plan::Args),
+    Report(report::Args),
+    Compare(compare::Args),
+    Demo(demo::Args),
+    Lab(lab::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    /// How it writes its log.
+    pub(crate) const fn log_format(&self) -> LogFormat {
+        match self {
+            Self::Serve(args) => args.log_format,
+            _ => LogFormat::Text,
+        }
+    }
+
+    /// Runs it. `program` is the whole command line.
+    pub(crate) fn run(self, program: clap::Command) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Serve(args) => serve::run(&args),
+            Self::Upgrade(args) => upgrade::run(&args),
+            Self::L4(args) => l4::run(&args),
+            Self::Top(args) => top::run(&args),
+            Self::Check(args) => check::run(&args),
+            Self::Schema(args) => schema::run(&args),
+            Self::Worker(args) => worker::run(&args),
+            Self::Bench(args) => bench::run(&args),
+            Self::Capacity(args) => capacity::run(&args),
+            Self::Watch(args) => watch::run(&args),
+            Self::Ttfb(args) => ttfb::run(&args),
+            Self::Ping(args) => ping::run(&args),
+            Self::Plan(args) => plan::run(&args),
+            Self::Report(args) => report::run(&args),
+            Self::Compare(args) => compare::run(&args),
+            Self::Demo(args) => demo::run(&args),
+            Self::Lab(args) => lab::run(&args),
+            Self::Completions(args) => completions::run(&args, program),
+            Self::Man(args) => man::run(&args, program),
+        }
+    }
+}
 
 /// Wrong usage or configuration.
 pub(crate) const EXIT_USAGE: u8 = 1;

@@ -1,4 +1,5 @@
-//! `loadline schema`: print the JSON Schema of the configuration, or of records.
+//! `loadline schema`: print what is made of the code: schemas of configuration, records and API, and
+//! the references in `docs/`.
 
 mod records;
 
@@ -8,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use loadline_control::admin;
 
 /// Print the JSON Schema of the configuration, or of what `--json` prints
 ///
@@ -21,10 +23,18 @@ pub(crate) struct Args {
     /// Print the reference of every key instead, as Markdown
     #[arg(long)]
     markdown: bool,
+    /// Print the description of the admin API (OpenAPI 3.1) instead
+    #[arg(long, conflicts_with_all = ["records", "markdown"])]
+    openapi: bool,
+    /// Print the table of all metrics instead, as Markdown
+    #[arg(long, conflicts_with_all = ["records", "markdown", "openapi"])]
+    metrics: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match (args.records, args.markdown) {
+        _ if args.openapi => json(&admin::openapi())?,
+        _ if args.metrics => admin::metrics_reference(),
         (false, true) => loadline_control::reference(),
         (true, true) => records::reference(),
         (false, false) => json(&loadline_control::schema())?,

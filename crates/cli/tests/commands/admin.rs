@@ -122,7 +122,7 @@ fn promtool_has_nothing_to_say_of_what_curl_gets_and_it_tells_when_certificates_
 fn every_metric_is_in_the_documentation_and_every_one_of_it_is_told() {
     let page = fs::read_to_string(repository("docs/operation.md")).unwrap();
     let table = loadline_control::admin::metrics_reference();
-    assert!(page.contains(&table), "docs/operation.md should hold this table:\n{table}");
+    assert!(page.contains(&table), "run: make generated; docs/operation.md should hold:\n{table}");
 }
 
 #[test]
@@ -192,11 +192,7 @@ fn every_route_of_the_description_answers_as_it_says() {
     let edge = Edge::before(&[&worker]);
     let text = fs::read_to_string(repository("docs/openapi.json")).unwrap();
     let description: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        description,
-        edge.get("/openapi.json").json(),
-        "`curl ADMIN/openapi.json` writes it"
-    );
+    assert_eq!(description, edge.get("/openapi.json").json(), "run: make generated");
     let history = "/api/services/web/history";
     edge.until(history, |answer| answer.status == 200);
     for (path, operations) in description["paths"].as_object().unwrap() {

@@ -105,8 +105,5 @@ fn formulas_comparisons_and_checks() {
 fn the_reference_in_docs_is_up_to_date() {
     let output = loadline(&["schema", "--records", "--markdown"]).output().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
-    assert!(
-        fs::read(path).unwrap() == output.stdout,
-        "run: cargo run -p loadline -- schema --records --markdown > docs/records.md"
-    );
+    assert!(fs::read(path).unwrap() == output.stdout, "run: make generated");
 }

@@ -23,7 +23,7 @@ use std::{borrow::Borrow, fmt, ops::Range};
 use format::Prometheus;
 
 pub(crate) use format::Format;
-use loadline_core::state::{Listener, Part, Service, State};
+use loadline_core::state::{Listener, Part, Service, ServiceCounter, State};
 pub(crate) use pieces::{AT_ONCE, Pieces};
 use prometheus_client::{
     collector::Collector,
@@ -93,7 +93,7 @@ pub fn reference() -> String {
     let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for (_, family) in families() {
         let (kind, suffix) = match family.read {
-            Read::Counter(_) | Read::CpuTime => ("counter", "_total"),
+            Read::Counter(_) | Read::Service(_) | Read::CpuTime => ("counter", "_total"),
             Read::Gauge(_) | Read::Process(_) => ("gauge", ""),
             Read::Times => ("histogram", ""),
         };
@@ -117,6 +117,8 @@ struct Family {
 /// Where the samples come from.
 enum Read {
     Counter(fn(&State, &mut Samples<'_, u64>)),
+    /// A counter of services.
+    Service(ServiceCounter),
     Gauge(fn(&State, &mut Samples<'_, f64>)),
     /// The duration of requests by service.
     Times,
@@ -154,6 +156,7 @@ fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
     let tables = [
         (None, FAMILIES),
         (now(Part::Service), services::FAMILIES),
+        (now(Part::Service), services::COUNTERS.as_slice()),
         (now(Part::Groups), groups::FAMILIES),
         (Some(Extent::Measured(Part::Servers)), groups::HEADROOM),
         (now(Part::Groups), lists::FAMILIES),
@@ -211,7 +214,7 @@ impl Family {
         encoder: &'e mut DescriptorEncoder<'_>,
     ) -> Result<MetricEncoder<'e>, fmt::Error> {
         let kind = match self.read {
-            Read::Counter(_) | Read::CpuTime => MetricType::Counter,
+            Read::Counter(_) | Read::Service(_) | Read::CpuTime => MetricType::Counter,
             Read::Gauge(_) | Read::Process(_) => MetricType::Gauge,
             Read::Times => MetricType::Histogram,
         };
@@ -225,9 +228,13 @@ impl Family {
         encoder: &mut MetricEncoder<'_>,
     ) -> fmt::Result {
         match self.read {
-            Read::Counter(read) => self.each(state, read, encoder, |encoder, value| {
-                encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-            }),
+            Read::Counter(read) => self.each(state, read, encoder, count),
+            Read::Service(counter) => {
+                let read = |state: &State, to: &mut Samples<'_, u64>| {
+                    services::services(state, to, |it| it.counts.counters[counter]);
+                };
+                self.each(state, read, encoder, count)
+            }
             Read::Gauge(read) => {
                 self.each(state, read, encoder, |encoder, value| encoder.encode_gauge(&value))
             }
@@ -242,7 +249,7 @@ impl Family {
     fn each<T: Copy>(
         &self,
         state: &State,
-        read: fn(&State, &mut Samples<'_, T>),
+        read: impl Fn(&State, &mut Samples<'_, T>),
         encoder: &mut MetricEncoder<'_>,
         write: impl Fn(&mut MetricEncoder<'_>, T) -> fmt::Result,
     ) -> fmt::Result {
@@ -258,6 +265,10 @@ impl Family {
         read(state, &mut samples);
         samples.written
     }
+}
+
+fn count(encoder: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
 fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
@@ -582,8 +593,9 @@ pub(super) mod tests {
         (service.ready, service.queued, service.queue_length) = (true, 1, 2);
         let counts = &mut service.counts;
         counts.duration = Histogram { bounds_s: vec![0.1], counts: vec![3, 4], sum_s: 5.0 };
-        (counts.retries, counts.queued, counts.displaced) = (6, 7, 8);
-        (counts.sessions_kept, counts.sessions_moved, counts.overflowed) = (9, 10, 11);
+        for (n, counter) in (6..).zip(ServiceCounter::ALL) {
+            counts.counters[counter] = n;
+        }
         for words in [&mut counts.reasons, &mut counts.statuses, &mut counts.copies] {
             words.insert("word".to_owned(), 12);
         }

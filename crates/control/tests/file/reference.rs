@@ -9,10 +9,7 @@ use crate::repository;
 #[test]
 fn the_reference_in_docs_is_up_to_date() {
     let page = fs::read_to_string(repository("docs/configuration.md")).unwrap_or_default();
-    assert!(
-        page == reference(),
-        "run: cargo run -p loadline -- schema --markdown > docs/configuration.md"
-    );
+    assert!(page == reference(), "run: make generated");
 }
 
 #[test]

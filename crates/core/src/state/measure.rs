@@ -6,7 +6,7 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
-use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, State};
+use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, ServiceCounter, State};
 use crate::decide::ending::{Ending, Fault};
 
 /// What rates are measured from: the counts of an earlier state, and nothing else of it.
@@ -160,6 +160,7 @@ fn rates(now: &Counts, before: &Counts, seconds: f64) -> Rates {
         let count = |counts: &Counts| counts.endings.get(ending.name()).copied().unwrap_or(0);
         rate(count(now), count(before), seconds)
     };
+    let counted = |it: ServiceCounter| rate(now.counters[it], before.counters[it], seconds);
     let is_error = |ending: &Ending| !matches!(ending.fault(), Fault::None | Fault::Client);
     let by_ending = Ending::ALL.map(|ending| (String::from(ending.name()), ended(ending)));
     let duration = now.duration.since(&before.duration);
@@ -167,8 +168,8 @@ fn rates(now: &Counts, before: &Counts, seconds: f64) -> Rates {
     Rates {
         requests_per_s: by_ending.iter().map(|(_, rate)| rate).sum(),
         errors_per_s: Ending::ALL.into_iter().filter(is_error).map(ended).sum(),
-        overflow_per_s: rate(now.overflowed, before.overflowed, seconds),
-        retries_per_s: rate(now.retries, before.retries, seconds),
+        overflow_per_s: counted(ServiceCounter::Overflowed),
+        retries_per_s: counted(ServiceCounter::Retries),
         p50_ms: quantile(0.5),
         p99_ms: quantile(0.99),
         endings_per_s: BTreeMap::from_iter(by_ending.into_iter().filter(|(_, rate)| *rate > 0.0)),

@@ -18,6 +18,7 @@ use loadline_core::{
         request::{Action, Event, Failed, Progress, Unanswered, shorter},
     },
     fleet::ServerTimeouts,
+    state::ServiceCounter,
     time::Instant,
 };
 use loadline_http1::{
@@ -405,9 +406,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             let session = self.exchange.request.session;
             let cells = &driver.route.service_context().cells;
             if session == Session::With(place.server) {
-                cells.sessions_kept.add(1);
+                cells.add(ServiceCounter::SessionsKept, 1);
             } else {
-                cells.sessions_moved.add(u64::from(session != Session::New));
+                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
                 let head = &buffer.filled()[..head.head_len()];
                 forwarded = sessions.tell(place.server, forwarded, head, &mut text);
             }

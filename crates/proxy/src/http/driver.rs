@@ -13,6 +13,7 @@ use loadline_core::{
         request::{Action, At, Event, Failure, Machine, Subject},
     },
     fleet::Class,
+    state::ServiceCounter,
     time::{Duration, Instant},
 };
 use tokio::time::sleep_until;
@@ -101,7 +102,7 @@ impl Driver {
         place: QueuePlace,
         until: Instant,
     ) -> Result<Action, Event> {
-        self.route.service_context().cells.queued.add(1);
+        self.route.service_context().cells.add(ServiceCounter::Queued, 1);
         // The queue of a service is the same in every plan.
         let queue = self.route.service_context().queue.clone();
         let waiter = queue.join(self.class, place);
@@ -113,7 +114,7 @@ impl Driver {
             () = sleep_until(until) => return Err(Event::Overdue),
         };
         moved_up.map_err(|Displaced| {
-            self.route.service_context().cells.displaced.add(1);
+            self.route.service_context().cells.add(ServiceCounter::Displaced, 1);
             Event::Displaced
         })
     }

@@ -10,6 +10,7 @@ use loadline_core::{
         request::{Action, Event, Kind, Subject},
     },
     fleet::{HttpVersion, ProxyVersion},
+    state::ServiceCounter,
     time::Instant,
 };
 use loadline_http1::{LocalReply, Method, ParseError};
@@ -458,8 +459,8 @@ impl<'a> Exchange<'a> {
         let cells = &self.driver.route.service_context().cells;
         cells.end(ending, record.status);
         cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
-        cells.retries.add(u64::from(self.driver.retries()));
-        cells.overflowed.add(u64::from(record.overflowed));
+        cells.add(ServiceCounter::Retries, u64::from(self.driver.retries()));
+        cells.add(ServiceCounter::Overflowed, u64::from(record.overflowed));
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }

@@ -108,12 +108,7 @@ fn counts(tally: &ServiceTally) -> Counts {
         statuses: statuses.collect(),
         endings: Ending::ALL.map(ending).into(),
         reasons: reasons.map(|(reason, n)| (reason.text().to_owned(), *n)).collect(),
-        overflowed: tally.overflowed,
-        retries: tally.retries,
-        queued: tally.queued,
-        displaced: tally.displaced,
-        sessions_kept: tally.sessions_kept,
-        sessions_moved: tally.sessions_moved,
+        counters: tally.counters,
         duration: tally.latency.histogram(),
     }
 }

@@ -24,6 +24,7 @@ use loadline_core::{
         request::{Action, Event, Kind, Subject, shorter},
     },
     fleet::{Listener, Protocol},
+    state::ServiceCounter,
     time::{Duration, Instant},
 };
 use tokio::task::spawn_local;
@@ -392,8 +393,8 @@ impl Record {
         let cells = &self.driver.route.service_context().cells;
         cells.end(ending, 0);
         cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
-        cells.retries.add(u64::from(self.driver.retries()));
-        cells.overflowed.add(u64::from(self.overflowed));
+        cells.add(ServiceCounter::Retries, u64::from(self.driver.retries()));
+        cells.add(ServiceCounter::Overflowed, u64::from(self.overflowed));
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }

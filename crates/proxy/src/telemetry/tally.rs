@@ -16,6 +16,7 @@ use std::{
 use loadline_core::{
     decide::{ending::Ending, reason::Reason},
     rules::CopyResult,
+    state::{Counters, ServiceCounter},
 };
 
 use crate::telemetry::{
@@ -63,18 +64,8 @@ pub struct ServiceTally {
     /// Requests by the class of the status their client was told, 1xx (tunnels) to 5xx; those
     /// that were told none are in no class.
     pub statuses: [u64; 5],
-    /// Requests sent to a group other than the nearest.
-    pub overflowed: u64,
-    /// Further attempts after a failed one.
-    pub retries: u64,
-    /// Requests that waited for capacity.
-    pub queued: u64,
-    /// Of these, those that gave way to a request of a higher class.
-    pub displaced: u64,
-    /// Requests that went to the server of their session.
-    pub sessions_kept: u64,
-    /// Requests that could not, and whose session is with another server from then on.
-    pub sessions_moved: u64,
+    /// Whatever is a number and no more.
+    pub counters: Counters,
     /// Copies of other services' requests, in the order of [`CopyResult::ALL`].
     pub copies: [u64; CopyResult::ALL.len()],
     /// Times from the head of the request to the end of the response.
@@ -102,12 +93,7 @@ pub(crate) struct Cells {
     endings: [Count; ENDINGS],
     reasons: Reasons,
     statuses: [Count; 5],
-    pub(crate) overflowed: Count,
-    pub(crate) retries: Count,
-    pub(crate) queued: Count,
-    pub(crate) displaced: Count,
-    pub(crate) sessions_kept: Count,
-    pub(crate) sessions_moved: Count,
+    counters: [Count; ServiceCounter::ALL.len()],
     copies: [Count; CopyResult::ALL.len()],
     pub(crate) nanos: Latency,
 }
@@ -124,6 +110,11 @@ impl Cells {
     /// Counts why a request or an attempt failed.
     pub(crate) fn fail(&self, reason: Reason) {
         self.reasons.0[reason as usize].add(1);
+    }
+
+    /// Adds to a counter.
+    pub(crate) fn add(&self, counter: ServiceCounter, n: u64) {
+        self.counters[counter as usize].add(n);
     }
 
     /// Counts a copy of another service's request, or that there is none.
@@ -146,12 +137,9 @@ impl Summed for Cells {
         for (sum, count) in tally.statuses.iter_mut().zip(&self.statuses) {
             *sum += count.get();
         }
-        tally.overflowed += self.overflowed.get();
-        tally.retries += self.retries.get();
-        tally.queued += self.queued.get();
-        tally.displaced += self.displaced.get();
-        tally.sessions_kept += self.sessions_kept.get();
-        tally.sessions_moved += self.sessions_moved.get();
+        for counter in ServiceCounter::ALL {
+            tally.counters[counter] += self.counters[counter as usize].get();
+        }
         for (sum, count) in tally.copies.iter_mut().zip(&self.copies) {
             *sum += count.get();
         }

@@ -13,6 +13,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Capacity, Fleet, HealthCheck, PolicyKind, Probe, Then, WhenFull},
+    state::ServiceCounter,
     time::Duration,
     units::Ratio,
 };
@@ -161,11 +162,15 @@ fn the_excess_goes_to_the_next_group_and_comes_back() {
     let held = [asking(&proxy), asking(&proxy)];
     near.holds(2);
     (0..5).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
-    assert_eq!(proxy.runtime.tallies().services["web"].overflowed, 5);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Overflowed], 5);
     near.open();
     all_served(held);
     (0..5).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
-    assert_eq!(proxy.runtime.tallies().services["web"].overflowed, 5, "near again");
+    assert_eq!(
+        proxy.runtime.tallies().services["web"].counters[ServiceCounter::Overflowed],
+        5,
+        "near again"
+    );
 }
 
 #[test]
@@ -205,7 +210,7 @@ fn a_group_over_its_utilization_keeps_its_excess_out() {
     let proxy = Proxy::of(fleet);
     let overflowed = || {
         proxy.get();
-        proxy.runtime.tallies().services["web"].overflowed > 5
+        proxy.runtime.tallies().services["web"].counters[ServiceCounter::Overflowed] > 5
     };
     wait_until(overflowed, "the report to be heeded");
 }

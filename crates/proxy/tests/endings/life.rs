@@ -11,6 +11,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, LogTarget, Then, WhenFull},
+    state::ServiceCounter,
     time::Duration,
 };
 
@@ -181,5 +182,5 @@ fn a_request_for_which_the_queue_has_no_time_is_spread_if_that_is_the_rule() {
         assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 "));
     }
     proxy.expect(Ending::Complete, 2);
-    assert_eq!(proxy.runtime.tallies().services["web"].queued, 1);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Queued], 1);
 }

@@ -5,7 +5,7 @@ use std::{thread, time::Duration as StdDuration};
 use loadline_core::{
     decide::{census::Condition, ending::Ending},
     fleet::{Ejection, Fleet, PolicyKind, Retry},
-    state::Server,
+    state::{Server, ServiceCounter},
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -128,7 +128,7 @@ fn a_request_that_met_a_5xx_is_answered_by_another_server_where_that_is_safe() {
         assert!(!fails(&proxy));
     }
     // Each takes the turns of both.
-    assert_eq!(proxy.runtime.tallies().services["web"].retries, 10);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 10);
     assert_eq!(broken.connections(), 1, "an answer that came whole leaves its connection usable");
     let post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
     let answers: Vec<String> = (0..2).map(|_| proxy.ask(post)).collect();
@@ -149,12 +149,12 @@ fn where_every_server_answers_5xx_the_client_is_given_the_last_answer() {
         let answer = proxy.get();
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("also"), "{answer}");
     }
-    assert_eq!(proxy.runtime.tallies().services["web"].retries, 2);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 2);
     proxy.expect(Ending::Complete, 2);
 
     // Without a budget it is the first.
     let none = Retry { budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
     let proxy = repeating(&[&one, &other], none);
     (0..4).for_each(|_| assert!(fails(&proxy)));
-    assert_eq!(proxy.runtime.tallies().services["web"].retries, 0);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 0);
 }

@@ -13,6 +13,7 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{Capacity, Class, Cookie, Ejection, HashKey, SameSite, Secret, Sticky, Then, WhenFull},
     rules::{Action, Conditions, HeaderEdits, Path, Routes, Rule, Split},
+    state::ServiceCounter,
     time::Duration,
 };
 
@@ -60,7 +61,14 @@ fn a_full_queue_gives_the_place_of_the_lowest_class_to_a_higher_one() {
     fleet.services[0].groups[0].capacity =
         Capacity { max_in_flight: Some(1), ..Capacity::default() };
     let proxy = Proxy::of(fleet);
-    let queued = || proxy.runtime.tallies().services.get("web").map_or(0, |it| it.queued);
+    let queued = || {
+        proxy
+            .runtime
+            .tallies()
+            .services
+            .get("web")
+            .map_or(0, |it| it.counters[ServiceCounter::Queued])
+    };
     let held = asking(&proxy, "/low/held");
     wait_until(|| server.connections() == 1, "the server to be busy");
     let low = asking(&proxy, "/low/first");
@@ -77,7 +85,13 @@ fn a_full_queue_gives_the_place_of_the_lowest_class_to_a_higher_one() {
         assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 "));
     }
     let tallies = proxy.runtime.tallies();
-    assert_eq!((tallies.count(Ending::QueueFull), tallies.services["web"].displaced), (2, 1));
+    assert_eq!(
+        (
+            tallies.count(Ending::QueueFull),
+            tallies.services["web"].counters[ServiceCounter::Displaced]
+        ),
+        (2, 1)
+    );
 }
 
 const ONE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
@@ -113,14 +127,14 @@ fn a_cookie_keeps_a_session_on_its_server_and_another_takes_it_over_when_that_is
         let answer = with_cookie(&proxy, &format!("a=b; {cookie}"));
         assert!(answer.ends_with(home) && !answer.contains("Set-Cookie"), "{answer}");
     }
-    assert_eq!(proxy.runtime.tallies().services["web"].sessions_kept, 20);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::SessionsKept], 20);
 
     // Another edge with the same key, which does not have that server.
     without.services[0].groups[0].servers.remove(usize::from(home == "two"));
     let other = Proxy::of(without);
     let answer = with_cookie(&other, cookie);
     assert!(!answer.ends_with(home) && answer.contains("Set-Cookie: lb="), "{answer}");
-    assert_eq!(other.runtime.tallies().services["web"].sessions_moved, 1);
+    assert_eq!(other.runtime.tallies().services["web"].counters[ServiceCounter::SessionsMoved], 1);
 }
 
 #[test]
@@ -143,7 +157,7 @@ fn one_refused_connection_takes_a_server_out() {
     let proxy = Proxy::of(fleet);
     (0..100).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
     // What is decided on the old plan in the same moment may follow.
-    let retries = proxy.runtime.tallies().services["web"].retries;
+    let retries = proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries];
     assert!((1..=3).contains(&retries), "{retries}");
 }
 

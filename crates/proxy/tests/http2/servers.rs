@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{PolicyKind, Retry, Server},
+    state::ServiceCounter,
     time::Duration,
     units::Ratio,
 };
@@ -221,7 +222,7 @@ async fn a_further_connection_is_opened_when_the_server_takes_no_more_streams() 
     ask_at_once(&proxy, 20).await;
     assert!(server.connections() >= 4, "{}", server.connections());
     proxy.expect(Ending::Complete, 20);
-    assert_eq!(proxy.runtime.tallies().services["web"].retries, 0);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 0);
 }
 
 #[tokio::test]
@@ -283,7 +284,7 @@ async fn a_5xx_of_an_http2_server_is_answered_by_another_where_that_is_safe() {
         assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     }
     // Each takes the turns of both.
-    assert_eq!(proxy.runtime.tallies().services["web"].retries, 10);
+    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 10);
     assert_eq!((broken.connections(), well.connections()), (1, 1), "a 5xx costs no connection");
     let mut statuses = [0; 2];
     for status in &mut statuses {

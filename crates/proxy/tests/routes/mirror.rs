@@ -11,6 +11,7 @@ use std::{
 use loadline_core::{
     fleet::{AccessLog, Fleet, LogTarget},
     rules::{Action, CopyResult, Mirror, PathChange, Rule, Split},
+    state::ServiceCounter,
     units::{Bytes, Ratio},
 };
 
@@ -161,7 +162,7 @@ fn a_copy_takes_no_place_in_a_queue() {
     told.recv_timeout(PATIENCE).unwrap();
     assert!(proxy.get("/").ends_with("zero"));
     assert_eq!(proxy.copies(CopyResult::Full), 1);
-    assert_eq!(proxy.tally("one").queued, 0);
+    assert_eq!(proxy.tally("one").counters[ServiceCounter::Queued], 0);
 }
 
 #[test]

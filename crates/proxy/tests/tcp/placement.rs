@@ -11,6 +11,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Fleet, PolicyKind, Protocol, Retry, Then, WhenFull},
+    state::ServiceCounter,
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -41,7 +42,11 @@ fn connections_beyond_the_capacity_overflow_and_return_when_there_is_room() {
     drop(first);
     wait_until(|| proxy.runtime.tallies().requests() == 1, "the end of the first");
     assert_eq!(exactly(&mut proxy.connect(), 4), "near");
-    assert_eq!(proxy.runtime.tallies().services["db"].overflowed, 0, "the second goes on");
+    assert_eq!(
+        proxy.runtime.tallies().services["db"].counters[ServiceCounter::Overflowed],
+        0,
+        "the second goes on"
+    );
     second.write_all(b"x").unwrap();
     assert_eq!(exactly(&mut second, 1), "x");
 }
@@ -56,7 +61,10 @@ fn a_connection_for_which_there_is_no_room_waits_or_is_closed() {
     let mut first = proxy.connect();
     assert_eq!(exactly(&mut first, 4), "here");
     let mut second = proxy.connect();
-    wait_until(|| proxy.runtime.tallies().services["db"].queued == 1, "the second to queue");
+    wait_until(
+        || proxy.runtime.tallies().services["db"].counters[ServiceCounter::Queued] == 1,
+        "the second to queue",
+    );
     assert_eq!(until_closed(&mut proxy.connect()), "", "the queue has one place");
     proxy.expect(Ending::QueueFull, 1);
     drop(first);
@@ -110,7 +118,7 @@ fn one_refused_connection_takes_a_server_of_tcp_out() {
         drop(client);
     }
     proxy.expect(Ending::Complete, 20);
-    let retries = proxy.runtime.tallies().services["db"].retries;
+    let retries = proxy.runtime.tallies().services["db"].counters[ServiceCounter::Retries];
     // What is decided on the old plan in the same moment may follow.
     assert!((1..=2).contains(&retries), "one refusal takes it out: {retries}");
 }

@@ -1,10 +1,16 @@
 //! Metrics of services.
 
-use loadline_core::state::{Service, State};
+use std::sync::LazyLock;
+
+use loadline_core::state::{Service, ServiceCounter, State};
 
 use super::{Family, Read, Samples};
 
-fn services<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Service) -> T) {
+pub(super) fn services<T>(
+    state: &State,
+    samples: &mut Samples<'_, T>,
+    value: impl Fn(&Service) -> T,
+) {
     for service in &state.services {
         samples.add(&[&service.name], value(service));
     }
@@ -25,7 +31,16 @@ pub(super) fn by_word(
 
 const SERVICE: &[&str] = &["service"];
 
-/// Every metric there is of them but their failures.
+/// The counters, as each states itself.
+pub(super) static COUNTERS: LazyLock<Vec<Family>> = LazyLock::new(|| {
+    let family = |counter: ServiceCounter| {
+        let (help, read) = (counter.meaning(), Read::Service(counter));
+        Some(Family { name: counter.metric()?, help, labels: SERVICE, read })
+    };
+    ServiceCounter::ALL.into_iter().filter_map(family).collect()
+});
+
+/// Every other metric there is of them but their failures.
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         name: "requests",
@@ -44,36 +59,6 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "From the request header to the end of the response",
         labels: SERVICE,
         read: Read::Times,
-    },
-    Family {
-        name: "retries",
-        help: "Retries after failed attempts",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.retries)),
-    },
-    Family {
-        name: "queued_requests",
-        help: "Queued requests",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.queued)),
-    },
-    Family {
-        name: "displaced_requests",
-        help: "Queued requests displaced by one of a higher class",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.displaced)),
-    },
-    Family {
-        name: "session_kept_requests",
-        help: "Requests sent to the server of their session",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_kept)),
-    },
-    Family {
-        name: "session_moved_requests",
-        help: "Requests whose session moved: its server was full, out of rotation or gone",
-        labels: SERVICE,
-        read: Read::Counter(|state, to| services(state, to, |it| it.counts.sessions_moved)),
     },
     Family {
         name: "mirrored_requests",
