@@ -37,6 +37,7 @@ lint: ## check formatting, lints and documentation
 generated: ## write the pages of docs/ that are made of the code
 	@scripts/setup build
 	cargo build --package loadline
+	cargo run --quiet --package loadline-control --example every-key examples/every-key.toml
 	scripts/generated target/debug/loadline
 
 studies: ## every study of the lab, shortened and judged; full: loadline lab run

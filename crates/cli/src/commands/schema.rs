@@ -1,5 +1,5 @@
-//! `loadline schema`: print what is made of the code: schemas of configuration, records and API, and
-//! the references in `docs/`.
+//! `loadline schema`: print what is made of the code: schemas of the configuration, of records and
+//! of the API, and the references in `docs/`.
 
 mod records;
 

@@ -594,7 +594,7 @@ pub(super) mod tests {
         let counts = &mut service.counts;
         counts.duration = Histogram { bounds_s: vec![0.1], counts: vec![3, 4], sum_s: 5.0 };
         for (n, counter) in (6..).zip(ServiceCounter::ALL) {
-            counts.counters[counter] = n;
+            counts.counters[*counter] = n;
         }
         for words in [&mut counts.reasons, &mut counts.statuses, &mut counts.copies] {
             words.insert("word".to_owned(), 12);

@@ -76,7 +76,7 @@ fn the_example_of_every_key_has_every_key() {
     let mut shown = BTreeSet::new();
     keys_of_file(&schema, &schema, &as_json(&example("every-key.toml")), "", &mut shown);
     let absent: Vec<_> = known.difference(&shown).collect();
-    assert!(absent.is_empty(), "examples/every-key.toml lacks {absent:?}");
+    assert!(absent.is_empty(), "run: make generated; examples/every-key.toml lacks {absent:?}");
 }
 
 /// Each key the schema knows, as a path; `*` for names.

@@ -39,7 +39,7 @@ pub enum ServiceCounter {
 
 impl ServiceCounter {
     /// Every counter, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: &'static [Self] = &[
         Self::Overflowed,
         Self::Retries,
         Self::Queued,
@@ -126,7 +126,7 @@ impl Serialize for Counters {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for counter in ServiceCounter::ALL {
-            map.serialize_entry(counter.name(), &self[counter])?;
+            map.serialize_entry(counter.name(), &self[*counter])?;
         }
         map.end()
     }
@@ -151,8 +151,8 @@ impl<'de> Visitor<'de> for ByName {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counters, A::Error> {
         let mut counters = Counters::default();
         while let Some((name, count)) = map.next_entry::<String, u64>()? {
-            if let Some(counter) = ServiceCounter::ALL.into_iter().find(|it| it.name() == name) {
-                counters[counter] = count;
+            if let Some(counter) = ServiceCounter::ALL.iter().find(|it| it.name() == name) {
+                counters[*counter] = count;
             }
         }
         Ok(counters)
@@ -170,13 +170,13 @@ impl schemars::JsonSchema for Counters {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let described = |counter: ServiceCounter| {
+        let described = |counter: &ServiceCounter| {
             let mut schema = generator.subschema_for::<u64>();
             schema.insert("description".into(), alloc::format!("{}.", counter.meaning()).into());
             (counter.name(), schema)
         };
         let properties: alloc::collections::BTreeMap<_, _> =
-            ServiceCounter::ALL.map(described).into();
+            ServiceCounter::ALL.iter().map(described).collect();
         schemars::json_schema!({ "type": "object", "properties": properties, "required": NAMES })
     }
 }
@@ -199,7 +199,7 @@ mod tests {
     fn counters_are_told_by_name_and_one_that_is_absent_is_zero() {
         let mut counters = Counters::default();
         for (n, counter) in (1..).zip(ServiceCounter::ALL) {
-            counters[counter] = n;
+            counters[*counter] = n;
         }
         let text = serde_json::to_string(&counters).expect("plain numbers");
         assert!(text.contains("\"retries\":2"), "{text}");

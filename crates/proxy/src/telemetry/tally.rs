@@ -138,7 +138,7 @@ impl Summed for Cells {
             *sum += count.get();
         }
         for counter in ServiceCounter::ALL {
-            tally.counters[counter] += self.counters[counter as usize].get();
+            tally.counters[*counter] += self.counters[*counter as usize].get();
         }
         for (sum, count) in tally.copies.iter_mut().zip(&self.copies) {
             *sum += count.get();

@@ -37,7 +37,7 @@ pub(super) static COUNTERS: LazyLock<Vec<Family>> = LazyLock::new(|| {
         let (help, read) = (counter.meaning(), Read::Service(counter));
         Some(Family { name: counter.metric()?, help, labels: SERVICE, read })
     };
-    ServiceCounter::ALL.into_iter().filter_map(family).collect()
+    ServiceCounter::ALL.iter().copied().filter_map(family).collect()
 });
 
 /// Every other metric there is of them but their failures.
