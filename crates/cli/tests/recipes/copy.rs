@@ -1,0 +1,116 @@
+//! A copy of the repository to which the recipes have been applied, and the binary built of it.
+//!
+//! It stays where it is between runs, so that only what has changed is built again. It has a
+//! target directory of its own: in that of the repository its crates would take the place of the
+//! repository's, for cargo tells packages apart by their paths within a workspace. What it needs
+//! of other people's crates is linked from there.
+
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Makes or renews the copy with `edited` files in the place of those of the repository, and
+/// builds it. Gives its directory and its binary.
+pub(crate) fn built(root: &Path, edited: &BTreeMap<&str, String>) -> (PathBuf, PathBuf) {
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recipes");
+    renew(root, &copy.join("repository"), edited);
+    let test = env::current_exe().unwrap();
+    let built = test.ancestors().nth(2).unwrap();
+    let target = copy.join("target");
+    for (folder, prefix) in [("deps", "lib"), (".fingerprint", ""), ("build", "")] {
+        let own = format!("{prefix}loadline");
+        // Programs of the repository are in `deps` as well: a linker may write into them.
+        let is_of_others = |name: &str| name.starts_with(prefix) && !name.starts_with(&own);
+        let to = target.join("debug").join(folder);
+        link(&built.join(folder), &to, &is_of_others).unwrap();
+    }
+    build(&copy.join("repository"), &target);
+    (copy.join("repository"), target.join("debug/loadline"))
+}
+
+fn renew(root: &Path, copy: &Path, edited: &BTreeMap<&str, String>) {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
+    let listed = git.output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let mut wanted: BTreeMap<&str, Vec<u8>> = names
+        .split_terminator('\0')
+        .filter(|name| !name.starts_with(HERE))
+        .filter_map(|name| Some((name, fs::read(root.join(name)).ok()?)))
+        .collect();
+    wanted.extend(edited.iter().map(|(name, text)| (*name, text.clone().into_bytes())));
+    // A test of this name makes cargo build the binary with the same features as this one.
+    let stub = format!("{HERE}main.rs");
+    wanted.insert(&stub, b"//! Nothing to try.\n".to_vec());
+    remove_others(copy, copy, &wanted);
+    for (name, content) in &wanted {
+        let path = copy.join(name);
+        if fs::read(&path).ok().as_ref() != Some(content) {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+        }
+    }
+}
+
+/// Removes what an earlier run copied and the repository no longer has.
+fn remove_others(copy: &Path, dir: &Path, wanted: &BTreeMap<&str, Vec<u8>>) {
+    for path in fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        let name = path.strip_prefix(copy).unwrap().to_str().unwrap();
+        if path.is_dir() {
+            remove_others(copy, &path, wanted);
+        } else if !wanted.contains_key(name) {
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+/// Links what `wanted` names into `to`, whole directories too, unless it is there already.
+fn link(from: &Path, to: &Path, wanted: &dyn Fn(&str) -> bool) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if !wanted(&entry.file_name().to_string_lossy()) || target.exists() {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            link(&entry.path(), &target, &|_| true)?;
+        } else {
+            fs::hard_link(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+fn build(copy: &Path, target: &Path) {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--workspace", "--test", "recipes", "--no-run", "--offline"]);
+    // What is built here is tried once: it need not be fast.
+    let crates = fs::read_dir(copy.join("crates")).unwrap().map(|it| it.unwrap().file_name());
+    for name in crates.map(|name| name.into_string().unwrap()) {
+        let package = if name == "cli" { "loadline" } else { &format!("loadline-{name}") };
+        for quick in ["opt-level=0", "debug=false"] {
+            cargo.args(["--config", &format!("profile.dev.package.{package}.{quick}")]);
+        }
+    }
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if OF_THIS_RUN.iter().any(|prefix| name.starts_with(prefix)) {
+            cargo.env_remove(&*name);
+        }
+    }
+    let built = cargo.env("CARGO_TARGET_DIR", target).current_dir(copy).output().unwrap();
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the recipes do not build:\n{said}");
+}
+
+/// Where this test is.
+const HERE: &str = "crates/cli/tests/recipes/";
+
+/// What cargo tells the test that it runs, and nobody else.
+const OF_THIS_RUN: [&str; 5] =
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
