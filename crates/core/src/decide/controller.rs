@@ -62,7 +62,7 @@ pub enum Input {
         /// Why the last of them failed.
         reason: Reason,
     },
-    /// Servers of the group of this one response 5xx
+    /// Servers of the group of this one send 5xx
     /// ([`crate::decide::permit::Permit::answered_5xx`]).
     Errs {
         /// The server.

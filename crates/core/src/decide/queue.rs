@@ -44,7 +44,7 @@ pub struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is the first, and asks the plan.
-    PickContext,
+    Pick,
     /// It waits to be woken, and no longer than to this instant if there is one.
     Wait(Option<Instant>),
     /// A newcomer of a higher class has taken its place.
@@ -99,7 +99,7 @@ impl<P, W> WaitQueue<P, W> {
             // From before it asks: a change meanwhile is one since then.
             self.asked = Some(Asked { by: position, again: now + RECHECK });
             waiter.waker = None;
-            return Next::PickContext;
+            return Next::Pick;
         }
         waiter.waker = Some(waker);
         Next::Wait(asked.filter(|_| is_first).map(|asked| asked.again))

@@ -72,7 +72,7 @@ impl<P> Waiter<'_, P> {
             loop {
                 let waker = cx.waker().clone();
                 match self.queue.lock().poll(self.position, clock.now(), waker) {
-                    Next::PickContext => return Poll::Ready(Ok(())),
+                    Next::Pick => return Poll::Ready(Ok(())),
                     Next::Displaced => return Poll::Ready(Err(Displaced)),
                     Next::Wait(None) => return Poll::Pending,
                     Next::Wait(Some(at)) => timer.as_mut().reset(clock.to_tokio(at)),

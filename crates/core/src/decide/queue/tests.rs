@@ -51,7 +51,7 @@ fn the_oldest_of_the_lowest_class_gives_way_to_a_higher_one_alone() {
 fn whoever_is_displaced_is_told_and_has_no_place_any_more() {
     let mut queue = Queue::default();
     let position = queue.join(Class::Low, 1);
-    assert_eq!(queue.poll(position, NOW, 1), Next::PickContext);
+    assert_eq!(queue.poll(position, NOW, 1), Next::Pick);
     assert_eq!(queue.poll(position, NOW, 1), Next::Wait(Some(NOW + RECHECK)));
     assert_eq!(woken(queue.displace(Class::High)), [1]);
     assert_eq!(queue.poll(position, NOW, 1), Next::Displaced);
@@ -63,41 +63,33 @@ fn the_first_asks_once_until_something_changes_or_it_is_time() {
     let mut queue = Queue::default();
     let (first, second) = (queue.join(Class::Normal, 1), queue.join(Class::Normal, 2));
     assert_eq!(queue.poll(second, NOW, 2), Next::Wait(None), "it is woken when it is the first");
-    assert_eq!(queue.poll(first, NOW, 1), Next::PickContext);
+    assert_eq!(queue.poll(first, NOW, 1), Next::Pick);
     assert_eq!(queue.notify(), None, "it is about to poll again");
-    assert_eq!(
-        queue.poll(first, NOW, 1),
-        Next::PickContext,
-        "something has changed while it asked"
-    );
+    assert_eq!(queue.poll(first, NOW, 1), Next::Pick, "something has changed while it asked");
     queue.no_room(first, Some(NOW + RECHECK / 2));
     queue.no_room(second, Some(NOW));
     assert_eq!(queue.poll(first, NOW, 1), Next::Wait(Some(NOW + RECHECK / 2)));
-    assert_eq!(
-        queue.poll(first, NOW + RECHECK / 2, 1),
-        Next::PickContext,
-        "the plan named this instant"
-    );
+    assert_eq!(queue.poll(first, NOW + RECHECK / 2, 1), Next::Pick, "the plan named this instant");
     queue.no_room(first, Some(NOW + RECHECK * 9));
     let again = NOW + RECHECK / 2 + RECHECK;
     assert_eq!(queue.poll(first, NOW + RECHECK, 1), Next::Wait(Some(again)));
     assert_eq!(queue.notify(), Some(1));
     assert_eq!(queue.notify(), None, "it is woken once");
-    assert_eq!(queue.poll(first, NOW + RECHECK, 1), Next::PickContext);
+    assert_eq!(queue.poll(first, NOW + RECHECK, 1), Next::Pick);
     assert_eq!(woken(queue.leave(first)), [2]);
-    assert_eq!(queue.poll(second, NOW + RECHECK, 2), Next::PickContext);
+    assert_eq!(queue.poll(second, NOW + RECHECK, 2), Next::Pick);
 }
 
 #[test]
 fn a_first_that_was_overtaken_waits_until_it_is_the_first_again() {
     let mut queue = Queue::default();
     let low = queue.join(Class::Low, 1);
-    assert_eq!(queue.poll(low, NOW, 1), Next::PickContext);
+    assert_eq!(queue.poll(low, NOW, 1), Next::Pick);
     let high = queue.join(Class::High, 2);
     assert_eq!(queue.poll(low, NOW, 1), Next::Wait(None));
-    assert_eq!(queue.poll(high, NOW, 2), Next::PickContext);
+    assert_eq!(queue.poll(high, NOW, 2), Next::Pick);
     assert_eq!(woken(queue.leave(high)), [1]);
-    assert_eq!(queue.poll(low, NOW, 1), Next::PickContext);
+    assert_eq!(queue.poll(low, NOW, 1), Next::Pick);
 }
 
 #[derive(Clone, Debug)]
@@ -213,7 +205,7 @@ impl Model {
         let next = self.queue.poll(waiter.position, now, waiter.number);
         assert_eq!(next == Next::Displaced, waiter.displaced);
         match next {
-            Next::PickContext => {
+            Next::Pick => {
                 assert_eq!(first, Some(waiter.number), "only the first asks");
                 waiter.runs = true;
                 (self.asked, self.changed) = (Some((waiter.number, now)), false);

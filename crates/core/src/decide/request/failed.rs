@@ -22,11 +22,11 @@ impl Machine {
     pub(super) fn failed(&mut self, at: &At<'_>, failed: &Failed) -> Action {
         let failure = self.failure_of(failed);
         let repeatable = self.is_repeatable(&failed.progress);
-        if failure.stale && repeatable && matches!(self.state, State::TestedRate(_)) {
+        if failure.stale && repeatable && matches!(self.state, State::Sent(_)) {
             self.resent = true;
             return Action::Resend;
         }
-        let (State::TestedRate(permit) | State::Moving { from: permit, .. }) =
+        let (State::Sent(permit) | State::Moving { from: permit, .. }) =
             mem::replace(&mut self.state, State::Over)
         else {
             return Action::None;

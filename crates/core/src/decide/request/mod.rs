@@ -6,7 +6,7 @@
 //! here, once for all of them.
 //!
 //! ```text
-//! Arrived --> Asking --> Waiting --> Tried --ended--> Over
+//! Arrived --> Asking --> Waiting --> Sent --ended--> Over
 //!    |  room     | a place  | room    | ^
 //!    +-----------|----------|---------+ | failed, answered 5xx: another server
 //!    | none      | none     | none    '-'
@@ -68,7 +68,7 @@ enum State {
     /// It stands in the queue since then.
     Waiting { since: Instant },
     /// It was sent to the server of this permit.
-    TestedRate(Permit),
+    Sent(Permit),
     /// The same, and its response is given up for a place at another server.
     Moving { from: Permit, to: Permit },
     /// It has ended.
@@ -105,20 +105,16 @@ impl Machine {
             (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
             (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
             (State::Waiting { .. }, Event::ClientGone) => self.end(Reason::ClientGone),
-            (State::TestedRate(permit), Event::Connected) => {
+            (State::Sent(permit), Event::Connected) => {
                 permit.connected(at.now);
                 Action::Forward
             }
-            (State::TestedRate(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
-            (State::TestedRate(_), Event::Head { status, untouched }) => {
-                self.head(at, status, untouched)
-            }
-            (State::TestedRate(_) | State::Moving { .. }, Event::Failed(failed)) => {
+            (State::Sent(_), Event::Unanswered(silence)) => self.unanswered(at, &silence),
+            (State::Sent(_), Event::Head { status, untouched }) => self.head(at, status, untouched),
+            (State::Sent(_) | State::Moving { .. }, Event::Failed(failed)) => {
                 self.failed(at, &failed)
             }
-            (State::TestedRate(_) | State::Moving { .. }, Event::Ended(ending)) => {
-                self.ended(at, ending)
-            }
+            (State::Sent(_) | State::Moving { .. }, Event::Ended(ending)) => self.ended(at, ending),
             _ => Action::None,
         }
     }
@@ -132,7 +128,7 @@ impl Machine {
     #[must_use]
     pub const fn permit(&self) -> Option<&Permit> {
         match &self.state {
-            State::TestedRate(permit) | State::Moving { from: permit, .. } => Some(permit),
+            State::Sent(permit) | State::Moving { from: permit, .. } => Some(permit),
             State::Arrived | State::Asking | State::Waiting { .. } | State::Over => None,
         }
     }
@@ -198,7 +194,7 @@ impl Machine {
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
         (self.resent, self.paid) = (false, false);
-        self.state = State::TestedRate(permit);
+        self.state = State::Sent(permit);
         Action::Send
     }
 
@@ -211,7 +207,7 @@ impl Machine {
 
     /// The head of a response has come.
     fn head(&mut self, at: &At<'_>, status: u16, untouched: bool) -> Action {
-        let State::TestedRate(permit) = &self.state else { return Action::None };
+        let State::Sent(permit) = &self.state else { return Action::None };
         if status < 500 {
             permit.answered(at.now);
             if permit.answered_well(at.now) {
@@ -227,7 +223,7 @@ impl Machine {
 
     /// Takes a place at another server than the one that has answered with a 5xx, if there is one.
     fn go_elsewhere(&mut self, at: &At<'_>) -> Action {
-        let State::TestedRate(from) = &self.state else { return Action::None };
+        let State::Sent(from) = &self.state else { return Action::None };
         self.tried.push(from.server());
         let ask = PickContext { stick: None, ..self.ask(at) };
         let found = at.plan.and_then(|plan| plan.retry_5xx(self.retries + 1, &ask));
@@ -236,7 +232,7 @@ impl Machine {
             return Action::Forward;
         };
         self.retries += 1;
-        if let State::TestedRate(from) = core::mem::replace(&mut self.state, State::Over) {
+        if let State::Sent(from) = core::mem::replace(&mut self.state, State::Over) {
             self.state = State::Moving { from, to };
         }
         Action::Discard
@@ -246,7 +242,7 @@ impl Machine {
     fn ended(&mut self, at: &At<'_>, ending: Ending) -> Action {
         match core::mem::replace(&mut self.state, State::Over) {
             State::Moving { to, .. } => self.send(at, to),
-            State::TestedRate(permit) => {
+            State::Sent(permit) => {
                 // How long a tunnel stays open says nothing about how long requests take.
                 if ending == Ending::Complete || self.subject.kind == Kind::Stream {
                     permit.finish(at.now);

@@ -226,7 +226,7 @@ impl Simulation {
         let request = &mut self.requests[index];
         let Some(position) = request.position else { return };
         match self.edges[request.edge].queue.poll(position, self.now, index) {
-            Next::PickContext => {
+            Next::Pick => {
                 self.tell(index, Event::First);
                 // It has a server, or hears when to ask again.
                 self.woken.push_back(index);
