@@ -14,6 +14,7 @@ pub(crate) mod number;
 mod objective;
 mod probe;
 mod resources;
+mod simulation;
 mod study;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 pub use resources::{
     Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
     ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
+};
+pub use simulation::{
+    GroupMoment, SimulatedGroup, SimulatedNotice, SimulatedSource, SimulationRecord,
 };
 pub use study::{
     Reading, StudyCheck, StudyDelay, StudyFigure, StudyFinding, StudyLab, StudyLine, StudyPhase,

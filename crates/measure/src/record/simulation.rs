@@ -1,0 +1,107 @@
+//! What a simulation says beyond what a load run does: where requests went, and what was decided.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Latency, Outcomes, number};
+use loadline_core::time::Duration;
+
+/// What is known of a simulated run besides its load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimulationRecord {
+    /// Which of the runs of the scenario: the same number gives the same run.
+    pub seed: u64,
+    /// Regions of the edges.
+    pub edges: Vec<String>,
+    /// Where requests came from.
+    pub sources: Vec<SimulatedSource>,
+    /// Where they went, in the order of the file.
+    pub groups: Vec<SimulatedGroup>,
+    /// Why edges failed requests, attempts that clients repeated included.
+    pub reasons: BTreeMap<String, u64>,
+    /// Requests that waited for capacity.
+    pub queued: u64,
+    /// Further attempts of clients after a failure.
+    pub client_retries: u64,
+    /// What happened to servers and groups.
+    pub notices: Vec<SimulatedNotice>,
+    /// Events that were simulated.
+    pub events: u64,
+}
+
+/// What became of the requests of one source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimulatedSource {
+    /// Its name.
+    pub name: String,
+    /// Region of the edge where its requests come in.
+    pub edge: String,
+    /// The service that it asks.
+    pub service: String,
+    /// What became of its requests.
+    pub outcomes: Outcomes,
+    /// From the request to the end of the response, successful requests only.
+    pub response: Latency,
+}
+
+/// What a group was given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimulatedGroup {
+    /// The service.
+    pub service: String,
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub region: String,
+    /// Requests that it was given.
+    pub requests: u64,
+    /// Of these, those that came because nearer groups were full or down.
+    pub overflowed: u64,
+    /// The most requests that it was given between two points of the timeline, per second.
+    pub peak_per_s: f64,
+    /// Requests of the server that was given most, over the mean of all its servers; 0 where it was
+    /// given none.
+    pub imbalance: f64,
+    /// How it went, one point after another.
+    pub moments: Vec<GroupMoment>,
+}
+
+/// What a group was given between one point of the timeline and the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GroupMoment {
+    /// Since the start.
+    #[serde(rename = "at_s", with = "number::secs")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub at: Duration,
+    /// Requests per second.
+    pub rate_per_s: f64,
+    /// What it may be given, in requests per second; none where nothing limits its rate.
+    pub max_rate_per_s: Option<f64>,
+    /// Requests under way with its servers, over all edges.
+    pub in_flight: u64,
+    /// What may be under way; none where nothing limits it.
+    pub max_in_flight: Option<u64>,
+}
+
+/// Something that an edge noticed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimulatedNotice {
+    /// When.
+    #[serde(rename = "at_s", with = "number::secs")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub at: Duration,
+    /// Region of the edge.
+    pub edge: String,
+    /// The service.
+    pub service: String,
+    /// The group.
+    pub group: String,
+    /// What happened.
+    pub what: String,
+}

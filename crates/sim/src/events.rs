@@ -1,0 +1,66 @@
+//! What happens next.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use loadline_core::time::Instant;
+
+use crate::slab::Handle;
+
+/// What happens at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// A request of the source comes.
+    Arrival { source: u32 },
+    /// A client tries once more.
+    Retry(Handle),
+    /// An attempt reaches its server.
+    Reaches(Attempt),
+    /// A station that shares its cores may be done with a request.
+    Departs { station: u32, version: u32 },
+    /// The response to an attempt reaches the edge, with this status.
+    Responds(Attempt, u16),
+    /// The connection of an attempt is found to be reset, or refused.
+    Resets(Attempt, bool),
+    /// The edge has waited for the response to an attempt for as long as it does.
+    Expires(Attempt),
+    /// The client waits no longer.
+    GivesUp(Handle),
+    /// A request has stood in the wait queue for as long as it may.
+    Overdue(Handle),
+    /// A request that waits asks its queue, though nobody woke it.
+    Asks(Handle),
+    /// The controller of an edge has something to do.
+    Ticks { edge: u32 },
+    /// A health check has ended.
+    Checked(Handle),
+    /// A fault begins or ends.
+    Fault { index: u32, begins: bool },
+    /// A point of the timeline.
+    Sample,
+}
+
+/// An attempt of a request to be answered by a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Attempt {
+    pub(crate) request: Handle,
+    /// Which attempt of the request.
+    pub(crate) number: u32,
+}
+
+/// Events in the order they happen; at the same instant in the order they were planned.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    planned: u64,
+}
+
+impl Events {
+    pub(crate) fn plan(&mut self, at: Instant, event: Event) {
+        self.planned += 1;
+        self.heap.push(Reverse((at, self.planned, event)));
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
+        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+    }
+}

@@ -1,0 +1,36 @@
+//! A discrete-event simulator on the code that decides.
+//!
+//! Edges are the controller, plan, ledger, wait queue and request machine of `core`, unchanged;
+//! only time, clients, ways and servers are simulated. The same scenario and seed give the same
+//! run, to the byte.
+//!
+//! ```text
+//! Scenario --> Simulation --event--> edges (core) <--> stations
+//!                  |                    ^
+//!                  '--> Observer        '-- clients, faults, health checks
+//! ```
+#![forbid(unsafe_code)]
+
+mod arrivals;
+mod edge;
+mod events;
+mod notice;
+mod observer;
+mod outcome;
+mod random;
+pub mod scenario;
+mod service_time;
+mod sharing;
+mod simulation;
+mod slab;
+mod speed;
+mod station;
+
+pub use arrivals::{Arrivals, Spacing, Stage};
+pub use outcome::Outcome;
+pub use random::Random;
+pub use scenario::Scenario;
+pub use service_time::ServiceTime;
+pub use simulation::Simulation;
+pub use speed::Pauses;
+pub use station::OutageKind;

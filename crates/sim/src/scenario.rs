@@ -1,0 +1,180 @@
+//! What is simulated: edges, servers, clients, the ways between them, and what goes wrong.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use loadline_core::{
+    fleet::{Class, Fleet},
+    time::{Duration, Instant},
+};
+
+use crate::{arrivals::Arrivals, service_time::ServiceTime, speed::Pauses, station::OutageKind};
+
+/// Everything that determines a run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The configuration as each edge has it; the same services in all, seen from different
+    /// regions.
+    pub edges: Vec<Arc<Fleet>>,
+    /// Which of the runs of the scenario.
+    pub seed: u64,
+    /// How long requests come. The run ends when each of them has ended.
+    pub lasts: Duration,
+    /// From when on requests are counted.
+    pub warm_up: Duration,
+    /// How far apart the points of the timeline are; above 0.
+    pub step: Duration,
+    /// Where requests come from.
+    pub sources: Vec<Source>,
+    /// What servers are like; the last one that selects a server holds, and one server that none
+    /// selects is [`ServerModel::default`].
+    pub servers: Vec<(Selector, Arc<ServerModel>)>,
+    /// The ways between regions that are not as the configuration says.
+    pub links: Vec<Link>,
+    /// What goes wrong, and when.
+    pub faults: Vec<Fault>,
+}
+
+/// Clients of one kind.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What it is called in results.
+    pub name: String,
+    /// Index of the edge in [`Scenario::edges`] where its requests come in.
+    pub edge: usize,
+    /// Index of the service in the configuration.
+    pub service: usize,
+    /// When requests come.
+    pub arrivals: Arrivals,
+    /// How much they matter where not all find room.
+    pub class: Class,
+    /// How many clients there are, for policies that hash.
+    pub clients: u32,
+    /// From a client to the edge and back.
+    pub distance: Duration,
+    /// How long a client waits for a response; for ever if none.
+    pub gives_up: Option<Duration>,
+    /// What a client does when a request fails.
+    pub retry: ClientRetry,
+}
+
+/// What clients do about failures: a 5xx, no response, or having given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientRetry {
+    /// Further attempts of one request.
+    pub times: u32,
+    /// What a client waits before the first; twice as long before each next one, and half of it at
+    /// random.
+    pub after: Duration,
+}
+
+/// What a server is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerModel {
+    /// How long it works on a request.
+    pub time: ServiceTime,
+    /// On how many at a time, at least 1.
+    pub cores: u32,
+    /// Who is worked on.
+    pub discipline: Discipline,
+    /// How many requests may wait for a core; it responds with 503 to further ones.
+    pub queue: Option<u32>,
+    /// When it stands still, again and again.
+    pub pauses: Option<Pauses>,
+    /// How long it takes to become as fast as it is, from a third of that, after it has started.
+    pub warm_up: Duration,
+}
+
+impl Default for ServerModel {
+    /// One core, exponential times of 10 ms, first come first served.
+    fn default() -> Self {
+        Self {
+            time: ServiceTime::Exponential { mean: Duration::from_millis(10) },
+            cores: 1,
+            discipline: Discipline::FirstCome,
+            queue: None,
+            pauses: None,
+            warm_up: Duration::ZERO,
+        }
+    }
+}
+
+/// In which order a server works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// First come, first served, one request a core.
+    FirstCome,
+    /// All at a time, each with an equal part of the cores and at most one of them.
+    ProcessorSharing,
+}
+
+/// Servers: those that fit everything that is said; all if nothing is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// In this region.
+    pub region: Option<String>,
+    /// Of this service.
+    pub service: Option<String>,
+    /// Of the group of this name.
+    pub group: Option<String>,
+    /// At this address.
+    pub server: Option<SocketAddr>,
+}
+
+impl Selector {
+    pub(crate) fn fits(&self, service: &str, group: (&str, &str), server: SocketAddr) -> bool {
+        let (group, region) = group;
+        let is = |said: &Option<String>, it: &str| said.as_deref().is_none_or(|said| said == it);
+        is(&self.service, service)
+            && is(&self.group, group)
+            && is(&self.region, region)
+            && self.server.is_none_or(|said| said == server)
+    }
+}
+
+/// The way between two regions, in both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Its ends.
+    pub between: [String; 2],
+    /// There and back; as the configuration says if none.
+    pub rtt: Option<Duration>,
+    /// The mean of what comes on top of each way, exponential.
+    pub jitter: Duration,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// When it begins.
+    pub at: Instant,
+    /// How long it lasts; to the end if none.
+    pub lasts: Option<Duration>,
+    /// What it is.
+    pub what: Trouble,
+    /// Which servers have it; for [`Trouble::Traffic`] the edges of the region and the service.
+    pub whom: Selector,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// Servers do not respond. Clients of an edge in a region that is unreachable or down come in
+    /// at the nearest edge that is not.
+    Outage(OutageKind),
+    /// Servers take so many times as long, above 0.
+    Slow(f64),
+    /// Servers stand still and keep their connections.
+    Stall,
+    /// This share of responses is a 500, 0 to 1.
+    Errors(f64),
+    /// So many times as many requests come, at least 0; for sources that are [`Arrivals::Open`].
+    Traffic(f64),
+}
+
+impl Fault {
+    /// When it ends, if it does.
+    #[must_use]
+    pub fn end(&self) -> Option<Instant> {
+        self.lasts.map(|lasts| self.at + lasts)
+    }
+}

@@ -1,0 +1,278 @@
+//! The run: takes one event after another until every request has ended.
+
+mod checks;
+mod clients;
+mod faults;
+mod machine;
+mod servers;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use loadline_core::{
+    decide::{queue::Position, request::Machine},
+    fleet::{Fleet, Group, Server, Service},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    arrivals::{Arrivals, Clock},
+    edge::{Distance, Edge},
+    events::{Event, Events},
+    observer::Observer,
+    outcome::Outcome,
+    random::Random,
+    scenario::{Scenario, ServerModel},
+    slab::{Handle, Slab},
+    station::Station,
+};
+use checks::Check;
+
+/// A scenario on its way.
+#[derive(Debug)]
+pub struct Simulation {
+    scenario: Scenario,
+    now: Instant,
+    events: Events,
+    edges: Vec<Edge>,
+    stations: Vec<Station>,
+    /// By service and group.
+    groups: Vec<Vec<GroupStations>>,
+    sources: Vec<Clients>,
+    requests: Slab<Request>,
+    /// Clients that wait before they try once more.
+    retries: Slab<Client>,
+    checks: Slab<Check>,
+    /// Requests that are to poll the queue in which they wait.
+    woken: VecDeque<Handle>,
+    observer: Observer,
+    /// For policies, and for the ways.
+    random: Random,
+    happened: u64,
+}
+
+/// The servers of a group.
+#[derive(Debug)]
+struct GroupStations {
+    /// The station of each, in the order of the file.
+    stations: Vec<u32>,
+    /// Whether an edge wants to know how busy they are.
+    reports: bool,
+}
+
+/// The clients of one source.
+#[derive(Debug)]
+struct Clients {
+    /// Where they come in now.
+    edge: Option<usize>,
+    clock: Option<Clock>,
+    /// How many of the listed arrivals have come.
+    listed: usize,
+    random: Random,
+    came: u64,
+}
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    source: u32,
+    /// When it first wanted it.
+    since: Instant,
+    /// How often it has tried before.
+    tries: u32,
+    key: u64,
+    /// What the work of its request is drawn from.
+    work: u64,
+}
+
+/// A request at an edge.
+#[derive(Debug)]
+struct Request {
+    machine: Machine,
+    client: Client,
+    edge: u32,
+    service: u32,
+    /// When the present attempt was sent, and how many there were before.
+    sent: Instant,
+    attempt: u32,
+    /// When its server's response or its end is due; none where nobody can say.
+    due: Option<Instant>,
+    position: Option<Position>,
+    /// When it asks its queue, though nobody wakes it.
+    timer: Option<Instant>,
+}
+
+impl Simulation {
+    /// A scenario at its beginning.
+    #[must_use]
+    pub fn new(scenario: Scenario) -> Self {
+        let (stations, groups) = stations(&scenario);
+        let observer = Observer::new(&scenario);
+        let random = Random::stream(scenario.seed, u64::MAX);
+        let mut simulation = Self {
+            now: Instant::ZERO,
+            events: Events::default(),
+            edges: Vec::new(),
+            stations,
+            groups,
+            sources: Vec::new(),
+            requests: Slab::default(),
+            retries: Slab::default(),
+            checks: Slab::default(),
+            woken: VecDeque::new(),
+            observer,
+            random,
+            happened: 0,
+            scenario,
+        };
+        simulation.start();
+        simulation
+    }
+
+    fn start(&mut self) {
+        self.plan_faults();
+        for index in 0..self.scenario.edges.len() {
+            let fleet = self.scenario.edges[index].clone();
+            let (edge, outputs) = Edge::start(&fleet, self.distances(&fleet));
+            self.edges.push(edge);
+            self.follow(index, outputs);
+        }
+        for index in 0..self.scenario.sources.len() {
+            let source = &self.scenario.sources[index];
+            let clock = match &source.arrivals {
+                Arrivals::Open { spacing, stages } => {
+                    let factors = self.traffic_factors(source);
+                    Some(Clock::new(*spacing, stages, self.scenario.lasts, &factors))
+                }
+                Arrivals::Closed { .. } | Arrivals::Listed(_) => None,
+            };
+            let random = Random::stream(self.scenario.seed, index as u64);
+            let edge = Some(source.edge);
+            self.sources.push(Clients { edge, clock, listed: 0, random, came: 0 });
+            self.plan_first_arrivals(index);
+        }
+        self.events.plan(Instant::ZERO + self.scenario.step, Event::Sample);
+    }
+
+    /// How far each group is from an edge.
+    fn distances(&self, fleet: &Fleet) -> Vec<Vec<Distance>> {
+        let here = &fleet.edge.region;
+        let links = &self.scenario.links;
+        let to = |group: &Group| {
+            let joins = |between: &[String; 2]| {
+                let [one, other] = between;
+                (one, other) == (here, &group.region) || (other, one) == (here, &group.region)
+            };
+            let link = links.iter().rev().find(|link| joins(&link.between));
+            let rtt = link.and_then(|link| link.rtt).or(group.rtt).unwrap_or_default();
+            Distance { rtt, jitter: link.map_or(Duration::ZERO, |link| link.jitter) }
+        };
+        let services = fleet.services.iter();
+        services.map(|service| service.groups.iter().map(to).collect()).collect()
+    }
+
+    /// Runs to the end, and says what happened.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        while self.step() {}
+        self.finish()
+    }
+
+    /// Lets the next thing happen; false where the run is over.
+    pub fn step(&mut self) -> bool {
+        let Some((at, event)) = self.events.next() else { return false };
+        if self.is_over(at) {
+            return false;
+        }
+        self.now = at;
+        self.happened += 1;
+        self.happen(event);
+        while let Some(request) = self.woken.pop_front() {
+            self.poll(request);
+        }
+        true
+    }
+
+    /// What has happened until now.
+    #[must_use]
+    pub fn finish(mut self) -> Outcome {
+        let under_way = self.requests.iter().map(|(_, request)| request.client);
+        for client in under_way.chain(self.retries.iter().map(|(_, client)| *client)) {
+            self.observer.cut_off(client.source as usize, client.since);
+        }
+        self.observer.finish(&self.scenario, self.now, self.happened)
+    }
+
+    /// The time of the run.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn is_over(&self, at: Instant) -> bool {
+        let end = Instant::ZERO + self.scenario.lasts;
+        let idle = self.requests.len() + self.retries.len() == 0;
+        at > end && (idle || at > end + LONGEST_END)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrival { source } => self.arrival(source as usize),
+            Event::Retry(client) => self.try_again(client),
+            Event::Reaches(attempt) => self.reaches(attempt),
+            Event::Departs { station, version } => self.departs(station as usize, version),
+            Event::Responds(attempt, status) => self.responds(attempt, status),
+            Event::Resets(attempt, refused) => self.resets(attempt, refused),
+            Event::Expires(attempt) => self.expires(attempt),
+            Event::GivesUp(request) => self.gives_up(request),
+            Event::Overdue(request) => self.overdue(request),
+            Event::Asks(request) => self.asks(request),
+            Event::Ticks { edge } => self.tick(edge as usize),
+            Event::Checked(check) => self.checked(check),
+            Event::Fault { index, begins } => self.fault(index as usize, begins),
+            Event::Sample => self.sample(),
+        }
+    }
+
+    fn sample(&mut self) {
+        let in_flight = self.requests.len() as u64;
+        let plans = self.edges.iter().map(|edge| &*edge.plan);
+        self.observer.sample(self.now, in_flight, plans);
+        self.events.plan(self.now + self.scenario.step, Event::Sample);
+    }
+}
+
+/// A station for each address, and which stations each group has.
+fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
+    let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+    let default = Arc::new(ServerModel::default());
+    let mut known: BTreeMap<SocketAddr, u32> = BTreeMap::new();
+    let mut stations = Vec::new();
+    let mut of_group = |service: &Service, group: &Group| {
+        let names = (group.name.as_str(), group.region.as_str());
+        let mut station = |server: &Server| {
+            *known.entry(server.address).or_insert_with(|| {
+                let mut models = scenario.servers.iter().rev();
+                let model = models.find(|(of, _)| of.fits(&service.name, names, server.address));
+                stations.push(Station::new(model.map_or(&default, |(_, model)| model)));
+                stations.len() as u32 - 1
+            })
+        };
+        let servers = || group.servers.iter();
+        let capacities = servers().map(|server| &server.capacity).chain([&group.capacity]);
+        let reports = capacities.into_iter().any(|capacity| capacity.max_utilization.is_some());
+        GroupStations { stations: servers().map(&mut station).collect(), reports }
+    };
+    let groups = services.iter().map(|service| {
+        let groups = service.groups.iter();
+        groups.map(|group| of_group(service, group)).collect()
+    });
+    let groups = groups.collect();
+    (stations, groups)
+}
+
+/// How long after the last arrival requests may end; what goes on then is cut off.
+const LONGEST_END: Duration = Duration::from_secs(600);

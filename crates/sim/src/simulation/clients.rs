@@ -1,0 +1,160 @@
+//! Clients: when they come, what they do about failures, when they go.
+
+use loadline_core::{
+    decide::request::{Event as Heard, Kind, Machine, Subject},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    arrivals::Arrivals,
+    events::Event,
+    observer::Ended,
+    random::Random,
+    simulation::{Client, Request, Simulation},
+    slab::Handle,
+};
+
+impl Simulation {
+    pub(super) fn plan_first_arrivals(&mut self, source: usize) {
+        match &self.scenario.sources[source].arrivals {
+            Arrivals::Open { .. } | Arrivals::Listed(_) => self.plan_arrival(source),
+            Arrivals::Closed { users, think } => {
+                let (users, think) = (*users, *think);
+                for user in 0..users {
+                    let at = think.scale(f64::from(user) / f64::from(users));
+                    let arrival = Event::Arrival { source: source as u32 };
+                    self.events.plan(Instant::ZERO + at, arrival);
+                }
+            }
+        }
+    }
+
+    fn plan_arrival(&mut self, source: usize) {
+        let clients = &mut self.sources[source];
+        let at = match (&mut clients.clock, &self.scenario.sources[source].arrivals) {
+            (Some(clock), _) => clock.next(&mut clients.random),
+            (None, Arrivals::Listed(times)) => {
+                let listed = times.get(clients.listed).map(|time| Instant::ZERO + *time);
+                clients.listed += 1;
+                listed
+            }
+            (None, _) => None,
+        };
+        let end = Instant::ZERO + self.scenario.lasts;
+        if let Some(at) = at.filter(|at| *at < end) {
+            self.events.plan(at, Event::Arrival { source: source as u32 });
+        }
+    }
+
+    pub(super) fn arrival(&mut self, source: usize) {
+        if self.now >= Instant::ZERO + self.scenario.lasts {
+            return;
+        }
+        let clients = &mut self.sources[source];
+        clients.came += 1;
+        // Drawn from the number of the request: whatever happened before, it is the same request.
+        let stream = (source as u64 + 1) << 40;
+        let mut own = Random::stream(self.scenario.seed, stream + clients.came);
+        let who = own.draw() % u64::from(self.scenario.sources[source].clients.max(1));
+        let key = Random::stream(stream, who).draw();
+        let (since, work) = (self.now, own.draw());
+        self.observer.came(since);
+        if !matches!(self.scenario.sources[source].arrivals, Arrivals::Closed { .. }) {
+            self.plan_arrival(source);
+        }
+        self.ask(Client { source: source as u32, since, tries: 0, key, work });
+    }
+
+    pub(super) fn try_again(&mut self, client: Handle) {
+        if let Some(client) = self.retries.remove(client) {
+            self.ask(client);
+        }
+    }
+
+    /// Sends the request of a client to its edge.
+    fn ask(&mut self, client: Client) {
+        let source = &self.scenario.sources[client.source as usize];
+        let Some(edge) = self.sources[client.source as usize].edge else {
+            return self.fail(client, Ended::Unreachable);
+        };
+        let subject = Subject {
+            kind: Kind::Message,
+            key: client.key,
+            class: source.class,
+            stick: None,
+            idempotent: true,
+        };
+        let gives_up = source.gives_up.map(|after| after.saturating_sub(source.distance / 2));
+        let request = Request {
+            machine: Machine::new(subject),
+            client,
+            edge: edge as u32,
+            service: source.service as u32,
+            sent: self.now,
+            attempt: 0,
+            due: None,
+            position: None,
+            timer: None,
+        };
+        let request = self.requests.insert(request);
+        if let Some(after) = gives_up {
+            self.events.plan(self.now + after, Event::GivesUp(request));
+        }
+        self.tell(request, Heard::Arrived);
+    }
+
+    /// The client of a request waits no longer.
+    pub(super) fn gives_up(&mut self, handle: Handle) {
+        if self.requests.get(handle).is_none() {
+            return;
+        }
+        self.leave(handle);
+        if let Some(request) = self.requests.remove(handle) {
+            let Request { edge, service, client, machine, .. } = request;
+            drop(machine);
+            self.notify(edge as usize, service as usize);
+            self.fail(client, Ended::GaveUp);
+        }
+    }
+
+    /// A request has got its response.
+    pub(super) fn succeed(&mut self, request: &Request, status: u16) {
+        let client = request.client;
+        if status >= 500 {
+            return self.fail(client, Ended::Status(status));
+        }
+        let distance = self.scenario.sources[client.source as usize].distance;
+        let service = self.now.since(request.sent);
+        let response = self.now.since(client.since) + distance;
+        self.observer.answered(
+            client.source as usize,
+            (client.since, self.now),
+            (response, service),
+        );
+        self.is_served(client);
+    }
+
+    /// A request has failed: its client tries once more, or has failed.
+    pub(super) fn fail(&mut self, client: Client, how: Ended) {
+        let retry = self.scenario.sources[client.source as usize].retry;
+        if client.tries >= retry.times {
+            self.observer.failed(client.source as usize, (client.since, self.now), how);
+            return self.is_served(client);
+        }
+        self.observer.retried(client.since);
+        let longest = retry.after * (1 << client.tries.min(20));
+        let random = &mut self.sources[client.source as usize].random;
+        let wait = longest.scale(0.5 + 0.5 * random.uniform());
+        let waits = self.retries.insert(Client { tries: client.tries + 1, ..client });
+        self.events.plan(self.now + wait.max(Duration::from_nanos(1)), Event::Retry(waits));
+    }
+
+    /// A user of a closed loop thinks, then sends the next request.
+    fn is_served(&mut self, client: Client) {
+        let source = &self.scenario.sources[client.source as usize];
+        if let Arrivals::Closed { think, .. } = source.arrivals {
+            let after = think.max(Duration::from_nanos(1)) + source.distance;
+            self.events.plan(self.now + after, Event::Arrival { source: client.source });
+        }
+    }
+}

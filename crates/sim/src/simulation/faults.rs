@@ -1,0 +1,154 @@
+//! What goes wrong, and when.
+
+use loadline_core::time::{Duration, Instant};
+
+use crate::{
+    arrivals::Factor,
+    events::{Attempt, Event},
+    scenario::{Fault, Source, Trouble},
+    simulation::Simulation,
+    station::{Outage, OutageKind},
+};
+
+impl Simulation {
+    /// Tells each server beforehand what will go wrong with it, and plans the rest.
+    pub(super) fn plan_faults(&mut self) {
+        for (index, fault) in self.scenario.faults.clone().iter().enumerate() {
+            for station in self.stations_of(fault) {
+                self.strike(station, fault);
+            }
+            let event = |begins| Event::Fault { index: index as u32, begins };
+            self.events.plan(fault.at, event(true));
+            if let Some(end) = fault.end() {
+                self.events.plan(end, event(false));
+            }
+        }
+    }
+
+    /// The stations that have a fault.
+    fn stations_of(&self, fault: &Fault) -> Vec<usize> {
+        if matches!(fault.what, Trouble::Traffic(_)) {
+            return Vec::new();
+        }
+        let Some(fleet) = self.scenario.edges.first() else { return Vec::new() };
+        let mut hit = Vec::new();
+        for (service, stations) in fleet.services.iter().zip(&self.groups) {
+            for (group, stations) in service.groups.iter().zip(stations) {
+                let names = (group.name.as_str(), group.region.as_str());
+                let fits = |address| fault.whom.fits(&service.name, names, address);
+                let servers = group.servers.iter().zip(&stations.stations);
+                let servers = servers.filter(|(server, _)| fits(server.address));
+                hit.extend(servers.map(|(_, station)| *station as usize));
+            }
+        }
+        // A server of two services has its faults once.
+        hit.sort_unstable();
+        hit.dedup();
+        hit
+    }
+
+    fn strike(&mut self, station: usize, fault: &Fault) {
+        let station = &mut self.stations[station];
+        let (begin, end) = (fault.at, fault.end());
+        match fault.what {
+            Trouble::Outage(kind) => {
+                station.outages.push(Outage { begin, end, kind });
+                if let (OutageKind::Down, Some(end)) = (kind, end) {
+                    station.warm_up(end);
+                }
+            }
+            Trouble::Slow(factor) => station.speed.multiply(begin, end, 1.0 / factor),
+            Trouble::Stall => station.speed.multiply(begin, end, 0.0),
+            Trouble::Errors(share) => station.errors.push((begin, end, share)),
+            Trouble::Traffic(_) => {}
+        }
+    }
+
+    /// A fault begins or ends.
+    pub(super) fn fault(&mut self, index: usize, begins: bool) {
+        let fault = self.scenario.faults[index].clone();
+        match fault.what {
+            Trouble::Outage(kind) => {
+                self.move_clients();
+                if begins && kind == OutageKind::Down {
+                    self.stations_of(&fault).into_iter().for_each(|station| self.kill(station));
+                }
+            }
+            // The next departure is another where the speed is.
+            Trouble::Slow(_) | Trouble::Stall => {
+                let hit = self.stations_of(&fault);
+                hit.into_iter().for_each(|station| self.slow_shared(station));
+            }
+            Trouble::Errors(_) | Trouble::Traffic(_) => {}
+        }
+    }
+
+    /// Ends what shares the cores of a station.
+    fn kill(&mut self, station: usize) {
+        let at = &mut self.stations[station];
+        let Some(sharing) = &mut at.sharing else { return };
+        for request in sharing.clear(self.now, &at.speed) {
+            let Some(number) = self.requests.get(request).map(|request| request.attempt) else {
+                continue;
+            };
+            self.resets(Attempt { request, number }, false);
+        }
+    }
+
+    fn slow_shared(&mut self, station: usize) {
+        if self.stations[station].sharing.is_some() {
+            self.plan_departure(station);
+        }
+    }
+
+    /// What the rate of a source is multiplied by, and when.
+    pub(super) fn traffic_factors(&self, source: &Source) -> Vec<Factor> {
+        let fleet = &self.scenario.edges[source.edge];
+        let service = &fleet.services[source.service].name;
+        let is = |said: &Option<String>, it| said.as_ref().is_none_or(|said| said == it);
+        let factors = self.scenario.faults.iter().filter_map(|fault| match fault.what {
+            Trouble::Traffic(factor)
+                if is(&fault.whom.region, &fleet.edge.region)
+                    && is(&fault.whom.service, service) =>
+            {
+                Some((fault.at, fault.end(), factor))
+            }
+            _ => None,
+        });
+        factors.collect()
+    }
+
+    /// Clients of an edge whose region is out come in at the nearest edge that is not.
+    fn move_clients(&mut self) {
+        let out: Vec<bool> = (0..self.scenario.edges.len()).map(|edge| self.is_out(edge)).collect();
+        for (source, clients) in self.scenario.sources.iter().zip(&mut self.sources) {
+            let from = &self.scenario.edges[source.edge].edge.region;
+            let far = |edge: &usize| rtt_between(&self.scenario.edges[*edge], from);
+            let open = (0..out.len()).filter(|edge| !out[*edge]);
+            let nearest = || open.min_by_key(|edge| (far(edge), *edge));
+            clients.edge = if out[source.edge] { nearest() } else { Some(source.edge) };
+        }
+    }
+
+    /// Whether the whole region of an edge is out.
+    fn is_out(&self, edge: usize) -> bool {
+        let here = &self.scenario.edges[edge].edge.region;
+        self.scenario.faults.iter().any(|fault| {
+            let whole = fault.whom.service.is_none()
+                && fault.whom.group.is_none()
+                && fault.whom.server.is_none()
+                && fault.whom.region.as_ref() == Some(here);
+            let holds =
+                fault.at <= self.now && fault.end().is_none_or(|end: Instant| self.now < end);
+            whole && holds && matches!(fault.what, Trouble::Outage(_))
+        })
+    }
+}
+
+/// From an edge to a region and back, as its configuration says it; the longest time where it does
+/// not.
+fn rtt_between(fleet: &loadline_core::fleet::Fleet, region: &str) -> Duration {
+    let groups = fleet.services.iter().flat_map(|service| &service.groups);
+    let here = groups.filter(|group| group.region == region);
+    here.filter_map(|group| group.rtt).min().unwrap_or(Duration::MAX)
+}

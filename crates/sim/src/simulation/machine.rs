@@ -1,0 +1,197 @@
+//! Drives the request machines: tells them what has happened and does what they say.
+
+use loadline_core::{
+    decide::{
+        queue::{Left, Next},
+        request::{Action, At, Event as Heard, Failed, Progress},
+    },
+    time::Duration,
+};
+
+use crate::{
+    events::{Attempt, Event},
+    observer::Ended,
+    simulation::{Request, Simulation},
+    slab::Handle,
+};
+
+impl Simulation {
+    /// Tells a request what has happened, and does what follows.
+    pub(super) fn tell(&mut self, handle: Handle, heard: Heard) {
+        let mut next = Some(heard);
+        while let Some(heard) = next.take() {
+            let Some(action) = self.handle(handle, heard) else { return };
+            next = self.act(handle, action);
+        }
+    }
+
+    /// Tells a request what has happened, and says what is to be done.
+    pub(super) fn handle(&mut self, handle: Handle, heard: Heard) -> Option<Action> {
+        let request = self.requests.get_mut(handle)?;
+        let frees = matches!(heard, Heard::Failed(_) | Heard::Ended(_));
+        let (edge, service) = (request.edge as usize, request.service as usize);
+        let plan = self.edges[edge].plan.services.get(service).map(|plan| &**plan);
+        let at = At { now: self.now, draw: self.random.draw(), plan };
+        let action = request.machine.handle(&at, heard);
+        if let Some(report) = request.machine.poll_report() {
+            let outputs = self.edges[edge].handle(self.now, report);
+            self.follow(edge, outputs);
+        }
+        if frees {
+            self.notify(edge, service);
+        }
+        Some(action)
+    }
+
+    /// Does what a machine says; what that gives it to hear, if anything.
+    fn act(&mut self, handle: Handle, action: Action) -> Option<Heard> {
+        match action {
+            Action::Send | Action::Resend => self.send(handle),
+            Action::End => self.end(handle),
+            Action::Displace => return self.displace(handle),
+            Action::Join { place, until } => {
+                let request = self.requests.get_mut(handle)?;
+                let class = self.scenario.sources[request.client.source as usize].class;
+                let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
+                request.position = Some(queue.join(class, place));
+                self.observer.queued(request.client.since);
+                self.woken.push_back(handle);
+                self.events.plan(until, Event::Overdue(handle));
+            }
+            Action::Wait(until) => {
+                let request = self.requests.get_mut(handle)?;
+                let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
+                request.position.into_iter().for_each(|position| queue.no_room(position, until));
+            }
+            Action::Await(longest) => self.wait_for_response(handle, longest),
+            Action::GiveUp(reason) => {
+                let progress = Progress { reused: true, sent: true, ..Progress::NOTHING };
+                return Some(Heard::Failed(Failed { reason, progress }));
+            }
+            Action::Forward | Action::Discard | Action::None => {}
+        }
+        None
+    }
+
+    /// Sends a request to the server of its permit.
+    fn send(&mut self, handle: Handle) {
+        self.leave(handle);
+        let Some(request) = self.requests.get_mut(handle) else { return };
+        let Some(permit) = request.machine.permit() else { return };
+        let (edge, service) = (request.edge as usize, request.service as usize);
+        let (group, server) = permit.place();
+        let (since, patience) = (request.client.since, request.machine.patience());
+        self.observer.sent(since, (service, group, server), permit.is_overflow());
+        request.attempt += 1;
+        (request.sent, request.due) = (self.now, None);
+        let attempt = Attempt { request: handle, number: request.attempt };
+        let way = self.way(edge, service, group);
+        match way {
+            Duration::ZERO => self.reaches(attempt),
+            way => self.events.plan(self.now + way, Event::Reaches(attempt)),
+        }
+        let limit = self.scenario.edges[edge].services[service].timeouts.head;
+        self.wait_for_response(handle, loadline_core::decide::request::shorter(limit, patience));
+    }
+
+    /// Waits so long for the response, unless it is known to come before.
+    fn wait_for_response(&mut self, handle: Handle, longest: Duration) {
+        let Some(request) = self.requests.get(handle) else { return };
+        let until = self.now + longest;
+        if longest > Duration::ZERO && request.due.is_none_or(|due| due > until) {
+            let attempt = Attempt { request: handle, number: request.attempt };
+            self.events.plan(until, Event::Expires(attempt));
+        }
+    }
+
+    /// A newcomer takes the place of somebody of a lower class, if anybody is.
+    fn displace(&mut self, handle: Handle) -> Option<Heard> {
+        let request = self.requests.get(handle)?;
+        let class = self.scenario.sources[request.client.source as usize].class;
+        let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
+        let place = queue.displace(class).map(|Left { place, wakers }| {
+            self.woken.extend(wakers.into_iter().flatten());
+            place
+        });
+        Some(Heard::Room(place))
+    }
+
+    /// Lets a request that waits do what its queue says.
+    pub(super) fn poll(&mut self, handle: Handle) {
+        let Some(request) = self.requests.get_mut(handle) else { return };
+        let Some(position) = request.position else { return };
+        let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
+        match queue.poll(position, self.now, handle) {
+            Next::Pick => {
+                self.tell(handle, Heard::First);
+                // It has a server, or hears when to ask again.
+                self.woken.push_back(handle);
+            }
+            Next::Wait(Some(at)) if request.timer.is_none_or(|timer| at < timer) => {
+                request.timer = Some(at);
+                self.events.plan(at, Event::Asks(handle));
+            }
+            Next::Wait(_) => {}
+            Next::Displaced => {
+                request.position = None;
+                self.tell(handle, Heard::Displaced);
+            }
+        }
+    }
+
+    pub(super) fn asks(&mut self, handle: Handle) {
+        let now = self.now;
+        if let Some(request) = self.requests.get_mut(handle).filter(|it| it.timer == Some(now)) {
+            request.timer = None;
+            self.poll(handle);
+        }
+    }
+
+    pub(super) fn overdue(&mut self, handle: Handle) {
+        if self.requests.get(handle).is_some_and(|request| request.position.is_some()) {
+            self.tell(handle, Heard::Overdue);
+        }
+    }
+
+    /// Wakes whoever is first in a queue.
+    pub(super) fn notify(&mut self, edge: usize, service: usize) {
+        self.woken.extend(self.edges[edge].queues[service].notify());
+    }
+
+    /// Takes a request out of the queue, if it is in it.
+    pub(super) fn leave(&mut self, handle: Handle) {
+        let Some(request) = self.requests.get_mut(handle) else { return };
+        let Some(position) = request.position.take() else { return };
+        let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
+        let left = queue.leave(position);
+        self.woken.extend(left.into_iter().flat_map(|left| left.wakers).flatten());
+    }
+
+    /// A request has failed at its edge, which tells its client.
+    fn end(&mut self, handle: Handle) {
+        self.leave(handle);
+        let Some(Request { machine, client, .. }) = self.requests.remove(handle) else { return };
+        let failure = machine.failure();
+        let status = failure.and_then(|failure| failure.ending.status()).unwrap_or(502);
+        let reason = failure.map(|failure| failure.reason);
+        self.observer.refused(client.since, reason);
+        self.fail(client, Ended::Status(status));
+    }
+
+    /// One way between an edge and a group.
+    pub(super) fn way(&mut self, edge: usize, service: usize, group: usize) -> Duration {
+        let distance = self.edges[edge].distances[service][group];
+        let half = distance.rtt / 2;
+        match distance.jitter {
+            Duration::ZERO => half,
+            jitter => half + jitter.scale(self.random.exponential()),
+        }
+    }
+}
+
+/// Whether an attempt is the present one of a request.
+pub(super) fn is_present(request: Option<&Request>, attempt: Attempt) -> bool {
+    request.is_some_and(|request| {
+        request.attempt == attempt.number && request.machine.permit().is_some()
+    })
+}

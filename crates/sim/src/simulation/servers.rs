@@ -1,0 +1,168 @@
+//! What servers do with the requests that reach them.
+
+use loadline_core::{
+    decide::{
+        ending::Ending,
+        reason::Reason,
+        request::{Action, Event as Heard, Failed, Progress, Unanswered},
+    },
+    time::Instant,
+    units::Ratio,
+};
+
+use crate::{
+    events::{Attempt, Event},
+    random::Random,
+    simulation::{Simulation, machine::is_present},
+    station::Reply,
+};
+
+impl Simulation {
+    /// An attempt reaches its server.
+    pub(super) fn reaches(&mut self, attempt: Attempt) {
+        let Some((place, station)) = self.place_of(attempt) else { return };
+        let Some(request) = self.requests.get(attempt.request) else { return };
+        let mut work = Random::stream(request.client.work, 0);
+        let shares = self.stations[station].sharing.is_some();
+        // A shared core may be given up for: its handle names the request, and no other.
+        let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
+        let (edge, service, group) = place;
+        match reply {
+            Reply::Responds(at, status) => {
+                let due = at + self.way(edge, service, group);
+                self.expect(attempt, due, Event::Responds(attempt, status));
+            }
+            Reply::Resets(at) => {
+                let due = at + self.way(edge, service, group);
+                self.expect(attempt, due, Event::Resets(attempt, false));
+            }
+            Reply::Refuses => {
+                let due = self.now + self.way(edge, service, group);
+                self.expect(attempt, due, Event::Resets(attempt, true));
+            }
+            Reply::Shares | Reply::Silent => {}
+        }
+        if shares {
+            self.plan_departure(station);
+        }
+    }
+
+    fn expect(&mut self, attempt: Attempt, due: Instant, event: Event) {
+        if let Some(request) = self.requests.get_mut(attempt.request) {
+            request.due = Some(due);
+        }
+        self.events.plan(due, event);
+    }
+
+    /// A station that shares its cores is done with a request.
+    pub(super) fn departs(&mut self, station: usize, version: u32) {
+        let at = &mut self.stations[station];
+        let Some(sharing) = at.sharing.as_mut().filter(|sharing| sharing.version == version) else {
+            return;
+        };
+        let done = sharing.depart(self.now, &at.speed);
+        self.plan_departure(station);
+        let Some(handle) = done else { return };
+        let Some(request) = self.requests.get(handle) else { return };
+        let attempt = Attempt { request: handle, number: request.attempt };
+        let mut work = Random::stream(request.client.work, 1);
+        let Some(((edge, service, group), now_at)) = self.place_of(attempt) else { return };
+        // It may be elsewhere by now: the server worked for nobody.
+        if now_at != station || self.stations[station].outage(self.now).is_some() {
+            return;
+        }
+        let status = self.stations[station].status(self.now, &mut work);
+        let due = self.now + self.way(edge, service, group);
+        self.expect(attempt, due, Event::Responds(attempt, status));
+    }
+
+    pub(super) fn plan_departure(&mut self, station: usize) {
+        let at = &mut self.stations[station];
+        let Some(sharing) = &mut at.sharing else { return };
+        if let Some((due, version)) = sharing.next(self.now, &at.speed) {
+            self.events.plan(due, Event::Departs { station: station as u32, version });
+        }
+    }
+
+    /// The response to an attempt has come to the edge.
+    pub(super) fn responds(&mut self, attempt: Attempt, status: u16) {
+        let handle = attempt.request;
+        if !is_present(self.requests.get(handle), attempt) {
+            return;
+        }
+        self.report_utilization(attempt);
+        let Some(action) = self.handle(handle, Heard::Head { status, untouched: true }) else {
+            return;
+        };
+        let is_answered = matches!(action, Action::Forward | Action::None);
+        if !is_answered {
+            return self.tell(handle, Heard::Ended(Ending::Complete));
+        }
+        let _ = self.handle(handle, Heard::Ended(Ending::Complete));
+        if let Some(request) = self.requests.remove(handle) {
+            self.succeed(&request, status);
+        }
+    }
+
+    /// The connection of an attempt has been reset, or was refused.
+    pub(super) fn resets(&mut self, attempt: Attempt, refused: bool) {
+        if !is_present(self.requests.get(attempt.request), attempt) {
+            return;
+        }
+        let failed = match refused {
+            true => Failed { reason: Reason::ConnectionRefused, progress: Progress::NOTHING },
+            false => Failed {
+                reason: Reason::ResetBeforeResponse,
+                progress: Progress { reused: true, sent: true, ..Progress::NOTHING },
+            },
+        };
+        self.tell(attempt.request, Heard::Failed(failed));
+    }
+
+    /// The edge has waited long enough for the response to an attempt, perhaps.
+    pub(super) fn expires(&mut self, attempt: Attempt) {
+        if is_present(self.requests.get(attempt.request), attempt) {
+            self.look_at(attempt, true);
+        }
+    }
+
+    /// Lets an attempt that has no response yet be looked at.
+    pub(super) fn look_at(&mut self, attempt: Attempt, expired: bool) {
+        let Some(request) = self.requests.get(attempt.request) else { return };
+        let limit = self.scenario.edges[request.edge as usize].services[request.service as usize]
+            .timeouts
+            .head;
+        let unanswered = Unanswered {
+            expired,
+            late: false,
+            waited: Some(self.now.since(request.sent)),
+            limit,
+            untouched: true,
+            reason: Reason::ResponseTimeout,
+        };
+        self.tell(attempt.request, Heard::Unanswered(unanswered));
+    }
+
+    /// Tells the edge how busy the server of an attempt is, where it wants to know.
+    fn report_utilization(&mut self, attempt: Attempt) {
+        let Some(((_, service, group), station)) = self.place_of(attempt) else { return };
+        if !self.groups[service][group].reports {
+            return;
+        }
+        let utilization = Ratio::from_f64(self.stations[station].utilization(self.now));
+        let request = self.requests.get(attempt.request);
+        let permit = request.and_then(|request| request.machine.permit());
+        permit.into_iter().for_each(|permit| permit.report_utilization(self.now, utilization));
+    }
+
+    /// The edge, service and group, and the station, of the present attempt of a request.
+    fn place_of(&self, attempt: Attempt) -> Option<((usize, usize, usize), usize)> {
+        let request = self.requests.get(attempt.request)?;
+        if request.attempt != attempt.number {
+            return None;
+        }
+        let (group, server) = request.machine.permit()?.place();
+        let (edge, service) = (request.edge as usize, request.service as usize);
+        Some(((edge, service, group), self.groups[service][group].stations[server] as usize))
+    }
+}
