@@ -75,11 +75,23 @@ pub struct Process {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
 pub fn load(path: &Path) -> Result<Loaded, FileErrors> {
+    load_from(path, None)
+}
+
+/// As [`load`], as an edge in another region sees it.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file; or why it cannot be read.
+pub fn load_seen_from(path: &Path, region: &str) -> Result<Loaded, FileErrors> {
+    load_from(path, Some(region))
+}
+
+fn load_from(path: &Path, region: Option<&str>) -> Result<Loaded, FileErrors> {
     let name = path.display().to_string();
     let text = loadline_spanned::load::<Configuration>(path, "name a file that can be read")?;
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = whole.parent().unwrap_or(Path::new(""));
-    parse_at(base, &name, &text, &SystemResolver)
+    parse_at((base, &name), &text, region, &SystemResolver)
 }
 
 /// Reads `text`, which errors call `name`, and resolves host names with the resolver of the
@@ -96,14 +108,15 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, FileErrors> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, FileErrors> {
-    parse_at(Path::new(""), name, text, resolver)
+    parse_at((Path::new(""), name), text, None, resolver)
 }
 
-/// As [`parse_with`]; relative paths count from `base`.
+/// As [`parse_with`]; relative paths count from `base`, and the edge is in the region `seen_from`
+/// whatever the file says.
 fn parse_at(
-    base: &Path,
-    name: &str,
+    (base, name): (&Path, &str),
     text: &str,
+    seen_from: Option<&str>,
     resolver: &dyn Resolve,
 ) -> Result<Loaded, FileErrors> {
     let source = Source::new::<Configuration>(name, masked::masked(text));
@@ -114,7 +127,7 @@ fn parse_at(
     let admin = assemble::admin(&file.value.admin, &mut problems);
     let process = assemble::process(&file.value.edge, &mut problems);
     let names = assemble::name_servers(&file.value.dns, &mut problems);
-    let fleet = assemble::assemble(&file, resolver, &mut problems);
+    let fleet = assemble::assemble(&file, seen_from, resolver, &mut problems);
     let warnings = problems.settle(&source)?;
     let outside = outside::Outside { mentions, base: base.to_owned(), source };
     Ok(Loaded { fleet, admin, names, process, warnings, outside })

@@ -270,6 +270,7 @@ impl Tally {
             generator: books.generator(&plan.model(), cpu_share),
             objective: None,
             resources: None,
+            simulation: None,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What happens next.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Ordering, collections::BinaryHeap};
 
 use loadline_core::time::Instant;
 
 use crate::slab::Handle;
 
 /// What happens at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     /// A request of the source comes.
     Arrival { source: u32 },
@@ -40,7 +40,7 @@ pub(crate) enum Event {
 }
 
 /// An attempt of a request to be answered by a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(crate) request: Handle,
     /// Which attempt of the request.
@@ -50,17 +50,52 @@ pub(crate) struct Attempt {
 /// Events in the order they happen; at the same instant in the order they were planned.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    heap: BinaryHeap<Planned>,
     planned: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    at: Instant,
+    number: u64,
+    event: Event,
 }
 
 impl Events {
     pub(crate) fn plan(&mut self, at: Instant, event: Event) {
         self.planned += 1;
-        self.heap.push(Reverse((at, self.planned, event)));
+        self.heap.push(Planned { at, number: self.planned, event });
     }
 
     pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
-        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+        self.heap.pop().map(|planned| (planned.at, planned.event))
     }
 }
+
+impl Planned {
+    /// Both in one number: it is compared several times for each event.
+    const fn key(&self) -> u128 {
+        (self.at.as_nanos() as u128) << 64 | self.number as u128
+    }
+}
+
+impl Ord for Planned {
+    /// The earliest is the greatest, so that a heap gives it first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Planned {}

@@ -19,7 +19,6 @@ use loadline_measure::{
 use crate::{
     arrivals::{Arrivals, Spacing},
     notice,
-    outcome::Outcome,
     scenario::Scenario,
 };
 
@@ -271,7 +270,7 @@ impl Observer {
     }
 
     /// What became of the run.
-    pub(crate) fn finish(mut self, scenario: &Scenario, now: Instant, events: u64) -> Outcome {
+    pub(crate) fn finish(mut self, scenario: &Scenario, now: Instant, events: u64) -> LoadRecord {
         let last = self.sampled.since(Instant::ZERO);
         if now.since(Instant::ZERO) > last {
             self.sample(now, 0, std::iter::empty());
@@ -298,10 +297,10 @@ impl Observer {
             moments: self.moments,
             statuses: self.statuses,
             generator: Generator { cpu_share: 0.0, sent_share: 1.0, faults: Vec::new() },
+            simulation: Some(Box::new(simulation)),
             ..LoadRecord::default()
         };
-        let of_all = load.response_of_all();
-        Outcome { load: LoadRecord { response_of_all: Some(of_all), ..load }, simulation }
+        LoadRecord { response_of_all: Some(load.response_of_all()), ..load }
     }
 
     fn simulation(&mut self, scenario: &Scenario, events: u64) -> SimulationRecord {

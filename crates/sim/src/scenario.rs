@@ -121,7 +121,9 @@ pub struct Selector {
 }
 
 impl Selector {
-    pub(crate) fn fits(&self, service: &str, group: (&str, &str), server: SocketAddr) -> bool {
+    /// Whether it selects a server: its service, the name and region of its group, its address.
+    #[must_use]
+    pub fn fits(&self, service: &str, group: (&str, &str), server: SocketAddr) -> bool {
         let (group, region) = group;
         let is = |said: &Option<String>, it: &str| said.as_deref().is_none_or(|said| said == it);
         is(&self.service, service)

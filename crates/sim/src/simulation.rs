@@ -17,13 +17,13 @@ use loadline_core::{
     fleet::{Fleet, Group, Server, Service},
     time::{Duration, Instant},
 };
+use loadline_measure::record::LoadRecord;
 
 use crate::{
     arrivals::{Arrivals, Clock},
     edge::{Distance, Edge},
     events::{Event, Events},
     observer::Observer,
-    outcome::Outcome,
     random::Random,
     scenario::{Scenario, ServerModel},
     slab::{Handle, Slab},
@@ -176,7 +176,7 @@ impl Simulation {
 
     /// Runs to the end, and says what happened.
     #[must_use]
-    pub fn run(mut self) -> Outcome {
+    pub fn run(mut self) -> LoadRecord {
         while self.step() {}
         self.finish()
     }
@@ -198,7 +198,7 @@ impl Simulation {
 
     /// What has happened until now.
     #[must_use]
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> LoadRecord {
         let under_way = self.requests.iter().map(|(_, request)| request.client);
         for client in under_way.chain(self.retries.iter().map(|(_, client)| *client)) {
             self.observer.cut_off(client.source as usize, client.since);

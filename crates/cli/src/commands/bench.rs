@@ -6,7 +6,7 @@
 mod args;
 mod display;
 mod formats;
-mod page;
+pub(crate) mod page;
 mod request;
 mod transport;
 mod usage;
@@ -122,7 +122,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
 }
 
 /// The objective was not met; as k6 has it.
-const EXIT_BREACHED: u8 = 99;
+pub(crate) const EXIT_BREACHED: u8 = 99;
 
 /// The generator was the bottleneck: there is no verdict on the objective.
 const EXIT_INVALID: u8 = 98;

@@ -25,6 +25,7 @@ mod report;
 mod schema;
 mod series;
 mod serve;
+mod sim;
 pub(crate) mod switches;
 mod top;
 mod ttfb;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Ttfb(ttfb::Args),
     Ping(ping::Args),
     Plan(plan::Args),
+    Sim(sim::Args),
     Report(report::Args),
     Compare(compare::Args),
     Demo(demo::Args),
@@ -81,6 +83,7 @@ impl Command {
             Self::Ttfb(args) => ttfb::run(&args),
             Self::Ping(args) => ping::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Sim(args) => sim::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Demo(args) => demo::run(&args),

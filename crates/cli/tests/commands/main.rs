@@ -13,6 +13,7 @@ mod report;
 mod runs;
 #[path = "../served/mod.rs"]
 mod served;
+mod sim;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;
 mod ttfb;

@@ -36,8 +36,13 @@ pub(crate) use process::process;
 use region::Regions;
 
 /// Makes a fleet of the file. It is right only if `problems` has not failed.
-pub(crate) fn assemble(file: &At<File>, resolver: &dyn Resolve, problems: &mut Problems) -> Fleet {
-    let regions = Regions::new(file, problems);
+pub(crate) fn assemble(
+    file: &At<File>,
+    seen_from: Option<&str>,
+    resolver: &dyn Resolve,
+    problems: &mut Problems,
+) -> Fleet {
+    let regions = Regions::new(file, seen_from, problems);
     let services = service::services(file, &regions, resolver, problems);
     let datapath = l4::datapath(&file.value.l4, problems);
     let (listeners, frontends) = listener::listeners(file, &services, datapath.as_ref(), problems);

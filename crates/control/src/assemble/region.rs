@@ -27,9 +27,9 @@ pub(super) struct Regions {
 
 impl Regions {
     /// Reads `[edge] region`, `[regions]` and what the groups say.
-    pub(super) fn new(root: &At<File>, problems: &mut Problems) -> Self {
+    pub(super) fn new(root: &At<File>, seen_from: Option<&str>, problems: &mut Problems) -> Self {
         let file = &root.value;
-        let here = here(root, problems);
+        let here = seen_from.map(str::to_owned).or_else(|| here(root, problems));
         let mut regions = Self {
             here: here.clone().unwrap_or_else(|| LOCAL.to_owned()),
             known: BTreeSet::new(),

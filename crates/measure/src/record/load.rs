@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, ObjectiveRecord, Percentiles, ResourceRecord, Spread, number};
+use super::{
+    Latency, ObjectiveRecord, Percentiles, ResourceRecord, SimulationRecord, Spread, number,
+};
 use loadline_core::{
     time::Duration,
     units::{Count, Rate},
@@ -78,6 +80,9 @@ pub struct LoadRecord {
     /// What the machine's resources did meanwhile; none where nobody watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRecord>,
+    /// Where requests went and why, where the run was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<Box<SimulationRecord>>,
 }
 
 impl LoadRecord {

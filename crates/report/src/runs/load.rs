@@ -8,7 +8,7 @@ use loadline_core::{
 };
 use loadline_measure::record::{Latency, LoadModel, LoadRecord, Percentiles, Phases, Spread};
 
-use super::{Run, part, picture, plan, text, timeline};
+use super::{Run, part, picture, plan, simulation, text, timeline};
 use crate::{
     figures::{digits, millis, per_second, percent, utc},
     page::{Block, Section},
@@ -41,6 +41,7 @@ pub(super) fn sections(runs: &[Run<'_>]) -> Result<Vec<Section>, PlotError> {
     for run in runs {
         sections.push(alone(run)?);
     }
+    sections.extend(simulation::sections(runs)?);
     Ok(sections)
 }
 

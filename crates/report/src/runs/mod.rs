@@ -11,6 +11,7 @@ mod formula;
 mod load;
 mod probe;
 mod resources;
+mod simulation;
 mod slices;
 mod study;
 mod timeline;
@@ -23,6 +24,7 @@ use crate::{
     plot::{PlotError, picture::Picture},
 };
 
+pub use simulation::simulation_tables;
 pub(crate) use study::HEADINGS;
 pub use study::{study_page, study_tables};
 

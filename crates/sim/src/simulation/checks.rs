@@ -6,6 +6,7 @@ use loadline_core::{
     decide::{
         controller::{Input, Passed},
         ledger::ServerState,
+        permit::Permit,
     },
     fleet::Probe,
     time::{Duration, Instant},
@@ -64,8 +65,7 @@ impl Simulation {
             self.notify(edge, service);
         }
         let hangs = self.requests.iter().filter(|(_, request)| {
-            request.edge as usize == edge
-                && request.machine.permit().is_some_and(|permit| permit.hangs())
+            request.edge as usize == edge && request.machine.permit().is_some_and(Permit::hangs)
         });
         let attempt = |(handle, request): (Handle, &super::Request)| Attempt {
             request: handle,

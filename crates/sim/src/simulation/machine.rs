@@ -80,7 +80,7 @@ impl Simulation {
         let Some(permit) = request.machine.permit() else { return };
         let (edge, service) = (request.edge as usize, request.service as usize);
         let (group, server) = permit.place();
-        let (since, patience) = (request.client.since, request.machine.patience());
+        let since = request.client.since;
         self.observer.sent(since, (service, group, server), permit.is_overflow());
         request.attempt += 1;
         (request.sent, request.due) = (self.now, None);
@@ -90,12 +90,10 @@ impl Simulation {
             Duration::ZERO => self.reaches(attempt),
             way => self.events.plan(self.now + way, Event::Reaches(attempt)),
         }
-        let limit = self.scenario.edges[edge].services[service].timeouts.head;
-        self.wait_for_response(handle, loadline_core::decide::request::shorter(limit, patience));
     }
 
-    /// Waits so long for the response, unless it is known to come before.
-    fn wait_for_response(&mut self, handle: Handle, longest: Duration) {
+    /// Waits so long from now for the response, unless it is known to come before.
+    pub(super) fn wait_for_response(&mut self, handle: Handle, longest: Duration) {
         let Some(request) = self.requests.get(handle) else { return };
         let until = self.now + longest;
         if longest > Duration::ZERO && request.due.is_none_or(|due| due > until) {

@@ -4,9 +4,9 @@ use loadline_core::{
     decide::{
         ending::Ending,
         reason::Reason,
-        request::{Action, Event as Heard, Failed, Progress, Unanswered},
+        request::{Action, Event as Heard, Failed, Progress, Unanswered, shorter},
     },
-    time::Instant,
+    time::{Duration, Instant},
     units::Ratio,
 };
 
@@ -40,7 +40,7 @@ impl Simulation {
                 let due = self.now + self.way(edge, service, group);
                 self.expect(attempt, due, Event::Resets(attempt, true));
             }
-            Reply::Shares | Reply::Silent => {}
+            Reply::Shares | Reply::Silent => self.wait_as_long_as_it_may(attempt),
         }
         if shares {
             self.plan_departure(station);
@@ -48,10 +48,23 @@ impl Simulation {
     }
 
     fn expect(&mut self, attempt: Attempt, due: Instant, event: Event) {
-        if let Some(request) = self.requests.get_mut(attempt.request) {
-            request.due = Some(due);
-        }
+        let Some(request) = self.requests.get_mut(attempt.request) else { return };
+        request.due = Some(due);
         self.events.plan(due, event);
+        self.wait_as_long_as_it_may(attempt);
+    }
+
+    /// Waits for the response from when the request was sent, as long as the service lets it and as
+    /// the edge is patient with the server.
+    fn wait_as_long_as_it_may(&mut self, attempt: Attempt) {
+        let Some(request) = self.requests.get(attempt.request) else { return };
+        let (edge, service) = (request.edge as usize, request.service as usize);
+        let limit = self.scenario.edges[edge].services[service].timeouts.head;
+        let longest = shorter(limit, request.machine.patience());
+        if longest > Duration::ZERO {
+            let left = longest.saturating_sub(self.now.since(request.sent));
+            self.wait_for_response(attempt.request, left.max(Duration::from_nanos(1)));
+        }
     }
 
     /// A station that shares its cores is done with a request.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Class, Edge, Fleet, Forwarding, Group, Server, Service},
+    fleet::{Capacity, Class, Edge, Fleet, Group, Server, Service, forwarding::Forwarding},
     time::Duration,
     units::{Rate, Ratio},
 };

@@ -1,5 +1,5 @@
-//! M/M/c, M/D/1, M/G/1 and processor sharing: means and percentiles of the time that a request is in
-//! the system, from textbooks (Kleinrock, "Queueing Systems", volume 1, 1975; Gross and Harris,
+//! M/M/c, M/D/1, M/G/1 and processor sharing: means and percentiles of the time that a request is
+//! in the system, from textbooks (Kleinrock, "Queueing Systems", volume 1, 1975; Gross and Harris,
 //! "Fundamentals of Queueing Theory", 1998), against ten independent runs each.
 
 use loadline_core::{time::Duration, units::Rate};
@@ -58,7 +58,7 @@ fn judge(theory: &Theory) -> Vec<Judged> {
     let latencies: Vec<_> = (0..RUNS)
         .map(|run| {
             let scenario = one_server(theory.model.clone(), theory.rate, REQUESTS, run + 1);
-            Simulation::new(scenario).run().load.response
+            Simulation::new(scenario).run().response
         })
         .collect();
     let of = |what: &str, expected: f64, figure: fn(&_) -> Duration| {

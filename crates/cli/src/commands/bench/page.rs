@@ -17,7 +17,7 @@ use crate::commands::size;
 
 /// The page, with its line ends. The rows in time and the bars of the response times stand in it
 /// where they have room.
-pub(super) fn write(record: &LoadRecord) -> String {
+pub(crate) fn write(record: &LoadRecord) -> String {
     let mut page = String::new();
     wrapped(&mut page, "", &record.target);
     line(&mut page, format_args!("{}", pattern(record)));

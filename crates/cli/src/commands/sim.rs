@@ -1,0 +1,76 @@
+//! `loadline sim`: simulate a configuration, without a server and without waiting.
+
+mod args;
+mod inputs;
+mod page;
+mod what_if;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use loadline_measure::record::{Document, LoadRecord, ObjectiveRecord, Record};
+
+use super::{EXIT_USAGE, bench::EXIT_BREACHED, print_errors};
+pub(crate) use args::Args;
+use args::{Command, Common};
+use inputs::{InputError, Inputs};
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept the result from being printed or written.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let ran = match (&args.command, &args.common) {
+        (Some(Command::WhatIf(args)), _) => what_if::run(args),
+        (None, common) => simulate(common),
+    };
+    let Err(error) = ran else { return ran };
+    match error.downcast::<InputError>() {
+        Ok(InputError::File(errors)) => {
+            print_errors(errors);
+        }
+        Ok(error) => {
+            super::report_error(&error.into());
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(ExitCode::from(EXIT_USAGE))
+}
+
+fn simulate(common: &Common) -> anyhow::Result<ExitCode> {
+    let inputs = Inputs::read(common)?;
+    let mut record = inputs.simulate(&inputs.traffic);
+    record.objective = common.slo.as_ref().map(|objective| objective.judge(&record));
+    write_report(common, &[("simulation", &record)])?;
+    let text = if common.json { json(&record)? } else { page::write(&inputs.traffic, &record) };
+    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    Ok(exit_code(&record))
+}
+
+fn json(record: &LoadRecord) -> anyhow::Result<String> {
+    let document = Document::new(Record::Load(record.clone()));
+    Ok(serde_json::to_string_pretty(&document).context("writing the record as JSON")? + "\n")
+}
+
+/// Writes the page of these runs where one is asked for.
+fn write_report(common: &Common, runs: &[(&str, &LoadRecord)]) -> anyhow::Result<()> {
+    let Some(path) = &common.report else { return Ok(()) };
+    let named = runs.iter().map(|(name, record)| loadline_report::Named {
+        name: (*name).to_owned(),
+        record: Record::Load((*record).clone()),
+    });
+    let title = format!("loadline sim {}", common.file().display());
+    let page = loadline_report::runs_page(&title, &named.collect::<Vec<_>>())?.html();
+    let shown = path.display();
+    std::fs::write(path, page).with_context(|| format!("cannot write `{shown}`"))?;
+    tracing::info!("wrote {shown}");
+    Ok(())
+}
+
+fn exit_code(record: &LoadRecord) -> ExitCode {
+    let is_met = record.objective.as_ref().is_none_or(ObjectiveRecord::is_met);
+    if is_met { ExitCode::SUCCESS } else { ExitCode::from(EXIT_BREACHED) }
+}

@@ -1,0 +1,233 @@
+//! The command line of `loadline sim`.
+
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use loadline_core::{
+    time::{Duration, Instant},
+    units::Ratio,
+};
+use loadline_measure::objective::Objective;
+use loadline_sim::{
+    OutageKind,
+    scenario::{Fault, Selector, Trouble},
+};
+
+/// Simulate a configuration: what would become of this traffic
+///
+/// The code that decides in `serve` decides here, in virtual time: which group and server a request
+/// goes to, who waits, retries, health checks, ejection. Servers, clients and the ways between them
+/// are models; the traffic file says which. Without one, each service gets 70 % of its capacity, at
+/// random, for a minute. The same seed gives the same run, to the byte.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    WhatIf(WhatIf),
+}
+
+#[derive(clap::Args)]
+pub(super) struct Common {
+    /// The configuration
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+    /// The traffic file, or so many times the traffic: x1.5; both may be given
+    #[arg(long = "traffic", value_name = "FILE|xN")]
+    pub(super) traffic: Vec<TrafficArg>,
+    /// Which of the runs; the traffic file says it otherwise
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// How long requests come; the traffic file says it otherwise
+    #[arg(long, value_name = "TIME")]
+    pub(super) duration: Option<Duration>,
+    /// The objective, like `p99<300ms, errors<0.1%`; the exit code says whether it was met
+    #[arg(long, value_name = "TEXT")]
+    pub(super) slo: Option<Objective>,
+    /// Print the record as JSON: the kind that `bench` writes
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Write a page with pictures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+}
+
+impl Common {
+    /// The configuration.
+    pub(super) fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(""))
+    }
+}
+
+/// Simulate the same traffic with a change, beside itself without it
+#[derive(clap::Args)]
+#[command(after_help = WHAT_IF_HELP)]
+pub(super) struct WhatIf {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=
+    #[arg(long, value_name = "KEY=NAME,...")]
+    pub(super) lose: Vec<Losing>,
+    /// Servers that take so many times as long: server=10.0.0.1:80,factor=3
+    #[arg(long, value_name = "KEY=NAME,...,factor=N")]
+    pub(super) slow: Vec<Slowing>,
+    /// When it begins; a third of the duration if omitted
+    #[arg(long, value_name = "TIME")]
+    pub(super) at: Option<Duration>,
+    /// How long it lasts; to the end if omitted
+    #[arg(long = "for", value_name = "TIME")]
+    pub(super) lasts: Option<Duration>,
+}
+
+impl WhatIf {
+    /// What goes wrong, if the traffic lasts so long.
+    pub(super) fn faults(&self, duration: Duration) -> Vec<Fault> {
+        let at = Instant::ZERO + self.at.unwrap_or(duration / 3).max(Duration::from_nanos(1));
+        let fault =
+            |what, whom: &Selector| Fault { at, lasts: self.lasts, what, whom: whom.clone() };
+        let lost = Trouble::Outage(OutageKind::Unreachable);
+        let losing = self.lose.iter().map(|Losing(whom)| fault(lost, whom));
+        let slowing = self.slow.iter().map(|Slowing(whom, by)| fault(Trouble::Slow(*by), whom));
+        losing.chain(slowing).collect()
+    }
+}
+
+/// A traffic file, or what its rates are multiplied by.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum TrafficArg {
+    File(PathBuf),
+    Times(f64),
+}
+
+impl FromStr for TrafficArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_prefix('x').and_then(|number| number.parse::<f64>().ok());
+        match number {
+            Some(factor) if factor > 0.0 && factor.is_finite() => Ok(Self::Times(factor)),
+            Some(factor) => Err(format!("expected a number above 0 after `x`, found {factor}")),
+            None => Ok(Self::File(text.into())),
+        }
+    }
+}
+
+/// `region=us`: which servers are lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Losing(Selector);
+
+impl FromStr for Losing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match selection(text)? {
+            (selector, None) => Ok(Self(selector)),
+            (_, Some(_)) => Err("`factor` makes no sense for what is lost".to_owned()),
+        }
+    }
+}
+
+/// `server=10.0.0.1:80,factor=3`: which servers are slow, and how slow.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slowing(Selector, f64);
+
+impl FromStr for Slowing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (selector, factor) = selection(text)?;
+        let factor = factor.ok_or("say how many times as slow: factor=3")?;
+        Ok(Self(selector, factor))
+    }
+}
+
+/// The servers of `KEY=NAME,...`, and its factor.
+fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
+    let (mut selector, mut factor) = (Selector::default(), None);
+    for part in text.split(',') {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("expected KEY=NAME, found `{part}`; {KEYS}"))?;
+        let name = || Some(value.to_owned());
+        match key {
+            "region" => selector.region = name(),
+            "service" => selector.service = name(),
+            "group" => selector.group = name(),
+            "server" => {
+                let address = value.parse();
+                let wrong = |_| format!("`{value}` is not an address like 10.0.0.1:80");
+                selector.server = Some(address.map_err(wrong)?);
+            }
+            "factor" => {
+                let number = value.parse::<f64>().ok();
+                let fits = number.filter(|factor| *factor > 0.0 && factor.is_finite());
+                let wrong = || format!("expected a number above 0, found `{value}`");
+                factor = Some(fits.ok_or_else(wrong)?);
+            }
+            _ => return Err(format!("unknown key `{key}`; {KEYS}")),
+        }
+    }
+    Ok((selector, factor))
+}
+
+const KEYS: &str = "the keys are region, service, group, server and factor";
+
+/// Percent of a share, for tables.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    loadline_report::percent(Ratio::part(part, whole))
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline sim loadline.toml
+  loadline sim loadline.toml --traffic traffic.toml --slo 'p99<300ms, errors<0.1%'
+  loadline sim loadline.toml --traffic traffic.toml --traffic x1.5 --report sim.html
+  loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 60s
+  loadline sim loadline.toml --json > sim.json; loadline compare sim.json bench.json
+
+docs/simulating.md lists the keys of a traffic file and says what is modelled, and what is not.
+
+Exit codes: 0 simulated, and the objective met; 1 wrong usage, or a file that cannot be used; 2
+could not be printed or written; 99 the objective was breached.";
+
+const WHAT_IF_HELP: &str = "\
+Examples:
+  loadline sim what-if loadline.toml --lose region=us-central1 --at 60s --duration 3m
+  loadline sim what-if loadline.toml --traffic traffic.toml --traffic x1.5 --lose group=near
+  loadline sim what-if loadline.toml --slow server=10.0.0.1:80,factor=3
+
+With --traffic xN alone, the change is the traffic. --json prints the record of the run with the
+change.
+
+Exit codes: as those of `loadline sim`, of the run with the change.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_says_what_is_wrong_with_it() {
+        let (selector, factor) = selection("region=us,service=web,factor=2.5").unwrap();
+        assert_eq!((selector.region.as_deref(), factor), (Some("us"), Some(2.5)));
+        let wrong = |text| selection(text).unwrap_err();
+        assert_eq!(wrong("us"), format!("expected KEY=NAME, found `us`; {KEYS}"));
+        assert_eq!(wrong("zone=us"), format!("unknown key `zone`; {KEYS}"));
+        assert_eq!(wrong("factor=-1"), "expected a number above 0, found `-1`");
+        assert_eq!(wrong("server=us"), "`us` is not an address like 10.0.0.1:80");
+    }
+
+    #[test]
+    fn traffic_is_a_file_or_a_factor() {
+        assert_eq!("x1.5".parse(), Ok(TrafficArg::Times(1.5)));
+        assert_eq!("x.toml".parse(), Ok(TrafficArg::File("x.toml".into())));
+        assert!("x0".parse::<TrafficArg>().is_err());
+    }
+}

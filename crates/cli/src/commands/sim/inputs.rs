@@ -1,0 +1,106 @@
+//! What is simulated: the configuration as each edge sees it, and the traffic.
+
+use std::{path::Path, sync::Arc};
+
+use loadline_core::{fleet::Fleet, time::Instant};
+use loadline_measure::record::LoadRecord;
+use loadline_sim::{
+    Simulation, Traffic,
+    scenario::{Fault, Selector, Trouble},
+};
+use loadline_spanned::FileErrors;
+
+use super::args::{Common, TrafficArg};
+
+/// The configuration and the traffic.
+pub(super) struct Inputs {
+    edges: Vec<Arc<Fleet>>,
+    /// As the file says it, times what the command line says.
+    pub(super) traffic: Traffic,
+    /// What rates are multiplied by.
+    pub(super) factor: f64,
+}
+
+/// Something that cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InputError {
+    /// A file has errors, each with its place.
+    #[error(transparent)]
+    File(FileErrors),
+    /// The configuration has no such thing.
+    #[error("the configuration has no server of {0}")]
+    Nobody(String),
+    /// `--traffic` names two files.
+    #[error("--traffic names two files; name one, and say xN for a multiple of it")]
+    TwoFiles,
+}
+
+impl Inputs {
+    pub(super) fn read(common: &Common) -> Result<Self, InputError> {
+        let fleet = loadline_control::load(common.file()).map_err(InputError::File)?.fleet;
+        let mut traffic = read_traffic(common, &fleet)?;
+        let factors = common.traffic.iter().filter_map(|traffic| match traffic {
+            TrafficArg::Times(factor) => Some(factor),
+            TrafficArg::File(_) => None,
+        });
+        let factor = factors.product();
+        traffic.seed = common.seed.unwrap_or(traffic.seed);
+        if let Some(duration) = common.duration {
+            traffic.set_duration(duration);
+        }
+        let seen_from = |region: &String| {
+            let loaded = loadline_control::load_seen_from(common.file(), region);
+            loaded.map(|loaded| Arc::new(loaded.fleet)).map_err(InputError::File)
+        };
+        let others = traffic.regions.iter().skip(1).map(seen_from);
+        let edges = std::iter::once(Ok(Arc::new(fleet.clone()))).chain(others);
+        Ok(Self { edges: edges.collect::<Result<_, _>>()?, traffic, factor })
+    }
+
+    /// Runs this traffic, times the factor of the command line.
+    pub(super) fn simulate(&self, traffic: &Traffic) -> LoadRecord {
+        self.simulate_times(traffic, self.factor)
+    }
+
+    /// Runs so many times this traffic.
+    pub(super) fn simulate_times(&self, traffic: &Traffic, factor: f64) -> LoadRecord {
+        let mut scenario = traffic.scenario(self.edges.clone());
+        if factor != 1.0 {
+            let (what, whom) = (Trouble::Traffic(factor), Selector::default());
+            scenario.faults.push(Fault { at: Instant::ZERO, lasts: None, what, whom });
+        }
+        Simulation::new(scenario).run()
+    }
+
+    /// Refuses a fault that nothing has.
+    pub(super) fn find(&self, fault: &Fault) -> Result<(), InputError> {
+        let groups = self.edges[0].services.iter().flat_map(|service| {
+            service.groups.iter().map(move |group| (service.name.as_str(), group))
+        });
+        let mut servers = groups.flat_map(|(service, group)| {
+            let names = (group.name.as_str(), group.region.as_str());
+            group.servers.iter().map(move |server| (service, names, server.address))
+        });
+        if servers.any(|(service, names, address)| fault.whom.fits(service, names, address)) {
+            return Ok(());
+        }
+        let Selector { region, service, group, server } = &fault.whom;
+        let said = [("region", region), ("service", service), ("group", group)];
+        let said =
+            said.into_iter().filter_map(|(key, it)| Some(format!("{key} `{}`", it.as_ref()?)));
+        let server = server.map(|server| format!("server `{server}`"));
+        Err(InputError::Nobody(said.chain(server).collect::<Vec<_>>().join(", ")))
+    }
+}
+
+fn read_traffic(common: &Common, fleet: &Fleet) -> Result<Traffic, InputError> {
+    let mut files = common.traffic.iter().filter_map(|traffic| match traffic {
+        TrafficArg::File(path) => Some(path),
+        TrafficArg::Times(_) => None,
+    });
+    match (files.next(), files.next()) {
+        (_, Some(_)) => Err(InputError::TwoFiles),
+        (Some(path), None) => Traffic::load(Path::new(path), fleet).map_err(InputError::File),
+        (None, None) => Ok(Traffic::default_for(fleet)),
+    }
+}

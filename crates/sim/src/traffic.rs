@@ -1,0 +1,109 @@
+//! The traffic file: what comes, from where, to servers of what kind, and what goes wrong.
+//!
+//! ```text
+//! text --read--> file types --meaning--> Traffic --fleets--> Scenario
+//! ```
+//! It stands beside a configuration and names its regions, services, groups and servers.
+//! `docs/simulating.md` tells every key.
+
+mod default;
+mod file;
+mod meaning;
+
+use std::{path::Path, sync::Arc};
+
+use loadline_core::{fleet::Fleet, time::Duration};
+use loadline_spanned::{At, FileErrors, FileKind, Problems, Source as Text};
+
+use crate::scenario::{Fault, Link, Scenario, Selector, ServerModel, Source};
+
+/// What a traffic file says.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// Which of the runs.
+    pub seed: u64,
+    /// How long requests come.
+    pub lasts: Duration,
+    /// From when on requests are counted.
+    pub warm_up: Duration,
+    /// How far apart the points of the timeline are.
+    pub step: Duration,
+    /// Where requests come from; [`Source::edge`] counts in [`Traffic::regions`].
+    pub sources: Vec<Source>,
+    /// What servers are like.
+    pub servers: Vec<(Selector, Arc<ServerModel>)>,
+    /// The ways between regions that are not as the configuration says.
+    pub links: Vec<Link>,
+    /// What goes wrong, and when.
+    pub faults: Vec<Fault>,
+    /// The regions of the edges; the first is that of the configuration.
+    pub regions: Vec<String>,
+}
+
+/// The kind of file that a [`Traffic`] is read from.
+#[derive(Clone, Copy, Debug)]
+pub struct TrafficFile;
+
+impl FileKind for TrafficFile {
+    const NAME: &'static str = "traffic file";
+    const REFERENCE: &'static str = "docs/simulating.md lists every key";
+}
+
+impl Traffic {
+    /// Reads the file at `path`, which is about the services of `fleet`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
+    pub fn load(path: &Path, fleet: &Fleet) -> Result<Self, FileErrors> {
+        let text = loadline_spanned::load::<TrafficFile>(path, "name a file that can be read")?;
+        Self::parse(&path.display().to_string(), &text, fleet)
+    }
+
+    /// Reads `text`, which errors call `name`, and which is about the services of `fleet`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of the file.
+    pub fn parse(name: &str, text: &str, fleet: &Fleet) -> Result<Self, FileErrors> {
+        let source = Text::new::<TrafficFile>(name, text.to_owned());
+        let mut problems = Problems::default();
+        let file = loadline_spanned::read::<TrafficFile, file::File>(text, &mut problems);
+        // What follows from keys that cannot be read is not told.
+        let Some(file) = file.filter(|_| !problems.failed()) else {
+            return Err(problems.into_errors(&source));
+        };
+        let traffic = meaning::meaning(&file, fleet, &mut problems);
+        problems.settle(&source).map(|_| traffic)
+    }
+
+    /// Each service of the configuration, at random with 70 % of its capacity, for a minute.
+    #[must_use]
+    pub fn default_for(fleet: &Fleet) -> Self {
+        let file = At { value: file::File::default(), span: 0..0 };
+        meaning::meaning(&file, fleet, &mut Problems::default())
+    }
+
+    /// Lets requests come for so long, with as many points of the timeline as before.
+    pub fn set_duration(&mut self, lasts: Duration) {
+        let ratio = lasts.as_secs_f64() / self.lasts.as_secs_f64();
+        self.step = self.step.scale(ratio).max(Duration::from_millis(1));
+        self.warm_up = self.warm_up.min(lasts / 2);
+        self.lasts = lasts;
+    }
+
+    /// The scenario in which the edges have these configurations, one for each of
+    /// [`Traffic::regions`].
+    #[must_use]
+    pub fn scenario(&self, edges: Vec<Arc<Fleet>>) -> Scenario {
+        Scenario {
+            edges,
+            seed: self.seed,
+            lasts: self.lasts,
+            warm_up: self.warm_up,
+            step: self.step,
+            sources: self.sources.clone(),
+            servers: self.servers.clone(),
+            links: self.links.clone(),
+            faults: self.faults.clone(),
+        }
+    }
+}

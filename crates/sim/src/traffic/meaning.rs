@@ -1,0 +1,134 @@
+//! What a traffic file means, together with the configuration that it is about.
+
+mod faults;
+mod servers;
+mod sources;
+
+use loadline_core::{fleet::Fleet, time::Duration};
+use loadline_spanned::{At, Problems, Span, known};
+
+use super::{Traffic, file::File};
+use crate::scenario::{Link, Selector};
+
+/// The file and the configuration, and what is wrong with them.
+struct Reader<'a> {
+    fleet: &'a Fleet,
+    problems: &'a mut Problems,
+}
+
+/// What the file says. Where something is wrong, `problems` has it.
+pub(super) fn meaning(file: &At<File>, fleet: &Fleet, problems: &mut Problems) -> Traffic {
+    let mut reader = Reader { fleet, problems };
+    let File { seed, duration, warm_up, step, source, server, link, fault } = &file.value;
+    let lasts = reader.positive(duration.as_ref()).unwrap_or(DURATION);
+    let mut regions = vec![fleet.edge.region.clone()];
+    let sources = match &source[..] {
+        [] => super::default::sources(fleet),
+        _ => source.iter().filter_map(|source| reader.source(source, &mut regions)).collect(),
+    };
+    let warm_up_at = warm_up.as_ref().map_or(Duration::ZERO, |at| at.value);
+    if let Some(at) = warm_up.as_ref().filter(|at| at.value >= lasts) {
+        let help = "requests are counted from `warm_up` to the end of `duration`";
+        reader.problems.error(&at.span, "`warm_up` is not shorter than `duration`", "this", help);
+    }
+    let fair = (lasts / POINTS).max(Duration::from_millis(1));
+    Traffic {
+        seed: seed.unwrap_or(1),
+        lasts,
+        warm_up: warm_up_at,
+        step: reader.positive(step.as_ref()).unwrap_or(fair),
+        sources,
+        servers: server.iter().filter_map(|server| reader.server(server)).collect(),
+        links: link.iter().map(|link| reader.link(link)).collect(),
+        faults: fault.iter().filter_map(|fault| reader.fault(fault)).collect(),
+        regions,
+    }
+}
+
+impl Reader<'_> {
+    fn error(&mut self, span: &Span, message: String, help: impl Into<String>) {
+        self.problems.error(span, message, "this", help);
+    }
+
+    /// A time above zero.
+    fn positive(&mut self, at: Option<&At<Duration>>) -> Option<Duration> {
+        let at = at?;
+        if at.value == Duration::ZERO {
+            self.error(&at.span, "expected more than 0s".to_owned(), "write it like \"1s\"");
+        }
+        Some(at.value.max(Duration::from_nanos(1)))
+    }
+
+    /// A number above `least`.
+    fn above(&mut self, least: f64, at: &At<f64>) -> Option<f64> {
+        let fits = at.value > least && at.value.is_finite();
+        if !fits {
+            let message = format!("expected a number above {least}, found {}", at.value);
+            self.error(&at.span, message, "write it like 1.5");
+        }
+        fits.then_some(at.value)
+    }
+
+    /// One of a few words.
+    fn word<T: Copy>(&mut self, at: &At<String>, words: &[(&str, T)]) -> Option<T> {
+        let found = words.iter().find(|(word, _)| *word == at.value);
+        if found.is_none() {
+            let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            let message = format!("`{}` is none of {}", at.value, names.join(", "));
+            self.error(&at.span, message, known(&at.value, &names));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// A name that the configuration has.
+    fn name(&mut self, what: &str, at: Option<&At<String>>, names: &[&str]) -> Option<String> {
+        let at = at?;
+        if !names.contains(&at.value.as_str()) {
+            let message = format!("the configuration has no {what} `{}`", at.value);
+            self.error(&at.span, message, known(&at.value, names));
+        }
+        Some(at.value.clone())
+    }
+
+    fn region(&mut self, at: Option<&At<String>>) -> Option<String> {
+        let groups = self.fleet.services.iter().flat_map(|service| &service.groups);
+        let mut names: Vec<&str> = groups.map(|group| group.region.as_str()).collect();
+        names.push(&self.fleet.edge.region);
+        names.sort_unstable();
+        names.dedup();
+        self.name("region", at, &names)
+    }
+
+    fn link(&mut self, link: &At<super::file::LinkEntry>) -> Link {
+        let between = link.value.between.value.clone();
+        for region in &between {
+            let at = At { value: region.clone(), span: link.value.between.span.clone() };
+            self.region(Some(&at));
+        }
+        let jitter = link.value.jitter.unwrap_or_default();
+        Link { between, rtt: link.value.rtt, jitter }
+    }
+
+    fn selector(&mut self, [region, service, group, server]: [Option<&At<String>>; 4]) -> Selector {
+        let services = self.fleet.services.iter();
+        let service_names: Vec<&str> =
+            services.clone().map(|service| service.name.as_str()).collect();
+        let groups = services.clone().flat_map(|service| &service.groups);
+        let group_names: Vec<&str> = groups.clone().map(|group| group.name.as_str()).collect();
+        let servers = groups.flat_map(|group| &group.servers);
+        let addresses: Vec<String> = servers.map(|server| server.address.to_string()).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        Selector {
+            region: self.region(region),
+            service: self.name("service", service, &service_names),
+            group: self.name("group", group, &group_names),
+            server: self.name("server", server, &addresses).and_then(|it| it.parse().ok()),
+        }
+    }
+}
+
+/// Long enough for a p99 of a service of 100/s.
+const DURATION: Duration = Duration::from_secs(60);
+
+/// Points of a timeline that nobody set.
+const POINTS: u64 = 60;

@@ -1,0 +1,74 @@
+//! What goes wrong.
+
+use loadline_core::{
+    time::{Duration, Instant},
+    units::Ratio,
+};
+use loadline_spanned::At;
+
+use super::Reader;
+use crate::{
+    scenario::{Fault, Trouble},
+    station::OutageKind,
+    traffic::file::FaultEntry,
+};
+
+/// What goes wrong, as it is called.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Down,
+    Unreachable,
+    Slow,
+    Stall,
+    Errors,
+    Traffic,
+}
+
+impl Reader<'_> {
+    pub(super) fn fault(&mut self, at: &At<FaultEntry>) -> Option<Fault> {
+        let fault = &at.value;
+        let of = [&fault.region, &fault.service, &fault.group, &fault.server].map(Option::as_ref);
+        let whom = self.selector(of);
+        let what = match self.word(&fault.what, &WORDS)? {
+            Word::Down => Trouble::Outage(OutageKind::Down),
+            Word::Unreachable => Trouble::Outage(OutageKind::Unreachable),
+            Word::Slow => Trouble::Slow(self.factor(at)?),
+            Word::Stall => Trouble::Stall,
+            Word::Errors => Trouble::Errors(self.share(at)?),
+            Word::Traffic => Trouble::Traffic(self.factor(at)?),
+        };
+        let at = Instant::ZERO + fault.at.value.max(Duration::from_nanos(1));
+        Some(Fault { at, lasts: self.positive(fault.lasts.as_ref()), what, whom })
+    }
+
+    fn factor(&mut self, at: &At<FaultEntry>) -> Option<f64> {
+        let Some(factor) = &at.value.factor else {
+            let message = format!("`{}` needs `factor`", at.value.what.value);
+            self.error(&at.span, message, "add how many times: factor = 3.0");
+            return None;
+        };
+        self.above(0.0, factor)
+    }
+
+    fn share(&mut self, at: &At<FaultEntry>) -> Option<f64> {
+        let Some(share) = &at.value.share else {
+            let help = "add which share of responses is an error: share = \"10%\"";
+            self.error(&at.span, "`errors` needs `share`".to_owned(), help);
+            return None;
+        };
+        if share.value > Ratio::ONE {
+            self.error(&share.span, "expected at most 100%".to_owned(), "write it like \"10%\"");
+            return None;
+        }
+        Some(share.value.as_f64())
+    }
+}
+
+const WORDS: [(&str, Word); 6] = [
+    ("down", Word::Down),
+    ("unreachable", Word::Unreachable),
+    ("slow", Word::Slow),
+    ("stall", Word::Stall),
+    ("errors", Word::Errors),
+    ("traffic", Word::Traffic),
+];

@@ -1,0 +1,125 @@
+//! What servers are like.
+
+use std::sync::Arc;
+
+use loadline_core::{time::Duration, units::Ratio};
+use loadline_spanned::At;
+
+use super::Reader;
+use crate::{
+    scenario::{Discipline, Selector, ServerModel},
+    service_time::ServiceTime,
+    speed::Pauses,
+    traffic::file::ServerEntry,
+};
+
+/// How service times lie.
+#[derive(Clone, Copy, Debug)]
+enum Distribution {
+    Constant,
+    Exponential,
+    Lognormal,
+    Pareto,
+    TwoKinds,
+    Measured,
+}
+
+impl Reader<'_> {
+    pub(super) fn server(&mut self, at: &At<ServerEntry>) -> Option<(Selector, Arc<ServerModel>)> {
+        let ServerEntry { region, service, group, address, .. } = &at.value;
+        let of = [region.as_ref(), service.as_ref(), group.as_ref(), address.as_ref()];
+        let selector = self.selector(of);
+        let server = &at.value;
+        let cores = server.cores.as_ref().map_or(1, |at| at.value);
+        if let Some(at) = server.cores.as_ref().filter(|at| at.value == 0) {
+            self.error(&at.span, "a server has at least one core".to_owned(), "write cores = 1");
+        }
+        let discipline = server.discipline.as_ref().and_then(|at| self.word(at, &DISCIPLINES));
+        let model = ServerModel {
+            time: self.service_time(at)?,
+            cores: cores.max(1),
+            discipline: discipline.unwrap_or(Discipline::FirstCome),
+            queue: server.queue.as_ref().map(|at| at.value),
+            pauses: self.pauses(at),
+            warm_up: server.warm_up.as_ref().map_or(Duration::ZERO, |at| at.value),
+        };
+        Some((selector, Arc::new(model)))
+    }
+
+    fn service_time(&mut self, at: &At<ServerEntry>) -> Option<ServiceTime> {
+        let server = &at.value;
+        let mean = self.positive(server.time.as_ref()).unwrap_or(MEAN);
+        let said = server.distribution.as_ref();
+        let distribution = match said {
+            Some(said) => self.word(said, &DISTRIBUTIONS)?,
+            None => Distribution::Exponential,
+        };
+        Some(match distribution {
+            Distribution::Constant => ServiceTime::Constant(mean),
+            Distribution::Exponential => ServiceTime::Exponential { mean },
+            Distribution::Lognormal => {
+                let variation = server.variation.as_ref();
+                let variation = variation.map_or(Some(1.0), |at| self.above(0.0, at))?;
+                ServiceTime::Lognormal { mean, variation }
+            }
+            Distribution::Pareto => {
+                let shape = server.shape.as_ref();
+                let shape = shape.map_or(Some(2.5), |at| self.above(1.0, at))?;
+                ServiceTime::Pareto { mean, shape }
+            }
+            Distribution::TwoKinds => self.two_kinds(at, mean)?,
+            Distribution::Measured => self.measured(at)?,
+        })
+    }
+
+    fn two_kinds(&mut self, at: &At<ServerEntry>, short: Duration) -> Option<ServiceTime> {
+        let (Some(long), Some(share)) = (&at.value.long, &at.value.long_share) else {
+            let help = "add long = \"1s\" and long_share = \"5%\"";
+            self.error(&at.span, "`two-kinds` needs `long` and `long_share`".to_owned(), help);
+            return None;
+        };
+        if share.value > Ratio::ONE {
+            self.error(&share.span, "expected at most 100%".to_owned(), "write it like \"5%\"");
+        }
+        Some(ServiceTime::TwoKinds { short, long: long.value, long_share: share.value.as_f64() })
+    }
+
+    fn measured(&mut self, at: &At<ServerEntry>) -> Option<ServiceTime> {
+        let times = at.value.times.as_ref().filter(|times| !times.value.is_empty());
+        if times.is_none() {
+            let help = "add times = [\"12ms\", \"15ms\", \"80ms\"]";
+            self.error(&at.span, "`measured` needs `times`".to_owned(), help);
+        }
+        Some(ServiceTime::Empirical(times?.value.clone().into()))
+    }
+
+    fn pauses(&mut self, at: &At<ServerEntry>) -> Option<Pauses> {
+        let lasts = at.value.pause.as_ref()?;
+        let Some(every) = &at.value.pause_every else {
+            let help = "add how often it stands still: pause_every = \"7s\"";
+            self.error(&lasts.span, "`pause` needs `pause_every`".to_owned(), help);
+            return None;
+        };
+        if every.value <= lasts.value {
+            let help = "`pause_every` is longer than `pause`";
+            self.error(&every.span, "the server would never work".to_owned(), help);
+            return None;
+        }
+        Some(Pauses { every: every.value, lasts: lasts.value })
+    }
+}
+
+const DISTRIBUTIONS: [(&str, Distribution); 6] = [
+    ("constant", Distribution::Constant),
+    ("exponential", Distribution::Exponential),
+    ("lognormal", Distribution::Lognormal),
+    ("pareto", Distribution::Pareto),
+    ("two-kinds", Distribution::TwoKinds),
+    ("measured", Distribution::Measured),
+];
+
+const DISCIPLINES: [(&str, Discipline); 2] =
+    [("first-come", Discipline::FirstCome), ("processor-sharing", Discipline::ProcessorSharing)];
+
+/// As [`ServerModel::default`].
+const MEAN: Duration = Duration::from_millis(10);

@@ -1,0 +1,139 @@
+//! Where requests come from.
+
+use loadline_core::{fleet::Class, time::Duration, units::Rate};
+use loadline_spanned::At;
+
+use super::Reader;
+use crate::{
+    arrivals::{Arrivals, Spacing, Stage},
+    scenario::{ClientRetry, Source},
+    traffic::file::{SourceEntry, StageEntry},
+};
+
+impl Reader<'_> {
+    pub(super) fn source(
+        &mut self,
+        at: &At<SourceEntry>,
+        regions: &mut Vec<String>,
+    ) -> Option<Source> {
+        let source = &at.value;
+        let service = self.service(at)?;
+        let region = self.region(source.edge.as_ref());
+        let region = region.unwrap_or_else(|| self.fleet.edge.region.clone());
+        let edge = regions.iter().position(|known| *known == region).unwrap_or_else(|| {
+            regions.push(region.clone());
+            regions.len() - 1
+        });
+        let times = source.retries.as_ref().map_or(0, |at| at.value);
+        let after = self.positive(source.retry_after.as_ref()).unwrap_or(RETRY_AFTER);
+        let of_service = self.fleet.services[service].class;
+        let class = source.class.as_ref().and_then(|at| self.word(at, &CLASSES));
+        let clients = source.clients.as_ref().map_or(CLIENTS, |at| at.value.max(1));
+        Some(Source {
+            name: source.name.clone().unwrap_or(region),
+            edge,
+            service,
+            arrivals: self.arrivals(at)?,
+            class: class.unwrap_or(of_service),
+            clients,
+            distance: source.distance.unwrap_or_default(),
+            gives_up: self.positive(source.give_up.as_ref()),
+            retry: ClientRetry { times, after },
+        })
+    }
+
+    /// The index of the service that a source asks.
+    fn service(&mut self, at: &At<SourceEntry>) -> Option<usize> {
+        let services = &self.fleet.services;
+        let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+        let Some(said) = &at.value.service else {
+            if services.len() != 1 {
+                let message = format!("the configuration has {} services", services.len());
+                let help =
+                    format!("say which one is asked: `service = ...`, of {}", names.join(", "));
+                self.error(&at.span, message, help);
+            }
+            return (services.len() == 1).then_some(0);
+        };
+        let index = names.iter().position(|name| *name == said.value);
+        self.name("service", Some(said), &names);
+        index
+    }
+
+    fn arrivals(&mut self, at: &At<SourceEntry>) -> Option<Arrivals> {
+        let SourceEntry { rate, stages, users, think, times, .. } = &at.value;
+        let ways = [rate.is_some(), !stages.is_empty(), users.is_some(), times.is_some()];
+        if ways.into_iter().filter(|way| *way).count() != 1 {
+            let message = "expected one of `rate`, `stages`, `users` and `times`".to_owned();
+            self.error(&at.span, message, "say in one way when requests come: rate = \"100/s\"");
+            return None;
+        }
+        if let Some(users) = users {
+            let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
+            return Some(Arrivals::Closed { users: users.value, think });
+        }
+        if let Some(times) = times {
+            return self.listed(times);
+        }
+        let spacing = self.spacing(&at.value)?;
+        let stages: Vec<Stage> = match rate {
+            Some(rate) => {
+                self.some_rate(rate);
+                vec![Stage::constant(rate.value)]
+            }
+            None => stages.iter().map(|stage| self.stage(stage)).collect(),
+        };
+        Some(Arrivals::Open { spacing, stages: stages.into() })
+    }
+
+    fn listed(&mut self, times: &At<Vec<Duration>>) -> Option<Arrivals> {
+        let complaint = match &times.value[..] {
+            [] => "no request comes",
+            times if !times.is_sorted() => "the times are not in order",
+            _ => return Some(Arrivals::Listed(times.value.clone().into())),
+        };
+        let help = "times since the start, in order: [\"0s\", \"1.5s\", \"2s\"]";
+        self.error(&times.span, complaint.to_owned(), help);
+        None
+    }
+
+    fn spacing(&mut self, source: &SourceEntry) -> Option<Spacing> {
+        let size = source.burst.as_ref().map_or(1, |at| at.value);
+        let words = [
+            ("constant", Spacing::Constant),
+            ("poisson", Spacing::Poisson),
+            ("bursts", Spacing::Bursts(size)),
+        ];
+        let Some(at) = &source.arrivals else { return Some(Spacing::Poisson) };
+        let spacing = self.word(at, &words)?;
+        if matches!(spacing, Spacing::Bursts(_)) && size < 2 {
+            let help = "add how many come at the same instant: burst = 20";
+            self.error(&at.span, "bursts of one request are none".to_owned(), help);
+        }
+        Some(spacing)
+    }
+
+    fn some_rate(&mut self, rate: &At<Rate>) {
+        if rate.value == Rate::default() {
+            let help = "write it like \"100/s\", or leave the source out";
+            self.error(&rate.span, "no request comes".to_owned(), help);
+        }
+    }
+
+    fn stage(&mut self, at: &At<StageEntry>) -> Stage {
+        let StageEntry { rate, to, lasts } = at.value;
+        if lasts == Duration::ZERO {
+            self.error(&at.span, "the stage lasts 0s".to_owned(), "write it like for = \"30s\"");
+        }
+        Stage { from: rate, to: to.unwrap_or(rate), lasts }
+    }
+}
+
+const CLASSES: [(&str, Class); 3] =
+    [("high", Class::High), ("normal", Class::Normal), ("low", Class::Low)];
+
+/// Enough that policies which hash have something to spread.
+const CLIENTS: u32 = 1_000;
+
+/// What many clients wait before they try once more.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
