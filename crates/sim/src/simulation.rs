@@ -97,7 +97,10 @@ struct Request {
     service: u32,
     /// When the present attempt was sent, and how many there were before.
     sent: Instant,
-    attempt: u32,
+    attempt: u16,
+    /// Where it was sent.
+    group: u16,
+    station: u32,
     /// When its server's response or its end is due; none where nobody can say.
     due: Option<Instant>,
     position: Option<Position>,

@@ -92,6 +92,8 @@ impl Simulation {
             service: source.service as u32,
             sent: self.now,
             attempt: 0,
+            group: 0,
+            station: 0,
             due: None,
             position: None,
             timer: None,

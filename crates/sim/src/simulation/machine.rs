@@ -82,7 +82,9 @@ impl Simulation {
         let (group, server) = permit.place();
         let since = request.client.since;
         self.observer.sent(since, (service, group, server), permit.is_overflow());
-        request.attempt += 1;
+        request.attempt = request.attempt.wrapping_add(1);
+        request.group = group as u16;
+        request.station = self.groups[service][group].stations[server];
         (request.sent, request.due) = (self.now, None);
         let attempt = Attempt { request: handle, number: request.attempt };
         let way = self.way(edge, service, group);

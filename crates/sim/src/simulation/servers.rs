@@ -168,14 +168,13 @@ impl Simulation {
         permit.into_iter().for_each(|permit| permit.report_utilization(self.now, utilization));
     }
 
-    /// The edge, service and group, and the station, of the present attempt of a request.
+    /// The edge, service and group, and the station, of an attempt if it is the present one.
     fn place_of(&self, attempt: Attempt) -> Option<((usize, usize, usize), usize)> {
         let request = self.requests.get(attempt.request)?;
         if request.attempt != attempt.number {
             return None;
         }
-        let (group, server) = request.machine.permit()?.place();
         let (edge, service) = (request.edge as usize, request.service as usize);
-        Some(((edge, service, group), self.groups[service][group].stations[server] as usize))
+        Some(((edge, service, usize::from(request.group)), request.station as usize))
     }
 }
