@@ -88,10 +88,11 @@ impl Simulation {
         let at = &mut self.stations[station];
         let Some(sharing) = &mut at.sharing else { return };
         for request in sharing.clear(self.now, &at.speed) {
-            let Some(number) = self.requests.get(request).map(|request| request.attempt) else {
-                continue;
-            };
-            self.resets(Attempt { request, number }, false);
+            // Those that have gone elsewhere meanwhile do not notice.
+            let here = self.requests.get(request).filter(|it| it.station as usize == station);
+            if let Some(number) = here.map(|request| request.attempt) {
+                self.resets(Attempt { request, number }, false);
+            }
         }
     }
 

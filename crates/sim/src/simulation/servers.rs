@@ -24,7 +24,6 @@ impl Simulation {
         let Some(request) = self.requests.get(attempt.request) else { return };
         let mut work = Random::stream(request.client.work, 0);
         let shares = self.stations[station].sharing.is_some();
-        // A shared core may be given up for: its handle names the request, and no other.
         let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
         let (edge, service, group) = place;
         match reply {

@@ -1,0 +1,46 @@
+//! What faults do to requests, and to whose.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use loadline_core::{
+    fleet::Server,
+    time::{Duration, Instant},
+    units::Rate,
+};
+use loadline_sim::{
+    Arrivals, OutageKind, ServiceTime, Simulation,
+    scenario::{Discipline, Fault, Selector, ServerModel, Trouble},
+};
+
+use crate::fleets::one_server;
+
+/// Half of the requests wait a second for a slow server and go to the other one then. The slow one
+/// goes down while they are there.
+#[test]
+fn a_server_that_goes_down_fails_no_request_that_has_left_it() {
+    let of = |time| ServerModel {
+        time: ServiceTime::Constant(Duration::from_millis(time)),
+        cores: 100,
+        discipline: Discipline::ProcessorSharing,
+        ..ServerModel::default()
+    };
+    let mut scenario = one_server(of(900), Rate::per_sec(1), 60, 1);
+    let slow = SocketAddr::from(([127, 0, 0, 2], 80));
+    let mut fleet = (*scenario.edges[0]).clone();
+    let service = &mut fleet.services[0];
+    service.groups[0].servers.push(Server::at(slow));
+    service.timeouts.head = Duration::from_secs(1);
+    scenario.edges = vec![Arc::new(fleet)];
+    let whom = Selector { server: Some(slow), ..Selector::default() };
+    scenario.servers.push((whom.clone(), Arc::new(of(60_000))));
+    let at = Instant::ZERO + Duration::from_millis(1_500);
+    scenario.faults =
+        vec![Fault { at, lasts: None, what: Trouble::Outage(OutageKind::Down), whom }];
+    scenario.warm_up = Duration::ZERO;
+    let times: Vec<Duration> = (0..16).map(Duration::from_millis).collect();
+    scenario.sources[0].arrivals = Arrivals::Listed(times.into());
+    let record = Simulation::new(scenario).run();
+    assert_eq!((record.planned, record.outcomes.ok), (16, 16), "{:?}", record.outcomes);
+    let late = record.response.max;
+    assert!(late >= Duration::from_millis(1_900), "none has left the slow server: {late}");
+}
