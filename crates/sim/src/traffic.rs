@@ -15,27 +15,14 @@ use std::{path::Path, sync::Arc};
 use loadline_core::{fleet::Fleet, time::Duration};
 use loadline_spanned::{At, FileErrors, FileKind, Problems, Source as Text};
 
-use crate::scenario::{Fault, Link, Scenario, Selector, ServerModel, Source};
+use crate::scenario::Scenario;
 
 /// What a traffic file says.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Which of the runs.
-    pub seed: u64,
-    /// How long requests come.
-    pub lasts: Duration,
-    /// From when on requests are counted.
-    pub warm_up: Duration,
-    /// How far apart the points of the timeline are.
-    pub step: Duration,
-    /// Where requests come from; [`Source::edge`] counts in [`Traffic::regions`].
-    pub sources: Vec<Source>,
-    /// What servers are like.
-    pub servers: Vec<(Selector, Arc<ServerModel>)>,
-    /// The ways between regions that are not as the configuration says.
-    pub links: Vec<Link>,
-    /// What goes wrong, and when.
-    pub faults: Vec<Fault>,
+    /// The scenario without its edges; [`Source::edge`](crate::scenario::Source::edge) counts in
+    /// [`Traffic::regions`].
+    pub scenario: Scenario,
     /// The regions of the edges; the first is that of the configuration.
     pub regions: Vec<String>,
 }
@@ -84,26 +71,17 @@ impl Traffic {
 
     /// Lets requests come for so long, with as many points of the timeline as before.
     pub fn set_duration(&mut self, lasts: Duration) {
-        let ratio = lasts.as_secs_f64() / self.lasts.as_secs_f64();
-        self.step = self.step.scale(ratio).max(Duration::from_millis(1));
-        self.warm_up = self.warm_up.min(lasts / 2);
-        self.lasts = lasts;
+        let scenario = &mut self.scenario;
+        let ratio = lasts.as_secs_f64() / scenario.lasts.as_secs_f64();
+        scenario.step = scenario.step.scale(ratio).max(Duration::from_millis(1));
+        scenario.warm_up = scenario.warm_up.min(lasts / 2);
+        scenario.lasts = lasts;
     }
 
     /// The scenario in which the edges have these configurations, one for each of
     /// [`Traffic::regions`].
     #[must_use]
     pub fn scenario(&self, edges: Vec<Arc<Fleet>>) -> Scenario {
-        Scenario {
-            edges,
-            seed: self.seed,
-            lasts: self.lasts,
-            warm_up: self.warm_up,
-            step: self.step,
-            sources: self.sources.clone(),
-            servers: self.servers.clone(),
-            links: self.links.clone(),
-            faults: self.faults.clone(),
-        }
+        Scenario { edges, ..self.scenario.clone() }
     }
 }

@@ -8,7 +8,7 @@ use loadline_core::{fleet::Fleet, time::Duration};
 use loadline_spanned::{At, Problems, Span, known};
 
 use super::{Traffic, file::File};
-use crate::scenario::{Link, Selector};
+use crate::scenario::{Link, Scenario, Selector};
 
 /// The file and the configuration, and what is wrong with them.
 struct Reader<'a> {
@@ -32,7 +32,8 @@ pub(super) fn meaning(file: &At<File>, fleet: &Fleet, problems: &mut Problems) -
         reader.problems.error(&at.span, "`warm_up` is not shorter than `duration`", "this", help);
     }
     let fair = (lasts / POINTS).max(Duration::from_millis(1));
-    Traffic {
+    let scenario = Scenario {
+        edges: Vec::new(),
         seed: seed.unwrap_or(1),
         lasts,
         warm_up: warm_up_at,
@@ -41,8 +42,8 @@ pub(super) fn meaning(file: &At<File>, fleet: &Fleet, problems: &mut Problems) -
         servers: server.iter().filter_map(|server| reader.server(server)).collect(),
         links: link.iter().map(|link| reader.link(link)).collect(),
         faults: fault.iter().filter_map(|fault| reader.fault(fault)).collect(),
-        regions,
-    }
+    };
+    Traffic { scenario, regions }
 }
 
 impl Reader<'_> {

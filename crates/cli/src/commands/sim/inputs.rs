@@ -44,7 +44,8 @@ impl Inputs {
             TrafficArg::File(_) => None,
         });
         let factor = factors.product();
-        traffic.seed = common.seed.unwrap_or(traffic.seed);
+        let seed = &mut traffic.scenario.seed;
+        *seed = common.seed.unwrap_or(*seed);
         if let Some(duration) = common.duration {
             traffic.set_duration(duration);
         }

@@ -19,12 +19,12 @@ use super::{
 
 pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
-    let faults = args.faults(inputs.traffic.lasts);
+    let faults = args.faults(inputs.traffic.scenario.lasts);
     for fault in &faults {
         inputs.find(fault)?;
     }
     let mut changed = inputs.traffic.clone();
-    changed.faults.extend(faults.iter().cloned());
+    changed.scenario.faults.extend(faults.iter().cloned());
     // With nothing else, the traffic is the change.
     let before_factor = if faults.is_empty() { 1.0 } else { inputs.factor };
     let before = inputs.simulate_times(&inputs.traffic, before_factor);
