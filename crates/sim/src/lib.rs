@@ -7,7 +7,7 @@
 //! ```text
 //! Scenario --> Simulation --event--> edges (core) <--> stations
 //!                  |                    ^
-//!                  '--> Observer        '-- clients, faults, health checks
+//!                  '--> Observer, Trace '-- clients, faults, health checks
 //! ```
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@ mod simulation;
 mod slab;
 mod speed;
 mod station;
+pub mod trace;
 mod traffic;
 
 pub use arrivals::{Arrivals, Spacing, Stage};

@@ -13,7 +13,7 @@ use std::{
 };
 
 use loadline_core::{
-    decide::{queue::Position, request::Machine},
+    decide::{plan::Plan, queue::Position, request::Machine},
     fleet::{Fleet, Group, Server, Service},
     time::{Duration, Instant},
 };
@@ -28,6 +28,7 @@ use crate::{
     scenario::{Scenario, ServerModel},
     slab::{Handle, Slab},
     station::Station,
+    trace::{Fact, Trace},
 };
 use checks::Check;
 
@@ -49,8 +50,11 @@ pub struct Simulation {
     /// Requests that are to poll the queue in which they wait.
     woken: VecDeque<Handle>,
     observer: Observer,
+    trace: Trace,
     /// For policies, and for the ways.
     random: Random,
+    /// How many clients have wanted something.
+    wanted: u64,
     happened: u64,
 }
 
@@ -79,6 +83,8 @@ struct Clients {
 #[derive(Clone, Copy, Debug)]
 struct Client {
     source: u32,
+    /// From 1, in the order in which clients first want them.
+    number: u64,
     /// When it first wanted it.
     since: Instant,
     /// How often it has tried before.
@@ -112,6 +118,17 @@ impl Simulation {
     /// A scenario at its beginning.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
+        Self::begin(scenario, Trace::default())
+    }
+
+    /// The same, which tells what happens: [`Simulation::facts`].
+    #[must_use]
+    pub fn traced(scenario: Scenario) -> Self {
+        let trace = Trace::of(scenario.edges.len());
+        Self::begin(scenario, trace)
+    }
+
+    fn begin(scenario: Scenario, trace: Trace) -> Self {
         let (stations, groups) = stations(&scenario);
         let observer = Observer::new(&scenario);
         let random = Random::stream(scenario.seed, u64::MAX);
@@ -127,7 +144,9 @@ impl Simulation {
             checks: Slab::default(),
             woken: VecDeque::new(),
             observer,
+            trace,
             random,
+            wanted: 0,
             happened: 0,
             scenario,
         };
@@ -140,6 +159,7 @@ impl Simulation {
         for index in 0..self.scenario.edges.len() {
             let fleet = self.scenario.edges[index].clone();
             let (edge, outputs) = Edge::start(&fleet, self.distances(&fleet));
+            self.trace.planned(self.now, index, &edge.plan);
             self.edges.push(edge);
             self.follow(index, outputs);
         }
@@ -213,6 +233,16 @@ impl Simulation {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// What has happened since this was last asked; nothing unless the run is traced.
+    pub fn facts(&mut self) -> Vec<Fact> {
+        self.trace.take()
+    }
+
+    /// The plans in force, one an edge, with what is counted in their ledgers.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.edges.iter().map(|edge| &*edge.plan)
     }
 
     fn is_over(&self, at: Instant) -> bool {

@@ -18,12 +18,14 @@ use crate::{
     simulation::Simulation,
     slab::Handle,
     station::OutageKind,
+    trace::{Place, What},
 };
 
 /// A health check on its way.
 #[derive(Debug)]
 pub(super) struct Check {
     edge: usize,
+    server: Place,
     /// Held until it ends, so that its number is given to no other server.
     state: Arc<ServerState>,
     passed: Result<Passed, String>,
@@ -36,7 +38,10 @@ impl Simulation {
     }
 
     pub(super) fn checked(&mut self, check: Handle) {
-        let Some(Check { edge, state, passed }) = self.checks.remove(check) else { return };
+        let Some(check) = self.checks.remove(check) else { return };
+        let Check { edge, server, state, passed } = check;
+        let what = || What::Checked { edge: edge as u32, server, passed: passed.is_ok() };
+        self.trace.note(self.now, what);
         let outputs =
             self.edges[edge].handle(self.now, Input::Checked { server: state.id(), passed });
         self.follow(edge, outputs);
@@ -45,6 +50,8 @@ impl Simulation {
     /// Does what a controller wants done.
     pub(super) fn follow(&mut self, edge: usize, outputs: Outputs) {
         for notice in outputs.notices {
+            let noticed = || What::Noticed { edge: edge as u32, notice: notice.clone() };
+            self.trace.note(self.now, noticed);
             self.observer.notice(self.now, edge, notice);
         }
         for order in outputs.checks {
@@ -54,6 +61,7 @@ impl Simulation {
             self.events.plan(at.max(self.now), Event::Ticks { edge: edge as u32 });
         }
         if outputs.published {
+            self.trace.planned(self.now, edge, &self.edges[edge].plan);
             self.look_anew(edge);
         }
     }
@@ -80,9 +88,10 @@ impl Simulation {
         let groups = &self.scenario.edges[edge].services[service].groups;
         let places = groups.iter().enumerate().find_map(|(group, it)| {
             let server = it.servers.iter().position(|server| server.address == address)?;
-            Some((group, self.groups[service][group].stations[server] as usize))
+            Some((group, server))
         });
-        let Some((group, station)) = places else { return };
+        let Some((group, server)) = places else { return };
+        let station = self.groups[service][group].stations[server] as usize;
         let round_trip = self.way(edge, service, group) + self.way(edge, service, group);
         let asks_a_program = !matches!(check.probe, Probe::Tcp | Probe::Ping);
         let (after, passed) = self.try_server(station, round_trip, asks_a_program);
@@ -90,7 +99,9 @@ impl Simulation {
             Some(after) if after <= check.timeout => (after, passed),
             _ => (check.timeout, Err("no response in time".to_owned())),
         };
-        let check = self.checks.insert(Check { edge, state, passed });
+        let (service, group, server) = (service as u32, group as u16, server as u16);
+        let server = Place { service, group, server };
+        let check = self.checks.insert(Check { edge, server, state, passed });
         self.events.plan(self.now + after, Event::Checked(check));
     }
 

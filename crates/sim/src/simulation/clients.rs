@@ -12,6 +12,7 @@ use crate::{
     random::Random,
     simulation::{Client, Request, Simulation},
     slab::Handle,
+    trace::{Outcome, Step},
 };
 
 impl Simulation {
@@ -62,7 +63,9 @@ impl Simulation {
         if !matches!(self.scenario.sources[source].arrivals, Arrivals::Closed { .. }) {
             self.plan_arrival(source);
         }
-        self.ask(Client { source: source as u32, since, tries: 0, key, work });
+        self.wanted += 1;
+        let (source, number) = (source as u32, self.wanted);
+        self.ask(Client { source, number, since, tries: 0, key, work });
     }
 
     pub(super) fn try_again(&mut self, client: Handle) {
@@ -73,10 +76,17 @@ impl Simulation {
 
     /// Sends the request of a client to its edge.
     fn ask(&mut self, client: Client) {
-        let source = &self.scenario.sources[client.source as usize];
-        let Some(edge) = self.sources[client.source as usize].edge else {
+        let edge = self.sources[client.source as usize].edge;
+        let asks = Step::Asks {
+            source: client.source,
+            edge: edge.map(|edge| edge as u32),
+            tries: client.tries,
+        };
+        self.note(client, asks);
+        let Some(edge) = edge else {
             return self.fail(client, Ended::Unreachable);
         };
+        let source = &self.scenario.sources[client.source as usize];
         let subject = Subject {
             kind: Kind::Message,
             key: client.key,
@@ -114,6 +124,7 @@ impl Simulation {
         if let Some(request) = self.requests.remove(handle) {
             let Request { edge, service, client, machine, .. } = request;
             drop(machine);
+            self.note(client, Step::GivesUp);
             self.notify(edge as usize, service as usize);
             self.fail(client, Ended::GaveUp);
         }
@@ -133,7 +144,7 @@ impl Simulation {
             (client.since, self.now),
             (response, service),
         );
-        self.is_served(client);
+        self.is_served(client, Outcome::Served);
     }
 
     /// A request has failed: its client tries once more, or has failed.
@@ -141,9 +152,15 @@ impl Simulation {
         let retry = self.scenario.sources[client.source as usize].retry;
         if client.tries >= retry.times {
             self.observer.failed(client.source as usize, (client.since, self.now), how);
-            return self.is_served(client);
+            let outcome = match how {
+                Ended::Status(status) => Outcome::Status(status),
+                Ended::GaveUp => Outcome::GaveUp,
+                Ended::Unreachable => Outcome::Unreachable,
+            };
+            return self.is_served(client, outcome);
         }
         self.observer.retried(client.since);
+        self.note(client, Step::Retries);
         let longest = retry.after * (1 << client.tries.min(20));
         let random = &mut self.sources[client.source as usize].random;
         let wait = longest.scale(0.5 + 0.5 * random.uniform());
@@ -151,8 +168,9 @@ impl Simulation {
         self.events.plan(self.now + wait.max(Duration::from_nanos(1)), Event::Retry(waits));
     }
 
-    /// A user of a closed loop thinks, then sends the next request.
-    fn is_served(&mut self, client: Client) {
+    /// A client is done: a user of a closed loop thinks, then sends the next request.
+    fn is_served(&mut self, client: Client, outcome: Outcome) {
+        self.note(client, Step::Over(outcome));
         let source = &self.scenario.sources[client.source as usize];
         if let Arrivals::Closed { think, .. } = source.arrivals {
             let after = think.max(Duration::from_nanos(1)) + source.distance;

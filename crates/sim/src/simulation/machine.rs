@@ -11,8 +11,9 @@ use loadline_core::{
 use crate::{
     events::{Attempt, Event},
     observer::Ended,
-    simulation::{Request, Simulation},
+    simulation::{Client, Request, Simulation},
     slab::Handle,
+    trace::{Place, Step, What},
 };
 
 impl Simulation {
@@ -54,7 +55,9 @@ impl Simulation {
                 let class = self.scenario.sources[request.client.source as usize].class;
                 let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
                 request.position = Some(queue.join(class, place));
-                self.observer.queued(request.client.since);
+                let client = request.client;
+                self.observer.queued(client.since);
+                self.note(client, Step::Queued(until));
                 self.woken.push_back(handle);
                 self.events.plan(until, Event::Overdue(handle));
             }
@@ -65,6 +68,8 @@ impl Simulation {
             }
             Action::Await(longest) => self.wait_for_response(handle, longest),
             Action::GiveUp(reason) => {
+                let client = self.requests.get(handle)?.client;
+                self.note(client, Step::Failed(reason));
                 let progress = Progress { reused: true, sent: true, ..Progress::NOTHING };
                 return Some(Heard::Failed(Failed { reason, progress }));
             }
@@ -80,13 +85,16 @@ impl Simulation {
         let Some(permit) = request.machine.permit() else { return };
         let (edge, service) = (request.edge as usize, request.service as usize);
         let (group, server) = permit.place();
-        let since = request.client.since;
-        self.observer.sent(since, (service, group, server), permit.is_overflow());
+        let (client, overflow) = (request.client, permit.is_overflow());
+        self.observer.sent(client.since, (service, group, server), overflow);
         request.attempt = request.attempt.wrapping_add(1);
         request.group = group as u16;
         request.station = self.groups[service][group].stations[server];
         (request.sent, request.due) = (self.now, None);
         let attempt = Attempt { request: handle, number: request.attempt };
+        let (of, in_group) = (service as u32, group as u16);
+        let server = Place { service: of, group: in_group, server: server as u16 };
+        self.note(client, Step::Sent { server, overflow });
         let way = self.way(edge, service, group);
         match way {
             Duration::ZERO => self.reaches(attempt),
@@ -134,6 +142,8 @@ impl Simulation {
             Next::Wait(_) => {}
             Next::Displaced => {
                 request.position = None;
+                let client = request.client;
+                self.note(client, Step::Displaced);
                 self.tell(handle, Heard::Displaced);
             }
         }
@@ -174,8 +184,13 @@ impl Simulation {
         let failure = machine.failure();
         let status = failure.and_then(|failure| failure.ending.status()).unwrap_or(502);
         let reason = failure.map(|failure| failure.reason);
+        self.note(client, Step::Refused(status, reason));
         self.observer.refused(client.since, reason);
         self.fail(client, Ended::Status(status));
+    }
+
+    pub(super) fn note(&mut self, client: Client, step: Step) {
+        self.trace.note(self.now, || What::Request(client.number, step));
     }
 
     /// One way between an edge and a group.

@@ -15,6 +15,7 @@ use crate::{
     random::Random,
     simulation::{Simulation, machine::is_present},
     station::Reply,
+    trace::Step,
 };
 
 impl Simulation {
@@ -103,6 +104,9 @@ impl Simulation {
             return;
         }
         self.report_utilization(attempt);
+        if let Some(client) = self.requests.get(handle).map(|request| request.client) {
+            self.note(client, Step::Response(status));
+        }
         let Some(action) = self.handle(handle, Heard::Head { status, untouched: true }) else {
             return;
         };
@@ -121,6 +125,7 @@ impl Simulation {
         if !is_present(self.requests.get(attempt.request), attempt) {
             return;
         }
+        let client = self.requests.get(attempt.request).map(|request| request.client);
         let failed = match refused {
             true => Failed { reason: Reason::ConnectionRefused, progress: Progress::NOTHING },
             false => Failed {
@@ -128,6 +133,9 @@ impl Simulation {
                 progress: Progress { reused: true, sent: true, ..Progress::NOTHING },
             },
         };
+        if let Some(client) = client {
+            self.note(client, Step::Failed(failed.reason));
+        }
         self.tell(attempt.request, Heard::Failed(failed));
     }
 

@@ -3,3 +3,4 @@
 mod faults;
 mod fleets;
 mod theory;
+mod trace;
