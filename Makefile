@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test lint generated studies fuzz bench bench-sim bench-l4 performance tools clean
+.PHONY: help demo build dist test lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -57,6 +57,10 @@ bench: ## compare with HAProxy, nginx and Envoy; BENCH="--quick --only small" na
 bench-sim: ## how many requests are simulated per second, and what that grows with
 	@scripts/setup build
 	cargo bench --package loadline-sim --bench throughput
+
+bench-search: ## how long a capacity search takes and how right it is, by kind of server
+	@scripts/setup build
+	cargo bench --package loadline-load --bench search --profile release -- $(BENCH)
 
 bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside Katran
 	@scripts/setup bench-l4
