@@ -78,6 +78,8 @@ pub fn read_document(text: &str) -> Result<Document, DocumentError> {
         Some("formula") => Record::Formula(fields(text, "formula")?),
         Some("comparison") => Record::Comparison(fields(text, "comparison")?),
         Some("study") => Record::Study(fields(text, "study")?),
+        Some("check") => Record::Check(fields(text, "check")?),
+        Some("plan") => Record::Plan(fields(text, "plan")?),
         Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
         None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
     };
@@ -117,8 +119,8 @@ fn advice(found: u64) -> &'static str {
 }
 
 /// The kinds of records, as `kind` names them.
-const KINDS: [&str; 7] =
-    ["load", "capacity", "probe", "resources", "formula", "comparison", "study"];
+const KINDS: [&str; 9] =
+    ["load", "capacity", "probe", "resources", "formula", "comparison", "study", "check", "plan"];
 
 #[cfg(test)]
 mod tests {

@@ -33,6 +33,8 @@ pub use plot::{
     share::{Share, share_against_rate},
     timeline::{Slice, Timeline, over_time},
 };
-pub use runs::{Named, runs_page, simulation_tables, study_page, study_tables};
+pub use runs::{
+    Named, plan_tables, plan_verdict, runs_page, simulation_tables, study_page, study_tables,
+};
 pub use table::{Align, Cell, Column, Table};
 pub use verdict::Verdict;

@@ -166,6 +166,28 @@ fn segments(stages: &[Stage], lasts: f64, factors: &[Factor]) -> Vec<Segment> {
     pieces.collect()
 }
 
+/// Listed arrivals, of which so many times as many come: each comes as often as its factor says,
+/// what is left of that at random, the further ones evenly until the next of the list.
+pub(crate) fn listed_times(
+    times: &[Duration],
+    factors: &[Factor],
+    random: &mut Random,
+) -> Vec<Duration> {
+    let factor_at = |at: Duration| -> f64 {
+        let at = Instant::ZERO + at;
+        let holds = |(begin, end, _): &&Factor| *begin <= at && end.is_none_or(|end| at < end);
+        factors.iter().filter(holds).map(|(.., factor)| factor).product()
+    };
+    let mut all = Vec::new();
+    for (index, at) in times.iter().enumerate() {
+        let copies = (factor_at(*at) + random.uniform()) as u64;
+        let until = times.get(index + 1).unwrap_or(at);
+        let gap = until.saturating_sub(*at) / copies.max(1);
+        all.extend((0..copies).map(|copy| *at + gap * copy));
+    }
+    all
+}
+
 /// After how many seconds a rate that begins so and changes so has added up to `distance`; none
 /// where it never does.
 fn time_for(distance: f64, rate: f64, slope: f64) -> Option<f64> {
@@ -219,6 +241,17 @@ mod tests {
         let times = times(Clock::new(Spacing::Constant, &stages, lasts, &none), 1);
         assert_eq!(times.len(), 160);
         assert!(times.iter().all(|at| *at <= 10.0 || *at > 20.0));
+    }
+
+    #[test]
+    fn half_as_many_again_of_a_list_are_that_many_in_its_order() {
+        let times: Vec<Duration> = (0..10_000).map(Duration::from_millis).collect();
+        let factors = [(Instant::ZERO, None, 1.5), (second(5), None, 2.0)];
+        let more = listed_times(&times, &factors, &mut Random::stream(1, 1));
+        assert!(more.is_sorted());
+        let early = more.iter().filter(|at| **at < Duration::from_secs(5)).count();
+        assert!((early as f64 / 7_500.0 - 1.0).abs() < 0.02, "{early}");
+        assert_eq!(more.len() - early, 15_000);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use loadline_core::{
 use loadline_measure::record::LoadRecord;
 
 use crate::{
-    arrivals::{Arrivals, Clock},
+    arrivals::{Arrivals, Clock, listed_times},
     edge::{Distance, Edge},
     events::{Event, Events},
     observer::Observer,
@@ -165,16 +165,23 @@ impl Simulation {
         }
         for index in 0..self.scenario.sources.len() {
             let source = &self.scenario.sources[index];
+            let mut random = Random::stream(self.scenario.seed, index as u64);
+            let factors = self.traffic_factors(source);
+            let mut listed = None;
             let clock = match &source.arrivals {
                 Arrivals::Open { spacing, stages } => {
-                    let factors = self.traffic_factors(source);
                     Some(Clock::new(*spacing, stages, self.scenario.lasts, &factors))
+                }
+                Arrivals::Listed(times) if !factors.is_empty() => {
+                    let times = listed_times(times, &factors, &mut random);
+                    listed = Some(Arrivals::Listed(times.into()));
+                    None
                 }
                 Arrivals::Closed { .. } | Arrivals::Listed(_) => None,
             };
-            let random = Random::stream(self.scenario.seed, index as u64);
             let edge = Some(source.edge);
             self.sources.push(Clients { edge, clock, listed: 0, random, came: 0 });
+            listed.into_iter().for_each(|it| self.scenario.sources[index].arrivals = it);
             self.plan_first_arrivals(index);
         }
         self.events.plan(Instant::ZERO + self.scenario.step, Event::Sample);

@@ -13,7 +13,7 @@ mod meaning;
 use std::{path::Path, sync::Arc};
 
 use loadline_core::{fleet::Fleet, time::Duration};
-use loadline_spanned::{At, FileErrors, FileKind, Problems, Source as Text};
+use loadline_spanned::{At, FileError, FileErrors, FileKind, Problems, Source as Text};
 
 use crate::scenario::Scenario;
 
@@ -25,6 +25,13 @@ pub struct Traffic {
     pub scenario: Scenario,
     /// The regions of the edges; the first is that of the configuration.
     pub regions: Vec<String>,
+    /// What works but is hardly meant.
+    pub warnings: Vec<FileError>,
+}
+
+/// Where the paths of the file at `name` begin.
+fn folder_of(name: &str) -> &Path {
+    Path::new(name).parent().unwrap_or(Path::new(""))
 }
 
 /// The kind of file that a [`Traffic`] is read from.
@@ -58,15 +65,16 @@ impl Traffic {
         let Some(file) = file.filter(|_| !problems.failed()) else {
             return Err(problems.into_errors(&source));
         };
-        let traffic = meaning::meaning(&file, fleet, &mut problems);
-        problems.settle(&source).map(|_| traffic)
+        let traffic = meaning::meaning(&file, folder_of(name), fleet, &mut problems);
+        let warnings = problems.settle(&source)?;
+        Ok(Self { warnings, ..traffic })
     }
 
     /// Each service of the configuration, at random with 70 % of its capacity, for a minute.
     #[must_use]
     pub fn default_for(fleet: &Fleet) -> Self {
         let file = At { value: file::File::default(), span: 0..0 };
-        meaning::meaning(&file, fleet, &mut Problems::default())
+        meaning::meaning(&file, Path::new(""), fleet, &mut Problems::default())
     }
 
     /// Lets requests come for so long, with as many points of the timeline as before.

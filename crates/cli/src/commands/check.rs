@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
-use loadline_control::{Loaded, Moment, describe, discovery};
+use loadline_control::{Moment, describe, discovery};
 use loadline_measure::record::{CheckRecord, Document, Problem, Record, Severity};
 use loadline_spanned::FileError;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     match loaded {
         Ok(loaded) => {
-            print_warnings(&loaded);
+            print_warnings(&loaded.warnings);
             let lists = match discovery::read(&loaded.fleet) {
                 Ok(lists) => lists,
                 Err(error) => {
@@ -67,10 +67,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the warnings of a configuration with the lines they point at.
-#[expect(clippy::print_stderr, reason = "this is where warnings of the configuration are told")]
-pub(crate) fn print_warnings(loaded: &Loaded) {
-    for warning in &loaded.warnings {
+/// Prints the warnings of a file with the lines they point at.
+#[expect(clippy::print_stderr, reason = "this is where warnings of files are told")]
+pub(crate) fn print_warnings(warnings: &[FileError]) {
+    for warning in warnings {
         eprintln!("{:?}", miette::Report::new(warning.clone()));
     }
 }

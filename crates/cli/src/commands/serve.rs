@@ -451,7 +451,7 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
     match outside::load(file, moment) {
         Ok(loaded) => {
             match args.log_format {
-                LogFormat::Text => check::print_warnings(&loaded),
+                LogFormat::Text => check::print_warnings(&loaded.warnings),
                 LogFormat::Json => loaded.warnings.iter().for_each(log),
             }
             let Loaded { fleet, names, admin, process, .. } = loaded;

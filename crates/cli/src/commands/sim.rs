@@ -3,15 +3,18 @@
 mod args;
 mod inputs;
 mod page;
+mod plan;
 mod what_if;
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use loadline_measure::record::{Document, LoadRecord, ObjectiveRecord, Record};
+use loadline_report::Named;
 
 use super::{EXIT_USAGE, bench::EXIT_BREACHED, print_errors};
 pub(crate) use args::Args;
@@ -25,6 +28,7 @@ use inputs::{InputError, Inputs};
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ran = match (&args.command, &args.common) {
         (Some(Command::WhatIf(args)), _) => what_if::run(args),
+        (Some(Command::Plan(args)), _) => plan::run(args),
         (None, common) => simulate(common),
     };
     let Err(error) = ran else { return ran };
@@ -58,12 +62,16 @@ fn json(record: &LoadRecord) -> anyhow::Result<String> {
 /// Writes the page of these runs where one is asked for.
 fn write_report(common: &Common, runs: &[(&str, &LoadRecord)]) -> anyhow::Result<()> {
     let Some(path) = &common.report else { return Ok(()) };
-    let named = runs.iter().map(|(name, record)| loadline_report::Named {
+    let named = runs.iter().map(|(name, record)| Named {
         name: (*name).to_owned(),
         record: Record::Load((*record).clone()),
     });
+    write_page(common, path, &named.collect::<Vec<_>>())
+}
+
+fn write_page(common: &Common, path: &Path, records: &[Named]) -> anyhow::Result<()> {
     let title = format!("loadline sim {}", common.file().display());
-    let page = loadline_report::runs_page(&title, &named.collect::<Vec<_>>())?.html();
+    let page = loadline_report::runs_page(&title, records)?.html();
     let shown = path.display();
     std::fs::write(path, page).with_context(|| format!("cannot write `{shown}`"))?;
     tracing::info!("wrote {shown}");

@@ -117,4 +117,99 @@ fn a_traffic_file_that_cannot_be_has_an_error_at_its_place() {
     }
 }
 
+#[test]
+fn a_plan_holds_with_each_region_lost_and_not_with_one_server_less() {
+    let args = ["plan", TWO_REGIONS, "--slo", "p99<300ms, errors<0.1%"];
+    let plan = record(&args);
+    assert_eq!((&plan["kind"], &plan["met"]), (&"plan".into(), &true.into()));
+    // Each region carries 140/s alone, of which a server may be given 33/s.
+    for group in plan["groups"].as_array().unwrap() {
+        assert_eq!(group["servers_now"], 3);
+        assert!((5..=6).contains(&group["servers"].as_u64().unwrap()), "{group}");
+        assert!(group["breached_with_one_less"]["runs"].as_u64().unwrap() >= 3, "{group}");
+    }
+    for case in plan["cases"].as_array().unwrap() {
+        assert_eq!((&case["held"]["runs"], &case["held"]["of"]), (&5.into(), &5.into()), "{case}");
+    }
+    let output = sim(&args);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.contains("without region us-central1"), "{page}");
+    assert!(page.contains("without the servers of region europe-west3"), "{page}");
+}
+
+#[test]
+fn a_plan_says_why_it_cannot_be() {
+    let run = |args: &[&str]| {
+        let output = sim(&[&["plan", TWO_REGIONS], args].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = run(&[]);
+    assert!(code == Some(1) && error.contains("say what must hold: --slo"), "{error}");
+    let (code, error) = run(&["--slo", "p99<1s", "--survive", "service=web"]);
+    assert!(code == Some(1) && error.contains("nothing is left of service `web`"), "{error}");
+    assert_eq!(run(&["--slo", "p99<1ms"]).0, Some(99));
+}
+
+/// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
+/// replays it.
+fn recorded(folder: &Path, traffic: &str) -> String {
+    let line = |n: u32| {
+        let (second, millis) = (n / 10, n % 10 * 100);
+        format!(
+            "2026-11-21T04:00:{second:02}.{millis:03}Z 10.0.0.9:41234 GET \"/\" HTTP/1.1 200 1 \
+             web/europe-west3/127.0.0.1:8001 complete 0 0.0 0.0 30.0 30.2\n"
+        )
+    };
+    fs::write(folder.join("access.log"), (0..100).map(line).collect::<String>()).unwrap();
+    let file = folder.join("traffic.toml");
+    fs::write(&file, traffic).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_access_log_comes_again_with_the_times_of_its_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[[source]]\nlog = \"access.log\"\n\
+                [[server]]\ndistribution = \"measured\"\nlog = \"access.log\"\n";
+    let traffic = recorded(folder.path(), text);
+    let run = record(&[TWO_REGIONS, "--traffic", &traffic]);
+    assert_eq!((&run["planned"], &run["outcomes"]["ok"]), (&100.into(), &100.into()));
+    assert_eq!(run["service"]["p50_ms"].as_f64().map(f64::round), Some(30.0));
+    let more = record(&[TWO_REGIONS, "--traffic", &traffic, "--traffic", "x2"]);
+    assert_eq!(more["planned"], 200);
+
+    fs::write(folder.path().join("run.json"), run.to_string()).unwrap();
+    let text = "[[source]]\nrate = \"5/s\"\n\
+                [[server]]\ndistribution = \"measured\"\nrun = \"run.json\"\n";
+    let traffic = recorded(folder.path(), text);
+    let again = record(&[TWO_REGIONS, "--traffic", &traffic]);
+    assert_eq!(again["service"]["p50_ms"].as_f64().map(f64::round), Some(30.0));
+}
+
+#[test]
+fn what_is_no_log_or_no_record_has_an_error_at_its_place() {
+    for (text, place, message) in [
+        ("[[source]]\nlog = \"none.log\"\n", "traffic.toml:2:7", "cannot read"),
+        ("[[source]]\nlog = \"traffic.toml\"\n", "traffic.toml:2:7", "no line of an access log"),
+        (
+            "[[source]]\nlog = \"access.log\"\nlog_service = \"api\"\n",
+            "traffic.toml:3:15",
+            "no request of service `api`",
+        ),
+        (
+            "[[server]]\ndistribution = \"measured\"\nrun = \"access.log\"\n",
+            "traffic.toml:3:7",
+            "is no record of a run",
+        ),
+        ("[[server]]\ndistribution = \"measured\"\n", "traffic.toml:1:1", "one of `times`, `log`"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let traffic = recorded(folder.path(), text);
+        let output = sim(&[TWO_REGIONS, "--traffic", &traffic]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(error.contains(place) && error.contains(message), "{text}: {error}");
+    }
+}
+
 const TWO_REGIONS: &str = "examples/two-regions.toml";

@@ -12,6 +12,7 @@ mod latency;
 mod load;
 pub(crate) mod number;
 mod objective;
+mod plan;
 mod probe;
 mod resources;
 mod simulation;
@@ -31,6 +32,7 @@ pub use load::{
     Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases, Spreads, Stage,
 };
 pub use objective::{Criterion, ObjectiveRecord};
+pub use plan::{PlanRecord, PlannedCase, PlannedGroup, RunCount};
 pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 pub use resources::{
     Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
@@ -82,6 +84,8 @@ pub enum Record {
     Study(StudyRecord),
     /// A configuration that was checked.
     Check(CheckRecord),
+    /// How many servers are needed where.
+    Plan(PlanRecord),
 }
 
 impl Document {

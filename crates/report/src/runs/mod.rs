@@ -6,9 +6,11 @@
 //! each in a section of its own. A run that is invalid is called so wherever it is named.
 
 mod capacity;
+mod check;
 mod comparison;
 mod formula;
 mod load;
+mod plan;
 mod probe;
 mod resources;
 mod simulation;
@@ -24,6 +26,7 @@ use crate::{
     plot::{PlotError, picture::Picture},
 };
 
+pub use plan::{plan_tables, plan_verdict};
 pub use simulation::simulation_tables;
 pub(crate) use study::HEADINGS;
 pub use study::{study_page, study_tables};
@@ -53,8 +56,10 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
     let mut sections = load::sections(&runs)?;
     for Named { name, record } in &records {
         match record {
-            // Drawn above, apart, or with nothing to draw.
-            Record::Load(_) | Record::Check(_) => {}
+            // Drawn above.
+            Record::Load(_) => {}
+            Record::Check(record) => sections.push(check::section(name, record)),
+            Record::Plan(record) => sections.push(plan::section(name, record)?),
             Record::Study(record) => sections.extend(study::sections(record)?),
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),
             Record::Probe(record) => sections.push(probe::section(name, record)?),

@@ -56,6 +56,10 @@ pub(crate) struct SourceEntry {
     pub(crate) think: Option<At<Duration>>,
     /// The times since the start at which requests come, in order.
     pub(crate) times: Option<At<Vec<Duration>>>,
+    /// An access log whose requests come again, from this file's folder.
+    pub(crate) log: Option<At<String>>,
+    /// What the log calls the service, if not by its name.
+    pub(crate) log_service: Option<At<String>>,
     /// How much its requests matter: `high`, `normal` or `low`; as the service says if omitted.
     pub(crate) class: Option<At<String>>,
     /// How many clients there are, for policies that hash; 1000 if omitted.
@@ -110,6 +114,13 @@ pub(crate) struct ServerEntry {
     pub(crate) long_share: Option<At<Ratio>>,
     /// Times that are equally likely, for `measured`.
     pub(crate) times: Option<At<Vec<Duration>>>,
+    /// An access log that has such times, for `measured`: from sending a request to the first byte
+    /// of the response.
+    pub(crate) log: Option<At<String>>,
+    /// What the log calls the service, if not by its name.
+    pub(crate) log_service: Option<At<String>>,
+    /// The record of a run that has such times, for `measured`: what `bench --json` prints.
+    pub(crate) run: Option<At<String>>,
     /// On how many requests it works at a time; 1 if omitted.
     pub(crate) cores: Option<At<u32>>,
     /// Who is worked on: `first-come` (if omitted) or `processor-sharing`.

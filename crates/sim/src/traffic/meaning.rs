@@ -1,31 +1,52 @@
 //! What a traffic file means, together with the configuration that it is about.
 
 mod faults;
+mod recorded;
 mod servers;
 mod sources;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
 
 use loadline_core::{fleet::Fleet, time::Duration};
 use loadline_spanned::{At, Problems, Span, known};
 
 use super::{Traffic, file::File};
-use crate::scenario::{Link, Scenario, Selector};
+use crate::{
+    arrivals::Arrivals,
+    recorded::Log,
+    scenario::{Link, Scenario, Selector, Source},
+};
 
 /// The file and the configuration, and what is wrong with them.
 struct Reader<'a> {
     fleet: &'a Fleet,
     problems: &'a mut Problems,
+    /// The folder of the file.
+    folder: &'a Path,
+    /// Access logs that were read, each once; none where one cannot be.
+    logs: BTreeMap<PathBuf, Option<Rc<Log>>>,
 }
 
 /// What the file says. Where something is wrong, `problems` has it.
-pub(super) fn meaning(file: &At<File>, fleet: &Fleet, problems: &mut Problems) -> Traffic {
-    let mut reader = Reader { fleet, problems };
+pub(super) fn meaning(
+    file: &At<File>,
+    folder: &Path,
+    fleet: &Fleet,
+    problems: &mut Problems,
+) -> Traffic {
+    let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new() };
     let File { seed, duration, warm_up, step, source, server, link, fault } = &file.value;
-    let lasts = reader.positive(duration.as_ref()).unwrap_or(DURATION);
     let mut regions = vec![fleet.edge.region.clone()];
     let sources = match &source[..] {
         [] => super::default::sources(fleet),
         _ => source.iter().filter_map(|source| reader.source(source, &mut regions)).collect(),
     };
+    let said = reader.positive(duration.as_ref());
+    let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
     let warm_up_at = warm_up.as_ref().map_or(Duration::ZERO, |at| at.value);
     if let Some(at) = warm_up.as_ref().filter(|at| at.value >= lasts) {
         let help = "requests are counted from `warm_up` to the end of `duration`";
@@ -43,7 +64,17 @@ pub(super) fn meaning(file: &At<File>, fleet: &Fleet, problems: &mut Problems) -
         links: link.iter().map(|link| reader.link(link)).collect(),
         faults: fault.iter().filter_map(|fault| reader.fault(fault)).collect(),
     };
-    Traffic { scenario, regions }
+    Traffic { scenario, regions, warnings: Vec::new() }
+}
+
+/// How long requests come that are listed; none where none are.
+fn longest_list(sources: &[Source]) -> Option<Duration> {
+    let last = |source: &Source| match &source.arrivals {
+        Arrivals::Listed(times) => times.last().copied(),
+        Arrivals::Open { .. } | Arrivals::Closed { .. } => None,
+    };
+    let last = sources.iter().filter_map(last).max()?;
+    Some(last + Duration::from_nanos(1))
 }
 
 impl Reader<'_> {

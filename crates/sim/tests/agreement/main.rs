@@ -2,5 +2,6 @@
 
 mod faults;
 mod fleets;
+mod planning;
 mod theory;
 mod trace;

@@ -72,6 +72,7 @@ impl Source {
             Record::Comparison(_) => "comparison",
             Record::Study(_) => "study",
             Record::Check(_) => "check",
+            Record::Plan(_) => "plan",
         };
         Err(ReadError::Kind { path: self.path.display().to_string(), kind })
     }

@@ -33,6 +33,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     WhatIf(WhatIf),
+    Plan(Plan),
 }
 
 #[derive(clap::Args)]
@@ -97,6 +98,52 @@ impl WhatIf {
         let losing = self.lose.iter().map(|Losing(whom)| fault(lost, whom));
         let slowing = self.slow.iter().map(|Slowing(whom, by)| fault(Trouble::Slow(*by), whom));
         losing.chain(slowing).collect()
+    }
+}
+
+/// Find how many servers each group needs for an objective, whatever of a list is lost
+///
+/// Groups are made larger and smaller until none can lose a server; what a group may be given grows
+/// with its servers. Each loss holds for a whole run, and requests count when health checks have
+/// noticed it. Runs of other seeds prove what was found.
+#[derive(clap::Args)]
+#[command(after_help = PLAN_HELP)]
+pub(super) struct Plan {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// What may be lost, one at a time: any-region, any-group, any-server, nothing, or KEY=NAME,...
+    #[arg(long, value_name = "WHAT", default_value = "any-region")]
+    pub(super) survive: Vec<Surviving>,
+}
+
+/// What may be lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Surviving {
+    AnyRegion,
+    AnyGroup,
+    AnyServer,
+    Nothing,
+    /// Of this text.
+    These(String, Selector),
+}
+
+impl FromStr for Surviving {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "any-region" => Self::AnyRegion,
+            "any-group" => Self::AnyGroup,
+            "any-server" => Self::AnyServer,
+            "nothing" => Self::Nothing,
+            _ if text.contains('=') => Self::These(text.to_owned(), text.parse::<Losing>()?.0),
+            _ => {
+                return Err(format!(
+                    "`{text}` is none of any-region, any-group, any-server and nothing, and not \
+                     KEY=NAME"
+                ));
+            }
+        })
     }
 }
 
@@ -191,6 +238,7 @@ Examples:
   loadline sim loadline.toml --traffic traffic.toml --slo 'p99<300ms, errors<0.1%'
   loadline sim loadline.toml --traffic traffic.toml --traffic x1.5 --report sim.html
   loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 60s
+  loadline sim plan loadline.toml --slo 'p99<300ms'
   loadline sim loadline.toml --json > sim.json; loadline compare sim.json bench.json
 
 docs/simulating.md lists the keys of a traffic file and says what is modelled, and what is not.
@@ -208,6 +256,17 @@ With --traffic xN alone, the change is the traffic. --json prints the record of 
 change.
 
 Exit codes: as those of `loadline sim`, of the run with the change.";
+
+const PLAN_HELP: &str = "\
+Examples:
+  loadline sim plan loadline.toml --slo 'p99<300ms, errors<0.1%'
+  loadline sim plan loadline.toml --traffic traffic.toml --traffic x1.5 --slo 'p99<300ms'
+  loadline sim plan loadline.toml --survive any-server --survive region=us --slo 'p95<1s'
+
+--json prints a record of kind `plan`; --report draws each case.
+
+Exit codes: 0 found; 1 wrong usage, or a file that cannot be used; 2 could not be printed or
+written; 99 no number of servers meets the objective.";
 
 #[cfg(test)]
 mod tests {

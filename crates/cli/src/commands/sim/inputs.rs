@@ -5,12 +5,13 @@ use std::{path::Path, sync::Arc};
 use loadline_core::{fleet::Fleet, time::Instant};
 use loadline_measure::record::LoadRecord;
 use loadline_sim::{
-    Simulation, Traffic,
+    Scenario, Simulation, Traffic,
     scenario::{Fault, Selector, Trouble},
 };
 use loadline_spanned::FileErrors;
 
 use super::args::{Common, TrafficArg};
+use crate::commands::check::print_warnings;
 
 /// The configuration and the traffic.
 pub(super) struct Inputs {
@@ -30,6 +31,15 @@ pub(super) enum InputError {
     /// The configuration has no such thing.
     #[error("the configuration has no server of {0}")]
     Nobody(String),
+    /// Nobody said what must hold.
+    #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
+    NoObjective,
+    /// A loss after which nothing is left.
+    #[error(
+        "nothing is left of service `{service}` without {loss}; say what else may be lost: \
+         --survive any-server"
+    )]
+    NothingLeft { service: String, loss: String },
     /// `--traffic` names two files.
     #[error("--traffic names two files; name one, and say xN for a multiple of it")]
     TwoFiles,
@@ -39,6 +49,7 @@ impl Inputs {
     pub(super) fn read(common: &Common) -> Result<Self, InputError> {
         let fleet = loadline_control::load(common.file()).map_err(InputError::File)?.fleet;
         let mut traffic = read_traffic(common, &fleet)?;
+        print_warnings(&traffic.warnings);
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
             TrafficArg::Times(factor) => Some(factor),
             TrafficArg::File(_) => None,
@@ -65,16 +76,26 @@ impl Inputs {
 
     /// Runs so many times this traffic.
     pub(super) fn simulate_times(&self, traffic: &Traffic, factor: f64) -> LoadRecord {
+        Simulation::new(self.scenario(traffic, factor)).run()
+    }
+
+    /// So many times this traffic.
+    pub(super) fn scenario(&self, traffic: &Traffic, factor: f64) -> Scenario {
         let mut scenario = traffic.scenario(self.edges.clone());
         if factor != 1.0 {
             let (what, whom) = (Trouble::Traffic(factor), Selector::default());
             scenario.faults.push(Fault { at: Instant::ZERO, lasts: None, what, whom });
         }
-        Simulation::new(scenario).run()
+        scenario
     }
 
-    /// Refuses a fault that nothing has.
-    pub(super) fn find(&self, fault: &Fault) -> Result<(), InputError> {
+    /// The configuration, as the first edge sees it.
+    pub(super) fn fleet(&self) -> &Fleet {
+        &self.edges[0]
+    }
+
+    /// Refuses what selects no server.
+    pub(super) fn find(&self, whom: &Selector) -> Result<(), InputError> {
         let groups = self.edges[0].services.iter().flat_map(|service| {
             service.groups.iter().map(move |group| (service.name.as_str(), group))
         });
@@ -82,10 +103,10 @@ impl Inputs {
             let names = (group.name.as_str(), group.region.as_str());
             group.servers.iter().map(move |server| (service, names, server.address))
         });
-        if servers.any(|(service, names, address)| fault.whom.fits(service, names, address)) {
+        if servers.any(|(service, names, address)| whom.fits(service, names, address)) {
             return Ok(());
         }
-        let Selector { region, service, group, server } = &fault.whom;
+        let Selector { region, service, group, server } = whom;
         let said = [("region", region), ("service", service), ("group", group)];
         let said =
             said.into_iter().filter_map(|(key, it)| Some(format!("{key} `{}`", it.as_ref()?)));

@@ -21,7 +21,7 @@ pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
     let faults = args.faults(inputs.traffic.scenario.lasts);
     for fault in &faults {
-        inputs.find(fault)?;
+        inputs.find(&fault.whom)?;
     }
     let mut changed = inputs.traffic.clone();
     changed.scenario.faults.extend(faults.iter().cloned());

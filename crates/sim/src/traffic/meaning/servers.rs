@@ -85,12 +85,18 @@ impl Reader<'_> {
     }
 
     fn measured(&mut self, at: &At<ServerEntry>) -> Option<ServiceTime> {
-        let times = at.value.times.as_ref().filter(|times| !times.value.is_empty());
-        if times.is_none() {
-            let help = "add times = [\"12ms\", \"15ms\", \"80ms\"]";
-            self.error(&at.span, "`measured` needs `times`".to_owned(), help);
-        }
-        Some(ServiceTime::Empirical(times?.value.clone().into()))
+        let ServerEntry { times, log, log_service, run, .. } = &at.value;
+        let times: Arc<[Duration]> = match (times, log, run) {
+            (Some(times), None, None) if !times.value.is_empty() => times.value.clone().into(),
+            (None, Some(log), None) => self.logged_times(&at.value, log, log_service.as_ref())?,
+            (None, None, Some(run)) => self.recorded_times(run)?,
+            _ => {
+                let message = "`measured` needs one of `times`, `log` and `run`".to_owned();
+                self.error(&at.span, message, "add times = [\"12ms\", \"15ms\", \"80ms\"]");
+                return None;
+            }
+        };
+        Some(ServiceTime::Empirical(times))
     }
 
     fn pauses(&mut self, at: &At<ServerEntry>) -> Option<Pauses> {

@@ -33,7 +33,7 @@ impl Reader<'_> {
             name: source.name.clone().unwrap_or(region),
             edge,
             service,
-            arrivals: self.arrivals(at)?,
+            arrivals: self.arrivals(at, service)?,
             class: class.unwrap_or(of_service),
             clients,
             distance: source.distance.unwrap_or_default(),
@@ -60,11 +60,12 @@ impl Reader<'_> {
         index
     }
 
-    fn arrivals(&mut self, at: &At<SourceEntry>) -> Option<Arrivals> {
-        let SourceEntry { rate, stages, users, think, times, .. } = &at.value;
-        let ways = [rate.is_some(), !stages.is_empty(), users.is_some(), times.is_some()];
+    fn arrivals(&mut self, at: &At<SourceEntry>, service: usize) -> Option<Arrivals> {
+        let SourceEntry { rate, stages, users, think, times, log, log_service, .. } = &at.value;
+        let ways =
+            [rate.is_some(), !stages.is_empty(), users.is_some(), times.is_some(), log.is_some()];
         if ways.into_iter().filter(|way| *way).count() != 1 {
-            let message = "expected one of `rate`, `stages`, `users` and `times`".to_owned();
+            let message = "expected one of `rate`, `stages`, `users`, `times` and `log`".to_owned();
             self.error(&at.span, message, "say in one way when requests come: rate = \"100/s\"");
             return None;
         }
@@ -74,6 +75,9 @@ impl Reader<'_> {
         }
         if let Some(times) = times {
             return self.listed(times);
+        }
+        if let Some(log) = log {
+            return self.logged_arrivals(service, log, log_service.as_ref());
         }
         let spacing = self.spacing(&at.value)?;
         let stages: Vec<Stage> = match rate {

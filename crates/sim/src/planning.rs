@@ -1,0 +1,288 @@
+//! How many servers each group needs: the fewest with which an objective holds in every case.
+//!
+//! ```text
+//! all groups grown alike until it holds --> each group in turn made smaller, by ever smaller
+//! steps, as long as it holds --> proved by runs of other seeds, and with one server less
+//! ```
+//! More servers are taken to be never worse: what held with fewer is not tried with more, and the
+//! other way round. Groups become smaller in turn and not one after the other, so that what is to
+//! be spare is shared: of three regions, one of which may be lost, each keeps a half of its load
+//! in reserve, which costs less than all of it in two.
+
+mod cases;
+mod resize;
+
+use loadline_measure::{
+    objective::Objective,
+    record::{LoadRecord, ObjectiveRecord, PlanRecord, PlannedCase, PlannedGroup, RunCount},
+};
+
+pub use cases::Loss;
+use cases::{Case, cases};
+use resize::{limits, places, resized, times};
+
+use crate::{Scenario, Simulation};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The configuration and the traffic.
+    pub scenario: Scenario,
+    /// What must be survived, each alone; that nothing is lost is always one of the cases.
+    pub losses: Vec<Loss>,
+    /// What must hold.
+    pub objective: Objective,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many servers are needed where.
+    pub record: PlanRecord,
+    /// A run of each case with these servers, by its name.
+    pub runs: Vec<(String, LoadRecord)>,
+}
+
+/// Servers of each group, by service.
+type Sizes = Vec<Vec<u32>>;
+
+/// Finds the sizes; `progress` is told each that is tried, with how many servers it has in all.
+pub fn plan(question: &Question, progress: &mut dyn FnMut(u32)) -> Plan {
+    let mut search = Search::new(question, progress);
+    let now = search.now.clone();
+    let held = search.grow(&now);
+    let mut sizes = held.clone().unwrap_or_else(|| times(&now, MOST));
+    if held.is_some() {
+        search.trim(&mut sizes);
+        search.prove(&mut sizes);
+    }
+    search.finish(&sizes, held.is_some())
+}
+
+/// A search under way.
+struct Search<'a> {
+    question: &'a Question,
+    cases: Vec<Case>,
+    now: Sizes,
+    /// What was tried, and whether it held in all cases.
+    known: Vec<(Sizes, bool)>,
+    /// The case that was breached last, which is tried first.
+    worst: usize,
+    simulated: u64,
+    progress: &'a mut dyn FnMut(u32),
+}
+
+impl<'a> Search<'a> {
+    fn new(question: &'a Question, progress: &'a mut dyn FnMut(u32)) -> Self {
+        let fleet = question.scenario.edges.first();
+        let services = fleet.map_or(&[][..], |fleet| &fleet.services);
+        let size = |servers: usize| u32::try_from(servers).unwrap_or(u32::MAX);
+        let of_service = services.iter().map(|service| {
+            let groups = service.groups.iter();
+            groups.map(|group| size(group.servers.len())).collect()
+        });
+        let (now, cases) = (of_service.collect(), cases(&question.scenario, &question.losses));
+        Self { question, cases, now, known: Vec::new(), worst: 0, simulated: 0, progress }
+    }
+
+    /// All groups larger by the same factor, the least with which the objective holds; none if it
+    /// does not with [`MOST`] times as many.
+    fn grow(&mut self, now: &Sizes) -> Option<Sizes> {
+        let (mut low, mut high) = (0.0, 1.0);
+        while !self.holds(&times(now, high)) {
+            if high >= MOST {
+                return None;
+            }
+            (low, high) = (high, high * 2.0);
+        }
+        for _ in 0..HALVINGS {
+            if low > 0.0 {
+                let middle = f64::midpoint(low, high);
+                let held = self.holds(&times(now, middle));
+                *(if held { &mut high } else { &mut low }) = middle;
+            }
+        }
+        Some(times(now, high))
+    }
+
+    /// Makes each group smaller in turn, until none can be by a single server.
+    fn trim(&mut self, sizes: &mut Sizes) {
+        let mut part = 4;
+        loop {
+            let mut smaller = false;
+            for (service, group) in places(sizes) {
+                let step = (sizes[service][group] / part).max(1);
+                smaller |= self.try_less(sizes, (service, group), step);
+            }
+            let largest = sizes.iter().flatten().max().copied().unwrap_or(0);
+            match (smaller, part > largest) {
+                (true, _) => {}
+                (false, false) => part *= 2,
+                (false, true) => return,
+            }
+        }
+    }
+
+    fn try_less(&mut self, sizes: &mut Sizes, (service, group): (usize, usize), step: u32) -> bool {
+        if sizes[service][group] <= step {
+            return false;
+        }
+        sizes[service][group] -= step;
+        let held = self.holds(sizes);
+        if !held {
+            sizes[service][group] += step;
+        }
+        held
+    }
+
+    /// Adds servers where runs of other seeds need them: each time to the group with which most of
+    /// them hold.
+    fn prove(&mut self, sizes: &mut Sizes) {
+        for _ in 0..MOST_ADDED {
+            let held = self.proved(sizes);
+            if held == self.cases.len() as u32 * PROOFS {
+                return;
+            }
+            let mut larger = |place: &(usize, usize)| {
+                let mut more = sizes.clone();
+                more[place.0][place.1] += 1;
+                (self.proved(&more), more)
+            };
+            let tried: Vec<_> = places(sizes).iter().map(&mut larger).collect();
+            // Of those that are as good the first, which is the nearest.
+            let Some((_, best)) = tried.into_iter().rev().max_by_key(|(held, _)| *held) else {
+                return;
+            };
+            *sizes = best;
+        }
+    }
+
+    /// In how many runs of other seeds the objective holds.
+    fn proved(&mut self, sizes: &Sizes) -> u32 {
+        (0..self.cases.len()).map(|case| self.held(sizes, case).runs).sum()
+    }
+
+    fn held(&mut self, sizes: &Sizes, case: usize) -> RunCount {
+        let seeds = SEEDS..SEEDS + u64::from(PROOFS);
+        let held = seeds.filter(|seed| self.run(sizes, case, *seed).1.is_met()).count();
+        RunCount { runs: held as u32, of: PROOFS }
+    }
+
+    /// Whether the objective holds in all cases.
+    fn holds(&mut self, sizes: &Sizes) -> bool {
+        if let Some(known) = self.concluded(sizes) {
+            return known;
+        }
+        (self.progress)(sizes.iter().flatten().sum());
+        let (cases, worst) = (self.cases.len(), self.worst);
+        let breached = (0..cases)
+            .map(|case| (case + worst) % cases)
+            .find(|case| (0..SEEDS).any(|seed| !self.run(sizes, *case, seed).1.is_met()));
+        self.worst = breached.unwrap_or(self.worst);
+        self.known.push((sizes.clone(), breached.is_none()));
+        breached.is_none()
+    }
+
+    /// What follows from what was tried.
+    fn concluded(&self, sizes: &Sizes) -> Option<bool> {
+        let fits = |few: &Sizes, many: &Sizes| {
+            few.iter().flatten().zip(many.iter().flatten()).all(|(few, many)| few <= many)
+        };
+        let follows = |(known, held): &&(Sizes, bool)| match held {
+            true => fits(known, sizes),
+            false => fits(sizes, known),
+        };
+        self.known.iter().find(follows).map(|(_, held)| *held)
+    }
+
+    fn run(&mut self, sizes: &Sizes, case: usize, seed: u64) -> (LoadRecord, ObjectiveRecord) {
+        let mut scenario = resized(&self.cases[case].scenario, &self.now, sizes);
+        scenario.seed = scenario.seed.wrapping_add(seed);
+        let record = Simulation::new(scenario).run();
+        self.simulated += record.planned;
+        let judged = self.question.objective.judge(&record);
+        (record, judged)
+    }
+
+    fn finish(mut self, sizes: &Sizes, met: bool) -> Plan {
+        let tried = self.known.len() as u64;
+        let (mut cases, mut runs) = (Vec::new(), Vec::new());
+        for index in 0..self.cases.len() {
+            let (record, judged) = self.run(sizes, index, 0);
+            let name = self.cases[index].name.clone();
+            cases.push(PlannedCase {
+                name: name.clone(),
+                held: self.held(sizes, index),
+                response: record.response.clone(),
+                outcomes: record.outcomes,
+                measured: judged.criteria.iter().map(|it| it.measured.clone()).collect(),
+            });
+            runs.push((name, LoadRecord { objective: Some(judged), ..record }));
+        }
+        let groups = places(sizes);
+        let groups = groups.iter().map(|place| self.planned(sizes, *place, &runs, met)).collect();
+        let objective = self.question.objective.to_string();
+        let simulated = self.simulated;
+        Plan { record: PlanRecord { objective, met, groups, cases, tried, simulated }, runs }
+    }
+
+    fn planned(
+        &mut self,
+        sizes: &Sizes,
+        (service, group): (usize, usize),
+        runs: &[(String, LoadRecord)],
+        met: bool,
+    ) -> PlannedGroup {
+        let scenario = resized(&self.question.scenario, &self.now, sizes);
+        let of = &scenario.edges[0].services[service];
+        let servers = sizes[service][group];
+        let (load_per_s, load_in) = most_given(runs, &of.name, &of.groups[group].name);
+        let mut fewer = sizes.clone();
+        fewer[service][group] = servers - 1;
+        let breached = |held: u32| RunCount { runs: PROOFS - held, of: PROOFS };
+        // In the case in which it is breached most.
+        let fewest = |search: &mut Self| {
+            let cases = 0..search.cases.len();
+            cases.map(|case| search.held(&fewer, case).runs).min().unwrap_or(PROOFS)
+        };
+        let (max_rate_per_s, max_in_flight) = limits(&of.groups[group]);
+        PlannedGroup {
+            service: of.name.clone(),
+            name: of.groups[group].name.clone(),
+            region: of.groups[group].region.clone(),
+            servers_now: self.now[service][group],
+            servers,
+            max_rate_per_s,
+            max_in_flight,
+            load_per_s,
+            load_in,
+            breached_with_one_less: (met && servers > 1).then(|| breached(fewest(self))),
+        }
+    }
+}
+
+/// The most that a group is given in any case, in requests per second, and the case.
+fn most_given(runs: &[(String, LoadRecord)], service: &str, group: &str) -> (f64, String) {
+    let given = runs.iter().filter_map(|(case, run)| {
+        let groups = &run.simulation.as_ref()?.groups;
+        let found = groups.iter().find(|it| it.service == service && it.name == group)?;
+        Some((found.requests as f64 / run.elapsed.as_secs_f64(), case))
+    });
+    let most = given.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    most.map_or((0.0, String::new()), |(rate, case)| (rate, case.clone()))
+}
+
+/// What does not hold with so many times the servers, no number of servers helps.
+const MOST: f64 = 64.0;
+
+/// Leaves an eighth of the factor to the steps of each group.
+const HALVINGS: u32 = 3;
+
+/// Runs of each case while sizes are searched.
+const SEEDS: u64 = 2;
+
+/// Runs of each case that prove what was found.
+const PROOFS: u32 = 5;
+
+/// What other seeds need is a server or two more.
+const MOST_ADDED: u32 = 20;

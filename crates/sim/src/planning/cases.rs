@@ -1,0 +1,138 @@
+//! What may be lost, one thing at a time.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    fleet::{Fleet, Service},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    OutageKind, Scenario,
+    scenario::{Fault, Selector, Trouble},
+};
+
+/// Something that is lost for a whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What it is called in results.
+    pub name: String,
+    /// Servers that do not respond, and the edges of the region if it is one.
+    pub whom: Selector,
+}
+
+/// A loss in its scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) scenario: Scenario,
+}
+
+impl Loss {
+    /// Each region in which there are servers.
+    #[must_use]
+    pub fn of_regions(fleet: &Fleet) -> Vec<Self> {
+        let groups = fleet.services.iter().flat_map(|service| &service.groups);
+        let mut regions: Vec<&String> = groups.map(|group| &group.region).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        let loss = |region: &String| Self {
+            name: format!("region {region}"),
+            whom: Selector { region: Some(region.clone()), ..Selector::default() },
+        };
+        regions.into_iter().map(loss).collect()
+    }
+
+    /// Each group.
+    #[must_use]
+    pub fn of_groups(fleet: &Fleet) -> Vec<Self> {
+        let loss = |service: &Service, group: &str| Self {
+            name: format!("group {}/{group}", service.name),
+            whom: Selector {
+                service: Some(service.name.clone()),
+                group: Some(group.to_owned()),
+                ..Selector::default()
+            },
+        };
+        let services = fleet.services.iter();
+        let groups = services
+            .flat_map(|service| service.groups.iter().map(move |group| loss(service, &group.name)));
+        groups.collect()
+    }
+
+    /// One server of each group: the first, for all of a group are taken to be alike.
+    #[must_use]
+    pub fn of_servers(fleet: &Fleet) -> Vec<Self> {
+        let groups = fleet.services.iter().flat_map(|service| &service.groups);
+        let first = groups.filter_map(|group| Some((group, group.servers.first()?.address)));
+        let loss = |(group, address): (&loadline_core::fleet::Group, _)| Self {
+            name: format!("a server of {}", group.name),
+            whom: Selector { server: Some(address), ..Selector::default() },
+        };
+        first.map(loss).collect()
+    }
+
+    /// The first service of which nothing is left without it.
+    #[must_use]
+    pub fn leaves_nothing_of<'f>(&self, fleet: &'f Fleet) -> Option<&'f str> {
+        let all_lost = |service: &&Service| {
+            service.groups.iter().all(|group| {
+                let names = (group.name.as_str(), group.region.as_str());
+                let lost = |address| self.whom.fits(&service.name, names, address);
+                group.servers.iter().all(|server| lost(server.address))
+            })
+        };
+        fleet.services.iter().find(all_lost).map(|service| service.name.as_str())
+    }
+}
+
+/// The scenario as it is, and with each loss from its beginning. Requests are counted when health
+/// checks have long noticed: what a loss costs until then, no capacity prevents.
+pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
+    let settled = scenario.edges.first().map_or(Duration::ZERO, |fleet| noticed(fleet) * 2);
+    let lost = losses.iter().map(|loss| {
+        let mut scenario = scenario.clone();
+        let at = Instant::ZERO + Duration::from_nanos(1);
+        let what = Trouble::Outage(OutageKind::Unreachable);
+        let (name, lost) = lost(&scenario, loss);
+        let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
+        scenario.faults.extend(faults);
+        scenario.warm_up = scenario.warm_up.max(settled);
+        scenario.lasts = scenario.lasts.max(scenario.warm_up * 2);
+        Case { name: format!("without {name}"), scenario }
+    });
+    let whole = Case { name: "nothing lost".to_owned(), scenario: scenario.clone() };
+    std::iter::once(whole).chain(lost).collect()
+}
+
+/// What a loss takes, and what to call it: with the region of the only edge its servers alone, for
+/// nobody would be left to serve.
+fn lost(scenario: &Scenario, loss: &Loss) -> (String, Vec<Selector>) {
+    let region = loss.whom.region.as_ref();
+    let is_lost = |fleet: &Arc<Fleet>| region == Some(&fleet.edge.region);
+    if !scenario.edges.iter().all(is_lost) {
+        return (loss.name.clone(), vec![loss.whom.clone()]);
+    }
+    let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+    let of_region = services.iter().flat_map(|service| {
+        let groups = service.groups.iter().filter(|group| Some(&group.region) == region);
+        groups.map(|group| Selector {
+            service: Some(service.name.clone()),
+            group: Some(group.name.clone()),
+            ..Selector::default()
+        })
+    });
+    (format!("the servers of {}", loss.name), of_region.collect())
+}
+
+/// How long it takes until health checks have noticed a loss.
+fn noticed(fleet: &Fleet) -> Duration {
+    let checks = fleet.services.iter().map(|service| {
+        let check = service.health.as_ref();
+        check.map_or(UNCHECKED, |check| check.interval * u64::from(check.fall) + check.timeout)
+    });
+    checks.max().unwrap_or(UNCHECKED)
+}
+
+/// Where nothing is checked, silence and errors are noticed by requests.
+const UNCHECKED: Duration = Duration::from_secs(5);

@@ -1,0 +1,150 @@
+//! The same configuration with more servers, or fewer.
+
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use loadline_core::{
+    fleet::{Capacity, Fleet, Group, Server},
+    units::Rate,
+};
+
+use super::Sizes;
+use crate::{Scenario, scenario::Selector};
+
+/// All groups so many times as large, rounded up.
+pub(super) fn times(now: &Sizes, factor: f64) -> Sizes {
+    let size = |servers: &u32| (f64::from(*servers) * factor).ceil() as u32;
+    now.iter().map(|groups| groups.iter().map(size).collect()).collect()
+}
+
+/// The groups that have servers, the largest first.
+pub(super) fn places(sizes: &Sizes) -> Vec<(usize, usize)> {
+    let services = sizes.iter().enumerate();
+    let groups = services.flat_map(|(service, groups)| {
+        groups.iter().enumerate().map(move |(group, size)| (*size, (service, group)))
+    });
+    let mut places: Vec<_> = groups.filter(|(size, _)| *size > 0).collect();
+    places.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    places.into_iter().map(|(_, place)| place).collect()
+}
+
+/// The scenario with groups of these sizes: the first servers of each, and where there are more
+/// than now, copies of them. What a group may be given grows with its servers.
+pub(super) fn resized(scenario: &Scenario, now: &Sizes, sizes: &Sizes) -> Scenario {
+    let mut scenario = scenario.clone();
+    for fleet in &mut scenario.edges {
+        let mut fleet_of_sizes = Fleet::clone(fleet);
+        let services = fleet_of_sizes.services.iter_mut().zip(sizes.iter().zip(now));
+        for (service, (sizes, now)) in services {
+            for (group, (size, now)) in service.groups.iter_mut().zip(sizes.iter().zip(now)) {
+                resize(group, *size, *now);
+            }
+        }
+        *fleet = Arc::new(fleet_of_sizes);
+    }
+    let most = sizes.iter().flatten().zip(now.iter().flatten());
+    let copies = most.map(|(size, now)| size.div_ceil((*now).max(1))).max().unwrap_or(1);
+    model_copies(&mut scenario, copies);
+    scenario
+}
+
+/// Copies of a server that has a model of its own have it, too.
+fn model_copies(scenario: &mut Scenario, copies: u32) {
+    let of_one = scenario.servers.iter().filter_map(|(of, model)| Some((of, of.server?, model)));
+    let more = of_one.flat_map(|(of, address, model)| {
+        let of_copy = move |copy| Selector { server: Some(copied(address, copy)), ..of.clone() };
+        (1..copies).map(move |copy| (of_copy(copy), model.clone()))
+    });
+    let more: Vec<_> = more.collect();
+    scenario.servers.extend(more);
+}
+
+fn resize(group: &mut Group, size: u32, now: u32) {
+    if now == 0 || size == now {
+        return;
+    }
+    let copy = |index: u32| {
+        let of = &group.servers[(index % now) as usize];
+        Server { address: copied(of.address, index / now), ..of.clone() }
+    };
+    group.servers = (0..size).map(copy).collect();
+    let factor = f64::from(size) / f64::from(now);
+    let times = |number: u32| (f64::from(number) * factor).round().max(1.0) as u32;
+    let Capacity { max_rate, burst, max_in_flight, .. } = &mut group.capacity;
+    *max_rate = max_rate.map(|rate| times_rate(rate, factor));
+    *burst = burst.map(times);
+    *max_in_flight = max_in_flight.map(times);
+}
+
+fn times_rate(rate: Rate, factor: f64) -> Rate {
+    Rate::milli_per_sec((rate.as_per_sec_f64() * factor * 1e3).round() as u64)
+}
+
+/// The address of a copy of a server, in the block for packets that go nowhere (RFC 6666): servers
+/// that share an address have copies that share one. Copy 0 is the server.
+fn copied(address: SocketAddr, copy: u32) -> SocketAddr {
+    if copy == 0 {
+        return address;
+    }
+    let low = match address.ip() {
+        IpAddr::V4(ip) => u64::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip) as u64 ^ (u128::from(ip) >> 64) as u64,
+    };
+    let family = u128::from(address.is_ipv6());
+    let bits = 0x0100 << 112 | family << 96 | u128::from(copy) << 64 | u128::from(low);
+    SocketAddr::new(Ipv6Addr::from(bits).into(), address.port())
+}
+
+/// What a group may be given: requests per second, and in flight.
+pub(super) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
+    let servers = || group.servers.iter().map(|server| &server.capacity);
+    let rate = |capacity: &Capacity| capacity.max_rate.map(Rate::as_per_sec_f64);
+    let rates: Option<f64> = servers().map(rate).sum();
+    let in_flight = |capacity: &Capacity| capacity.max_in_flight.map(u64::from);
+    let all_in_flight: Option<u64> = servers().map(in_flight).sum();
+    let scaler = group.scaler.as_f64();
+    let rate = least(rate(&group.capacity), rates).map(|rate| rate * scaler);
+    let all = least(in_flight(&group.capacity), all_in_flight);
+    (rate, all.map(|all| (all as f64 * scaler) as u64))
+}
+
+fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_of_twice_the_servers_may_be_given_twice_as_much() {
+        let at = |last| SocketAddr::from(([10, 0, 0, last], 80));
+        let mut group = Group {
+            name: "near".into(),
+            region: "eu".into(),
+            rtt: None,
+            capacity: Capacity {
+                max_rate: Some(Rate::per_sec(100)),
+                max_in_flight: Some(7),
+                ..Capacity::UNLIMITED
+            },
+            scaler: loadline_core::units::Ratio::ONE,
+            servers: vec![Server::at(at(1)), Server::at(at(2))],
+            discovery: None,
+        };
+        resize(&mut group, 5, 2);
+        assert_eq!(limits(&group), (Some(250.0), Some(18)));
+        let mut addresses: Vec<_> = group.servers.iter().map(|server| server.address).collect();
+        assert_eq!(addresses[..2], [at(1), at(2)]);
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 5);
+        resize(&mut group, 1, 5);
+        assert_eq!((group.servers.len(), limits(&group).0), (1, Some(50.0)));
+    }
+}
