@@ -80,6 +80,7 @@ pub fn read_document(text: &str) -> Result<Document, DocumentError> {
         Some("study") => Record::Study(fields(text, "study")?),
         Some("check") => Record::Check(fields(text, "check")?),
         Some("plan") => Record::Plan(fields(text, "plan")?),
+        Some("explanation") => Record::Explanation(fields(text, "explanation")?),
         Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
         None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
     };
@@ -119,8 +120,18 @@ fn advice(found: u64) -> &'static str {
 }
 
 /// The kinds of records, as `kind` names them.
-const KINDS: [&str; 9] =
-    ["load", "capacity", "probe", "resources", "formula", "comparison", "study", "check", "plan"];
+const KINDS: [&str; 10] = [
+    "load",
+    "capacity",
+    "probe",
+    "resources",
+    "formula",
+    "comparison",
+    "study",
+    "check",
+    "plan",
+    "explanation",
+];
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@
 mod arrivals;
 mod edge;
 mod events;
+pub mod explanation;
 mod notice;
 mod observer;
 pub mod planning;

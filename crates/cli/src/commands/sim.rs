@@ -1,6 +1,7 @@
 //! `loadline sim`: simulate a configuration, without a server and without waiting.
 
 mod args;
+mod explain;
 mod inputs;
 mod page;
 mod plan;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ran = match (&args.command, &args.common) {
         (Some(Command::WhatIf(args)), _) => what_if::run(args),
         (Some(Command::Plan(args)), _) => plan::run(args),
+        (Some(Command::Explain(args)), _) => explain::run(args),
         (None, common) => simulate(common),
     };
     let Err(error) = ran else { return ran };

@@ -150,6 +150,34 @@ fn a_plan_says_why_it_cannot_be() {
     assert_eq!(run(&["--slo", "p99<1ms"]).0, Some(99));
 }
 
+#[test]
+fn an_explanation_says_what_the_edge_knew_when_it_sent_a_request_far() {
+    let explain = |request| record(&["explain", TWO_REGIONS, "--request", request]);
+    let first = explain("1");
+    let whats = |way: &Value| -> Vec<String> {
+        let steps = way["steps"].as_array().unwrap().iter();
+        steps.map(|step| step["what"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((&first["kind"], &first["request"]), (&"explanation".into(), &1.into()));
+    assert_eq!(whats(&first)[0], "comes to the edge in europe-west3");
+    assert!(whats(&first)[1].ends_with("of europe-west3"), "{first}");
+
+    // The slowest is one that went far: near had given its rate, and far had not.
+    let slowest = explain("slowest");
+    let sent = &slowest["steps"][1];
+    assert!(sent["what"].as_str().unwrap().ends_with("us-central1, past nearer groups"), "{sent}");
+    let [near, far] = [&sent["groups"][0], &sent["groups"][1]];
+    assert!(near["last_second"].as_u64() >= Some(95), "{near}");
+    assert_eq!((&near["chosen"], &far["chosen"]), (&false.into(), &true.into()));
+    let number = slowest["request"].to_string();
+    assert_eq!(explain(&number), slowest);
+
+    let none = sim(&["explain", TWO_REGIONS, "--request", "1000000"]);
+    let error = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(none.status.code(), Some(1));
+    assert!(error.contains("no request 1000000; its requests are 1 to"), "{error}");
+}
+
 /// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
 /// replays it.
 fn recorded(folder: &Path, traffic: &str) -> String {

@@ -7,6 +7,7 @@
 mod capacity;
 mod check;
 mod comparison;
+mod explanation;
 mod formula;
 mod latency;
 mod load;
@@ -26,6 +27,7 @@ pub use capacity::{
 };
 pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
+pub use explanation::{ExplainedGroup, ExplainedServer, ExplainedStep, ExplanationRecord};
 pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 pub use latency::{Bin, Latency, Percentiles, Series, Spread};
 pub use load::{
@@ -86,6 +88,8 @@ pub enum Record {
     Check(CheckRecord),
     /// How many servers are needed where.
     Plan(PlanRecord),
+    /// The way of a simulated request.
+    Explanation(ExplanationRecord),
 }
 
 impl Document {

@@ -8,6 +8,7 @@
 mod capacity;
 mod check;
 mod comparison;
+mod explanation;
 mod formula;
 mod load;
 mod plan;
@@ -26,6 +27,7 @@ use crate::{
     plot::{PlotError, picture::Picture},
 };
 
+pub use explanation::explanation_tables;
 pub use plan::{plan_tables, plan_verdict};
 pub use simulation::simulation_tables;
 pub(crate) use study::HEADINGS;
@@ -59,6 +61,7 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
             // Drawn above.
             Record::Load(_) => {}
             Record::Check(record) => sections.push(check::section(name, record)),
+            Record::Explanation(record) => sections.push(explanation::section(name, record)),
             Record::Plan(record) => sections.push(plan::section(name, record)?),
             Record::Study(record) => sections.extend(study::sections(record)?),
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),

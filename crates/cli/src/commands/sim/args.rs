@@ -12,6 +12,7 @@ use loadline_core::{
 use loadline_measure::objective::Objective;
 use loadline_sim::{
     OutageKind,
+    explanation::Meant,
     scenario::{Fault, Selector, Trouble},
 };
 
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 pub(super) enum Command {
     WhatIf(WhatIf),
     Plan(Plan),
+    Explain(Explain),
 }
 
 #[derive(clap::Args)]
@@ -114,6 +116,39 @@ pub(super) struct Plan {
     /// What may be lost, one at a time: any-region, any-group, any-server, nothing, or KEY=NAME,...
     #[arg(long, value_name = "WHAT", default_value = "any-region")]
     pub(super) survive: Vec<Surviving>,
+}
+
+/// Show the way of one request, decision by decision, and what its edge knew at each
+#[derive(clap::Args)]
+#[command(after_help = EXPLAIN_HELP)]
+pub(super) struct Explain {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Its number, from 1 in the order in which clients first want them; or slowest, or failed
+    #[arg(long, value_name = "N", default_value = "slowest")]
+    pub(super) request: RequestArg,
+}
+
+/// Which request is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestArg(pub(super) Meant);
+
+impl FromStr for RequestArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = || {
+            let number = text.parse().ok().filter(|number| *number > 0);
+            number.map(Meant::Number).ok_or_else(|| {
+                format!("`{text}` is no number from 1, and neither `slowest` nor `failed`")
+            })
+        };
+        Ok(Self(match text {
+            "slowest" => Meant::Slowest,
+            "failed" => Meant::Failed,
+            _ => number()?,
+        }))
+    }
 }
 
 /// What may be lost.
@@ -239,6 +274,7 @@ Examples:
   loadline sim loadline.toml --traffic traffic.toml --traffic x1.5 --report sim.html
   loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 60s
   loadline sim plan loadline.toml --slo 'p99<300ms'
+  loadline sim explain loadline.toml --request 4711
   loadline sim loadline.toml --json > sim.json; loadline compare sim.json bench.json
 
 docs/simulating.md lists the keys of a traffic file and says what is modelled, and what is not.
@@ -267,6 +303,17 @@ Examples:
 
 Exit codes: 0 found; 1 wrong usage, or a file that cannot be used; 2 could not be printed or
 written; 99 no number of servers meets the objective.";
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  loadline sim explain loadline.toml --request 4711
+  loadline sim explain loadline.toml --traffic x1.5 --request failed
+  loadline sim explain loadline.toml --request slowest --report explain.html
+
+--json prints a record of kind `explanation`.
+
+Exit codes: 0 explained; 1 wrong usage, a file that cannot be used, or no such request; 2 could not
+be printed or written.";
 
 #[cfg(test)]
 mod tests {

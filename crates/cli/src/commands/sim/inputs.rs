@@ -6,6 +6,7 @@ use loadline_core::{fleet::Fleet, time::Instant};
 use loadline_measure::record::LoadRecord;
 use loadline_sim::{
     Scenario, Simulation, Traffic,
+    explanation::NoSuchRequest,
     scenario::{Fault, Selector, Trouble},
 };
 use loadline_spanned::FileErrors;
@@ -40,6 +41,9 @@ pub(super) enum InputError {
          --survive any-server"
     )]
     NothingLeft { service: String, loss: String },
+    /// The request to explain is not in the run.
+    #[error(transparent)]
+    Request(#[from] NoSuchRequest),
     /// `--traffic` names two files.
     #[error("--traffic names two files; name one, and say xN for a multiple of it")]
     TwoFiles,
