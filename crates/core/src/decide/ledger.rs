@@ -24,6 +24,8 @@ use crate::{
         concurrency::AutoLimit,
         orca::Utilization,
         policy::draw::splitmix64,
+        probe_pool::{AGE_MAX, ProbePool},
+        relative_latency::{LatencyByLoad, RelativeLatency},
         retry::RetryBudget,
     },
     fleet::Service,
@@ -228,6 +230,9 @@ pub struct GroupState {
     /// How long a permit is held, on average.
     pub(crate) held: LatencyAverage,
     pub(crate) utilization: Utilization,
+    /// What is usual, and what its servers said, for policies that learn it.
+    pub(crate) latencies: LatencyByLoad,
+    pub(crate) probes: ProbePool,
     /// Requests that came because nearer groups were full or down.
     pub(crate) overflowed: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
@@ -244,6 +249,8 @@ impl GroupState {
             turn: self.turn.clone(),
             held: self.held.clone(),
             utilization: self.utilization.clone(),
+            latencies: self.latencies.clone(),
+            probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
             errors_told: self.errors_told.clone(),
         }
@@ -292,6 +299,10 @@ pub struct ServerState {
     pub(crate) budget: Budget,
     pub(crate) errors_in_a_row: AtomicU32,
     pub(crate) silence: Stall,
+    /// For policies that learn it.
+    relative: RelativeLatency,
+    /// Requests of others in its latest report, and in which millisecond that came.
+    others: AtomicU64,
     pub(crate) utilization: Utilization,
     /// Requests it was given; on the cache line that taking a place on it has just written.
     pub(crate) requests: AtomicU64,
@@ -330,6 +341,8 @@ impl ServerState {
             budget: Budget::default(),
             errors_in_a_row: AtomicU32::new(0),
             silence: Stall::default(),
+            relative: RelativeLatency::default(),
+            others: AtomicU64::new(0),
             utilization: Utilization::default(),
             requests: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -364,6 +377,37 @@ impl ServerState {
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Relaxed)
+    }
+
+    /// Takes in how many requests it reports to have in flight, from all edges.
+    pub(crate) fn report_in_flight(&self, now: Instant, in_flight: u32) {
+        let others = in_flight.saturating_sub(self.in_flight());
+        self.others.store(u64::from(others) << 32 | u64::from(millis(now)), Relaxed);
+    }
+
+    /// Requests in flight, with those of others as far as it has reported them of late.
+    pub(crate) fn in_flight_of_all(&self, now: Instant) -> u32 {
+        let others = self.others.load(Relaxed);
+        let is_fresh =
+            Duration::from_millis(u64::from(millis(now).wrapping_sub(others as u32))) <= AGE_MAX;
+        self.in_flight().saturating_add(if is_fresh { (others >> 32) as u32 } else { 0 })
+    }
+
+    /// Takes in how long a request took that had so many ahead of it.
+    pub(crate) fn learn(&self, group: &GroupState, ahead: u32, latency: Duration) {
+        self.relative.record(&group.latencies, ahead, latency);
+    }
+
+    /// Its latency beside that of the others with as much to do, in parts of
+    /// [`TYPICAL`](crate::decide::relative_latency::TYPICAL), less what it is forgiven because it
+    /// was not asked.
+    pub(crate) fn slowness(&self, now: Instant) -> u32 {
+        let (mean, forgiven) = (self.latency.get(), self.latency_at(now));
+        let known = u128::from(self.relative.get());
+        match mean.as_nanos() {
+            0 => known as u32,
+            mean => (known * u128::from(forgiven.as_nanos()) / u128::from(mean)) as u32,
+        }
     }
 
     /// Takes in how many connections have been forwarded to it since this was told last, and how
@@ -463,6 +507,11 @@ pub(crate) enum Leave {
     Drains,
     /// What is left of that is cut.
     Cut,
+}
+
+/// A millisecond, of 49 days.
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
 }
 
 fn seed(address: SocketAddr) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! Servers answer with the `endpoint-load-metrics` header or trailer of ORCA (Open Request Cost
 //! Aggregation): `TEXT cpu_utilization=0.53, ...` or `JSON {"cpu_utilization": 0.53, ...}`.
-//! `application_utilization` counts where it is given, else `cpu_utilization`.
+//! `application_utilization` counts where it is given, else `cpu_utilization`. Requests in flight are
+//! the named metric `rif`: `TEXT named_metrics.rif=12` or `JSON {"named_metrics": {"rif": 12}}`.
 //!
 //! A report says what the traffic of the last moments has cost, so a gate that closes at the
 //! target would open and close in turn. Instead the share `p` of requests that may enter is moved,
@@ -20,26 +21,41 @@ use crate::{
 /// The name of the header or trailer.
 pub const ORCA_HEADER: &str = "endpoint-load-metrics";
 
-/// Reads the utilization out of an ORCA report in its text or JSON form; none where the report
-/// is of another form, has no utilization, or one that is negative or not a number.
-#[must_use]
-pub fn parse_orca(report: &str) -> Option<Ratio> {
-    let report = report.trim();
-    let (form, metrics) = report.split_once(' ')?;
-    let separators: &[char] = match form {
-        "TEXT" => &[','],
-        "JSON" => &[',', '{', '}'],
-        _ => return None,
-    };
-    let value_of = |name: &str| {
-        metrics.split(separators).find_map(|metric| {
-            let (key, value) = metric.split_once(['=', ':'])?;
-            let key = key.trim().trim_matches('"');
-            (key == name).then(|| value.trim().trim_matches('"').parse::<f64>().ok())?
-        })
-    };
-    let value = value_of("application_utilization").or_else(|| value_of("cpu_utilization"))?;
-    (value.is_finite() && value >= 0.0).then(|| Ratio::from_f64(value))
+/// What a server reports of its load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// The utilization.
+    pub utilization: Option<Ratio>,
+    /// Its requests in flight, from all edges.
+    pub in_flight: Option<u32>,
+}
+
+impl LoadReport {
+    /// Reads an ORCA report in its text or JSON form. Nothing is in it where it is of another form;
+    /// figures that are missing, negative or no number are none.
+    #[must_use]
+    pub fn parse(report: &str) -> Self {
+        let Some((form, metrics)) = report.trim().split_once(' ') else { return Self::default() };
+        let (separators, in_flight): (&[char], _) = match form {
+            "TEXT" => (&[','], "named_metrics.rif"),
+            "JSON" => (&[',', '{', '}'], "rif"),
+            _ => return Self::default(),
+        };
+        let value_of = |name: &str| {
+            let value = metrics.split(separators).find_map(|metric| {
+                let (key, value) = metric.split_once(['=', ':'])?;
+                let key = key.trim().trim_matches('"');
+                (key == name).then(|| value.trim().trim_matches('"').parse::<f64>().ok())?
+            });
+            value.filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let utilization =
+            value_of("application_utilization").or_else(|| value_of("cpu_utilization"));
+        Self {
+            utilization: utilization.map(Ratio::from_f64),
+            in_flight: value_of(in_flight).map(|value| value as u32),
+        }
+    }
 }
 
 /// The utilization of a server or a group, and the share of requests that may enter for it.
@@ -133,7 +149,21 @@ mod tests {
             ("", None),
         ];
         for (report, ppm) in cases {
-            assert_eq!(parse_orca(report).map(Ratio::as_ppm), ppm, "{report}");
+            let parsed = LoadReport::parse(report);
+            assert_eq!(parsed.utilization.map(Ratio::as_ppm), ppm, "{report}");
+        }
+    }
+
+    #[test]
+    fn requests_in_flight_are_a_named_metric() {
+        let cases = [
+            ("TEXT named_metrics.rif=12,cpu_utilization=0.5", Some(12)),
+            (r#"JSON {"cpu_utilization": 0.3, "named_metrics": {"rif": 7}}"#, Some(7)),
+            ("TEXT named_metrics.rif=-3", None),
+            ("TEXT rif=3", None),
+        ];
+        for (report, in_flight) in cases {
+            assert_eq!(LoadReport::parse(report).in_flight, in_flight, "{report}");
         }
     }
 

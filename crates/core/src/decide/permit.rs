@@ -34,6 +34,9 @@ pub(crate) struct PermitContext {
     pub overflow: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,
+    /// Requests that were ahead of it, for policies that learn how fast servers are beside each
+    /// other.
+    pub ahead: Option<u32>,
     /// Whether the group's limit is found while requests are served.
     pub finds_limit: bool,
     /// Whether the server's share of 5xx is compared with that of the others.
@@ -143,6 +146,9 @@ impl Permit {
         }
         if latency > Duration::ZERO {
             self.server.latency.record(latency);
+            if let Some(ahead) = self.terms.ahead {
+                self.server.learn(&self.server.group, ahead, latency);
+            }
             if self.terms.tracks_peak {
                 self.server.peak.record(now, latency);
             }
@@ -203,6 +209,11 @@ impl Permit {
     pub fn report_utilization(&self, now: Instant, report: Ratio) {
         self.server.utilization.record(now, report, self.terms.server_utilization);
         self.server.group.utilization.record(now, report, self.terms.group_utilization);
+    }
+
+    /// Takes in how many requests the server reported to have in flight, from all edges.
+    pub fn report_in_flight(&self, now: Instant, in_flight: u32) {
+        self.server.report_in_flight(now, in_flight);
     }
 }
 

@@ -461,6 +461,8 @@ impl GroupPlan {
             server: server.index,
             overflow,
             tracks_peak: self.policy == PolicyKind::PeakEwma,
+            ahead: (self.policy == PolicyKind::Prequal)
+                .then(|| server.state.in_flight_of_all(now).saturating_sub(1)),
             finds_limit: self.auto.is_some(),
             compares_5xx: self.compares_5xx,
             server_utilization: server.limits.utilization,

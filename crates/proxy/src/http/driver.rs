@@ -6,7 +6,7 @@ use std::{future::poll_fn, net::SocketAddr, sync::Arc};
 use loadline_core::{
     decide::{
         ledger::{ServerId, ServerState},
-        orca::parse_orca,
+        orca::LoadReport,
         permit::Permit,
         plan::QueuePlace,
         reason::Reason,
@@ -186,14 +186,13 @@ impl Driver {
         self.machine.failure().unwrap_or(Failure::new(Reason::SystemError))
     }
 
-    /// Takes in a report of utilization. One that makes no sense is as good as none.
+    /// Takes in a report of load. One that makes no sense is as good as none.
     pub(crate) fn report_load(&self, now: Instant, metrics: Option<&[u8]>) {
         let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());
-        if let (Some(permit), Some(utilization)) =
-            (self.machine.permit(), text.and_then(parse_orca))
-        {
-            permit.report_utilization(now, utilization);
-        }
+        let (Some(permit), Some(text)) = (self.machine.permit(), text) else { return };
+        let LoadReport { utilization, in_flight } = LoadReport::parse(text);
+        utilization.into_iter().for_each(|utilization| permit.report_utilization(now, utilization));
+        in_flight.into_iter().for_each(|in_flight| permit.report_in_flight(now, in_flight));
     }
 }
 

@@ -215,6 +215,20 @@ fn a_group_over_its_utilization_keeps_its_excess_out() {
     wait_until(overflowed, "the report to be heeded");
 }
 
+/// A report holds for a second: a server with many requests of others is passed over meanwhile.
+#[test]
+fn prequal_counts_the_requests_of_others_that_servers_report() {
+    const BUSY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\
+        endpoint-load-metrics: TEXT named_metrics.rif=50\r\n\r\nbusy";
+    let (busy, idle) = (Scripted::answering(BUSY), Scripted::answering(OK));
+    let mut fleet = fleet(&[busy.address, idle.address]);
+    fleet.services[0].policy = PolicyKind::Prequal;
+    let proxy = Proxy::of(fleet);
+    let answers = (0..40).map(|_| proxy.get());
+    let by_busy = answers.filter(|answer| answer.ends_with("busy")).count();
+    assert!((1..=12).contains(&by_busy), "{by_busy} of 40");
+}
+
 #[test]
 fn the_same_key_goes_to_the_same_server() {
     let servers: Vec<Scripted> = (0..5).map(|_| Scripted::answering(OK)).collect();

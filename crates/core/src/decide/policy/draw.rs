@@ -107,7 +107,7 @@ pub(crate) fn splitmix64(draw: u64) -> u64 {
 }
 
 /// A number below `whole`, evenly drawn; zero where `whole` is.
-pub(super) fn part(draw: u64, whole: u64) -> u64 {
+pub(crate) fn part(draw: u64, whole: u64) -> u64 {
     ((u128::from(draw) * u128::from(whole)) >> 64) as u64
 }
 

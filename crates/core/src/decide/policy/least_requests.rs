@@ -46,6 +46,16 @@ impl LeastRequests {
         Self { costliest: costs.iter().copied().max().unwrap_or(1), costs }
     }
 
+    /// What one request in flight costs, by place.
+    pub(super) fn costs(&self) -> &[u32] {
+        &self.costs
+    }
+
+    /// The most of these.
+    pub(super) fn costliest(&self) -> u32 {
+        self.costliest
+    }
+
     pub(super) fn choose<'a>(
         &self,
         servers: &'a [ServerPlan],

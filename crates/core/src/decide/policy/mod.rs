@@ -12,6 +12,7 @@
 //! | `random` | nothing | many edges, no state |
 //! | `least_requests` | all loads | one edge, requests of unequal cost |
 //! | `power_of_two` | two loads | many edges, requests of unequal cost |
+//! | `prequal` | all loads, who is slow; probes | servers that others use too, or unlike ones |
 //! | `peak_ewma` | two loads and latencies | servers that slow down now and then |
 //! | `lowest_latency` | all latencies | few requests, servers at unequal distance |
 //! | `latency_weighted` | all latencies | servers of lastingly unequal speed |
@@ -37,6 +38,7 @@ pub mod maglev;
 mod managed;
 mod peak_ewma;
 mod power_of_two;
+mod prequal;
 mod random;
 mod round_robin;
 #[cfg(test)]
@@ -71,6 +73,7 @@ pub enum PolicyKind {
     Random,
     LeastRequests,
     PowerOfTwo,
+    Prequal,
     PeakEwma,
     LowestLatency,
     LatencyWeighted,
@@ -86,6 +89,7 @@ impl PolicyKind {
         Self::Random,
         Self::LeastRequests,
         Self::PowerOfTwo,
+        Self::Prequal,
         Self::PeakEwma,
         Self::LowestLatency,
         Self::LatencyWeighted,
@@ -109,6 +113,7 @@ impl PolicyKind {
             Self::Random => &random::ABOUT,
             Self::LeastRequests => &least_requests::ABOUT,
             Self::PowerOfTwo => &power_of_two::ABOUT,
+            Self::Prequal => &prequal::ABOUT,
             Self::PeakEwma => &peak_ewma::ABOUT,
             Self::LowestLatency => &lowest_latency::ABOUT,
             Self::LatencyWeighted => &latency_weighted::ABOUT,
@@ -144,6 +149,7 @@ pub(crate) enum Chooser {
     Random(random::Random),
     LeastRequests(least_requests::LeastRequests),
     PowerOfTwo(power_of_two::PowerOfTwo),
+    Prequal(prequal::Prequal),
     PeakEwma(peak_ewma::PeakEwma),
     LowestLatency,
     LatencyWeighted(latency_weighted::LatencyWeighted),
@@ -163,6 +169,7 @@ impl Chooser {
                 Self::LeastRequests(least_requests::LeastRequests::new(servers))
             }
             PolicyKind::PowerOfTwo => Self::PowerOfTwo(power_of_two::PowerOfTwo::new(servers)),
+            PolicyKind::Prequal => Self::Prequal(prequal::Prequal::new(servers)),
             PolicyKind::PeakEwma => Self::PeakEwma(peak_ewma::PeakEwma::new(servers)),
             PolicyKind::LowestLatency => Self::LowestLatency,
             PolicyKind::LatencyWeighted => {
@@ -214,6 +221,7 @@ impl Chooser {
             Self::Random(policy) => policy.choose(servers, draw, open),
             Self::LeastRequests(policy) => policy.choose(servers, draw, open),
             Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
+            Self::Prequal(policy) => policy.choose((&group.state, servers), (ask.now, draw), open),
             Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
             Self::LowestLatency => lowest_latency::choose(servers, (ask.now, draw), open),
             Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
