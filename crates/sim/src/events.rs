@@ -33,6 +33,8 @@ pub(crate) enum Event {
     Ticks { edge: u32 },
     /// A health check has ended.
     Checked(Handle),
+    /// A probe reaches its server, or its answer the edge.
+    Probe(Handle),
     /// A fault begins or ends.
     Fault { index: u32, begins: bool },
     /// A point of the timeline.

@@ -29,12 +29,13 @@ mod speed;
 mod station;
 pub mod trace;
 mod traffic;
+mod watch;
 
 pub use arrivals::{Arrivals, Spacing, Stage};
 pub use random::Random;
 pub use scenario::Scenario;
 pub use service_time::ServiceTime;
-pub use simulation::Simulation;
+pub use simulation::{Director, Servers, Simulation};
 pub use speed::Pauses;
 pub use station::OutageKind;
 pub use traffic::{Traffic, TrafficFile};

@@ -80,6 +80,8 @@ pub struct ServerModel {
     pub queue: Option<u32>,
     /// When it stands still, again and again.
     pub pauses: Option<Pauses>,
+    /// What else runs on its machine.
+    pub antagonist: Option<Antagonist>,
     /// How long it takes to become as fast as it is, from a third of that, after it has started.
     pub warm_up: Duration,
 }
@@ -93,9 +95,20 @@ impl Default for ServerModel {
             discipline: Discipline::FirstCome,
             queue: None,
             pauses: None,
+            antagonist: None,
             warm_up: Duration::ZERO,
         }
     }
+}
+
+/// Another program on the machine of a server, which takes a share of its speed that changes at
+/// random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Antagonist {
+    /// The largest share, below 1; each up to it is equally likely.
+    pub most: f64,
+    /// How long it takes the same share, on average; the times are exponential. Above 0.
+    pub every: Duration,
 }
 
 /// In which order a server works.

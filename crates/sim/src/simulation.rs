@@ -2,8 +2,10 @@
 
 mod checks;
 mod clients;
+mod directed;
 mod faults;
 mod machine;
+mod probes;
 mod servers;
 
 use std::{
@@ -14,7 +16,7 @@ use std::{
 
 use loadline_core::{
     decide::{plan::Plan, queue::Position, request::Machine},
-    fleet::{Fleet, Group, Server, Service},
+    fleet::{Fleet, Group, PolicyKind, Server, Service},
     time::{Duration, Instant},
 };
 use loadline_measure::record::LoadRecord;
@@ -31,6 +33,8 @@ use crate::{
     trace::{Fact, Trace},
 };
 use checks::Check;
+pub use directed::{Director, Servers};
+use probes::Probe;
 
 /// A scenario on its way.
 #[derive(Debug)]
@@ -47,10 +51,12 @@ pub struct Simulation {
     /// Clients that wait before they try once more.
     retries: Slab<Client>,
     checks: Slab<Check>,
+    probes: Slab<Probe>,
     /// Requests that are to poll the queue in which they wait.
     woken: VecDeque<Handle>,
     observer: Observer,
     trace: Trace,
+    director: Option<Box<dyn Director>>,
     /// For policies, and for the ways.
     random: Random,
     /// How many clients have wanted something.
@@ -65,6 +71,8 @@ struct GroupStations {
     stations: Vec<u32>,
     /// Whether an edge wants to know how busy they are.
     reports: bool,
+    /// Whether its policy asks servers for their load.
+    probes: bool,
 }
 
 /// The clients of one source.
@@ -142,9 +150,11 @@ impl Simulation {
             requests: Slab::default(),
             retries: Slab::default(),
             checks: Slab::default(),
+            probes: Slab::default(),
             woken: VecDeque::new(),
             observer,
             trace,
+            director: None,
             random,
             wanted: 0,
             happened: 0,
@@ -272,6 +282,7 @@ impl Simulation {
             Event::Asks(request) => self.asks(request),
             Event::Ticks { edge } => self.tick(edge as usize),
             Event::Checked(check) => self.checked(check),
+            Event::Probe(probe) => self.probed(probe),
             Event::Fault { index, begins } => self.fault(index as usize, begins),
             Event::Sample => self.sample(),
         }
@@ -293,18 +304,31 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
     let mut stations = Vec::new();
     let mut of_group = |service: &Service, group: &Group| {
         let names = (group.name.as_str(), group.region.as_str());
-        let mut station = |server: &Server| {
-            *known.entry(server.address).or_insert_with(|| {
+        let mut station = |server: &Server, probes: bool| {
+            let station = *known.entry(server.address).or_insert_with(|| {
                 let mut models = scenario.servers.iter().rev();
                 let model = models.find(|(of, _)| of.fits(&service.name, names, server.address));
-                stations.push(Station::new(model.map_or(&default, |(_, model)| model)));
+                let model = model.map_or(&default, |(_, model)| model);
+                let mut station = Station::new(model);
+                if let Some(antagonist) = model.antagonist {
+                    let stream = ANTAGONISTS + stations.len() as u64;
+                    let random = &mut Random::stream(scenario.seed, stream);
+                    station.speed.share(antagonist, Instant::ZERO + scenario.lasts * 2, random);
+                }
+                stations.push(station);
                 stations.len() as u32 - 1
-            })
+            });
+            if probes {
+                stations[station as usize].watch();
+            }
+            station
         };
         let servers = || group.servers.iter();
         let capacities = servers().map(|server| &server.capacity).chain([&group.capacity]);
         let reports = capacities.into_iter().any(|capacity| capacity.max_utilization.is_some());
-        GroupStations { stations: servers().map(&mut station).collect(), reports }
+        let probes = service.policy == PolicyKind::Prequal;
+        let stations = servers().map(|server| station(server, probes)).collect();
+        GroupStations { stations, reports, probes }
     };
     let groups = services.iter().map(|service| {
         let groups = service.groups.iter();
@@ -313,6 +337,9 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
     let groups = groups.collect();
     (stations, groups)
 }
+
+/// Their streams of random numbers are behind those of the sources' requests.
+const ANTAGONISTS: u64 = 1 << 62;
 
 /// How long after the last arrival requests may end; what goes on then is cut off.
 const LONGEST_END: Duration = Duration::from_secs(600);

@@ -2,6 +2,8 @@
 
 use loadline_core::time::{Duration, Instant};
 
+use crate::{random::Random, scenario::Antagonist};
+
 /// A speed that changes at known times, and the pauses on top of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Speed {
@@ -36,6 +38,15 @@ impl Speed {
         let within = |at: Instant| at >= begin && end.is_none_or(|end| at < end);
         let inside = self.steps.iter_mut().filter(|(at, _)| within(*at));
         inside.for_each(|(_, speed)| *speed *= factor);
+    }
+
+    /// Lets another program take its shares of what has no steps yet, until then.
+    pub(crate) fn share(&mut self, antagonist: Antagonist, until: Instant, random: &mut Random) {
+        let mut at = Instant::ZERO;
+        while at < until {
+            self.steps.push((at, 1.0 - antagonist.most * random.uniform()));
+            at = at + antagonist.every.scale(random.exponential()).max(SHORTEST);
+        }
     }
 
     pub(crate) fn pause(&mut self, pauses: Pauses) {
@@ -113,6 +124,9 @@ impl Pauses {
     }
 }
 
+/// No two steps are at the same instant.
+const SHORTEST: Duration = Duration::from_micros(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +154,17 @@ mod tests {
         speed.multiply(second(10), None, 0.5);
         assert_eq!(speed.end(second(10), Duration::from_secs(1)), Some(second(14)));
         assert_eq!(speed.end(second(30), Duration::from_secs(1)), Some(second(32)));
+    }
+
+    #[test]
+    fn an_antagonist_takes_half_of_its_most_on_average() {
+        let mut speed = Speed::default();
+        let antagonist = Antagonist { most: 0.6, every: Duration::from_secs(1) };
+        speed.share(antagonist, second(4_000), &mut Random::stream(3, 0));
+        let done = speed.work_between(second(0), second(4_000)) / 4e12;
+        assert!((done - 0.7).abs() < 0.02, "{done}");
+        let least = speed.steps.iter().map(|step| step.1).fold(1.0, f64::min);
+        assert!((0.4..0.41).contains(&least), "{least}");
     }
 
     #[test]

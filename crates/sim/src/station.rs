@@ -5,7 +5,10 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use loadline_core::time::{Duration, Instant};
+use loadline_core::{
+    decide::probe_pool::ProbeResult,
+    time::{Duration, Instant},
+};
 
 use crate::{
     random::Random,
@@ -13,6 +16,7 @@ use crate::{
     sharing::Sharing,
     slab::Handle,
     speed::Speed,
+    watch::Watch,
 };
 
 /// A server of the simulation.
@@ -28,6 +32,8 @@ pub(crate) struct Station {
     /// When those begin that wait; kept only where so many may wait.
     starts: VecDeque<Instant>,
     pub(crate) sharing: Option<Box<Sharing>>,
+    /// What it tells where it is probed.
+    pub(crate) watch: Option<Box<Watch>>,
     /// The last outage that it has come back from.
     restarted: Option<Instant>,
 }
@@ -78,10 +84,17 @@ impl Station {
             free: vec![Instant::ZERO; cores],
             starts: VecDeque::new(),
             sharing: shares.then(|| Box::new(Sharing::new(model.cores))),
+            watch: None,
             restarted: None,
         };
         station.warm_up(Instant::ZERO);
         station
+    }
+
+    /// Keeps what probes ask for from now on.
+    pub(crate) fn watch(&mut self) {
+        let cores = self.model.cores;
+        self.watch.get_or_insert_with(|| Box::new(Watch::new(cores)));
     }
 
     /// Starts slowly: from a third of its speed to all of it, in eight steps.
@@ -113,13 +126,24 @@ impl Station {
         }
         if let Some(sharing) = &mut self.sharing {
             sharing.join(now, time, request, &self.speed);
+            self.watch.iter_mut().for_each(|watch| watch.join(now, request));
             return Reply::Shares;
         }
         let Some((start, end)) = self.occupy(now, time) else { return Reply::Silent };
+        self.watch.iter_mut().for_each(|watch| watch.come(now, end));
         if self.model.queue.is_some() && start > now {
             self.starts.push_back(start);
         }
         self.cut_short(now, end, work)
+    }
+
+    /// What it answers a probe; nothing where it is out, or cannot be probed.
+    pub(crate) fn answer(&mut self, now: Instant) -> Option<ProbeResult> {
+        if self.outage(now).is_some() {
+            return None;
+        }
+        self.restart(now);
+        self.watch.as_mut().map(|watch| watch.answer(now))
     }
 
     /// How long a request would wait that came now.
@@ -170,6 +194,7 @@ impl Station {
             self.restarted = last;
             self.free.fill(Instant::ZERO);
             self.starts.clear();
+            self.watch.iter_mut().for_each(|watch| watch.clear());
         }
     }
 

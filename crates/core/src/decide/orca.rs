@@ -2,8 +2,9 @@
 //!
 //! Servers answer with the `endpoint-load-metrics` header or trailer of ORCA (Open Request Cost
 //! Aggregation): `TEXT cpu_utilization=0.53, ...` or `JSON {"cpu_utilization": 0.53, ...}`.
-//! `application_utilization` counts where it is given, else `cpu_utilization`. Requests in flight are
-//! the named metric `rif`: `TEXT named_metrics.rif=12` or `JSON {"named_metrics": {"rif": 12}}`.
+//! `application_utilization` counts where it is given, else `cpu_utilization`. The named metric
+//! `rif` is the requests in flight: `TEXT named_metrics.rif=12, ...` or
+//! `JSON {"named_metrics": {"rif": 12}, ...}`.
 //!
 //! A report says what the traffic of the last moments has cost, so a gate that closes at the
 //! target would open and close in turn. Instead the share `p` of requests that may enter is moved,

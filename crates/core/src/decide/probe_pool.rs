@@ -259,8 +259,9 @@ pub(crate) const PROBES: usize = 3;
 /// How long an answer holds (section 5).
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// `Q_RIF`. The paper recommends 0.6 to 0.9 and has 0.84 in its testbed; simulated, 0.7 is 8 % slower
-/// than that at 70 % of the allocation and twice as fast at 174 % (`docs/studies/prequal.md`).
+/// `Q_RIF`. The paper recommends 0.6 to 0.9 and has 0.84 in its testbed; simulated, 0.7 is 8 %
+/// slower than that at 70 % of the allocation and twice as fast at 174 %
+/// (`docs/studies/prequal.md`).
 const HOT_QUANTILE: f64 = 0.7;
 
 /// Below two the paper chooses at random (section 4); here the edge uses what it knows itself.

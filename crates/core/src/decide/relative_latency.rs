@@ -8,8 +8,8 @@
 //! relative = median of latency / min(L[ahead], L[ahead + 1], ...)
 //! ```
 //! A mean would be made by a few long requests; these medians are not. They are followed by steps:
-//! up by a part where a sample is above, down by it where it is below; that of a server by four
-//! times the part where a sample is four times as much, or as little.
+//! up by a part where a sample is above, down by it where it is below; that of a server by more
+//! where two samples in a row are eight times as much, or as little.
 //!
 //! Source: the latency "at or near the current requests in flight" of Prequal (Wydrowski et al.,
 //! NSDI 2024, section 4), here as a ratio, so that servers with unequal loads can be compared; Q.
@@ -45,7 +45,7 @@ impl LatencyByLoad {
 }
 
 /// A server's latency beside what is typical, in parts of [`TYPICAL`]; zero before its first
-/// response.
+/// response. The lowest bits say on which side the last sample was far off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RelativeLatency(AtomicU32);
 
@@ -56,14 +56,19 @@ impl RelativeLatency {
         let whole = u128::from(latency.as_nanos()) * u128::from(TYPICAL) / u128::from(typical);
         let sample = whole.min(u128::from(LARGEST)) as u64;
         let (median, sample) = (u64::from(self.get()), sample.max(1));
-        let far = sample / FAR > median || sample < median / FAR;
-        let next = stepped(median, sample, if far { STEPS / FAR } else { STEPS });
-        self.0.store(next.clamp(SMALLEST, LARGEST) as u32, Relaxed);
+        let side = match sample {
+            _ if sample / FAR > median => ABOVE,
+            _ if sample < median / FAR => BELOW,
+            _ => 0,
+        };
+        let again = side != 0 && self.0.load(Relaxed) & SIDES == side;
+        let next = stepped(median, sample, if again { STEPS_FAR } else { STEPS });
+        self.0.store(next.clamp(SMALLEST, LARGEST) as u32 & !SIDES | side, Relaxed);
     }
 
     /// In parts of [`TYPICAL`]; that before the first response.
     pub(crate) fn get(&self) -> u32 {
-        match self.0.load(Relaxed) {
+        match self.0.load(Relaxed) & !SIDES {
             0 => TYPICAL,
             known => known,
         }
@@ -97,13 +102,19 @@ const LARGEST: u64 = (TYPICAL as u64) << 12;
 /// Up to 4,095 requests.
 const LOADS: usize = 32;
 
-/// A median moves by 1/32 with each sample: it then varies by a fifth where latencies are
-/// exponential, and doubles in 22 samples.
-const STEPS: u64 = 32;
+/// A median moves by 1/64 with each sample: it then varies by an eighth where latencies are
+/// exponential, and doubles in 45 samples.
+const STEPS: u64 = 64;
 
-/// Further off than this a median moves faster, so that a server which became 16 times slower is
-/// known for it after some thirty responses.
-const FAR: u64 = 4;
+/// Where samples are so many times off again and again it moves by 1/8, so that a server which
+/// became 16 times slower is known for it after some thirty responses. One in 250 exponential ones
+/// is so long, by chance.
+const FAR: u64 = 8;
+const STEPS_FAR: u64 = 8;
+
+const SIDES: u32 = 3;
+const ABOVE: u32 = 1;
+const BELOW: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +147,7 @@ mod tests {
     fn a_slow_server_is_told_from_others_whatever_they_had_to_do() {
         for kinds in [1.0, 100.0] {
             let (slow, least, most) = learned(16.0, kinds);
-            assert!((8.0..32.0).contains(&slow), "{slow} for {kinds}");
+            assert!((4.0..32.0).contains(&slow), "{slow} for {kinds}");
             assert!(least > 0.5 && most < 2.0, "{least} to {most} for {kinds}");
         }
     }
@@ -164,7 +175,7 @@ mod tests {
             }
             ill.get() / TYPICAL
         };
-        assert!(responses(160) >= 8);
+        assert!(responses(160) >= 4);
         assert!(responses(10) < 2);
     }
 

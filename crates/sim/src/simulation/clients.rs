@@ -86,12 +86,13 @@ impl Simulation {
         let Some(edge) = edge else {
             return self.fail(client, Ended::Unreachable);
         };
+        let stick = self.directed(edge);
         let source = &self.scenario.sources[client.source as usize];
         let subject = Subject {
             kind: Kind::Message,
             key: client.key,
             class: source.class,
-            stick: None,
+            stick,
             idempotent: true,
         };
         let gives_up = source.gives_up.map(|after| after.saturating_sub(source.distance / 2));

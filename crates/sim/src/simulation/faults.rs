@@ -87,6 +87,7 @@ impl Simulation {
     fn kill(&mut self, station: usize) {
         let at = &mut self.stations[station];
         let Some(sharing) = &mut at.sharing else { return };
+        at.watch.iter_mut().for_each(|watch| watch.clear());
         for request in sharing.clear(self.now, &at.speed) {
             // Those that have gone elsewhere meanwhile do not notice.
             let here = self.requests.get(request).filter(|it| it.station as usize == station);

@@ -95,6 +95,7 @@ impl Simulation {
         let (of, in_group) = (service as u32, group as u16);
         let server = Place { service: of, group: in_group, server: server as u16 };
         self.note(client, Step::Sent { server, overflow });
+        self.probe(edge, service, group);
         let way = self.way(edge, service, group);
         match way {
             Duration::ZERO => self.reaches(attempt),

@@ -76,6 +76,8 @@ impl Simulation {
         let done = sharing.depart(self.now, &at.speed);
         self.plan_departure(station);
         let Some(handle) = done else { return };
+        let watch = &mut self.stations[station].watch;
+        watch.iter_mut().for_each(|watch| watch.depart(self.now, handle));
         let Some(request) = self.requests.get(handle) else { return };
         let attempt = Attempt { request: handle, number: request.attempt };
         let mut work = Random::stream(request.client.work, 1);

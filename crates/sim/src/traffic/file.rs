@@ -132,6 +132,11 @@ pub(crate) struct ServerEntry {
     pub(crate) pause: Option<At<Duration>>,
     /// From the end of one pause to the end of the next.
     pub(crate) pause_every: Option<At<Duration>>,
+    /// The largest share of its speed that another program on its machine takes; how much it is
+    /// changes at random, and each share up to this one is equally likely.
+    pub(crate) antagonist: Option<At<Ratio>>,
+    /// How long that share stays, on average; `1s` if omitted.
+    pub(crate) antagonist_every: Option<At<Duration>>,
     /// How long it takes to become as fast as it is after it has started, from a third of that.
     pub(crate) warm_up: Option<At<Duration>>,
 }

@@ -153,7 +153,7 @@ mod tests {
     fn a_slow_server_is_given_a_request_where_all_others_have_many() {
         let servers = servers(&[1; 3]);
         let (policy, group) = (Prequal::new(&servers), GroupState::default());
-        for _ in 0..60 {
+        for _ in 0..200 {
             for (server, millis) in servers.iter().zip([10, 10, 80]) {
                 server.state.learn(&group, 0, Duration::from_millis(millis));
             }

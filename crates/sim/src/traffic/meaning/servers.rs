@@ -7,7 +7,7 @@ use loadline_spanned::At;
 
 use super::Reader;
 use crate::{
-    scenario::{Discipline, Selector, ServerModel},
+    scenario::{Antagonist, Discipline, Selector, ServerModel},
     service_time::ServiceTime,
     speed::Pauses,
     traffic::file::ServerEntry,
@@ -41,6 +41,7 @@ impl Reader<'_> {
             discipline: discipline.unwrap_or(Discipline::FirstCome),
             queue: server.queue.as_ref().map(|at| at.value),
             pauses: self.pauses(at),
+            antagonist: self.antagonist(at),
             warm_up: server.warm_up.as_ref().map_or(Duration::ZERO, |at| at.value),
         };
         Some((selector, Arc::new(model)))
@@ -97,6 +98,18 @@ impl Reader<'_> {
             }
         };
         Some(ServiceTime::Empirical(times))
+    }
+
+    fn antagonist(&mut self, at: &At<ServerEntry>) -> Option<Antagonist> {
+        let every = self.positive(at.value.antagonist_every.as_ref());
+        let share = at.value.antagonist.as_ref()?;
+        if share.value >= Ratio::ONE {
+            let help = "write it like \"60%\"";
+            self.error(&share.span, "the server would stand still: below 100%".to_owned(), help);
+            return None;
+        }
+        let every = every.unwrap_or(Duration::from_secs(1));
+        Some(Antagonist { most: share.value.as_f64(), every })
     }
 
     fn pauses(&mut self, at: &At<ServerEntry>) -> Option<Pauses> {
