@@ -8,8 +8,8 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{
-        ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, Service,
-        Sticky, UnderscoreHeaders,
+        ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, PolicyKind,
+        Service, Sticky, UnderscoreHeaders,
     },
     rules::{
         Network, RouteLimiters, Routes,
@@ -61,7 +61,7 @@ pub(crate) struct ServiceContext {
     pub(crate) queue: Arc<Queue>,
     /// What is hashed, where sessions or the policy go by a hash.
     pub(crate) hash: Option<HashKey>,
-    /// Whether answers are searched for reports of utilization.
+    /// Whether answers are searched for reports of load.
     pub(crate) reads_load: bool,
     /// By index of the group.
     far: Vec<bool>,
@@ -87,10 +87,11 @@ impl ServiceContext {
         };
         let sessions = Sessions::of(service, &plan);
         let warm = Warm::of(service, &plan);
-        let reads_load = service.groups.iter().any(|group| {
+        let limits_load = service.groups.iter().any(|group| {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
+        let reads_load = limits_load || service.policy == PolicyKind::Prequal;
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
         Self { plan, cells, queue, hash, reads_load, far, tls, sessions, warm }
