@@ -79,6 +79,7 @@ pub fn read_document(text: &str) -> Result<Document, DocumentError> {
         Some("comparison") => Record::Comparison(fields(text, "comparison")?),
         Some("study") => Record::Study(fields(text, "study")?),
         Some("check") => Record::Check(fields(text, "check")?),
+        Some("ranking") => Record::Ranking(fields(text, "ranking")?),
         Some("plan") => Record::Plan(fields(text, "plan")?),
         Some("explanation") => Record::Explanation(fields(text, "explanation")?),
         Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
@@ -120,7 +121,7 @@ fn advice(found: u64) -> &'static str {
 }
 
 /// The kinds of records, as `kind` names them.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "load",
     "capacity",
     "probe",
@@ -130,6 +131,7 @@ const KINDS: [&str; 10] = [
     "study",
     "check",
     "plan",
+    "ranking",
     "explanation",
 ];
 

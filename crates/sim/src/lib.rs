@@ -19,6 +19,7 @@ mod notice;
 mod observer;
 pub mod planning;
 mod random;
+pub mod ranking;
 mod recorded;
 pub mod scenario;
 mod service_time;

@@ -71,6 +71,8 @@ struct GroupTally {
     recent: u64,
     /// By server.
     servers: Vec<u64>,
+    found_busy: u64,
+    to_slow: u64,
     moments: Vec<GroupMoment>,
 }
 
@@ -82,6 +84,8 @@ impl Observer {
             overflowed: 0,
             recent: 0,
             servers: vec![0; servers],
+            found_busy: 0,
+            to_slow: 0,
             moments: Vec::new(),
         };
         let groups = services.iter().map(|service| {
@@ -149,6 +153,20 @@ impl Observer {
             tally.requests += 1;
             tally.overflowed += u64::from(overflow);
             tally.servers[server] += 1;
+        }
+    }
+
+    /// A request has come to a server, whose cores are all busy, or which is slow.
+    pub(crate) fn reached(
+        &mut self,
+        since: Instant,
+        (service, group): (usize, usize),
+        (is_busy, is_slow): (bool, bool),
+    ) {
+        if self.counts(since) {
+            let tally = &mut self.groups[service][group];
+            tally.found_busy += u64::from(is_busy);
+            tally.to_slow += u64::from(is_slow);
         }
     }
 
@@ -324,6 +342,8 @@ impl Observer {
                 overflowed: tally.overflowed,
                 peak_per_s: tally.moments.iter().map(|it| it.rate_per_s).fold(0.0, f64::max),
                 imbalance: imbalance(&tally.servers),
+                found_busy: tally.found_busy,
+                to_slow: tally.to_slow,
                 moments: tally.moments,
             })
         });

@@ -71,6 +71,8 @@ struct GroupStations {
     stations: Vec<u32>,
     /// Whether an edge wants to know how busy they are.
     reports: bool,
+    /// What the fastest takes at its best, in seconds.
+    pace: f64,
     /// Whether its policy asks servers for their load.
     probes: bool,
 }
@@ -304,6 +306,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
     let mut stations = Vec::new();
     let mut of_group = |service: &Service, group: &Group| {
         let names = (group.name.as_str(), group.region.as_str());
+        let mut pace = f64::INFINITY;
         let mut station = |server: &Server, probes: bool| {
             let station = *known.entry(server.address).or_insert_with(|| {
                 let mut models = scenario.servers.iter().rev();
@@ -321,6 +324,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
             if probes {
                 stations[station as usize].watch();
             }
+            pace = pace.min(stations[station as usize].best_pace());
             station
         };
         let servers = || group.servers.iter();
@@ -328,7 +332,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
         let reports = capacities.into_iter().any(|capacity| capacity.max_utilization.is_some());
         let probes = service.policy == PolicyKind::Prequal;
         let stations = servers().map(|server| station(server, probes)).collect();
-        GroupStations { stations, reports, probes }
+        GroupStations { stations, reports, pace, probes }
     };
     let groups = services.iter().map(|service| {
         let groups = service.groups.iter();

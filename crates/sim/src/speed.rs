@@ -88,7 +88,7 @@ impl Speed {
         done
     }
 
-    fn at(&self, at: Instant) -> f64 {
+    pub(crate) fn at(&self, at: Instant) -> f64 {
         let paused = self.pauses.iter().any(|pauses| pauses.into(at) >= pauses.working());
         if paused { 0.0 } else { self.at_step(at) }
     }

@@ -152,6 +152,24 @@ impl Station {
         first.map_or(Duration::ZERO, |free| free.since(now))
     }
 
+    /// Whether a request that came now would find all cores busy.
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+        match &self.sharing {
+            Some(sharing) => sharing.len() >= self.model.cores as usize,
+            None => self.free.iter().all(|free| *free > now),
+        }
+    }
+
+    /// How many seconds it would take for a request at its best.
+    pub(crate) fn best_pace(&self) -> f64 {
+        self.model.time.mean().as_secs_f64()
+    }
+
+    /// How many seconds it would take for one now, if it were alone.
+    pub(crate) fn pace(&self, now: Instant) -> f64 {
+        self.best_pace() / self.speed.at(now)
+    }
+
     /// Whether it is out, and how.
     pub(crate) fn outage(&self, now: Instant) -> Option<&Outage> {
         self.outages.iter().find(|outage| outage.holds(now))

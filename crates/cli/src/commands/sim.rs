@@ -5,6 +5,7 @@ mod explain;
 mod inputs;
 mod page;
 mod plan;
+mod policies;
 mod what_if;
 
 use std::{
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ran = match (&args.command, &args.common) {
         (Some(Command::WhatIf(args)), _) => what_if::run(args),
         (Some(Command::Plan(args)), _) => plan::run(args),
+        (Some(Command::Policies(args)), _) => policies::run(args),
         (Some(Command::Explain(args)), _) => explain::run(args),
         (None, common) => simulate(common),
     };

@@ -241,3 +241,38 @@ fn what_is_no_log_or_no_record_has_an_error_at_its_place() {
 }
 
 const TWO_REGIONS: &str = "examples/two-regions.toml";
+
+/// One of the three near servers takes four times as long.
+#[test]
+fn policies_are_ranked_and_the_reason_is_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = folder.path().join("traffic.toml");
+    let page = folder.path().join("policies.html");
+    let text = "duration = \"20s\"\n[[source]]\nrate = \"150/s\"\n[[server]]\ntime = \"10ms\"\n\
+                [[server]]\naddress = \"10.0.0.11:80\"\ntime = \"40ms\"\n";
+    fs::write(&traffic, text).unwrap();
+    let (traffic, report) = (traffic.to_str().unwrap(), page.to_str().unwrap());
+    let args = ["policies", TWO_REGIONS, "--traffic", traffic, "--seeds", "3"];
+    let ranking = record(&[&args[..], &["--report", report]].concat());
+    assert_eq!((&ranking["kind"], &ranking["seeds"]), (&"ranking".into(), &3.into()));
+    let policies = ranking["policies"].as_array().unwrap();
+    let place = |name: &str| policies.iter().position(|it| it["policy"] == name).unwrap();
+    assert!(place("prequal") < place("least-requests"), "{policies:#?}");
+    assert!(place("least-requests") < place("round-robin"), "{policies:#?}");
+    for (at, policy) in policies.iter().enumerate() {
+        let times = policy["times_the_first"]["high"].as_f64();
+        assert_eq!(times.is_none(), at == 0 || policy["p99_ms"].is_null(), "{policy}");
+    }
+    let share = |name: &str| policies[place(name)]["to_slow"].as_f64().unwrap();
+    assert!(share("prequal") < share("round-robin") / 2.0, "{policies:#?}");
+    let reason = ranking["reason"].as_str().unwrap();
+    assert!(reason.contains("went to slow servers"), "{reason}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("p99 by policy"), "the picture is missing");
+    let (one, other) = (sim(&args), sim(&args));
+    assert_eq!(one.stdout, other.stdout);
+    let text = String::from_utf8(one.stdout).unwrap();
+    assert!(text.contains("least-requests *") && text.contains("times the first"), "{text}");
+    let wanted = |slo| sim(&[&args[..], &["--slo", slo]].concat()).status.code();
+    assert_eq!((wanted("p99<5s"), wanted("p99<1ms")), (Some(0), Some(99)));
+}

@@ -15,6 +15,7 @@ pub(crate) mod number;
 mod objective;
 mod plan;
 mod probe;
+mod ranking;
 mod resources;
 mod simulation;
 mod study;
@@ -36,6 +37,7 @@ pub use load::{
 pub use objective::{Criterion, ObjectiveRecord};
 pub use plan::{PlanRecord, PlannedCase, PlannedGroup, RunCount};
 pub use probe::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
+pub use ranking::{RankedPolicy, RankingRecord};
 pub use resources::{
     Bottleneck, BottleneckVerdict, Cpu, Interface, InterfaceSample, Machine, Process,
     ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
@@ -88,6 +90,8 @@ pub enum Record {
     Check(CheckRecord),
     /// How many servers are needed where.
     Plan(PlanRecord),
+    /// How policies do with the same requests.
+    Ranking(RankingRecord),
     /// The way of a simulated request.
     Explanation(ExplanationRecord),
 }

@@ -66,6 +66,13 @@ pub struct SimulatedGroup {
     /// Requests of the server that was given most, over the mean of all its servers; 0 where it was
     /// given none.
     pub imbalance: f64,
+    /// Requests that found every core of their server busy.
+    #[serde(default)]
+    pub found_busy: u64,
+    /// Requests that came to a server while it took half as long again, or more, as the fastest of
+    /// the group at its best.
+    #[serde(default)]
+    pub to_slow: u64,
     /// How it went, one point after another.
     pub moments: Vec<GroupMoment>,
 }

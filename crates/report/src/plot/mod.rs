@@ -17,6 +17,7 @@ pub(crate) mod lines;
 pub(crate) mod pairs;
 pub(crate) mod panel;
 pub(crate) mod picture;
+pub(crate) mod ranks;
 mod scale;
 pub(crate) mod scatter;
 pub(crate) mod share;

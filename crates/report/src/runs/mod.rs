@@ -13,6 +13,7 @@ mod formula;
 mod load;
 mod plan;
 mod probe;
+mod ranking;
 mod resources;
 mod simulation;
 mod slices;
@@ -29,6 +30,7 @@ use crate::{
 
 pub use explanation::explanation_tables;
 pub use plan::{plan_tables, plan_verdict};
+pub use ranking::ranking_table;
 pub use simulation::simulation_tables;
 pub(crate) use study::HEADINGS;
 pub use study::{study_page, study_tables};
@@ -63,6 +65,7 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
             Record::Check(record) => sections.push(check::section(name, record)),
             Record::Explanation(record) => sections.push(explanation::section(name, record)),
             Record::Plan(record) => sections.push(plan::section(name, record)?),
+            Record::Ranking(record) => sections.push(ranking::section(name, record)?),
             Record::Study(record) => sections.extend(study::sections(record)?),
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),
             Record::Probe(record) => sections.push(probe::section(name, record)?),

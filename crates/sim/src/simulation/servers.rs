@@ -24,6 +24,11 @@ impl Simulation {
         let Some((place, station)) = self.place_of(attempt) else { return };
         let Some(request) = self.requests.get(attempt.request) else { return };
         let mut work = Random::stream(request.client.work, 0);
+        let (_, service, group) = place;
+        let at = &self.stations[station];
+        let is_slow = at.pace(self.now) >= SLOW * self.groups[service][group].pace;
+        let state = (at.is_busy(self.now), is_slow);
+        self.observer.reached(request.client.since, (service, group), state);
         let shares = self.stations[station].sharing.is_some();
         let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
         let (edge, service, group) = place;
@@ -187,3 +192,6 @@ impl Simulation {
         Some(((edge, service, usize::from(request.group)), request.station as usize))
     }
 }
+
+/// A server that takes so many times as long as the fastest of its group is slow.
+const SLOW: f64 = 1.5;

@@ -73,6 +73,7 @@ impl Source {
             Record::Study(_) => "study",
             Record::Check(_) => "check",
             Record::Plan(_) => "plan",
+            Record::Ranking(_) => "ranking",
             Record::Explanation(_) => "explanation",
         };
         Err(ReadError::Kind { path: self.path.display().to_string(), kind })

@@ -35,6 +35,7 @@ pub(crate) struct Args {
 pub(super) enum Command {
     WhatIf(WhatIf),
     Plan(Plan),
+    Policies(Policies),
     Explain(Explain),
 }
 
@@ -149,6 +150,22 @@ impl FromStr for RequestArg {
             _ => number()?,
         }))
     }
+}
+
+/// Rank every policy on the same requests, and say why one is first
+///
+/// Each policy is run with the same seeds, in place of what the services of the configuration have.
+/// A request carries its work with it, so nothing differs but where it goes. Ranked by the p99 of
+/// all requests, or with --slo by how many runs meet the objective.
+#[derive(clap::Args)]
+#[command(after_help = POLICIES_HELP)]
+pub(super) struct Policies {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// With how many seeds each is run
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub(super) seeds: u32,
 }
 
 /// What may be lost.
@@ -274,6 +291,7 @@ Examples:
   loadline sim loadline.toml --traffic traffic.toml --traffic x1.5 --report sim.html
   loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 60s
   loadline sim plan loadline.toml --slo 'p99<300ms'
+  loadline sim policies loadline.toml --traffic traffic.toml
   loadline sim explain loadline.toml --request 4711
   loadline sim loadline.toml --json > sim.json; loadline compare sim.json bench.json
 
@@ -292,6 +310,17 @@ With --traffic xN alone, the change is the traffic. --json prints the record of 
 change.
 
 Exit codes: as those of `loadline sim`, of the run with the change.";
+
+const POLICIES_HELP: &str = "\
+Examples:
+  loadline sim policies loadline.toml
+  loadline sim policies loadline.toml --traffic traffic.toml --traffic x1.5 --seeds 10
+  loadline sim policies loadline.toml --slo 'p99<100ms, errors<0.1%' --report policies.html
+
+--json prints a record of kind `ranking`; --report draws it, and the first run of each policy.
+
+Exit codes: 0 ranked; 1 wrong usage, or a file that cannot be used; 2 could not be printed or
+written; 99 no policy meets the objective in every run.";
 
 const PLAN_HELP: &str = "\
 Examples:
