@@ -120,6 +120,8 @@ struct Request {
     /// When its server's response or its end is due; none where nobody can say.
     due: Option<Instant>,
     position: Option<Position>,
+    /// When it has stood in the queue for as long as it may.
+    until: Instant,
     /// When it asks its queue, though nobody wakes it.
     timer: Option<Instant>,
 }

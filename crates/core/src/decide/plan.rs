@@ -294,6 +294,10 @@ impl ServicePlan {
         if !self.retry.on_5xx || attempts > self.retry.attempts || self.state.queued() > 0 {
             return None;
         }
+        // A place that is not used would have cost its group a request of its rate.
+        if !self.state.retries.has(&self.retry, ask.now) {
+            return None;
+        }
         let permit = self.first_with_room(ask)?;
         self.state.retries.withdraw(&self.retry, ask.now).then_some(permit)
     }

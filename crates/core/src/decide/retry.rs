@@ -33,6 +33,13 @@ impl RetryBudget {
         }
     }
 
+    /// Whether there is one to be taken out.
+    #[must_use]
+    pub fn has(&self, rules: &Retry, now: Instant) -> bool {
+        self.saved.load(Relaxed) >= ONE_RETRY
+            || rules.floor().is_some_and(|floor| self.floor.ready_at(&floor) <= now)
+    }
+
     /// Takes one retry out, if there is one.
     #[must_use]
     pub fn withdraw(&self, rules: &Retry, now: Instant) -> bool {
@@ -40,16 +47,17 @@ impl RetryBudget {
         if self.saved.fetch_update(Relaxed, Relaxed, take).is_ok() {
             return true;
         }
-        let floor = Allowance::new(rules.min_rate, rules.min_burst());
-        rules.min_rate.as_milli_per_sec() > 0 && self.floor.take(&floor, now)
+        rules.floor().is_some_and(|floor| self.floor.take(&floor, now))
     }
 }
 
 impl Retry {
-    /// One second of the floor may be used at once: when a server dies, what was in flight on it
-    /// fails in the same millisecond.
-    fn min_burst(&self) -> Option<u32> {
-        u32::try_from(self.min_rate.as_milli_per_sec() / 1_000).ok()
+    /// What is always allowed. One second of it may be used at once: when a server dies, what was
+    /// in flight on it fails in the same millisecond.
+    fn floor(&self) -> Option<Allowance> {
+        let rate = self.min_rate.as_milli_per_sec();
+        let burst = u32::try_from(rate / 1_000).ok();
+        (rate > 0).then(|| Allowance::new(self.min_rate, burst))
     }
 }
 

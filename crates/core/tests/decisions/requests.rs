@@ -15,11 +15,11 @@ use loadline_core::{
     },
     fleet::{Capacity, Class, Fleet, PolicyKind, Retry, Service, Then, WhenFull},
     time::{Duration, Instant},
-    units::Ratio,
+    units::{Rate, Ratio},
 };
 use proptest::prelude::*;
 
-use crate::fleets::{check, drain, fleet, group, passed};
+use crate::fleets::{check, drain, fleet, group, passed, started};
 
 const ATTEMPTS: u32 = 2;
 const PLACES: u32 = 5;
@@ -291,4 +291,32 @@ fn ten_million_random_events_break_nothing() {
         }
         world.end();
     }
+}
+
+/// One server fails everything, and no retry is left: the group may still be given all its rate.
+#[test]
+fn a_5xx_that_may_not_be_retried_costs_its_group_nothing() {
+    let capacity =
+        Capacity { max_rate: Some(Rate::per_sec(10)), burst: Some(4), ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, capacity)];
+    let retry =
+        Retry { on_5xx: true, budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
+    let (_, plan) =
+        started(Service { groups, retry, when_full: WhenFull::Shed, ..Service::named("web") });
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+    let send = |_: &u32| {
+        let subject = Subject {
+            kind: Kind::Message,
+            key: 0,
+            class: Class::Normal,
+            stick: None,
+            idempotent: true,
+        };
+        let mut request = Machine::new(subject);
+        let sent = matches!(request.handle(&at, Event::Arrived), Action::Send);
+        let answer = request.handle(&at, Event::Head { status: 500, untouched: true });
+        assert!(!matches!(answer, Action::Discard), "no retry is left");
+        sent
+    };
+    assert_eq!((0..10).filter(send).count(), 4);
 }

@@ -107,6 +107,7 @@ impl Simulation {
             station: 0,
             due: None,
             position: None,
+            until: Instant::ZERO,
             timer: None,
         };
         let request = self.requests.insert(request);

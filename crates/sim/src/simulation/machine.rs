@@ -2,6 +2,7 @@
 
 use loadline_core::{
     decide::{
+        permit::Permit,
         queue::{Left, Next},
         request::{Action, At, Event as Heard, Failed, Progress},
     },
@@ -29,11 +30,23 @@ impl Simulation {
     /// Tells a request what has happened, and says what is to be done.
     pub(super) fn handle(&mut self, handle: Handle, heard: Heard) -> Option<Action> {
         let request = self.requests.get_mut(handle)?;
-        let frees = matches!(heard, Heard::Failed(_) | Heard::Ended(_));
+        let ended = matches!(heard, Heard::Ended(_));
+        let frees = ended || matches!(heard, Heard::Failed(_));
         let (edge, service) = (request.edge as usize, request.service as usize);
         let plan = self.edges[edge].plan.services.get(service).map(|plan| &**plan);
         let at = At { now: self.now, draw: self.random.draw(), plan };
         let action = request.machine.handle(&at, heard);
+        let permit = match action {
+            Action::Send | Action::Resend if !ended => request.machine.permit(),
+            // It has a place elsewhere, where it goes when this response is at its end.
+            Action::Discard => request.machine.permits().nth(1),
+            _ => None,
+        };
+        if let Some(permit) = permit {
+            let client = request.client;
+            let sent = || What::Request(client.number, sent(service, permit));
+            self.trace.note(self.now, sent);
+        }
         if let Some(report) = request.machine.poll_report() {
             let outputs = self.edges[edge].handle(self.now, report);
             self.follow(edge, outputs);
@@ -55,6 +68,7 @@ impl Simulation {
                 let class = self.scenario.sources[request.client.source as usize].class;
                 let queue = &mut self.edges[request.edge as usize].queues[request.service as usize];
                 request.position = Some(queue.join(class, place));
+                request.until = until;
                 let client = request.client;
                 self.observer.queued(client.since);
                 self.note(client, Step::Queued(until));
@@ -85,16 +99,13 @@ impl Simulation {
         let Some(permit) = request.machine.permit() else { return };
         let (edge, service) = (request.edge as usize, request.service as usize);
         let (group, server) = permit.place();
-        let (client, overflow) = (request.client, permit.is_overflow());
-        self.observer.sent(client.since, (service, group, server), overflow);
+        let since = request.client.since;
+        self.observer.sent(since, (service, group, server), permit.is_overflow());
         request.attempt = request.attempt.wrapping_add(1);
         request.group = group as u16;
         request.station = self.groups[service][group].stations[server];
         (request.sent, request.due) = (self.now, None);
         let attempt = Attempt { request: handle, number: request.attempt };
-        let (of, in_group) = (service as u32, group as u16);
-        let server = Place { service: of, group: in_group, server: server as u16 };
-        self.note(client, Step::Sent { server, overflow });
         self.probe(edge, service, group);
         let way = self.way(edge, service, group);
         match way {
@@ -159,7 +170,9 @@ impl Simulation {
     }
 
     pub(super) fn overdue(&mut self, handle: Handle) {
-        if self.requests.get(handle).is_some_and(|request| request.position.is_some()) {
+        // It may have left the queue meanwhile, and joined it again.
+        let waits = |request: &Request| request.position.is_some() && request.until == self.now;
+        if self.requests.get(handle).is_some_and(waits) {
             self.tell(handle, Heard::Overdue);
         }
     }
@@ -203,6 +216,13 @@ impl Simulation {
             jitter => half + jitter.scale(self.random.exponential()),
         }
     }
+}
+
+/// That a request is sent to the server of a permit.
+fn sent(service: usize, permit: &Permit) -> Step {
+    let (group, server) = permit.place();
+    let (service, group, server) = (service as u32, group as u16, server as u16);
+    Step::Sent { server: Place { service, group, server }, overflow: permit.is_overflow() }
 }
 
 /// Whether an attempt is the present one of a request.
