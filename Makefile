@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -26,6 +26,10 @@ test: ## run every test
 	@mkdir -p target && rm -f target/skipped-tests
 	LOADLINE_SKIPPED=$(CURDIR)/target/skipped-tests cargo test --workspace
 	@scripts/skipped target/skipped-tests
+
+mutations: ## faults in core, each of which the swarm must find; ONLY=queue for some
+	@scripts/setup test
+	cargo test --package loadline --test mutations -- --nocapture
 
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint

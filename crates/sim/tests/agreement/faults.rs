@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::Server,
+    fleet::{Server, Then, WhenFull},
     time::{Duration, Instant},
     units::Rate,
 };
@@ -43,4 +43,37 @@ fn a_server_that_goes_down_fails_no_request_that_has_left_it() {
     assert_eq!((record.planned, record.outcomes.ok), (16, 16), "{:?}", record.outcomes);
     let late = record.response.max;
     assert!(late >= Duration::from_millis(1_900), "none has left the slow server: {late}");
+}
+
+/// The second request waits, is sent, loses its server, and waits once more: 150 ms each time, not
+/// what was left of the first.
+#[test]
+fn a_request_that_waits_again_after_its_server_went_down_may_wait_as_long_as_before() {
+    let of = |time| ServerModel {
+        time: ServiceTime::Constant(Duration::from_millis(time)),
+        cores: 100,
+        ..ServerModel::default()
+    };
+    let slow = SocketAddr::from(([127, 0, 0, 2], 80));
+    let whom = Selector { server: Some(slow), ..Selector::default() };
+    for seed in 0..8 {
+        let mut scenario = one_server(of(150), Rate::per_sec(1), 60, seed);
+        let mut fleet = (*scenario.edges[0]).clone();
+        let service = &mut fleet.services[0];
+        let timeout = Duration::from_millis(150);
+        service.when_full = WhenFull::Queue { timeout, length: 2, then: Then::Shed };
+        service.groups[0].capacity.max_rate = Some(Rate::per_sec(10));
+        service.groups[0].capacity.burst = Some(1);
+        service.groups[0].servers.push(Server::at(slow));
+        scenario.edges = vec![Arc::new(fleet)];
+        scenario.servers.push((whom.clone(), Arc::new(of(60_000))));
+        let at = Instant::ZERO + Duration::from_millis(120);
+        let what = Trouble::Outage(OutageKind::Down);
+        scenario.faults = vec![Fault { at, lasts: None, what, whom: whom.clone() }];
+        scenario.warm_up = Duration::ZERO;
+        scenario.sources[0].arrivals =
+            Arrivals::Listed([Duration::ZERO, Duration::from_millis(10)].into());
+        let record = Simulation::new(scenario).run();
+        assert_eq!((record.planned, record.outcomes.ok), (2, 2), "{:?}", record.outcomes);
+    }
 }
