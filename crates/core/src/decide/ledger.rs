@@ -388,6 +388,9 @@ impl ServerState {
     /// Requests in flight, with those of others as far as it has reported them of late.
     pub(crate) fn in_flight_of_all(&self, now: Instant) -> u32 {
         let others = self.others.load(Relaxed);
+        if others >> 32 == 0 {
+            return self.in_flight();
+        }
         let is_fresh =
             Duration::from_millis(u64::from(millis(now).wrapping_sub(others as u32))) <= AGE_MAX;
         self.in_flight().saturating_add(if is_fresh { (others >> 32) as u32 } else { 0 })
@@ -399,8 +402,12 @@ impl ServerState {
     }
 
     /// Its latency beside that of the others with as much to do, in parts of
-    /// [`TYPICAL`](crate::decide::relative_latency::TYPICAL), less what it is forgiven because it
-    /// was not asked.
+    /// [`TYPICAL`](crate::decide::relative_latency::TYPICAL).
+    pub(crate) fn relative_latency(&self) -> u32 {
+        self.relative.get()
+    }
+
+    /// The same less what it is forgiven because it was not asked.
     pub(crate) fn slowness(&self, now: Instant) -> u32 {
         let (mean, forgiven) = (self.latency.get(), self.latency_at(now));
         let known = u128::from(self.relative.get());

@@ -1,7 +1,7 @@
 //! The probe pool of Prequal: what a few servers have said of their load lately.
 //!
 //! A probe is answered with the requests in flight at a server, from all edges, and with its
-//! latency at about that many. The pool keeps the last answers of up to [`POOL`] servers:
+//! latency at about that many. The pool keeps the last answers of up to 16 servers:
 //!
 //! ```text
 //!  answer --> a place of the pool --> used by up to b_reuse requests --> gone
@@ -9,8 +9,8 @@
 //!                    '-- gone after 1 s               the oldest and the worst in turn
 //! ```
 //! Of an answer it keeps the requests of others, those that this edge does not know: its own it
-//! knows exactly, at any time. Where nobody else has any ([`ProbePool::is_alone`]) answers say
-//! nothing new, and few are asked for.
+//! knows exactly, at any time. Where nobody else has any, answers say nothing new, and few are asked
+//! for.
 //!
 //! Source: B. Wydrowski, R. Kleinberg, S. Rumble, A. Archer, Load is not what you should balance:
 //! Introducing Prequal, NSDI 2024 (arXiv 2312.10172), section 4, with the constants of its testbed.

@@ -82,13 +82,12 @@ impl Prequal {
                 return Some(chosen);
             }
         }
-        let slowness = |server: &ServerPlan| server.state.slowness(now);
-        let fastest = servers.iter().map(slowness).min().unwrap_or(TYPICAL);
-        let usual = fastest.max(USUAL_MIN);
+        let fastest = servers.iter().map(|server| server.state.relative_latency()).min();
+        let usual = fastest.unwrap_or(TYPICAL).max(USUAL_MIN);
         let costs = self.weights.costs();
         let cost = |place: usize, server: &ServerPlan| {
             let in_flight = server.state.in_flight_of_all(now).min(IN_FLIGHT_MAX);
-            let slowness = parts(slowness(server), usual);
+            let slowness = slowness(server, now, usual);
             ((u64::from(in_flight) + 1) * slowness - PARTS) * u64::from(costs[place])
         };
         let steps = Steps { each: costs, longest: self.weights.costliest() };
@@ -97,8 +96,11 @@ impl Prequal {
 }
 
 /// How much slower than the others a server is, in [`PARTS`]; one where they are alike.
-fn parts(slowness: u32, usual: u32) -> u64 {
-    let (slowness, usual) = (u64::from(slowness), u64::from(usual));
+fn slowness(server: &ServerPlan, now: Instant, usual: u32) -> u64 {
+    if server.state.relative_latency() <= 2 * usual {
+        return PARTS;
+    }
+    let (slowness, usual) = (u64::from(server.state.slowness(now)), u64::from(usual));
     if slowness <= 2 * usual { PARTS } else { (slowness * PARTS / usual).min(SLOWNESS_MAX) }
 }
 
