@@ -9,8 +9,8 @@
 //!                    '-- gone after 1 s               the oldest and the worst in turn
 //! ```
 //! Of an answer it keeps the requests of others, those that this edge does not know: its own it
-//! knows exactly, at any time. Where nobody else has any, answers say nothing new, and few are asked
-//! for.
+//! knows exactly, at any time. Where nobody else has any, answers say nothing new, and few are
+//! asked for.
 //!
 //! Source: B. Wydrowski, R. Kleinberg, S. Rumble, A. Archer, Load is not what you should balance:
 //! Introducing Prequal, NSDI 2024 (arXiv 2312.10172), section 4, with the constants of its testbed.
