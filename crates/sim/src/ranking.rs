@@ -28,7 +28,7 @@ pub struct Ranking {
 }
 
 /// The runs of one policy.
-struct Tried {
+struct PolicyRuns {
     policy: PolicyKind,
     runs: Vec<LoadRecord>,
     met: u32,
@@ -44,7 +44,7 @@ pub fn rank(
     objective: Option<&Objective>,
     progress: &mut dyn FnMut(PolicyKind),
 ) -> Ranking {
-    let mut tried: Vec<Tried> = Vec::new();
+    let mut tried: Vec<PolicyRuns> = Vec::new();
     for policy in PolicyKind::ALL {
         let run = |seed| {
             progress(*policy);
@@ -53,14 +53,14 @@ pub fn rank(
         let runs: Vec<LoadRecord> = (0..seeds.max(1)).map(run).collect();
         let met = runs.iter().filter(|run| objective.is_some_and(|it| it.judge(run).is_met()));
         let logarithms = runs.iter().map(|run| libm::log(p99(run)));
-        tried.push(Tried {
+        tried.push(PolicyRuns {
             policy: *policy,
             met: met.count() as u32,
             logarithms: logarithms.collect(),
             runs,
         });
     }
-    let mean = |it: &Tried| sample::mean(&it.logarithms);
+    let mean = |it: &PolicyRuns| sample::mean(&it.logarithms);
     tried.sort_by(|a, b| b.met.cmp(&a.met).then(mean(a).total_cmp(&mean(b))));
     let policies: Vec<RankedPolicy> =
         tried.iter().map(|it| ranked(it, &tried[0], objective.is_some())).collect();
@@ -74,7 +74,7 @@ pub fn rank(
     let reason = reason::reason(&policies, alike, &configured);
     let objective = objective.map(ToString::to_string);
     let record = RankingRecord { objective, seeds, configured, policies, alike, reason };
-    let first = |it: Tried| Some((it.policy.name().to_owned(), it.runs.into_iter().next()?));
+    let first = |it: PolicyRuns| Some((it.policy.name().to_owned(), it.runs.into_iter().next()?));
     Ranking { record, runs: tried.into_iter().filter_map(first).collect() }
 }
 
@@ -88,7 +88,7 @@ fn with(scenario: &Scenario, policy: PolicyKind, seed: u64) -> Scenario {
     Scenario { edges: scenario.edges.iter().map(edge).collect(), seed, ..scenario.clone() }
 }
 
-fn ranked(tried: &Tried, first: &Tried, judged: bool) -> RankedPolicy {
+fn ranked(tried: &PolicyRuns, first: &PolicyRuns, judged: bool) -> RankedPolicy {
     let runs = &tried.runs;
     let p99s: Option<Vec<f64>> = runs.iter().map(|run| finite(p99(run))).collect();
     let p50s: Option<Vec<f64>> =

@@ -29,7 +29,7 @@ use std::{
     thread,
 };
 
-use run::{Tried, run};
+use run::{Totals, run};
 
 #[test]
 fn promises_hold_in_random_cases() {
@@ -45,7 +45,7 @@ fn promises_hold_in_random_cases() {
     let stops = number("STOP").is_some();
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let work = || {
-        let (mut tried, mut broken) = (Tried::default(), Vec::new());
+        let (mut tried, mut broken) = (Totals::default(), Vec::new());
         loop {
             let seed = next.fetch_add(1, Relaxed);
             if seed >= seeds.end {
@@ -66,7 +66,7 @@ fn promises_hold_in_random_cases() {
             }
         }
     };
-    let done: Vec<(Tried, Vec<(u64, String)>)> = thread::scope(|scope| {
+    let done: Vec<(Totals, Vec<(u64, String)>)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -95,7 +95,7 @@ fn faults_are_put_into_code_that_is_there() {
     }
 }
 
-fn try_seed(seed: u64) -> Result<Tried, String> {
+fn try_seed(seed: u64) -> Result<Totals, String> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("swarm").join(seed.to_string());
     let case = generate::case(seed);
     let ran = run(&case, &dir, "case").map_err(|error| format!("seed {seed}: {error}"))?;

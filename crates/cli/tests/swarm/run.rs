@@ -20,18 +20,22 @@ pub(crate) struct Violation {
 
 /// How much was tried.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tried {
+pub(crate) struct Totals {
     pub(crate) requests: u64,
     pub(crate) events: u64,
 }
 
 /// Runs a case as it is read from its files. None where they cannot be read.
-pub(crate) fn run(case: &Case, dir: &Path, name: &str) -> Result<Result<Tried, Violation>, String> {
+pub(crate) fn run(
+    case: &Case,
+    dir: &Path,
+    name: &str,
+) -> Result<Result<Totals, Violation>, String> {
     let (file, traffic) = case.write(dir, name);
     Ok(simulate(read((&file, &traffic))?))
 }
 
-fn simulate(scenario: Scenario) -> Result<Tried, Violation> {
+fn simulate(scenario: Scenario) -> Result<Totals, Violation> {
     let mut account = Account::of(&scenario);
     let mut checkers = check::all(&scenario);
     let mut run = Simulation::traced(scenario);
@@ -67,7 +71,7 @@ fn simulate(scenario: Scenario) -> Result<Tried, Violation> {
     let ended = all(&mut checkers, |checker| checker.end(&account, &end));
     ended.map_err(|(checker, what)| Violation { checker, what })?;
     let events = record.simulation.as_ref().map_or(0, |simulation| simulation.events);
-    Ok(Tried { requests: account.requests.len() as u64, events })
+    Ok(Totals { requests: account.requests.len() as u64, events })
 }
 
 fn all(
