@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cache;
 pub mod decide;
 pub mod fleet;
 pub mod health;

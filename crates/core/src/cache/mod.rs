@@ -1,0 +1,3 @@
+//! The decisions of the cache: which objects stay in it.
+
+pub mod eviction;
