@@ -4,6 +4,7 @@
 //! print exactly what happened. A shell converts the machine's monotonic clock in one place.
 
 pub(crate) mod timer_queue;
+mod unix;
 
 use alloc::string::{String, ToString};
 use core::{fmt, iter, ops, str::FromStr};
@@ -11,6 +12,8 @@ use core::{fmt, iter, ops, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::units::UnitError;
+
+pub use unix::UnixTime;
 
 /// A point on a monotonic clock, in nanoseconds since an origin the shell chose (process start,
 /// or zero in a simulation).

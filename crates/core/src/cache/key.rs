@@ -1,0 +1,94 @@
+//! The primary key of a stored response: RFC 9111 section 2.
+//!
+//! It is what the server is asked: scheme, host, port, path and query. `GET` and `HEAD` share a
+//! key. Only what every server must read alike is brought together (RFC 9110 section 4.2.3): the
+//! case of scheme and host, the scheme's own port, and an empty path. Path and query stay as they
+//! are forwarded, byte for byte: whether `/a%2Fb`, `/a/b` and `/a/./b` are one resource, or in
+//! which order parameters come, is for the server to say, and a cache that guesses gives the
+//! response to one of them to who asks for another.
+
+use alloc::vec::Vec;
+
+use super::message::Request;
+
+/// The primary key of a request: `http://host[:port]/path?query`.
+#[must_use]
+pub fn primary_key(request: &Request<'_>) -> Vec<u8> {
+    let scheme = request.scheme.to_ascii_lowercase();
+    let authority = authority(&scheme, request.authority);
+    let mut key = Vec::with_capacity(scheme.len() + authority.len() + request.target.len() + 4);
+    key.extend_from_slice(&scheme);
+    key.extend_from_slice(b"://");
+    key.extend(authority.iter().map(u8::to_ascii_lowercase));
+    if !matches!(request.target.first(), Some(b'/' | b'*')) {
+        key.push(b'/');
+    }
+    key.extend_from_slice(request.target);
+    key
+}
+
+/// The authority without the port that the scheme has anyway.
+fn authority<'a>(scheme: &[u8], authority: &'a [u8]) -> &'a [u8] {
+    let own_port: &[u8] = match scheme {
+        b"http" => b":80",
+        b"https" => b":443",
+        _ => return authority,
+    };
+    authority.strip_suffix(own_port).or(authority.strip_suffix(b":")).unwrap_or(authority)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cache::message::tests::get;
+
+    fn key(scheme: &str, authority: &str, target: &str) -> Vec<u8> {
+        primary_key(&Request {
+            scheme: scheme.as_bytes(),
+            authority: authority.as_bytes(),
+            target: target.as_bytes(),
+            ..get(&[])
+        })
+    }
+
+    #[test]
+    fn what_every_server_reads_alike_has_one_key() {
+        let plain = b"http://example.com/a?b=c";
+        assert_eq!(key("http", "example.com", "/a?b=c"), plain);
+        assert_eq!(key("HTTP", "EXAMPLE.com:80", "/a?b=c"), plain);
+        assert_eq!(key("http", "example.com:", "/a?b=c"), plain);
+        assert_eq!(key("https", "example.com:443", ""), b"https://example.com/");
+        assert_eq!(key("http", "example.com", "?q"), b"http://example.com/?q");
+        assert_eq!(key("http", "[::1]:80", "/"), b"http://[::1]/");
+    }
+
+    #[test]
+    fn what_servers_may_tell_apart_has_two() {
+        for (one, other) in [
+            ("/a", "/a/"),
+            ("/a", "/A"),
+            ("/a", "/%61"),
+            ("/%2f", "/%2F"),
+            ("/a/b", "/a//b"),
+            ("/a/b", "/a/./b"),
+            ("/a?x=1&y=2", "/a?y=2&x=1"),
+            ("/a", "/a?"),
+            ("/a;x", "/a"),
+        ] {
+            assert_ne!(key("http", "h", one), key("http", "h", other), "{one} {other}");
+        }
+        assert_ne!(key("http", "h:8080", "/"), key("http", "h", "/"));
+        assert_ne!(key("http", "h:443", "/"), key("http", "h", "/"));
+        assert_ne!(key("https", "h", "/"), key("http", "h", "/"));
+        assert_ne!(key("http", "h.", "/"), key("http", "h", "/"));
+    }
+
+    proptest! {
+        #[test]
+        fn different_targets_never_share_a_key(one in "/[ -~]{0,9}", other in "/[ -~]{0,9}") {
+            prop_assert_eq!(key("http", "h", &one) == key("http", "h", &other), one == other);
+        }
+    }
+}

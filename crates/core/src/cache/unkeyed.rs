@@ -1,0 +1,64 @@
+//! Request fields that are not part of the key and yet change what servers answer.
+//!
+//! Whoever sends one of them gets a response that was made for it, and from the cache everybody
+//! else gets it too: *cache poisoning* (James Kettle, "Practical Web Cache Poisoning", 2018, and
+//! "Web Cache Entanglement", 2020). So where a cache is on, a proxy removes them from what clients
+//! send, or the response is not stored ([`Refusal::Unkeyed`](super::Refusal::Unkeyed)).
+
+/// Whether a server may answer otherwise because of this field of a client, though no key has it:
+/// another host, path, scheme or method than the request's, as frameworks and servers read them.
+#[must_use]
+pub fn changes_unkeyed(name: &[u8]) -> bool {
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Names in order of what they change: the host, the path, the scheme and port, the method.
+const NAMES: [&str; 32] = [
+    "x-forwarded-host",
+    "x-forwarded-server",
+    "x-original-host",
+    "x-host",
+    "x-http-host-override",
+    "x-forwarded-by",
+    "x-backend-host",
+    "base-url",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-original-uri",
+    "x-override-url",
+    "x-forwarded-uri",
+    "x-forwarded-url",
+    "x-forwarded-path",
+    "x-forwarded-prefix",
+    "x-request-uri",
+    "x-script-name",
+    "request-uri",
+    "x-forwarded-scheme",
+    "x-forwarded-protocol",
+    "x-forwarded-ssl",
+    "x-forwarded-port",
+    "x-scheme",
+    "x-url-scheme",
+    "front-end-https",
+    "x-arr-ssl",
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-forwarded-method",
+    "x-amz-website-redirect-location",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_in_any_case_and_harmless_ones_are_left_alone() {
+        assert!(changes_unkeyed(b"X-Forwarded-Host"));
+        assert!(changes_unkeyed(b"x-HTTP-method-OVERRIDE"));
+        for harmless in ["host", "x-forwarded-for", "x-forwarded-proto", "forwarded", "cookie", ""]
+        {
+            assert!(!changes_unkeyed(harmless.as_bytes()), "{harmless}");
+        }
+    }
+}

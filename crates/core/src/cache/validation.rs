@@ -1,0 +1,141 @@
+//! Validating what is stored: RFC 9111 section 4.3.
+
+use alloc::vec::Vec;
+
+use super::{
+    conditional::is_condition,
+    date::parse_date,
+    entity_tag::EntityTag,
+    field::{Field, Fields},
+    freshness::date,
+    message::{Exchange, Response},
+    metadata::Metadata,
+    settings::Settings,
+    storage::{Refusal, may_keep},
+    stored_fields::freshened_fields,
+};
+use crate::time::Duration;
+
+/// Whether a stored response can be validated: it has an entity tag or a date of its last change.
+#[must_use]
+pub fn has_validator(stored: Fields<'_>) -> bool {
+    stored.has("etag") || stored.has("last-modified")
+}
+
+/// The fields of the request that validates a stored response: those of the client without its own
+/// conditions and without its `Range`, and `If-None-Match` and `If-Modified-Since` of what is
+/// stored.
+#[must_use]
+pub fn validating_fields<'a>(request: Fields<'a>, stored: Fields<'a>) -> Vec<Field<'a>> {
+    let dropped = |field: &Field<'a>| is_condition(field.name) || field.is("range");
+    let tag = stored.single("etag").map(|tag| Field::new(b"If-None-Match", tag));
+    let date = stored.single("last-modified").map(|date| Field::new(b"If-Modified-Since", date));
+    request.iter().filter(|field| !dropped(field)).chain(tag).chain(date).collect()
+}
+
+/// What a response to a validating request, or to `HEAD`, does to a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It freshens it: [`freshen`].
+    Freshen,
+    /// It shows that the stored one is out of date: what is stored is not used again.
+    Outdated,
+    /// It says nothing about it.
+    Nothing,
+}
+
+/// Whether a 304 is about this stored response (RFC 9111 section 4.3.4): it has its entity tag,
+/// or, without one, its date of the last change, or neither. If it has another one, the request
+/// is sent again without conditions.
+#[must_use]
+pub fn is_about(not_modified: Fields<'_>, stored: Fields<'_>) -> bool {
+    if let Some(new) = not_modified.single("etag").map(EntityTag::parse) {
+        let old = stored.single("etag").map(EntityTag::parse);
+        return old.is_some_and(|old| new.equals_weakly(&old));
+    }
+    let new = not_modified.single("last-modified");
+    new.is_none() || new == stored.single("last-modified")
+}
+
+/// Which of the responses stored for a key a 304 freshens (RFC 9111 section 4.3.4): all with its
+/// strong tag; otherwise the newest with its weak tag or date; without a validator the only one
+/// there is. `stored` is each response's fields and metadata; the result is positions in it.
+#[must_use]
+pub fn freshened_by_304(not_modified: Fields<'_>, stored: &[(Fields<'_>, Metadata)]) -> Vec<usize> {
+    let has_validator = has_validator(not_modified);
+    let fitting = |&at: &usize| is_about(not_modified, stored[at].0);
+    let all = (0..stored.len()).filter(fitting);
+    let tag = not_modified.single("etag").map(EntityTag::parse);
+    if tag.is_some_and(|tag| !tag.weak && tag.is_valid()) {
+        return all.collect();
+    }
+    if has_validator {
+        return all.max_by_key(|&at| stored[at].1.received).into_iter().collect();
+    }
+    if stored.len() == 1 { all.collect() } else { Vec::new() }
+}
+
+/// What the response to a `HEAD` does to the stored response to a `GET`: RFC 9111 section 4.3.5.
+#[must_use]
+pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> Effect {
+    if head.status != status || status != 200 {
+        return Effect::Nothing;
+    }
+    let agrees = |name: &str| {
+        let (new, old) = (head.fields.single(name), stored.single(name));
+        new.is_none() || old.is_none() || new == old
+    };
+    let same = ["etag", "last-modified", "content-length"].into_iter().all(agrees);
+    if same { Effect::Freshen } else { Effect::Outdated }
+}
+
+/// A stored response after a newer one freshened it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freshened<'a> {
+    /// Its fields.
+    pub fields: Vec<Field<'a>>,
+    /// What the rules keep of it.
+    pub metadata: Metadata,
+}
+
+/// Freshens a stored response by a 304 or the response to a `HEAD`: `exchange` is the newer one,
+/// `status` and `stored` are of the stored one.
+///
+/// # Errors
+/// Why what is stored may not be kept: the newer one says so.
+pub fn freshen<'a>(
+    stored: Fields<'a>,
+    status: u16,
+    exchange: &Exchange<'a>,
+    settings: &Settings,
+) -> Result<Freshened<'a>, Refusal> {
+    let mut fields = freshened_fields(stored, exchange.response.fields);
+    // The date of the old one is no date of the newer one.
+    if !exchange.response.fields.has("date") {
+        fields.retain(|field| !field.is("date"));
+    }
+    let response = Response { status, fields: Fields(&fields) };
+    let exchange = Exchange { response, ..*exchange };
+    let metadata = may_keep(&exchange, settings)?;
+    Ok(Freshened { fields, metadata })
+}
+
+/// Whether two responses have the same strong validator, so that their parts belong together: RFC
+/// 9111 section 3.4. A date is one only if the response is a minute younger (RFC 9110 section
+/// 8.8.2.2): what changed twice in a second has it too.
+#[must_use]
+pub fn same_strong_validator(one: &Exchange<'_>, stored: Fields<'_>) -> bool {
+    let fields = one.response.fields;
+    match (fields.single("etag"), stored.single("etag")) {
+        (Some(new), Some(old)) => EntityTag::parse(new).equals_strongly(&EntityTag::parse(old)),
+        (None, None) => {
+            let modified = fields.single("last-modified");
+            let same = modified.is_some() && modified == stored.single("last-modified");
+            let at = modified.and_then(|text| parse_date(text, one.received));
+            same && at.is_some_and(|at| at + STRONG_AFTER <= date(stored, one.received))
+        }
+        _ => false,
+    }
+}
+
+const STRONG_AFTER: Duration = Duration::from_secs(60);
