@@ -14,6 +14,7 @@ mod manager;
 mod routes;
 mod standby;
 mod sticky;
+mod store;
 mod stream;
 mod tls;
 mod tracing;
@@ -34,6 +35,7 @@ use crate::value::{
     number::{Number, Scaler, Whole},
     pattern::{NetworkRange, OneOrMore},
     quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
+    store::StoreUrl,
     word::Word,
 };
 
@@ -46,6 +48,7 @@ pub(crate) use manager::Manager;
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
+pub(crate) use store::Store;
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 pub(crate) use tracing::Tracing;
@@ -403,10 +406,12 @@ pub(crate) struct ServerTimeouts {
     pub(crate) keep_alive: Key<TimeOrOff>,
 }
 
-/// The servers of one service in one region: either `servers` or `discover`.
+/// The servers of one service in one region: `servers`, `discover` or `store`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[schemars(extend("oneOf" = [{ "required": ["servers"] }, { "required": ["discover"] }]))]
+#[schemars(extend("oneOf" = [
+    { "required": ["servers"] }, { "required": ["discover"] }, { "required": ["store"] }
+]))]
 pub(crate) struct Group {
     /// Region of the group. Default: the region of the edge.
     pub(crate) region: Key<Text<Name>>,
@@ -437,6 +442,9 @@ pub(crate) struct Group {
     pub(crate) servers: Key<Vec<At<TextOr<Place, Server>>>>,
     /// Where the servers are listed, if they are not written here.
     pub(crate) discover: Key<Discover>,
+    /// A store of objects that takes the place of the servers, for GET and HEAD: its URL, or a
+    /// table with more settings.
+    pub(crate) store: Key<TextOr<StoreUrl, Store>>,
 }
 
 /// Whether a capacity is found that the file does not say.

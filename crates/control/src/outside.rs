@@ -21,6 +21,7 @@ use crate::{
         address::AdminPlace,
         either::TextOr,
         label::{FilePath, LogPlace, SuiteName},
+        store::StoreUrl,
     },
 };
 
@@ -77,6 +78,7 @@ pub(crate) enum What {
     Servers {
         may_be_empty: bool,
     },
+    Directory,
     AccessLog,
     PidFile,
     Socket,
@@ -250,6 +252,19 @@ fn of_service(service: &mut file::Service, visit: Visit<'_>) {
         if let Some(discover) = group.value.discover.get_mut() {
             let may_be_empty = discover.allow_empty.get().copied().unwrap_or(false);
             one(&mut discover.file, What::Servers { may_be_empty }, visit);
+        }
+        if let Some((StoreUrl::Files(path), span)) = url_of_store(&mut group.value) {
+            visit(What::Directory, path, span);
+        }
+    }
+}
+
+/// The URL of the store of a group, and where it is.
+fn url_of_store(group: &mut file::Group) -> Option<(&mut StoreUrl, &Span)> {
+    match group.store.at_mut()? {
+        At { value: TextOr::Text(url), span } => Some((url, span)),
+        At { value: TextOr::Table(table), .. } => {
+            table.url.at_mut().map(|url| (&mut url.value.0, &url.span))
         }
     }
 }

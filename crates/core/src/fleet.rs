@@ -12,11 +12,13 @@ mod http2;
 mod names;
 mod standby;
 mod sticky;
+mod store;
 mod tls;
 mod tracing;
 
 use alloc::{
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 use core::net::SocketAddr;
@@ -37,6 +39,7 @@ pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use standby::Standby;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
+pub use store::{Store, StorePlace};
 pub use tls::{Certificate, ClientCheck, Hsts, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 pub use tracing::Tracing;
 
@@ -461,6 +464,8 @@ pub struct Server {
     /// The link address of the next hop towards it, for packets that are forwarded; the kernel is
     /// asked if omitted.
     pub link: Option<[u8; 6]>,
+    /// Whose objects it responds with, where it is no server of HTTP that knows for itself.
+    pub store: Option<Arc<Store>>,
 }
 
 impl Server {
@@ -476,6 +481,7 @@ impl Server {
             capacity: Capacity::UNLIMITED,
             max_connections: SERVER_CONNECTIONS_MAX,
             link: None,
+            store: None,
         }
     }
 }

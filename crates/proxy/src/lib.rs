@@ -12,6 +12,7 @@
 //! | `http2` | a client connection of HTTP/2: its streams, each as a session of one request |
 //! | `tcp` | a client connection of which nothing is understood, from end to end |
 //! | `upstream` | connections to servers: opened, pooled, opened in advance |
+//! | `store` | stores of objects, which take the place of servers |
 //! | `io` | bytes: sockets, buffers, pipes |
 //! | [`telemetry`] | counters, latency, access log, spans, reasons of failures |
 //! | [`runtime`] | threads, timers, the plan as workers see it, the controller, health checks |
@@ -25,6 +26,7 @@ mod http2;
 mod io;
 pub mod listener;
 pub mod runtime;
+mod store;
 mod tcp;
 pub mod telemetry;
 pub mod tls;

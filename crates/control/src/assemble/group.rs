@@ -8,7 +8,7 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Key, Problems, Span};
 
-use super::{discover::discovery, region::Regions, set};
+use super::{discover::discovery, region::Regions, set, store};
 use crate::{
     file::{self, Found},
     resolve::Resolve,
@@ -93,6 +93,9 @@ fn servers(
     context: &Context<'_>,
     problems: &mut Problems,
 ) -> Vec<Server> {
+    if let Some(servers) = store::servers(&entry.value, defaults, problems) {
+        return servers;
+    }
     let given = entry.value.servers.at();
     if let Some(discover) = entry.value.discover.at() {
         if given.is_some() {

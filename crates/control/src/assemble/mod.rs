@@ -21,6 +21,7 @@ mod routes;
 mod service;
 mod standby;
 mod sticky;
+mod store;
 mod stream;
 mod tls;
 mod tracing;

@@ -94,6 +94,7 @@ fn service(
     };
     service.groups = group::groups(&given.group, &context, problems);
     check_soonest(given, &service, problems);
+    super::store::check(given, &service, problems);
     service
 }
 

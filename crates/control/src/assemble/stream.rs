@@ -3,6 +3,7 @@
 use loadline_core::fleet::{Listener, Protocol, ServerNames, Service, Sticky};
 use loadline_spanned::{At, Problems, Span, Text};
 
+use super::store;
 use crate::{file, value::label::Name};
 
 /// The services by server name of a listener that may have some; `find` knows their indices.
@@ -71,10 +72,11 @@ pub(super) fn refuse_of_http(
     if listener.protocol.is_http() {
         return;
     }
-    let used = std::iter::once(listener.service).chain(listener.names.services());
-    for service in used.filter_map(|index| services.get(index)) {
+    let used = || std::iter::once(listener.service).chain(listener.names.services());
+    let span = entry.value.service.place_or(&entry.span);
+    store::refuse_bytes((listener.protocol, used()), &span, services, problems);
+    for service in used().filter_map(|index| services.get(index)) {
         let name = &service.name;
-        let span = entry.value.service.place_or(&entry.span);
         if service.groups.iter().any(|group| group.capacity.auto == Some(true)) {
             let message = format!("`{name}` has `capacity = \"auto\"`, which needs HTTP");
             let help = "give its groups `max_in_flight` or `max_rate` instead".to_owned();

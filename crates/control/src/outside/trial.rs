@@ -36,6 +36,7 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), LIST_HELP);
             discovery::check(at, may_be_empty).map_err(wrong)
         }),
+        What::Directory => enterable(at),
         What::AccessLog => writable("access log", at),
         What::PidFile => replaceable("process id", at),
         What::Socket => socket(at),
@@ -74,6 +75,19 @@ fn readable(what: &str, path: &Path, base: &Path) -> Result<(), Complaint> {
         };
         Complaint::new(message, help)
     })
+}
+
+/// A directory whose files can be opened.
+fn enterable(path: &Path) -> Result<(), Complaint> {
+    let wrong = |why: &dyn std::fmt::Display, help: &str| {
+        Complaint::new(format!("cannot use the directory `{}`: {why}", path.display()), help)
+    };
+    let found = fs::metadata(path).map_err(|error| wrong(&error, "name one that there is"))?;
+    if !found.is_dir() {
+        return Err(wrong(&"it is no directory", "name the directory in which the files are"));
+    }
+    let may = access(path, Access::EXEC_OK);
+    may.map_err(|error| wrong(&error, "whoever runs loadline has to be able to enter it"))
 }
 
 /// A file that is appended to, or made.

@@ -14,4 +14,5 @@ pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod secret;
+pub(crate) mod store;
 pub(crate) mod word;

@@ -452,6 +452,31 @@ fn what_does_not_fit_together_is_found() {
 }
 
 #[test]
+fn a_store_has_no_servers_beside_it_and_none_of_what_is_theirs() {
+    let servers = "servers = [\"10.0.0.1:80\"]";
+    let store = |store: &str, also: &str| RIGHT.replacen(servers, &format!("{store}{also}"), 1);
+    let text = store("store = \"file:///srv/www\"", "");
+    parse_with("store.toml", &text, &LocalOnly).expect("a right file");
+    for (text, words) in [
+        (store("store = \"file:///srv/www\"\n", servers), "servers beside `store`"),
+        (store("store = \"/srv/www\"", ""), "write \"file:///srv/www\""),
+        (store("store = {}", ""), "without `url`"),
+        (store("store = { url = \"file:///srv/www\", index = \"a/b\" }", ""), "without slashes"),
+        (text.replace("policy =", "prewarm = 1\npolicy ="), "`prewarm` with a group"),
+        (text.replace("policy =", "http_version = \"2\"\npolicy ="), "http_version"),
+        (text.replace("policy =", "send_proxy = \"v1\"\npolicy ="), "`send_proxy` with a group"),
+        (text.replace("policy =", "health = { http = \"/\" }\npolicy ="), "`health` with a group"),
+        (text.replace("[[listener]]\n", "[[listener]]\nprotocol = \"tcp\"\n"), "needs HTTP"),
+    ] {
+        let errors = parse_with("store.toml", &text, &LocalOnly).unwrap_err();
+        let said = errors.errors().iter().map(|it| format!("{it} {}", it.help_text()));
+        let said: Vec<String> = said.collect();
+        assert!(said.iter().any(|it| it.contains(words)), "{words}: {said:?}\n{text}");
+        assert!(errors.errors().iter().all(|error| error.line() > 0), "{said:?}");
+    }
+}
+
+#[test]
 fn soonest_needs_a_group_that_says_what_it_can_take() {
     let soonest = RIGHT.replace("policy =", "overflow = \"soonest\"\npolicy =");
     assert!(parse_with("rate.toml", &soonest, &LocalOnly).is_ok());

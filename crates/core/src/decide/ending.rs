@@ -57,6 +57,9 @@ pub enum Ending {
     ServerCut,
     /// The server paused too long in the middle of its response: the client's connection is cut.
     ServerStalled,
+    /// The store gives nothing to anybody: its directory or bucket is not there, or its credentials
+    /// are refused: 502.
+    StoreRefused,
     /// The client asked for another protocol, which a server spoken to in HTTP/2 does not offer or
     /// HTTP/2 cannot ask for: 501.
     NoUpgrade,
@@ -84,7 +87,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -109,6 +112,7 @@ impl Ending {
         Self::ServerBodyBad,
         Self::ServerCut,
         Self::ServerStalled,
+        Self::StoreRefused,
         Self::NoUpgrade,
         Self::Drained,
         Self::Internal,
@@ -142,6 +146,7 @@ impl Ending {
             Self::ServerBodyBad => "server-body-bad",
             Self::ServerCut => "server-cut",
             Self::ServerStalled => "server-stalled",
+            Self::StoreRefused => "store-refused",
             Self::NoUpgrade => "no-upgrade",
             Self::Drained => "drained",
             Self::Internal => "internal",
@@ -180,7 +185,8 @@ impl Ending {
             | Self::ServerHeadTooLarge
             | Self::ServerBodyBad
             | Self::ServerCut
-            | Self::ServerStalled => Fault::Server,
+            | Self::ServerStalled
+            | Self::StoreRefused => Fault::Server,
             Self::Shed | Self::QueueFull | Self::QueueTimeout => Fault::Capacity,
             Self::NoUpgrade | Self::Drained | Self::Internal => Fault::Proxy,
         }
@@ -207,7 +213,8 @@ impl Ending {
             | Self::ServerReset
             | Self::ServerBad
             | Self::ServerHeadTooLarge
-            | Self::ServerBodyBad => Some(502),
+            | Self::ServerBodyBad
+            | Self::StoreRefused => Some(502),
             Self::ConnectTimeout | Self::TlsTimeout | Self::ServerTimeout => Some(504),
             Self::NoServer | Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Internal => {
                 Some(503)

@@ -276,14 +276,18 @@ impl<'a> Exchange<'a> {
         let settings = self.driver.route.settings();
         let (is_shared, introduces) =
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
+        let files = self.driver.route.store(place).cloned();
         let mut kept = match (is_shared, introduces) {
-            (false, None) => self.worker.pools.take(&self.worker.shared, place.server),
+            (false, None) if files.is_none() => {
+                self.worker.pools.take(&self.worker.shared, place.server)
+            }
             _ => None,
         };
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
             let opened = match (kept.take(), introduces) {
                 (Some(connection), _) => Ok(connection),
+                (None, _) if let Some(store) = &files => Ok(Connection::to_files(store)),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
                 (None, None) => self.open(place),
                 (None, Some(version)) => Box::pin(self.introduce(version, place)).await,

@@ -181,7 +181,7 @@ impl Relay {
         }
         let length = self.body.payload_ahead();
         let long = if length == u64::MAX { self.bulk } else { length >= SPLICE_MIN };
-        let splices = long && self.copy.is_none() && from.rest.is_empty() && from.socket.is_plain();
+        let splices = long && self.copy.is_none() && from.rest.is_empty() && from.socket.splices();
         if !splices {
             return Ahead::Unknown;
         }

@@ -1,8 +1,11 @@
 //! Which service a request is for, in which plan.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
-use loadline_core::{decide::plan::ServicePlan, fleet::Service};
+use loadline_core::{
+    decide::plan::ServicePlan,
+    fleet::{Server, Service, Store},
+};
 
 use crate::{
     http::driver::Place,
@@ -71,8 +74,15 @@ impl Route {
 
     /// The most connections to the server at this place.
     pub(crate) fn max_connections(&self, place: &Place) -> u32 {
-        let groups = self.settings().groups.get(place.group);
-        let server = groups.and_then(|group| group.servers.get(place.index));
-        server.map_or(u32::MAX, |server| server.max_connections)
+        self.server(place).map_or(u32::MAX, |server| server.max_connections)
+    }
+
+    /// The store that is the server at this place; none of a service without any.
+    pub(crate) fn store(&self, place: &Place) -> Option<&Arc<Store>> {
+        self.service_context().has_store.then(|| self.server(place)?.store.as_ref()).flatten()
+    }
+
+    fn server(&self, place: &Place) -> Option<&Server> {
+        self.settings().groups.get(place.group)?.servers.get(place.index)
     }
 }

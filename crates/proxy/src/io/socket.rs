@@ -1,5 +1,5 @@
-//! What bytes come from and go to: a TCP connection, TLS over it, or a stream of HTTP/2 from a
-//! client or to a server; or nobody at all.
+//! What bytes come from and go to: a TCP connection, TLS over it, a stream of HTTP/2 from a client
+//! or to a server, files; or nobody at all.
 //!
 //! The reactor hears of a TCP connection only when it must. It is *raw* at first: system calls go
 //! straight to it. The first one that would block registers it, and from then on it is *watched*:
@@ -31,6 +31,7 @@ use tokio::{
 use crate::{
     http2::{Call, Stream, StreamFailure},
     io::pipe::Pipe,
+    store::FileReply,
     telemetry::meter::Meter,
     tls::{ClientTls, Tls},
     upstream::idle::Idle,
@@ -47,6 +48,8 @@ pub(crate) enum Socket {
     Stream(Box<Stream>),
     /// The same on a server's.
     Call(Box<Call>),
+    /// Files, which respond to one request in the syntax of HTTP/1.
+    File(Box<FileReply>),
     /// Nobody: takes everything, says nothing. The client of a request that was copied.
     Nobody,
 }
@@ -81,13 +84,22 @@ impl Socket {
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
-            Self::Stream(_) | Self::Call(_) | Self::Nobody => self,
+            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => self,
         }
     }
 
     /// Whether bytes go to the kernel and come from it as they are.
     pub(crate) const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain(_))
+    }
+
+    /// Whether what comes next from it can go into a pipe.
+    pub(crate) fn splices(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::File(reply) => reply.splices(),
+            _ => false,
+        }
     }
 
     /// Whether it is one request of many on a server's connection.
@@ -99,7 +111,9 @@ impl Socket {
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
@@ -107,7 +121,7 @@ impl Socket {
     pub(crate) fn phase(&self) -> Phase {
         match self {
             Self::Secure(_, tls) => tls.phase(),
-            Self::Plain(_) | Self::Stream(_) | Self::Nobody => Phase::Connect,
+            Self::Plain(_) | Self::Stream(_) | Self::File(_) | Self::Nobody => Phase::Connect,
             Self::Call(_) => Phase::Send,
         }
     }
@@ -129,7 +143,7 @@ impl Socket {
     pub(crate) fn client_tls(&self) -> Option<ClientTls> {
         match self {
             Self::Secure(_, tls) => tls.client_tls(),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
         }
     }
 
@@ -137,7 +151,7 @@ impl Socket {
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match self {
             Self::Secure(_, tls) => tls.protocol(),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
         }
     }
 
@@ -161,6 +175,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_read(io, cx, into),
             Self::Stream(stream) => stream.poll_read(cx, into),
             Self::Call(call) => call.poll_read(cx, into),
+            Self::File(reply) => Poll::Ready(reply.read(into)),
             Self::Nobody => Poll::Pending,
         }
     }
@@ -177,6 +192,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
             Self::Stream(stream) => stream.poll_write(cx, bytes),
             Self::Call(call) => call.poll_write(cx, bytes),
+            Self::File(reply) => Poll::Ready(reply.write(bytes)),
             Self::Nobody => Poll::Ready(Ok(bytes.len())),
         }
     }
@@ -192,6 +208,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
             Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
             Self::Call(call) => call.poll_write(cx, pieces[0]),
+            Self::File(reply) => Poll::Ready(reply.write(pieces[0])),
             Self::Nobody => Poll::Ready(Ok(pieces[0].len() + pieces[1].len())),
         }
     }
@@ -212,7 +229,9 @@ impl Socket {
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_flush(io, cx),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::Nobody => Poll::Ready(Ok(())),
+            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
@@ -242,6 +261,9 @@ impl Socket {
         pipe: &mut Pipe,
         most: usize,
     ) -> Poll<io::Result<usize>> {
+        if let Self::File(reply) = self {
+            return Poll::Ready(reply.splice_into(pipe, most));
+        }
         let io = self.io()?;
         let stream = io.watched()?;
         loop {
@@ -288,7 +310,7 @@ impl Socket {
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         match self {
-            Self::Stream(_) | Self::Call(_) | Self::Nobody => Ok(()),
+            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => Ok(()),
             Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
         }
     }
@@ -298,7 +320,7 @@ impl Socket {
         match self {
             Self::Plain(io) => Some(Idle { io, tls: None }),
             Self::Secure(io, tls) => Some(Idle { io, tls: Some(tls) }),
-            Self::Stream(_) | Self::Call(_) | Self::Nobody => None,
+            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
         }
     }
 
@@ -323,7 +345,9 @@ impl Socket {
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
-            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::Nobody => Poll::Pending,
+            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+                Poll::Pending
+            }
         }
     }
 
@@ -331,7 +355,7 @@ impl Socket {
     pub(crate) const fn fate(&self) -> StreamFailure {
         match self {
             Self::Call(call) => call.fate(),
-            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::Nobody => {
+            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::File(_) | Self::Nobody => {
                 StreamFailure::Unknown
             }
         }
@@ -351,7 +375,7 @@ impl Socket {
             Self::Secure(io, tls) => tls.close(io),
             Self::Stream(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),
-            Self::Nobody => return,
+            Self::File(_) | Self::Nobody => return,
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
@@ -400,7 +424,7 @@ impl Socket {
     fn io(&mut self) -> io::Result<&mut Io> {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Ok(io),
-            Self::Stream(_) | Self::Call(_) | Self::Nobody => {
+            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
                 Err(io::ErrorKind::Unsupported.into())
             }
         }

@@ -69,6 +69,8 @@ pub(crate) struct ServiceContext {
     pub(crate) tls: Option<Dialing>,
     /// Where a cookie keeps sessions on one server.
     pub(crate) sessions: Option<Sessions>,
+    /// Whether some of its servers are stores.
+    pub(crate) has_store: bool,
     /// Servers to which connections are kept ready, if it is reached over HTTP.
     pub(crate) warm: Vec<Warm>,
 }
@@ -91,10 +93,12 @@ impl ServiceContext {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
+        let mut servers = service.groups.iter().flat_map(|group| &group.servers);
+        let has_store = servers.any(|server| server.store.is_some());
         let reads_load = limits_load || service.policy == PolicyKind::Prequal;
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
-        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, warm }
+        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, has_store, warm }
     }
 
     /// Whether connections that are kept to the group at this index are for every worker.

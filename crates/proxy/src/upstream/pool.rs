@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use loadline_core::{decide::ledger::ServerId, time::Instant};
+use loadline_core::{decide::ledger::ServerId, fleet::Store, time::Instant};
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
@@ -28,6 +28,7 @@ use crate::{
     http2::Call,
     io::{peer::Peer, socket::Socket},
     runtime::shared::Shared,
+    store::FileReply,
     tls::{Dialing, Tls},
     upstream::idle::{Common, Kept},
 };
@@ -74,6 +75,12 @@ impl Connection {
     pub(crate) fn shared(call: Box<Call>, reused: bool) -> Self {
         let peer = Peer::new(Socket::Call(call));
         Self { peer, reused, large: false, read_proxy_header: false, slot: None }
+    }
+
+    /// Files of this machine, whose responses take no connection.
+    pub(crate) fn to_files(store: &Arc<Store>) -> Self {
+        let peer = Peer::new(Socket::File(Box::new(FileReply::of(store.clone()))));
+        Self { peer, reused: false, large: false, read_proxy_header: false, slot: None }
     }
 
     /// What it is made of.

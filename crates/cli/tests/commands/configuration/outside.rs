@@ -63,6 +63,18 @@ const WRONG: &[Wrong] = &[
     ("\"web.toml\"", "\"no.toml\"", "20:21", &["the list of servers", "No such file"]),
     ("\"web.toml\"", "\"text\"", "20:21", &["not TOML"]),
     ("\"web.toml\"", "\"none.toml\"", "20:21", &["lists no server"]),
+    (
+        "discover = { file = \"web.toml\" }",
+        "store = \"file:///no/such/directory\"",
+        "20:9",
+        &["the directory", "No such file", "name one that there is"],
+    ),
+    (
+        "discover = { file = \"web.toml\" }",
+        "store = { url = \"file:///proc/version\" }",
+        "20:17",
+        &["it is no directory"],
+    ),
     ("\"token\"", "\"no\"", "8:14", &["the token", "No such file"]),
     ("\"token\"", "\"text\"", "8:14", &["too short", "openssl rand"]),
     (

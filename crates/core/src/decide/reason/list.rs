@@ -154,6 +154,8 @@ reasons! {
     BodyTimeout: ServerStalled = "timed out while reading response body",
     StreamReset: ServerCut = "connection reset by peer in the middle of the stream",
     StreamTimeout: ServerStalled = "timed out while sending to the server",
+    // Stores.
+    StoreMissing: StoreRefused = "the directory of the store cannot be opened",
     // HTTP/2.
     NotHttp2: ServerBad = "not HTTP/2: server does not begin with SETTINGS",
     SettingsTimeout: ConnectTimeout = "timed out while waiting for SETTINGS of HTTP/2",

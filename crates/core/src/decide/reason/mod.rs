@@ -114,6 +114,7 @@ impl Reason {
             Ending::ServerBodyBad => Self::BadChunkSize,
             Ending::ServerCut => Self::ClosedInBody,
             Ending::ServerStalled => Self::BodyTimeout,
+            Ending::StoreRefused => Self::StoreMissing,
             Ending::NoUpgrade => Self::NoUpgrade,
             Ending::Drained => Self::DrainOver,
             Ending::Internal => Self::SystemError,

@@ -1,0 +1,382 @@
+//! Files of this machine as responses.
+//!
+//! A file is opened below the root alone (openat2 with `RESOLVE_BENEATH`): neither `..` nor a
+//! symbolic link leads out, whoever renames what meanwhile. Small files are read with the head into
+//! one buffer; the payload of large ones goes from the page cache through a pipe to the client's
+//! socket, in slices, as sendfile(2) would move it. What is not in the page cache is read while the
+//! worker waits: a slice at a time.
+
+use std::{
+    collections::VecDeque,
+    fs::{File, Metadata},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    io::{self, Write as _},
+    os::{
+        fd::AsFd,
+        unix::{
+            ffi::OsStrExt as _,
+            fs::{FileExt as _, MetadataExt as _},
+        },
+    },
+    path::Path,
+    sync::Arc,
+    time::SystemTime,
+};
+
+use loadline_core::{
+    cache::{
+        ByteRange, Condition, Field, Fields, Multipart, Request, Response, Wanted, format_date,
+        range_counts, unsatisfied_content_range,
+    },
+    decide::reason::Reason,
+    fleet::{Store, StorePlace},
+    time::{Duration, UnixTime},
+};
+use loadline_http1::reason;
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
+    io::Errno,
+    pipe::{SpliceFlags, splice},
+};
+
+use super::asked::{Asked, decoded};
+use crate::io::pipe::Pipe;
+
+/// A server's end of an exchange, of which files are the responses.
+#[derive(Debug)]
+pub(crate) struct FileReply {
+    store: Arc<Store>,
+    /// What is still to be read of the response, once there is a request.
+    pieces: VecDeque<Piece>,
+    file: Option<File>,
+    was_asked: bool,
+}
+
+/// A part of a response.
+#[derive(Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    /// So many bytes of the file from this one on.
+    Payload(u64, u64),
+}
+
+impl FileReply {
+    /// One that is to be asked for a file of `store`.
+    pub(crate) const fn of(store: Arc<Store>) -> Self {
+        Self { store, pieces: VecDeque::new(), file: None, was_asked: false }
+    }
+
+    /// Takes a request: its head comes first and whole. A body means nothing here.
+    ///
+    /// # Errors
+    /// Where this machine lacks something that a response needs.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.was_asked {
+            self.was_asked = true;
+            self.answer(Asked::of(bytes), now())?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Reads more of the response; 0 at its end, and where the file has become shorter.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut count = 0;
+        while let Some(piece) = self.pieces.front_mut() {
+            let space = &mut into[count..];
+            let (moved, left) = match piece {
+                Piece::Text(text) => {
+                    let moved = text.len().min(space.len());
+                    space[..moved].copy_from_slice(&text[..moved]);
+                    text.drain(..moved);
+                    (moved, text.len() as u64)
+                }
+                // What is long is not read as long as it may be spliced.
+                Piece::Payload(_, left) if count > 0 && *left > LONG => break,
+                Piece::Payload(offset, left) => {
+                    let Some(file) = &self.file else { break };
+                    let most = space.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    let moved = file.read_at(&mut space[..most], *offset)?;
+                    *offset += moved as u64;
+                    *left -= moved as u64;
+                    (moved, *left)
+                }
+            };
+            count += moved;
+            if left > 0 {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+        Ok(count)
+    }
+
+    /// Whether what comes next can go into a pipe.
+    pub(crate) fn splices(&self) -> bool {
+        matches!(self.pieces.front(), Some(Piece::Payload(..)))
+    }
+
+    /// Moves up to `most` bytes into an empty pipe; 0 where the file has become shorter.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn splice_into(&mut self, pipe: &mut Pipe, most: usize) -> io::Result<usize> {
+        let (Some(file), Some(Piece::Payload(offset, left))) =
+            (&self.file, self.pieces.front_mut())
+        else {
+            return Ok(0);
+        };
+        let most = most.min(usize::try_from(*left).unwrap_or(usize::MAX));
+        let flags = SpliceFlags::NONBLOCK;
+        let moved = splice(file.as_fd(), Some(offset), &pipe.write, None, most, flags)?;
+        pipe.held += moved;
+        *left -= moved as u64;
+        if *left == 0 {
+            self.pieces.pop_front();
+        }
+        Ok(moved)
+    }
+
+    fn answer(&mut self, asked: Asked<'_>, now: UnixTime) -> io::Result<()> {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        if !matches!(asked.method, b"GET" | b"HEAD") {
+            short(&mut head, now, 405, "Allow: GET, HEAD\r\n", asked);
+            self.pieces.push_back(Piece::Text(head));
+            return Ok(());
+        }
+        match self.open(asked.path)? {
+            Found::File(file, name) => self.send(asked, (file, &name), now)?,
+            Found::Directory => {
+                let last = asked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                let line = format!("Location: ./{}/\r\n", String::from_utf8_lossy(last));
+                short(&mut head, now, 301, &line, asked);
+                self.pieces.push_back(Piece::Text(head));
+            }
+            Found::Nothing(status) => {
+                short(&mut head, now, status, "", asked);
+                self.pieces.push_back(Piece::Text(head));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the file of a path.
+    fn open(&self, path: &[u8]) -> io::Result<Found> {
+        let StorePlace::Files(root) = &self.store.place;
+        let Some(mut name) = name(path) else { return Ok(Found::Nothing(404)) };
+        if name.is_empty() || name.ends_with(b"/") {
+            name.extend_from_slice(self.store.index.as_bytes());
+        }
+        // By its path each time: a root may be a link that a deployment turns to another directory.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root =
+            openat(CWD, root.as_str(), flags, Mode::empty()).map_err(|error| match error {
+                Errno::MFILE | Errno::NFILE | Errno::NOMEM => error.into(),
+                _ => io::Error::other(Reason::StoreMissing),
+            })?;
+        // A pipe of this name must not keep the worker waiting for its other end.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let file = match openat2(&root, name.as_slice(), flags, Mode::empty(), resolve) {
+            Ok(file) => File::from(file),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(Found::Nothing(403)),
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::NAMETOOLONG
+                | Errno::LOOP
+                | Errno::XDEV
+                | Errno::NXIO
+                | Errno::INVAL,
+            ) => return Ok(Found::Nothing(404)),
+            Err(error) => return Err(error.into()),
+        };
+        let kind = file.metadata()?.file_type();
+        Ok(match (kind.is_file(), kind.is_dir()) {
+            (true, _) => Found::File(file, name),
+            (_, true) if !path.ends_with(b"/") => Found::Directory,
+            _ => Found::Nothing(404),
+        })
+    }
+
+    /// Makes the response out of a file, as the request asks for it.
+    fn send(
+        &mut self,
+        asked: Asked<'_>,
+        (file, name): (File, &[u8]),
+        now: UnixTime,
+    ) -> io::Result<()> {
+        let metadata = file.metadata()?;
+        let (tag, modified) = validators(&metadata, now);
+        let stored = [Field::new(b"ETag", tag.as_bytes()), Field::new(b"Last-Modified", &modified)];
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        let complete = metadata.len();
+        match wanted(asked, Fields(&stored), complete, now) {
+            Err(304) => {
+                begin(&mut head, 304, now);
+                stored.iter().for_each(|field| add(&mut head, field.name, field.value));
+                head.extend_from_slice(b"\r\n");
+            }
+            Err(status) => short(&mut head, now, status, "", asked),
+            Ok(Wanted::Nothing) => {
+                let range = unsatisfied_content_range(complete);
+                let line = format!("Content-Range: {}\r\n", String::from_utf8_lossy(&range));
+                short(&mut head, now, 416, &line, asked);
+            }
+            Ok(wanted) => {
+                let (status, kind, payload) = payload(&wanted, content_type(name), complete);
+                begin(&mut head, status, now);
+                stored.iter().for_each(|field| add(&mut head, field.name, field.value));
+                add(&mut head, b"Accept-Ranges", b"bytes");
+                if let Wanted::Part(range) = wanted {
+                    add(&mut head, b"Content-Range", &range.content_range(complete));
+                }
+                let length: u64 = payload.iter().map(Piece::len).sum();
+                add(&mut head, b"Content-Type", &kind);
+                add(&mut head, b"Content-Length", length.to_string().as_bytes());
+                head.extend_from_slice(b"\r\n");
+                if asked.method == b"GET" {
+                    self.file = Some(file);
+                    self.pieces.extend(payload.into_iter().filter(|piece| piece.len() > 0));
+                }
+            }
+        }
+        self.pieces.push_front(Piece::Text(head));
+        Ok(())
+    }
+}
+
+impl Piece {
+    const fn len(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Payload(_, length) => *length,
+        }
+    }
+}
+
+/// What is at a path.
+enum Found {
+    /// A file, and its name below the root.
+    File(File, Vec<u8>),
+    /// A directory, of which the path does not say so.
+    Directory,
+    /// Nothing to be sent, and the status that says so.
+    Nothing(u16),
+}
+
+/// The name of a path below the root; none where it can be that of no file there.
+fn name(path: &[u8]) -> Option<Vec<u8>> {
+    let name = decoded(path);
+    let name = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
+    let leads_out = name.split(|byte| *byte == b'/').any(|segment| segment == b"..");
+    (path.starts_with(b"/") && !leads_out && !name.contains(&0)).then(|| name.to_vec())
+}
+
+/// Tag and date of a file as it is now. A file that was changed a moment ago may be changed once
+/// more within the same tick of the file system's clock, so that its tag is weak (RFC 9110, section
+/// 8.8.1).
+fn validators(metadata: &Metadata, now: UnixTime) -> (String, [u8; 29]) {
+    let modified = UnixTime::from_secs(metadata.mtime());
+    let weak = if now.since(modified) >= SETTLED { "" } else { "W/" };
+    let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+    let tag = format!("{weak}\"{seconds:x}.{nanos:x}-{:x}\"", metadata.len());
+    // A date that is yet to come says nothing (RFC 9110, section 8.8.2.1).
+    (tag, format_date(modified.min(now)))
+}
+
+/// What of a file with these fields is sent, or the status of a response without any of it.
+fn wanted(
+    asked: Asked<'_>,
+    stored: Fields<'_>,
+    complete: u64,
+    now: UnixTime,
+) -> Result<Wanted, u16> {
+    let fields: Vec<Field<'_>> = asked.fields().collect();
+    let request = Request {
+        method: asked.method,
+        scheme: b"",
+        authority: b"",
+        target: asked.path,
+        fields: Fields(&fields),
+        has_content: false,
+    };
+    match Condition::of(&request, &Response { status: 200, fields: stored }, now) {
+        Condition::NotModified => Err(304),
+        Condition::Failed => Err(412),
+        Condition::Send if asked.method == b"GET" && range_counts(request.fields, stored) => {
+            Ok(Wanted::of(request.fields, complete))
+        }
+        Condition::Send => Ok(Wanted::Whole),
+    }
+}
+
+/// Status, Content-Type and body of a response with what is wanted of a file.
+fn payload(wanted: &Wanted, kind: &str, complete: u64) -> (u16, Vec<u8>, Vec<Piece>) {
+    let piece = |range: &ByteRange| Piece::Payload(range.first, range.length());
+    match wanted {
+        Wanted::Part(range) => (206, kind.into(), vec![piece(range)]),
+        Wanted::Parts(ranges) => {
+            // Of no file that this is a part of anybody could have known it.
+            let boundary = format!("{:016x}", RandomState::new().build_hasher().finish());
+            let content_type = Some(kind.as_bytes());
+            let frame = Multipart { boundary: &boundary, content_type, complete };
+            let framed = |range: &ByteRange| [Piece::Text(frame.head(*range)), piece(range)];
+            let end = Piece::Text(frame.end());
+            let pieces = ranges.iter().flat_map(framed).chain([end]).collect();
+            (206, frame.content_type(), pieces)
+        }
+        Wanted::Whole | Wanted::Nothing => (200, kind.into(), vec![Piece::Payload(0, complete)]),
+    }
+}
+
+/// The type that the ending of a name stands for. Text is UTF-8.
+fn content_type(name: &[u8]) -> &'static str {
+    let path = Path::new(std::ffi::OsStr::from_bytes(name));
+    match mime_guess::from_path(path).first_raw() {
+        Some("text/html") => "text/html; charset=utf-8",
+        Some("text/css") => "text/css; charset=utf-8",
+        Some("text/javascript") => "text/javascript; charset=utf-8",
+        Some("text/plain") => "text/plain; charset=utf-8",
+        Some(kind) => kind,
+        None => "application/octet-stream",
+    }
+}
+
+fn begin(head: &mut Vec<u8>, status: u16, now: UnixTime) {
+    // Writing into memory cannot fail, here and below.
+    let _ = write!(head, "HTTP/1.1 {status} {}\r\n", reason(status));
+    add(head, b"Date", &format_date(now));
+}
+
+fn add(head: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    [name, b": ", value, b"\r\n"].into_iter().for_each(|part| head.extend_from_slice(part));
+}
+
+/// A response that says in a word why it is no object.
+fn short(head: &mut Vec<u8>, now: UnixTime, status: u16, lines: &str, asked: Asked<'_>) {
+    let body = reason(status);
+    begin(head, status, now);
+    let length = body.len() + 1;
+    let _ = write!(head, "{lines}Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n");
+    if asked.method != b"HEAD" {
+        let _ = writeln!(head, "{body}");
+    }
+}
+
+/// The time of the machine.
+fn now() -> UnixTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    UnixTime::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Room for a head as they commonly are.
+const HEAD_BYTES: usize = 512;
+
+/// Payload from here on is left to splice(2), which moves it without a copy.
+const LONG: u64 = 64 << 10;
+
+/// File systems that count whole seconds are the coarsest.
+const SETTLED: Duration = Duration::from_secs(2);

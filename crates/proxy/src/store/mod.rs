@@ -1,0 +1,15 @@
+//! Responses out of a store of objects, which knows no HTTP server that would make them.
+//!
+//! A store is one more server of its group: the exchange, its retries and its records know no
+//! difference. Files are read behind a socket that takes a request and gives the response
+//! ([`FileReply`]), so that whatever becomes of a server's response becomes of theirs.
+//!
+//! | | |
+//! |---|---|
+//! | `asked` | the head of a request as a store reads it |
+//! | `files` | files of this machine |
+
+mod asked;
+mod files;
+
+pub(crate) use files::FileReply;
