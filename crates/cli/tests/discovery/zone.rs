@@ -98,13 +98,23 @@ impl Drop for Zone {
     }
 }
 
-/// A port that is free for both protocols, below those that the kernel lends to clients: nobody takes
-/// it while the name server is away.
+/// A port that the kernel has free for both protocols.
 fn free_port() -> u16 {
-    let is_free = |port: &u16| {
-        let address = ("127.0.0.1", *port);
-        UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
+    let free = || {
+        let udp = UdpSocket::bind("127.0.0.1:0").ok()?;
+        let port = udp.local_addr().ok()?.port();
+        TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
     };
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    (first..32_000).find(is_free).expect("a free port")
+    (0..100).find_map(|_| free()).expect("a free port")
+}
+
+fn settings(folder: &Path, port: u16) -> String {
+    let folder = folder.display();
+    format!(
+        "server:\n    rundir: {folder}\n    listen: 127.0.0.1@{port}\n    udp-workers: 1\n    \
+         tcp-workers: 1\n    background-workers: 1\nlog:\n  - target: stderr\n    any: info\n\
+         database:\n    storage: {folder}\nzone:\n  - domain: test\n    storage: {folder}\n    \
+         file: test.zone\n    journal-content: none\n    zonefile-load: whole\n    \
+         zonefile-sync: -1\n"
+    )
 }
