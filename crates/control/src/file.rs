@@ -48,7 +48,7 @@ pub(crate) use manager::Manager;
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
-pub(crate) use store::Store;
+pub(crate) use store::{CredentialSource, Store};
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 pub(crate) use tracing::Tracing;

@@ -6,6 +6,8 @@
 //! (the response's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
 //! the client has seen something, and nobody may try again.
 
+mod refused;
+
 use std::{
     future::poll_fn,
     task::{Context, Poll},
@@ -37,6 +39,7 @@ use crate::{
     },
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
+    store::{Signed, hide_rest, is_object},
     tcp::tunnel::tunnel,
     telemetry::reason::{of_io, of_syntax},
     upstream::pool::Connection,
@@ -47,6 +50,10 @@ use crate::{
 pub(crate) struct Attempt<'e, 'a> {
     exchange: &'e mut Exchange<'a>,
     connection: Connection,
+    /// What a store is asked instead of the request, where the server is one.
+    signed: Option<Signed>,
+    /// The store takes another signature, which is at hand.
+    again: bool,
     timeouts: ServerTimeouts,
     upload: Relay,
     /// The kernel took some of the request.
@@ -75,14 +82,20 @@ pub(crate) struct Done {
 }
 
 impl<'e, 'a> Attempt<'e, 'a> {
-    /// An attempt over `connection`.
-    pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
+    /// An attempt over `connection`, of what is `signed` where that is to a store.
+    pub(crate) fn new(
+        exchange: &'e mut Exchange<'a>,
+        connection: Connection,
+        signed: Option<Signed>,
+    ) -> Self {
         let copy = exchange.request.copy.take();
         let upload = Relay::new(exchange.request.body.clone()).copied(copy);
         let timeouts = exchange.driver.route.settings().timeouts;
         Self {
             exchange,
             connection,
+            signed,
+            again: false,
             timeouts,
             upload,
             sent: false,
@@ -138,7 +151,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
             ..Progress::NOTHING
         };
         let failed = Failed { reason, progress };
-        Failure { failed, refused: self.refused, committed: self.committed }
+        Failure { failed, refused: self.refused, committed: self.committed, again: self.again }
+    }
+
+    /// Whether a bucket is asked.
+    fn is_of_bucket(&self) -> bool {
+        self.signed.as_ref().is_some_and(|signed| signed.request().is_some())
     }
 
     /// Whether some of the request's body has been sent that is not at hand any more.
@@ -155,6 +173,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
+        if self.is_of_bucket() && !is_object(head.status()) {
+            return Box::pin(self.refused(head, buffer, now)).await;
+        }
         let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
@@ -173,10 +194,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Sends the head and what came with it; connects if need be.
     async fn send(&mut self) -> Result<(), Reason> {
-        let Self { exchange, connection, sent, .. } = self;
+        let Self { exchange, connection, signed, sent, .. } = self;
         let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
         exchange.timer.arm(limit);
-        let mut text = &exchange.request.text[..];
+        let signed = signed.as_ref().and_then(Signed::request);
+        let mut text = signed.unwrap_or(&exchange.request.text);
         let sent = poll_fn(|cx| {
             while !text.is_empty() {
                 match connection.peer.socket.poll_write(cx, text) {
@@ -395,6 +417,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
             ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
         let mut text = self.exchange.worker.buffers.take_text();
         let mut forwarded = write_response(&mut text, buffer.filled(), head, options);
+        if self.is_of_bucket() {
+            if forwarded == Forwarded::Unchanged {
+                text.extend_from_slice(&buffer.filled()[..head.head_len()]);
+            }
+            hide_rest(&mut text);
+            forwarded = Forwarded::Rewritten;
+        }
         if let Some(changes) = &self.exchange.request.changes {
             let head = &buffer.filled()[..head.head_len()];
             forwarded = changes.of_answer(forwarded, head, &mut text);

@@ -9,7 +9,7 @@ use loadline_core::{
         reason::Reason,
         request::{Action, Event, Kind, Subject},
     },
-    fleet::{HttpVersion, ProxyVersion},
+    fleet::{HttpVersion, ProxyVersion, Store},
     state::ServiceCounter,
     time::Instant,
 };
@@ -37,6 +37,7 @@ use crate::{
         worker::Worker,
         yield_once::yield_once,
     },
+    store::{FileReply, Signed},
     telemetry::{
         access_log::{Asked, Line, Log, Times},
         reason::of_io,
@@ -276,35 +277,68 @@ impl<'a> Exchange<'a> {
         let settings = self.driver.route.settings();
         let (is_shared, introduces) =
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
-        let files = self.driver.route.store(place).cloned();
-        let mut kept = match (is_shared, introduces) {
-            (false, None) if files.is_none() => {
-                self.worker.pools.take(&self.worker.shared, place.server)
-            }
-            _ => None,
-        };
+        let store = self.driver.route.store(place).cloned();
+        let (mut takes_kept, mut may_renew) = (!is_shared && introduces.is_none(), true);
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
-            let opened = match (kept.take(), introduces) {
+            let signed = match &store {
+                None => Ok(None),
+                Some(store) => Box::pin(self.sign(store)).await,
+            };
+            let local = store.as_ref().and_then(|store| self.local(store, &signed));
+            let kept = (local.is_none() && std::mem::take(&mut takes_kept))
+                .then(|| self.worker.pools.take(&self.worker.shared, place.server));
+            let opened = match (local.or(kept.flatten()), introduces) {
                 (Some(connection), _) => Ok(connection),
-                (None, _) if let Some(store) = &files => Ok(Connection::to_files(store)),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
                 (None, None) => self.open(place),
                 (None, Some(version)) => Box::pin(self.introduce(version, place)).await,
             };
-            let carried = match opened {
-                Ok(connection) => {
-                    let mut attempt = Attempt::new(self, connection);
+            let carried = match (opened, signed) {
+                (Ok(connection), Ok(signed)) => {
+                    let mut attempt = Attempt::new(self, connection, signed);
                     let carried = attempt.carry().await;
                     attempt.conclude(carried, place)
                 }
-                Err(failure) => Err(failure),
+                (Err(failure), _) => Err(failure),
+                (_, Err(reason)) => Err(Failure::new(reason)),
             };
+            if let Err(Failure { again: true, .. }) = carried
+                && std::mem::take(&mut may_renew)
+            {
+                continue;
+            }
             match carried.map_err(|failure| self.failed(&failure)) {
                 Err(Action::Resend) => {}
                 done => return done,
             }
         }
+    }
+
+    /// Makes the request for a store that is not on this machine.
+    async fn sign(&self, store: &Arc<Store>) -> Result<Option<Signed>, Reason> {
+        let Some(bucket) = store.place.bucket() else { return Ok(None) };
+        let route = &self.driver.route;
+        let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
+        let request = (&*self.request.text, !self.request.is_whole);
+        let limit = route.settings().timeouts.connect;
+        remote.sign((store, bucket), request, limit).await.map(Some)
+    }
+
+    /// Who responds to a request for a store without a connection, if somebody does.
+    fn local(
+        &self,
+        store: &Arc<Store>,
+        signed: &Result<Option<Signed>, Reason>,
+    ) -> Option<Connection> {
+        let reply = match signed {
+            Ok(None) => FileReply::of(store.clone()),
+            Ok(Some(signed)) => {
+                FileReply::local(store.clone(), &self.request.text, signed.local()?)
+            }
+            Err(_) => return None,
+        };
+        Some(Connection::to_files(reply))
     }
 
     /// The right to one more connection to the server.

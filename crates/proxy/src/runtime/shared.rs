@@ -18,6 +18,7 @@ use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 use crate::{
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
+    store::Remotes,
     telemetry::{
         access_log::Log,
         failures::FailuresOfAll,
@@ -43,6 +44,7 @@ pub struct Shared {
     keys: ArcSwap<Keys>,
     listeners: Mutex<Listeners>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
+    pub(crate) remotes: Remotes,
     /// Connections by server.
     common: Mutex<Vec<Arc<Common>>>,
     stage: AtomicU8,
@@ -100,6 +102,7 @@ impl Shared {
             keys: ArcSwap::from_pointee(keys),
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
+            remotes: Remotes::default(),
             common: Mutex::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))
