@@ -5,6 +5,7 @@
 //! vouches for that.
 
 mod access_log;
+mod compression;
 mod discovery;
 pub mod forwarding;
 mod health;
@@ -31,6 +32,7 @@ use crate::{
 
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
+pub use compression::{Compression, Levels};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
@@ -293,6 +295,8 @@ pub struct Service {
     /// Connections that each worker keeps ready to each server, where it is HTTP; 0 opens one only
     /// when a request needs it.
     pub prewarm: u32,
+    /// How its responses are compressed; as the servers send them if omitted.
+    pub compression: Option<Compression>,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -327,6 +331,7 @@ impl Service {
             send_proxy: None,
             http_version: HttpVersion::Http11,
             prewarm: 0,
+            compression: None,
             groups: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@
 
 mod access_log;
 mod admin;
+mod compression;
 mod discover;
 mod frontend;
 mod group;

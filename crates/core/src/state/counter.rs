@@ -35,6 +35,11 @@ pub enum ServiceCounter {
     Displaced,
     SessionsKept,
     SessionsMoved,
+    CompressedZstd,
+    CompressedGzip,
+    CompressedBrotli,
+    CompressionInput,
+    CompressionOutput,
 }
 
 impl ServiceCounter {
@@ -46,6 +51,11 @@ impl ServiceCounter {
         Self::Displaced,
         Self::SessionsKept,
         Self::SessionsMoved,
+        Self::CompressedZstd,
+        Self::CompressedGzip,
+        Self::CompressedBrotli,
+        Self::CompressionInput,
+        Self::CompressionOutput,
     ];
 
     const fn about(self) -> About {
@@ -80,6 +90,31 @@ impl ServiceCounter {
                 metric: Some("session_moved_requests"),
                 meaning: "Requests whose session moved: its server was full, out of rotation or \
                           gone",
+            },
+            Self::CompressedZstd => About {
+                name: "compressed_zstd",
+                metric: Some("compressed_zstd_responses"),
+                meaning: "Responses compressed by zstd",
+            },
+            Self::CompressedGzip => About {
+                name: "compressed_gzip",
+                metric: Some("compressed_gzip_responses"),
+                meaning: "Responses compressed by gzip",
+            },
+            Self::CompressedBrotli => About {
+                name: "compressed_brotli",
+                metric: Some("compressed_brotli_responses"),
+                meaning: "Responses compressed by brotli",
+            },
+            Self::CompressionInput => About {
+                name: "compression_input_bytes",
+                metric: Some("compression_input_bytes"),
+                meaning: "Bytes of response bodies before they were compressed",
+            },
+            Self::CompressionOutput => About {
+                name: "compression_output_bytes",
+                metric: Some("compression_output_bytes"),
+                meaning: "Bytes of the same bodies after that",
             },
         }
     }
