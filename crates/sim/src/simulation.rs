@@ -326,7 +326,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
             if probes {
                 stations[station as usize].watch();
             }
-            pace = pace.min(stations[station as usize].best_pace());
+            pace = pace.min(stations[station as usize].best_pace);
             station
         };
         let servers = || group.servers.iter();

@@ -11,7 +11,7 @@ use alloc::{
     vec::Vec,
 };
 use core::{
-    mem::size_of,
+    mem::{offset_of, size_of},
     net::{IpAddr, SocketAddr},
     sync::atomic::Ordering::Relaxed,
 };
@@ -22,6 +22,7 @@ use crate::{
         average::{ArrivalRate, LatencyAverage, PeakLatency},
         budget::Budget,
         concurrency::AutoLimit,
+        load_page::{LoadEntry, LoadPage, LoadPages, ServerLoad},
         orca::Utilization,
         policy::draw::splitmix64,
         probe_pool::{AGE_MAX, ProbePool},
@@ -56,6 +57,7 @@ struct OfService {
 struct OfGroup {
     state: Arc<GroupState>,
     servers: BTreeMap<SocketAddr, Arc<ServerState>>,
+    loads: LoadPages,
 }
 
 impl OfService {
@@ -69,11 +71,16 @@ impl OfService {
 impl OfGroup {
     fn snapshot(&self) -> Self {
         let group = Arc::new(self.state.snapshot());
+        let mut loads = LoadPages::default();
         let servers = self.servers.iter().map(|(address, state)| {
-            let (in_flight, group) = (AtomicU32::new(0), group.clone());
-            (*address, Arc::new(ServerState { in_flight, group, ..(**state).clone() }))
+            let LoadEntry { page: load_page, at: load_at } = loads.entry();
+            let group = group.clone();
+            let copy = ServerState { load_page, load_at, group, ..(**state).clone() };
+            copy.load().tag.store(state.load().tag.load(Relaxed), Relaxed);
+            (*address, Arc::new(copy))
         });
-        Self { servers: servers.collect(), state: group.clone() }
+        let servers = servers.collect();
+        Self { servers, state: group.clone(), loads }
     }
 }
 
@@ -91,10 +98,10 @@ impl Ledger {
     /// The state of a server, made on first use.
     pub fn server(&mut self, service: &str, group: &str, address: SocketAddr) -> Arc<ServerState> {
         let of_service = self.services.entry(service.to_string()).or_default();
-        let OfGroup { state: owner, servers } =
+        let OfGroup { state: owner, servers, loads } =
             of_service.groups.entry(group.to_string()).or_default();
         let ids = &mut self.ids;
-        let new = || Arc::new(ServerState::new(ids.take(), address, owner.clone()));
+        let new = || Arc::new(ServerState::new(ids.take(), address, owner.clone(), loads.entry()));
         servers.entry(address).or_insert_with(new).clone()
     }
 
@@ -282,76 +289,78 @@ impl GroupState {
 
 /// What is counted of a server. With the counts of its [`Arc`] it takes 256 bytes of an allocator
 /// that has sizes, as the program's has, and begins at a multiple of that: so two servers never
-/// share a cache line, and a request touches no line for the counts alone.
+/// share a cache line. What each request writes is first, on the line of those counts.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct ServerState {
-    pub(crate) in_flight: AtomicU32,
-    /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
-    /// tied the one with the least is chosen.
-    pub(crate) tag: AtomicU64,
-    /// Its last response was a 5xx, or its last request failed.
-    pub(crate) errs: AtomicBool,
+    /// Requests it was given.
+    pub(crate) requests: AtomicU64,
+    pub(crate) latency: LatencyAverage,
+    pub(crate) silence: Stall,
+    load_page: Arc<LoadPage>,
+    pub(crate) group: Arc<GroupState>,
     /// What it has answered, where shares of 5xx are compared, and how much of that was 5xx.
     pub(crate) answers: AtomicU64,
     pub(crate) answers_5xx: AtomicU64,
-    pub(crate) latency: LatencyAverage,
-    pub(crate) peak: PeakLatency,
-    pub(crate) budget: Budget,
     pub(crate) errors_in_a_row: AtomicU32,
-    pub(crate) silence: Stall,
-    /// For policies that learn it.
-    relative: RelativeLatency,
-    /// Requests of others in its latest report, and in which millisecond that came.
-    others: AtomicU64,
-    pub(crate) utilization: Utilization,
-    /// Requests it was given; on the cache line that taking a place on it has just written.
-    pub(crate) requests: AtomicU64,
-    /// Requests it failed.
-    pub(crate) failures: AtomicU64,
-    /// How often its errors took it out.
-    pub(crate) ejections: AtomicU32,
+    /// Its last response was a 5xx, or its last request failed.
+    pub(crate) errs: AtomicBool,
     /// The controller has been told that it fails, or that it hangs, and has not looked yet.
     told: [AtomicBool; 2],
     /// A [`Leave`].
     leave: AtomicU8,
+    /// Where its load is on the page.
+    load_at: u8,
+    /// For policies that learn it.
+    relative: RelativeLatency,
+    pub(crate) budget: Budget,
+    pub(crate) peak: PeakLatency,
+    /// Requests of others in its latest report, and in which millisecond that came.
+    others: AtomicU64,
+    pub(crate) utilization: Utilization,
+    /// Requests it failed.
+    pub(crate) failures: AtomicU64,
     /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
     pub(crate) forwarded: (AtomicU64, AtomicU64),
-    pub(crate) group: Arc<GroupState>,
-    id: ServerId,
     /// A hash of the address, the same in every process.
     seed: u64,
+    /// How often its errors took it out.
+    pub(crate) ejections: AtomicU32,
+    id: ServerId,
     address: SocketAddr,
 }
 
 const _: () = {
     let size = size_of::<ServerState>() + 2 * size_of::<usize>();
     assert!(size > 224 && size <= 256, "the next size is larger, or two share a line");
+    let first = offset_of!(ServerState, group) + 2 * size_of::<usize>();
+    assert!(first <= 64, "what each request writes is on one line");
 };
 
 impl ServerState {
-    fn new(id: ServerId, address: SocketAddr, group: Arc<GroupState>) -> Self {
+    fn new(id: ServerId, address: SocketAddr, group: Arc<GroupState>, load: LoadEntry) -> Self {
         Self {
-            in_flight: AtomicU32::new(0),
-            tag: AtomicU64::new(0),
-            errs: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            latency: LatencyAverage::default(),
+            silence: Stall::default(),
+            load_page: load.page,
+            group,
             answers: AtomicU64::new(0),
             answers_5xx: AtomicU64::new(0),
-            latency: LatencyAverage::default(),
-            peak: PeakLatency::default(),
-            budget: Budget::default(),
             errors_in_a_row: AtomicU32::new(0),
-            silence: Stall::default(),
-            relative: RelativeLatency::default(),
-            others: AtomicU64::new(0),
-            utilization: Utilization::default(),
-            requests: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            ejections: AtomicU32::new(0),
+            errs: AtomicBool::new(false),
             told: Default::default(),
             leave: AtomicU8::new(Leave::Stays as u8),
-            forwarded: (AtomicU64::new(0), AtomicU64::new(0f64.to_bits())),
-            group,
+            load_at: load.at,
+            relative: RelativeLatency::default(),
+            budget: Budget::default(),
+            peak: PeakLatency::default(),
+            others: AtomicU64::new(0),
+            utilization: Utilization::default(),
+            failures: AtomicU64::new(0),
+            ejections: AtomicU32::new(0),
             id,
+            forwarded: (AtomicU64::new(0), AtomicU64::new(0f64.to_bits())),
             seed: seed(address),
             address,
         }
@@ -373,10 +382,20 @@ impl ServerState {
         self.seed
     }
 
+    /// What it has to do.
+    pub(crate) fn load(&self) -> &ServerLoad {
+        self.load_page.get(self.load_at)
+    }
+
+    /// Where that is.
+    pub(crate) fn load_entry(&self) -> LoadEntry {
+        LoadEntry { page: self.load_page.clone(), at: self.load_at }
+    }
+
     /// Requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Relaxed)
+        self.load().in_flight.load(Relaxed)
     }
 
     /// Takes in how many requests it reports to have in flight, from all edges.

@@ -16,6 +16,7 @@ pub(crate) mod drain;
 pub mod ending;
 pub mod ledger;
 pub mod linger;
+mod load_page;
 pub(crate) mod management;
 pub mod manager;
 pub mod orca;

@@ -452,7 +452,7 @@ impl GroupPlan {
         let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
         let server = self.chooser.choose(self, ask, untried)?;
         reserve(&self.state.in_flight, u32::MAX);
-        reserve(&server.state.in_flight, u32::MAX);
+        reserve(&server.state.load().in_flight, u32::MAX);
         if self.auto.is_some() {
             self.state.auto.enter(u32::MAX);
         }
@@ -535,7 +535,7 @@ impl ServerPlan {
     /// Whether the server could take this request; nothing is taken yet.
     pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
-        self.state.in_flight.load(Relaxed) < self.limits.in_flight
+        self.state.in_flight() < self.limits.in_flight
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none()
                 || self.state.utilization.admits(ask.now, ask.draw.rotate_left(32)))
@@ -543,20 +543,20 @@ impl ServerPlan {
     }
 
     pub(crate) fn reserve(&self, now: Instant) -> bool {
-        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+        if !reserve(&self.state.load().in_flight, self.limits.in_flight) {
             return false;
         }
         let rate = self.limits.rate.as_ref();
         let taken = rate.is_none_or(|allowance| self.state.budget.take(allowance, now));
         if !taken {
-            release(&self.state.in_flight);
+            release(&self.state.load().in_flight);
         }
         taken
     }
 
     /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
     fn give_back(&self) {
-        release(&self.state.in_flight);
+        release(&self.state.load().in_flight);
         if let Some(allowance) = &self.limits.rate {
             self.state.budget.give_back(allowance);
         }

@@ -132,14 +132,13 @@ impl Simulation {
         }
     }
 
-    /// A request has got its response.
-    pub(super) fn succeed(&mut self, request: &Request, status: u16) {
-        let client = request.client;
+    /// The request of a client that was `sent` then has got its response.
+    pub(super) fn succeed(&mut self, client: Client, sent: Instant, status: u16) {
         if status >= 500 {
             return self.fail(client, Ended::Status(status));
         }
         let distance = self.scenario.sources[client.source as usize].distance;
-        let service = self.now.since(request.sent);
+        let service = self.now.since(sent);
         let response = self.now.since(client.since) + distance;
         self.observer.answered(
             client.source as usize,

@@ -13,7 +13,7 @@ use loadline_core::{
 use crate::{
     events::{Attempt, Event},
     random::Random,
-    simulation::{Simulation, machine::is_present},
+    simulation::{Request, Simulation, machine::is_present},
     station::Reply,
     trace::Step,
 };
@@ -122,9 +122,10 @@ impl Simulation {
             return self.tell(handle, Heard::Ended(Ending::Complete));
         }
         let _ = self.handle(handle, Heard::Ended(Ending::Complete));
-        if let Some(request) = self.requests.remove(handle) {
-            self.succeed(&request, status);
-        }
+        let Some(Request { client, sent, .. }) = self.requests.get(handle) else { return };
+        let (client, sent) = (*client, *sent);
+        self.requests.discard(handle);
+        self.succeed(client, sent, status);
     }
 
     /// The connection of an attempt has been reset, or was refused.

@@ -83,7 +83,7 @@ mod tests {
         key: u64,
     ) -> &'a ServerPlan {
         let server = policy.choose(servers, in_flight, key, key, everyone).unwrap();
-        server.state.in_flight.fetch_add(1, Relaxed);
+        server.state.load().in_flight.fetch_add(1, Relaxed);
         server
     }
 

@@ -35,14 +35,33 @@ pub(super) fn least<'a>(
     cost: impl Fn(usize, &ServerPlan) -> u64,
     steps: &Steps<'_>,
 ) -> Option<&'a ServerPlan> {
-    let start = part(draw, servers.len() as u64) as usize;
-    let cost_or_full = |at: usize, server: &ServerPlan| {
+    let costs = servers.iter().enumerate().map(|(at, server)| {
         let full = server.state.in_flight() >= server.limits.in_flight;
-        cost(at, server) | (u64::from(full) << 63)
-    };
-    let best = Best { cost: u128::MAX, place: start, newest: 0 };
-    let best = best.or_of(&servers[start..], start, cost_or_full);
-    let best = best.or_of(&servers[..start], 0, cost_or_full);
+        (cost_or_full(cost(at, server), full), tag(server))
+    });
+    let best = Best::of(costs, place_of_draw(draw, servers));
+    settle(servers, (draw, best), open, cost, steps)
+}
+
+/// What the first pass compares: servers that are full come last.
+pub(super) fn cost_or_full(cost: u64, full: bool) -> u64 {
+    cost | (u64::from(full) << 63)
+}
+
+/// The place from which on equals are taken.
+pub(super) fn place_of_draw(draw: u64, servers: &[ServerPlan]) -> usize {
+    part(draw, servers.len() as u64) as usize
+}
+
+/// The server that the first pass has found, or where it is closed the open one of the least cost;
+/// it has had its turn then.
+pub(super) fn settle<'a>(
+    servers: &'a [ServerPlan],
+    (draw, best): (u64, Best),
+    open: impl Fn(&ServerPlan) -> bool,
+    cost: impl Fn(usize, &ServerPlan) -> u64,
+    steps: &Steps<'_>,
+) -> Option<&'a ServerPlan> {
     let winner = servers.get(best.place)?;
     let (place, winner) = match open(winner) {
         true => (best.place, winner),
@@ -54,15 +73,15 @@ pub(super) fn least<'a>(
     let step = steps.each.get(place).copied().unwrap_or(1);
     let behind = best.newest.saturating_sub(TURNS_KEPT * u64::from(steps.longest));
     let next = tag(winner).max(behind) + u64::from(step);
-    winner.state.tag.store(next, Relaxed);
+    winner.state.load().tag.store(next, Relaxed);
     if next > TAG_MAX {
-        servers.iter().for_each(|server| server.state.tag.store(0, Relaxed));
+        servers.iter().for_each(|server| server.state.load().tag.store(0, Relaxed));
     }
     Some(winner)
 }
 
 fn tag(server: &ServerPlan) -> u64 {
-    server.state.tag.load(Relaxed)
+    server.state.load().tag.load(Relaxed)
 }
 
 /// The same by asking everyone, for any cost, and without turns: among equals it is the first from
@@ -82,7 +101,7 @@ fn place_of_least<C: PartialOrd>(
     open: impl Fn(&ServerPlan) -> bool,
     cost: impl Fn(usize, &ServerPlan) -> C,
 ) -> Option<(usize, &ServerPlan)> {
-    let start = part(draw, servers.len() as u64) as usize;
+    let start = place_of_draw(draw, servers);
     let (before, after) = servers.split_at(start);
     let places = (start..).zip(after).chain((0..).zip(before));
     let candidates = places.filter(|(_, server)| open(server));
@@ -92,8 +111,8 @@ fn place_of_least<C: PartialOrd>(
 
 /// The best so far.
 #[derive(Clone, Copy)]
-struct Best {
-    /// Its cost, then its tag.
+pub(super) struct Best {
+    /// Its cost, then its tag, then whether it is before the place from which on equals are taken.
     cost: u128,
     place: usize,
     /// The largest tag of all.
@@ -101,16 +120,12 @@ struct Best {
 }
 
 impl Best {
-    /// The better of it and the servers, which stand at `offset` on.
-    fn or_of(
-        self,
-        servers: &[ServerPlan],
-        offset: usize,
-        cost: impl Fn(usize, &ServerPlan) -> u64,
-    ) -> Self {
-        (offset..).zip(servers).fold(self, |best, (at, server)| {
-            let tag = tag(server);
-            let cost = (u128::from(cost(at, server)) << 64) | u128::from(tag);
+    /// Of the costs and tags of all servers in their order; of equals the first from `start` on.
+    pub(super) fn of(costs: impl Iterator<Item = (u64, u64)>, start: usize) -> Self {
+        let none = Self { cost: u128::MAX, place: start, newest: 0 };
+        costs.enumerate().fold(none, |best, (at, (cost, tag))| {
+            let order = tag << 1 | u64::from(at < start);
+            let cost = (u128::from(cost) << 64) | u128::from(order);
             let less = cost < best.cost;
             Self {
                 cost: select_unpredictable(less, cost, best.cost),
@@ -126,7 +141,7 @@ impl Best {
 const TURNS_KEPT: u64 = 4;
 
 /// Beyond it all begin anew, centuries before numbers end.
-const TAG_MAX: u64 = u64::MAX / 2;
+const TAG_MAX: u64 = u64::MAX / 4;
 
 #[cfg(test)]
 mod tests {

@@ -11,12 +11,14 @@
 //! requests, not connections; HAProxy's `leastconn`.
 
 use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::decide::{
+    load_page::Loads,
     plan::ServerPlan,
     policy::{
         About,
-        least::{Steps, least},
+        least::{Best, Steps, cost_or_full, place_of_draw, settle},
     },
 };
 
@@ -31,6 +33,9 @@ pub(super) const ABOUT: About = About {
 /// The weights in the form the comparison needs.
 #[derive(Debug)]
 pub(crate) struct LeastRequests {
+    loads: Loads,
+    /// How many requests each server may have in flight.
+    limits: Box<[u32]>,
     /// `scale / weight`, so that loads are compared by multiplying. Exact where the least common
     /// multiple of the weights is below [`SCALE_MAX`].
     costs: Box<[u32]>,
@@ -43,7 +48,12 @@ impl LeastRequests {
         let scale = common_multiple(&weights).unwrap_or(SCALE_MAX);
         let costs: Box<[u32]> =
             weights.iter().map(|weight| (scale / weight).max(1) as u32).collect();
-        Self { costliest: costs.iter().copied().max().unwrap_or(1), costs }
+        Self {
+            loads: Loads::of(servers.iter().map(|server| server.state.load_entry())),
+            limits: servers.iter().map(|server| server.limits.in_flight).collect(),
+            costliest: costs.iter().copied().max().unwrap_or(1),
+            costs,
+        }
     }
 
     /// What one request in flight costs, by place.
@@ -62,12 +72,18 @@ impl LeastRequests {
         draw: u64,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        let costs = &self.costs[..servers.len()];
+        let terms = self.costs.iter().zip(&self.limits);
+        let costs = self.loads.iter().zip(terms).map(|(load, (cost, limit))| {
+            let in_flight = load.in_flight.load(Relaxed);
+            let cost = u64::from(in_flight) * u64::from(*cost);
+            (cost_or_full(cost, in_flight >= *limit), load.tag.load(Relaxed))
+        });
+        let best = Best::of(costs, place_of_draw(draw, servers));
         let cost = |at: usize, server: &ServerPlan| {
-            u64::from(server.state.in_flight()) * u64::from(costs[at])
+            u64::from(server.state.in_flight()) * u64::from(self.costs[at])
         };
-        let steps = Steps { each: costs, longest: self.costliest };
-        least(servers, draw, open, cost, &steps)
+        let steps = Steps { each: &self.costs, longest: self.costliest };
+        settle(servers, (draw, best), open, cost, &steps)
     }
 }
 
@@ -115,7 +131,7 @@ mod tests {
             for draw in draws().take(2_000) {
                 let server = policy.choose(&servers, draw, everyone).unwrap();
                 let next = server.state.in_flight() + 1;
-                server.state.in_flight.store(next, core::sync::atomic::Ordering::Relaxed);
+                server.state.load().in_flight.store(next, Relaxed);
             }
             for server in &servers {
                 let share = 2_000.0 * f64::from(server.weight) / f64::from(total);

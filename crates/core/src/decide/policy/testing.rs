@@ -36,7 +36,7 @@ pub(super) fn address(place: usize) -> SocketAddr {
 /// Gives each server so many requests in flight.
 pub(super) fn load_with(servers: &[ServerPlan], in_flight: &[u32]) {
     for (server, count) in servers.iter().zip(in_flight) {
-        server.state.in_flight.store(*count, Relaxed);
+        server.state.load().in_flight.store(*count, Relaxed);
     }
 }
 
