@@ -29,6 +29,8 @@ pub struct Config {
     pub duration_sum: Duration,
     /// How narrow the interval is to become, as a share of the load line to either side.
     pub width: Ratio,
+    /// When the search ends though the interval is not narrow yet; what was seen by then counts.
+    pub aim: Duration,
     /// How long a confirming run lasts.
     pub confirm: Duration,
     /// The highest load that may be tried.
@@ -48,13 +50,14 @@ impl Default for Config {
             objective: String::new(),
             arrivals: Arrivals::Poisson,
             seed: 1,
-            rung: Duration::from_secs(3),
+            rung: Duration::from_secs(1),
             most_users: 1_024,
-            first_trial: Duration::from_secs(3),
-            last_trial: Duration::from_secs(10),
-            duration_sum: Duration::from_secs(80),
+            first_trial: Duration::from_millis(1_500),
+            last_trial: Duration::from_secs(5),
+            duration_sum: Duration::from_secs(40),
             width: Ratio::percent(2),
-            confirm: Duration::from_secs(30),
+            aim: Duration::from_secs(74),
+            confirm: Duration::from_secs(5),
             highest: Rate::per_sec(1_000_000),
             within: Duration::from_secs(600),
             headroom: Ratio::percent(20),
@@ -72,6 +75,7 @@ impl Config {
             last_trial: Duration::from_secs(1),
             duration_sum: Duration::from_secs(8),
             width: Ratio::percent(4),
+            aim: Duration::from_secs(24),
             confirm: Duration::from_secs(2),
             within: Duration::from_secs(30),
             ..self

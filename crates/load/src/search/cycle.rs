@@ -60,8 +60,21 @@ impl Lateness {
         let mut between: Vec<_> = pairs.map(|pair| pair[1].1.saturating_sub(pair[0].1)).collect();
         between.sort_unstable();
         // Runs that mostly hold one burst say how far two are apart by their number alone.
-        let seen = between.len() * 3 >= bursts.len();
-        Some(if seen { between[between.len() / 2] } else { self.looked / bursts.len() as u64 })
+        if between.len() * 3 < bursts.len() {
+            return self.is_even(&bursts).then(|| self.looked / bursts.len() as u64);
+        }
+        let rank = |share: usize| between[between.len() * share / 4];
+        let spread = rank(3).saturating_sub(rank(1));
+        (spread <= rank(2).scale(EVEN)).then(|| rank(2))
+    }
+
+    /// Whether all runs hold about as many bursts: bursts by chance are one by one as likely.
+    fn is_even(&self, bursts: &[(u32, Duration, f64)]) -> bool {
+        let count = |run| bursts.iter().filter(|burst| burst.0 == run).count() as f64;
+        let counts: Vec<f64> = (1..=self.runs).map(count).collect();
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let squares: f64 = counts.iter().map(|count| (count - mean).powi(2)).sum();
+        squares / (counts.len() - 1).max(1) as f64 <= EVEN * mean
     }
 }
 
@@ -73,6 +86,10 @@ const MOSTLY: f64 = 0.5;
 
 /// The bursts that hold this share of what was late count; small ones between them are chance.
 const MOST: f64 = 0.9;
+
+/// What comes at regular times is spread by less than this part of its mean: by chance it is 1 and
+/// more.
+const EVEN: f64 = 0.6;
 
 /// One burst is no cycle, and neither is what came twice by chance.
 const FEWEST: usize = 5;

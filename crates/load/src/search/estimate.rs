@@ -1,17 +1,21 @@
 //! Where the load line lies, with confidence, from what runs spent of what they were allowed.
 //!
-//! Near the load line what is spent grows as a power of the rate, so the expected spending of a run
-//! is `allowed * exp(a + b x)`, x the logarithm of its rate, and the line is where that is what was
-//! allowed: `a + b x = 0`. a and b are fitted by quasi-likelihood (McCullagh, Nelder 1989): what
-//! is spent varies as in a count, times a dispersion that the runs themselves show. Late requests
-//! come in bursts, of which a run holds few; taking each run as one draw counts them as what they
-//! are.
+//! Near the load line what is spent grows exponentially with the rate, as the tail of a queue does
+//! (Erlang 1917: `P(wait > t) = C exp(-(c mu - rate) t)`), beyond what is spent at any rate because
+//! some jobs are long or fail whatever else is there: a run at rate r, allowed m, is expected to
+//! spend `m (rest + (1 - rest) exp(slope (r / line - 1)))`. Late requests come in bursts, of which a run holds few,
+//! so what is spent varies as in a count times a dispersion (quasi-likelihood: McCullagh, Nelder
+//! 1989), of which only the runs themselves show how large it is. Integrated over the dispersion,
+//! the likelihood of a line and a slope is that of Student's t, `(1 + D / n)^(-n/2)`, D the deviance
+//! of n runs; where the runs vary less than counts do it is that of counts, `exp(-D/2)`.
 //!
-//! The rates that the runs do not contradict are Fieller's interval (1954): those x where
-//! `(a + b x)^2 <= t^2 phi var(a + b x)`, phi the dispersion, t Student's quantile.
+//! It is computed on a grid of lines and slopes and summed over the slopes ([`SLOPE`] says which
+//! are likely beforehand). The median is the estimate. So all runs count as what they are: those
+//! that spent nothing, those all at one rate, and those that show no rise, which leave the line
+//! uncertain and not unknown.
 
 use loadline_core::units::Rate;
-use loadline_measure::{objective::Spent, statistics::student_quantile};
+use loadline_measure::objective::Spent;
 
 use super::{rates::rate_of, runs::Run};
 
@@ -22,6 +26,9 @@ pub(super) struct Crossing {
     /// The ends of the interval of 95 % confidence.
     pub(super) low: Rate,
     pub(super) high: Rate,
+    /// Half the width of the interval of 99 % confidence, as a logarithm: for the search, which
+    /// looks at it after each trial.
+    pub(super) reach: f64,
     /// By what power of the rate the spending grows.
     pub(super) slope: f64,
     /// From how many runs.
@@ -34,175 +41,194 @@ struct Point {
     x: f64,
     spent: f64,
     allowed: f64,
+    /// How much it counts: less, the further from the line.
+    weight: f64,
 }
 
-/// The line `a + b x` with x from `centre`, and how sure it is.
-#[derive(Clone, Copy, Debug)]
-struct Fit {
-    centre: f64,
-    a: f64,
-    b: f64,
-    /// The covariance of a and b: of a, of both, of b.
-    var: [f64; 3],
-    runs: usize,
+/// The runs of a criterion, and the share of what it allows that is spent at any rate.
+struct Points {
+    near: Vec<Point>,
+    rest: f64,
 }
 
-/// The lowest crossing of any criterion; none where no criterion rises significantly with the
-/// rate, or with fewer than [`FEWEST`] runs.
-pub(super) fn crossing(runs: &[&Run]) -> Option<Crossing> {
-    lowest(runs, of_criterion)
-}
-
-/// The lowest crossing of any criterion if spending grew by the least power there is.
-pub(super) fn by_least_slope(runs: &[&Run]) -> Option<Crossing> {
-    lowest(runs, of_least_slope)
-}
-
-fn lowest(runs: &[&Run], line: impl Fn(&[Point]) -> Option<Crossing>) -> Option<Crossing> {
-    let criteria = runs.iter().map(|run| run.spent.len()).min()?;
-    let of = |criterion: usize| {
+/// The lowest crossing of any criterion by `runs`; none where nothing was spent, or with fewer than
+/// [`FEWEST`] of them. What is spent at any rate is seen in `all`.
+pub(super) fn crossing(runs: &[&Run], all: &[&Run]) -> Option<Crossing> {
+    let criteria = all.iter().map(|run| run.spent.len()).min()?;
+    let of = |runs: &[&Run], criterion: usize| {
         let point = |run: &&Run| {
             let Spent { spent, allowed } = run.spent[criterion];
-            Point { x: run.rate.as_per_sec_f64().ln(), spent, allowed }
+            Point { x: run.offered.as_per_sec_f64().ln(), spent, allowed, weight: 1.0 }
         };
         let usable = |point: &Point| point.spent.is_finite() && point.allowed > 0.0;
         runs.iter().map(point).filter(usable).collect::<Vec<_>>()
     };
-    let crossings = (0..criteria).filter_map(|criterion| line(&of(criterion)));
-    crossings.min_by_key(|crossing| crossing.at)
+    let line = |criterion| of_criterion(of(runs, criterion), &of(all, criterion));
+    (0..criteria).filter_map(line).min_by_key(|crossing| crossing.at)
 }
 
-/// Fits all points, then those alone that the fit has nearer and nearer to the limit, as long as
-/// they show a rise: further off the power is another. Which they are depends on their rates and
-/// not on what they spent.
-fn of_criterion(points: &[Point]) -> Option<Crossing> {
-    let mut found = fit(points)?.crossing()?;
+/// Fits all points, then lets those count more and more that the fit has near the limit: further
+/// off the power is another. Which they are depends on their rates and not on what they spent.
+fn of_criterion(near: Vec<Point>, all: &[Point]) -> Option<Crossing> {
+    if near.len() < FEWEST || near.iter().all(|point| point.spent <= 0.0) {
+        return None;
+    }
+    let mut points = Points { near, rest: 0.0 };
+    let mut found = Posterior::of(&points).crossing(&points);
     for (times, widest) in NEARER {
-        let at = found.at.as_per_sec_f64().ln();
-        let reach = (times.ln() / found.slope).min(widest);
-        let near = |point: &&Point| (point.x - at).abs() <= reach;
-        let kept: Vec<Point> = points.iter().filter(near).copied().collect();
-        match fit(&kept).and_then(|fit| fit.crossing()) {
-            Some(crossing) => found = crossing,
-            None => break,
+        let at = found.at.as_per_sec_f64().max(1e-3).ln();
+        let reach = (times.ln() / found.slope).clamp(NEAREST, widest);
+        points.rest = rest(all, at);
+        for point in &mut points.near {
+            point.weight = 1.0 / (1.0 + ((point.x - at) / reach).powi(6));
         }
+        if points.count() < FEWEST as f64 {
+            break;
+        }
+        found = Posterior::of(&points).crossing(&points);
     }
     Some(found)
 }
 
-/// Where the runs show no significant rise: the crossing if spending grew by the least power there
-/// is, in proportion to the rate. What rises faster is crossed nearer to where the runs were made.
-fn of_least_slope(points: &[Point]) -> Option<Crossing> {
-    let freedom = points.len().checked_sub(1).filter(|freedom| *freedom >= 2)?;
-    let spent: f64 = points.iter().map(|point| point.spent).sum();
-    let at: f64 = points.iter().map(|point| point.allowed * point.x.exp()).sum();
-    if spent <= 0.0 {
-        return None;
-    }
-    let each = spent / at;
-    let squares = |point: &Point| {
-        let mean = point.allowed * point.x.exp() * each;
-        (point.spent - mean).powi(2) / mean
-    };
-    let dispersion = points.iter().map(squares).sum::<f64>() / freedom as f64;
-    let reach = (student(freedom) * (dispersion.max(1.0) / spent).sqrt()).min(2f64.ln());
-    let rate = |factor: f64| rate_of((factor.clamp(-FAR, FAR)).exp() / each);
-    Some(Crossing {
-        at: rate(0.0),
-        low: rate(-reach),
-        high: rate(reach),
-        slope: 1.0,
-        runs: points.len(),
-    })
+/// What runs far below the line spend together of what they are allowed.
+fn rest(points: &[Point], line: f64) -> f64 {
+    let below = points.iter().filter(|point| point.x < line + FAR_BELOW.ln());
+    let sum = below.fold((0.0, 0.0), |sum, point| (sum.0 + point.spent, sum.1 + point.allowed));
+    (sum.0 / sum.1.max(f64::MIN_POSITIVE)).min(MOST_REST)
 }
 
-/// Iteratively reweighted least squares for the logarithmic link.
-fn fit(points: &[Point]) -> Option<Fit> {
-    if points.len() < FEWEST {
-        return None;
-    }
-    let allowed: f64 = points.iter().map(|point| point.allowed).sum();
-    let spent: f64 = points.iter().map(|point| point.spent).sum();
-    if spent <= 0.0 {
-        return None;
-    }
-    let centre = points.iter().map(|point| point.x * point.allowed).sum::<f64>() / allowed;
-    let (mut a, mut b) = ((spent / allowed).ln(), 1.0);
-    let mut information = [0.0; 3];
-    for _ in 0..STEPS {
-        let mut score = [0.0; 2];
-        information = [0.0; 3];
-        for point in points {
-            let x = point.x - centre;
-            let mean = point.allowed * (a + b * x).clamp(-FAR, FAR).exp();
-            let missed = point.spent - mean;
-            score = [score[0] + missed, score[1] + missed * x];
-            let [i, j, k] = information;
-            information = [i + mean, j + mean * x, k + mean * x * x];
+/// How likely the line lies where, as a logarithm of the rate.
+struct Posterior {
+    from: f64,
+    step: f64,
+    /// Density at `from` and each step after it, the highest one 1.
+    density: Vec<f64>,
+    /// The mean of the logarithm of the slope.
+    slope: f64,
+}
+
+impl Posterior {
+    /// On a grid over all that the points leave possible, made finer round what they do not
+    /// contradict.
+    fn of(points: &Points) -> Self {
+        let low = points.near.iter().map(|point| point.x).fold(f64::INFINITY, f64::min);
+        let high = points.near.iter().map(|point| point.x).fold(f64::NEG_INFINITY, f64::max);
+        let mut found = Self::between(points, low - BEYOND, high + BEYOND);
+        for _ in 0..2 {
+            let first = found.density.iter().position(|it| *it > FAINT).unwrap_or(0);
+            let last = found.density.iter().rposition(|it| *it > FAINT).unwrap_or(first);
+            let at = |index: usize| found.from + index as f64 * found.step;
+            found = Self::between(points, at(first.saturating_sub(1)), at((last + 1).min(GRID)));
         }
-        let [i, j, k] = information;
-        let det = i * k - j * j;
-        if det <= i * k * 1e-9 {
-            return None;
-        }
-        let step = [(k * score[0] - j * score[1]) / det, (i * score[1] - j * score[0]) / det];
-        // Long steps leave the region where the expansion holds.
-        let short = (1.0 / step[0].abs()).min(STEEP / 4.0 / step[1].abs()).min(1.0);
-        a += short * step[0];
-        b = (b + short * step[1]).clamp(-STEEP, STEEP);
+        found
     }
-    let squares = |point: &Point| {
-        let mean = point.allowed * (a + b * (point.x - centre)).clamp(-FAR, FAR).exp();
-        (point.spent - mean).powi(2) / mean
-    };
-    let freedom = points.len() - 2;
-    let dispersion = points.iter().map(squares).sum::<f64>() / freedom as f64;
-    let [i, j, k] = information;
-    let scale = dispersion.max(1.0) / (i * k - j * j);
-    let fit = Fit { centre, a, b, var: [k * scale, -j * scale, i * scale], runs: points.len() };
-    (a.is_finite() && b.is_finite() && scale.is_finite()).then_some(fit)
-}
 
-impl Fit {
-    fn crossing(&self) -> Option<Crossing> {
-        let Self { a, b, var, .. } = *self;
-        let bound = student(self.runs - 2).powi(2);
-        // (a + b x)^2 <= bound (var0 + 2 var1 x + var2 x^2)
-        let square = b * b - bound * var[2];
-        let linear = 2.0 * (a * b - bound * var[1]);
-        let root = (linear * linear - 4.0 * square * (a * a - bound * var[0])).sqrt();
-        if !(b > 0.0 && square > 0.0 && root.is_finite()) {
-            return None;
+    fn between(points: &Points, from: f64, to: f64) -> Self {
+        let step = (to - from) / GRID as f64;
+        let slopes: Vec<f64> = (0..SLOPES.2)
+            .map(|index| {
+                let part = f64::from(index) / f64::from(SLOPES.2 - 1);
+                SLOPES.0 * (SLOPES.1 / SLOPES.0).powf(part)
+            })
+            .collect();
+        let mut logs = Vec::with_capacity((GRID + 1) * slopes.len());
+        for index in 0..=GRID {
+            let line = from + index as f64 * step;
+            logs.extend(slopes.iter().map(|slope| points.likelihood(line, *slope)));
         }
-        let at = |x: f64| rate_of((self.centre + x).clamp(-FAR, FAR).exp());
-        Some(Crossing {
-            at: at(-a / b),
-            low: at((-linear - root) / (2.0 * square)),
-            high: at((-linear + root) / (2.0 * square)),
-            slope: b,
-            runs: self.runs,
-        })
+        let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (mut all, mut sum) = (0.0, 0.0);
+        let of_line = |logs: &[f64]| {
+            let each = logs.iter().zip(&slopes).map(|(log, slope)| {
+                let likely = (log - most).exp();
+                all += likely;
+                sum += likely * slope.ln();
+                likely
+            });
+            each.sum()
+        };
+        let mut density: Vec<f64> = logs.chunks(slopes.len()).map(of_line).collect();
+        let highest = density.iter().copied().fold(0.0, f64::max);
+        density.iter_mut().for_each(|it| *it /= highest);
+        Self { from, step, density, slope: sum / all }
+    }
+
+    fn crossing(&self, points: &Points) -> Crossing {
+        let at = |share: f64| rate_of(self.quantile(share).exp());
+        Crossing {
+            at: at(0.5),
+            low: at(0.025),
+            high: at(0.975),
+            reach: 0.5 * (self.quantile(0.995) - self.quantile(0.005)),
+            slope: self.slope.exp(),
+            runs: points.near.iter().filter(|point| point.weight > 0.5).count(),
+        }
+    }
+
+    fn quantile(&self, share: f64) -> f64 {
+        let pairs = || self.density.windows(2).map(|pair| 0.5 * (pair[0] + pair[1]));
+        let wanted = share * pairs().sum::<f64>();
+        let mut sum = 0.0;
+        for (index, each) in pairs().enumerate() {
+            if sum + each >= wanted {
+                return self.from + self.step * (index as f64 + (wanted - sum) / each.max(1e-300));
+            }
+            sum += each;
+        }
+        self.from + self.step * GRID as f64
     }
 }
 
-/// The two-sided 99 % quantile of Student's t; 99 and not 95: the search looks at the interval
-/// after each trial and stops when it is narrow.
-fn student(freedom: usize) -> f64 {
-    student_quantile(0.995, freedom.max(1) as f64)
+impl Points {
+    fn count(&self) -> f64 {
+        self.near.iter().map(|point| point.weight).sum()
+    }
+
+    /// The logarithm of how likely they are, and the slope beforehand.
+    fn likelihood(&self, line: f64, slope: f64) -> f64 {
+        let deviance = |point: &Point| {
+            let power = (slope * (point.x - line).exp_m1()).clamp(-FAR, FAR).exp();
+            let share = self.rest + (1.0 - self.rest) * power;
+            let expected = point.allowed * share;
+            let over = if point.spent > 0.0 { (point.spent / expected).ln() } else { 0.0 };
+            2.0 * point.weight * (point.spent * over - point.spent + expected)
+        };
+        let (all, count) = (self.near.iter().map(deviance).sum::<f64>(), self.count());
+        let beforehand = (slope / SLOPE.0).ln() / SLOPE.1;
+        -0.5 * count * (all / count).ln_1p() - 0.5 * beforehand * beforehand
+    }
 }
 
-/// Two of a line and one of a dispersion leave nothing to be sure by.
-const FEWEST: usize = 5;
+/// Fewer say nothing of how much runs vary.
+const FEWEST: usize = 4;
 
 /// Runs that spend between a part and a multiple of this of what is allowed lie on one power, at
-/// most so far apart as a logarithm of the rate.
-const NEARER: [(f64, f64); 5] = [(6.0, 0.6), (3.0, 0.35), (3.0, 0.35), (1.8, 0.2), (1.8, 0.2)];
+/// most so far apart as a logarithm of the rate ...
+const NEARER: [(f64, f64); 4] = [(8.0, 0.5), (4.0, 0.25), (3.0, 0.12), (3.0, 0.1)];
 
-/// Steps of each fit.
-const STEPS: usize = 40;
+/// ... and always if they are no further apart than this.
+const NEAREST: f64 = 0.02;
 
-/// A steeper rise than this power is a wall.
-const STEEP: f64 = 400.0;
+/// The median of the slopes that services have, and the standard deviation of their logarithm: 3
+/// where most lateness does not come from load, 60 where jobs are even and the limit is generous.
+const SLOPE: (f64, f64) = (12.0, 0.8);
+
+/// From the least slope, at which late requests grow in proportion to the rate, to a wall, in so
+/// many steps.
+const SLOPES: (f64, f64, u32) = (1.0, 300.0, 20);
+
+/// Runs at a lower part of the load line show what is spent at any rate, at most this.
+const FAR_BELOW: f64 = 0.8;
+const MOST_REST: f64 = 0.8;
+
+/// Steps of the grid of lines.
+const GRID: usize = 60;
+
+/// The line is looked for so far beyond the rates of all runs, as a logarithm.
+const BEYOND: f64 = 0.7;
+
+/// A density below this part of the highest is none.
+const FAINT: f64 = 1e-4;
 
 /// Exponents beyond this are out of the numbers that rates have.
 const FAR: f64 = 30.0;

@@ -14,14 +14,29 @@ use super::{Config, Measured};
 pub(super) struct Ladder {
     pub(super) rungs: Vec<Rung>,
     over: bool,
+    /// The most users who did not wait for each other.
+    steady: Option<u32>,
 }
 
 impl Ladder {
     /// How many users the next rung has; none where the ladder has shown what it can.
     pub(super) fn next(&self, config: &Config) -> Option<u32> {
         let users = self.rungs.last().map_or(1, |rung| rung.users.saturating_mul(2));
-        let go_on = !self.over && users <= config.most_users;
-        go_on.then_some(users)
+        if !self.over && users <= config.most_users {
+            return Some(users);
+        }
+        self.is_warming().then_some(self.steady?)
+    }
+
+    /// Whether a service that was too slow for one user becomes faster under load, as one does
+    /// whose cache was cold: the same users are there again until it does no more.
+    fn is_warming(&self) -> bool {
+        if self.rungs.first().is_none_or(|rung| rung.met) {
+            return false;
+        }
+        let same: Vec<_> = self.rungs.iter().filter(|it| Some(it.users) == self.steady).collect();
+        let throughput = |back: usize| same[same.len() - back].throughput.as_per_sec_f64();
+        same.len() <= 2 || (same.len() < REPEATS && throughput(1) > throughput(3) * (1.0 + WARMER))
     }
 
     /// Takes what was measured with so many users.
@@ -41,7 +56,11 @@ impl Ladder {
         let before = self.best().as_per_sec_f64();
         let grew = rung.throughput.as_per_sec_f64() >= before * (1.0 + GROWTH);
         let far = !measured.met && measured.pressure.is_none_or(|pressure| pressure > FAR);
-        self.over = far || !measured.faults.is_empty() || (self.rungs.len() >= RUNGS && !grew);
+        self.over |= far || !measured.faults.is_empty() || (self.rungs.len() >= RUNGS && !grew);
+        let first = self.rungs.first().map_or(rung.response.mean, |rung| rung.response.mean);
+        if rung.response.mean <= first.scale(STEADY) {
+            self.steady = self.steady.max(Some(users));
+        }
         self.rungs.push(rung);
     }
 
@@ -59,7 +78,7 @@ impl Ladder {
 
     /// The part of the guess below which no load need be tried.
     pub(super) fn depth(&self) -> f64 {
-        if self.rungs.first().is_some_and(|rung| rung.met) { DEEPEST } else { SHALLOW }
+        if self.rungs.iter().any(|rung| rung.met) { DEEPEST } else { SHALLOW }
     }
 
     /// The median response time of one user: what a service at rest answers in.
@@ -82,6 +101,13 @@ const DEEPEST: f64 = 64.0;
 
 /// Where one user breached the objective it is not for want of capacity: there was no queue.
 const SHALLOW: f64 = 8.0;
+
+/// Where the mean response time is within this multiple of one user's, users do not wait.
+const STEADY: f64 = 1.5;
+
+/// A service warms up while its throughput grows by this over two rungs, of so many at most.
+const WARMER: f64 = 0.02;
+const REPEATS: usize = 40;
 
 /// So many rungs are climbed at least before growth counts, for the scalability fit.
 const RUNGS: usize = 3;

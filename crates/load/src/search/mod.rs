@@ -23,6 +23,7 @@
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
 //! the search, with what is known by then.
 
+mod change;
 mod config;
 mod cycle;
 mod estimate;
@@ -36,7 +37,7 @@ mod step;
 
 use std::collections::VecDeque;
 
-use loadline_core::{time::Duration, units::Rate};
+use loadline_core::{time::Duration, units::{Count, Rate}};
 use loadline_measure::record::{Purpose, Trial, Verdict};
 
 pub use config::Config;
@@ -54,7 +55,9 @@ pub struct Search {
     ladder: Ladder,
     range: Option<Range>,
     stage: SearchPhase,
-    runs: Runs,
+    runs: Vec<Run>,
+    /// How many runs came before a change of the service and count no more.
+    stale: usize,
     trials: Vec<Trial>,
     /// Loads well below the line still to be tried for the curve; none before it is their turn.
     curve: Option<VecDeque<Rate>>,
@@ -101,7 +104,8 @@ impl Search {
             ladder: Ladder::default(),
             range: None,
             stage: SearchPhase::Bracket,
-            runs: Runs::default(),
+            runs: Vec::new(),
+            stale: 0,
             trials: Vec::new(),
             curve: None,
             cycle: None,
@@ -184,13 +188,14 @@ impl Search {
         let valid = measured.faults.is_empty();
         self.hot = !measured.met;
         self.invalid = if valid { 0 } else { self.invalid + 1 };
-        let Measured { achieved, response, met, pressure, criteria, faults, spent, late } =
+        let Measured { achieved, response, planned, met, pressure, criteria, faults, spent, late } =
             measured;
         if valid {
-            self.runs.0.push(Run { rate, lasts, spent, late });
+            self.runs.push(Run { rate, offered: offered(rate, lasts, planned), lasts, spent, late });
             if let SearchPhase::Confirm { made, .. } = &mut self.stage {
                 *made += 1;
             }
+            self.look_for_change();
         }
         self.trials.push(Trial {
             purpose,
@@ -290,45 +295,49 @@ impl Search {
     /// The next long trial; none where enough is known, or no more time for it.
     fn measuring(&mut self, range: &Range) -> Option<Step> {
         let duration = self.long_trial();
+        let line = self.line();
         let long = self.long_runs();
-        let (bounds, crossing) = (runs::bounds(&long), estimate::crossing(&long));
+        let bounds = runs::bounds(&long);
         let made = long.len();
-        let lasted: Duration = long.iter().map(|run| run.lasts).sum();
-        let enough = made >= FEWEST_LONG && lasted >= self.config.duration_sum;
-        let narrow = crossing.is_some_and(|crossing| self.is_narrow(&crossing));
-        let late = self.elapsed + duration >= self.config.within.scale(MEASURE_PART);
-        let all = self.bounds();
-        let rate = match (bounds.lower, bounds.upper) {
-            (Some(lower), _) if lower >= range.highest => {
-                return (made >= 2)
-                    .then(|| self.end(Verdict::AtLeast))
-                    .or_else(|| Some(self.trial(range.highest, duration, Purpose::Bisection)));
+        if bounds.lower.is_some_and(|lower| lower >= range.highest) {
+            return (made >= 2)
+                .then(|| self.end(Verdict::AtLeast))
+                .or_else(|| Some(self.trial(range.highest, duration, Purpose::Bisection)));
+        }
+        if self.is_enough(line.as_ref(), &long) {
+            self.stage = self.next_to_confirm(None, 0);
+            return None;
+        }
+        let rate = match line {
+            Some(line) => {
+                let apart = (APART.ln() / line.slope).clamp(0.75 * self.width(), WIDEST);
+                let side = [1.0, -1.0][made % 2];
+                scale(self.within_bounds(line.at), (side * apart).exp())
             }
-            _ if late || (enough && narrow) => {
-                self.stage = self.next_to_confirm(None, 0);
-                return None;
-            }
-            (None, None) => all.lower.unwrap_or(range.guess),
-            (None, Some(upper)) => scale(upper, 1.0 / self.outward(made)).max(range.lowest),
-            (Some(lower), None) => scale(lower, self.outward(made)).min(range.highest),
-            (Some(lower), Some(upper)) => {
-                let at = crossing.map_or_else(|| between(lower, upper), |crossing| crossing.at);
-                let at = at.max(scale(lower, 0.9)).min(scale(upper, 1.1));
-                let reach = crossing.map_or(1.0, |crossing| APART.ln() / crossing.slope);
-                let step = self.step_of(0.5).ln();
-                let reach = reach.clamp(step, WIDEST);
-                let side = [-1.0, 1.0, 0.0][made % 3];
-                scale(at, (side * reach).exp()).min(range.highest)
-            }
+            None => self.bounds().lower.unwrap_or(range.guess),
         };
-        let rate = nearest(rate, self.width() / 2.0).max(LOWEST).min(range.highest);
+        let rate = nearest(rate, self.width() / 2.0).max(range.lowest).min(range.highest);
         Some(self.trial(rate, duration, Purpose::Bisection))
     }
 
-    /// How far beyond all long trials the next one is, further each time.
-    fn outward(&self, made: usize) -> f64 {
-        let doubled = 2f64.powi(made.saturating_sub(1).min(6) as i32);
-        (1.0 + 2.0 * self.width() * doubled).min(2.0)
+    /// Whether long trials need not go on: the interval is narrow, or the time for them is over.
+    fn is_enough(&self, line: Option<&Crossing>, long: &[&Run]) -> bool {
+        let lasted: Duration = long.iter().map(|run| run.lasts).sum();
+        let enough = long.len() >= FEWEST_LONG && lasted >= self.config.duration_sum;
+        let reach = line.map_or(f64::INFINITY, |line| line.reach);
+        let needs = self.long_trial() + self.confirming_run() * u64::from(CONFIRMATIONS);
+        let over = |time: Duration| self.elapsed + needs >= time;
+        let known = long.len() >= FEWEST_LONG && reach <= WIDE;
+        (enough && reach <= self.width().ln_1p())
+            || (known && over(self.config.aim))
+            || over(self.config.within.scale(SAFE))
+    }
+
+    /// Near what was tried, whatever the fit has beyond it.
+    fn within_bounds(&self, at: Rate) -> Rate {
+        let Bounds { lower, upper } = self.bounds();
+        let at = lower.map_or(at, |lower| at.max(scale(lower, 0.9)));
+        upper.map_or(at, |upper| at.min(scale(upper, 1.1)))
     }
 
     /// The next confirming run, or the end.
@@ -348,32 +357,38 @@ impl Search {
         if rate < LOWEST {
             return self.end(Verdict::Unconfirmed);
         }
-        let wanted = self.config.confirm.max(self.long_trial());
         let missing = u64::from(CONFIRMATIONS.saturating_sub(made).max(1));
         let fits = self.left().scale(SAFE) / missing;
-        self.trial(rate, wanted.min(fits), Purpose::Confirmation)
+        self.trial(rate, self.confirming_run().min(fits), Purpose::Confirmation)
     }
 
-    /// The load to confirm: a step below where the line crosses, and below what was refused.
+    fn confirming_run(&self) -> Duration {
+        self.config.confirm.max(self.long_trial())
+    }
+
+    /// The load to confirm: the highest of a fine grid where the line crosses or below it. One that
+    /// did not hold is tried again while the line lies above it, and then lower ones, further down
+    /// each time.
     fn next_to_confirm(&self, refused: Option<Rate>, times: u32) -> SearchPhase {
-        let (long, width) = (self.long_runs(), self.width());
-        let bounds = runs::bounds(&long);
-        let all = self.bounds();
-        let lower = bounds.lower.or(all.lower);
-        let round = refused.or(lower).unwrap_or_default();
-        let at = match (self.line(&long, (round, round)), lower) {
-            // Once refused, the load that all runs leave little doubt about.
-            (Some(line), _) if times > 0 => line.low.max(scale(round, SURE)),
-            (Some(line), _) => {
-                let low = between(line.low, line.at).max(scale(line.at, 1.0 - 2.0 * width));
-                low.min(scale(line.at, 1.0 - width / 4.0))
-            }
+        let step = self.width() / GRID;
+        let Bounds { lower, upper } = self.bounds();
+        let at = match (self.line(), lower) {
+            (Some(line), _) => self.within_bounds(line.at),
             (None, Some(lower)) => lower,
-            (None, None) => scale(bounds.upper.or(all.upper).unwrap_or(LOWEST), 0.9),
+            (None, None) => scale(upper.unwrap_or(LOWEST), 0.9),
         };
-        let stride = (width * 2f64.powi(times as i32 - 2)).min(0.5);
-        let below = refused.map_or(at, |refused| at.min(scale(refused, 1.0 - stride)));
-        SearchPhase::Confirm { rate: at_most(below, width / 2.0), made: 0, refused: times }
+        let rate = at_most(at, step);
+        match refused {
+            Some(refused) if rate >= refused && times <= PATIENCE => {
+                SearchPhase::Confirm { rate: refused, made: CONFIRMATIONS - 1, refused: times }
+            }
+            Some(refused) => {
+                let stride = (step * 2f64.powi(times.saturating_sub(PATIENCE) as i32)).min(0.5);
+                let rate = at_most(rate.min(scale(refused, 1.0 - stride)), step);
+                SearchPhase::Confirm { rate, made: 0, refused: times }
+            }
+            None => SearchPhase::Confirm { rate, made: 0, refused: times },
+        }
     }
 
     /// Whether the objective holds over all long runs at this rate, and all runs together do not
@@ -381,17 +396,15 @@ impl Search {
     fn holds(&self, rate: Rate) -> bool {
         let long = self.long_runs();
         let same = long.iter().copied().filter(|run| run.rate == rate);
-        let line = self.line(&long, (rate, rate)).map_or(rate, |line| line.at);
-        runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
+        let line = self.line().map_or(rate, |line| line.at);
+        runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + self.width() / GRID)
     }
 
-    /// Where the line crosses; where `long` runs show no significant rise, what those round these
-    /// rates say together.
-    fn line(&self, long: &[&Run], (from, to): (Rate, Rate)) -> Option<Crossing> {
-        let range = scale(from, 1.0 - ROUND)..=scale(to, 1.0 + ROUND);
-        let near = || long.iter().copied().filter(|run| range.contains(&run.rate));
-        let least = || estimate::by_least_slope(&near().collect::<Vec<_>>());
-        estimate::crossing(long).or_else(least)
+    /// Where the line crosses, by the long runs, or by all while there are few of these.
+    fn line(&self) -> Option<Crossing> {
+        let long = self.long_runs();
+        let all = self.counted().long(Duration::ZERO);
+        estimate::crossing(&all, &all)
     }
 
     fn bounds(&self) -> Bounds {
@@ -399,16 +412,16 @@ impl Search {
         let found = runs::bounds(&long);
         match (found.lower, found.upper) {
             (Some(_), Some(_)) => found,
-            _ => runs::bounds(&self.runs.long(Duration::ZERO)),
+            _ => runs::bounds(&self.counted().long(Duration::ZERO)),
         }
     }
 
-    /// The runs that count for the line: at least half as long as trials are by now.
+    /// The runs that count for the line: at least half as long as trials are where no slow cycle shows.
     fn long_runs(&self) -> Vec<&Run> {
         if self.stage == SearchPhase::Bracket {
             return Vec::new();
         }
-        self.runs.long(self.long_trial() / 2)
+        self.counted().long(self.config.last_trial / 2)
     }
 
     /// Long enough to hold several of the slowest cycle, as far as the time of the search goes.
@@ -418,11 +431,35 @@ impl Search {
         cycles.clamp(self.config.last_trial, most)
     }
 
+    fn counted(&self) -> Runs<'_> {
+        Runs(&self.runs[self.stale..])
+    }
+
+    /// Whether the service has become another since it was measured first: then what came before
+    /// counts no more, and the line is bracketed anew.
+    fn look_for_change(&mut self) {
+        if self.stage != SearchPhase::Measure {
+            return;
+        }
+        let lasting = self.config.last_trial / 2;
+        let (long, all) = (self.long_runs(), self.counted().0);
+        let changed = self.line().and_then(|line| change::since(&long, &line));
+        let Some(since) = changed.or_else(|| change::beyond(&long, all)) else { return };
+        let first = all.iter().enumerate().filter(|(_, run)| run.lasts >= lasting).nth(since);
+        self.stale += first.map_or(0, |(index, _)| index);
+        let seconds = self.elapsed.as_secs_f64();
+        self.note(format!(
+            "after {seconds:.0} s the service carried another load than before: what was measured \
+             first does not count"
+        ));
+        self.stage = SearchPhase::Bracket;
+    }
+
     fn look_for_cycle(&mut self) {
         let Some(near) = self.near() else { return };
         let mut lateness = Lateness::default();
         let range = scale(near, 1.0 - ROUND)..=scale(near, 1.0 + ROUND);
-        for run in self.runs.0.iter().filter(|run| range.contains(&run.rate)) {
+        for run in self.runs.iter().filter(|run| range.contains(&run.rate)) {
             lateness.add(run.lasts, &run.late);
         }
         // What was seen once is not forgotten when a few trials see less of it.
@@ -431,13 +468,8 @@ impl Search {
 
     fn near(&self) -> Option<Rate> {
         let bounds = self.bounds();
-        let line = estimate::crossing(&self.long_runs()).map(|line| line.at);
+        let line = self.line().map(|line| line.at);
         line.or(bounds.lower).or(bounds.upper)
-    }
-
-    fn is_narrow(&self, crossing: &Crossing) -> bool {
-        let (low, high) = (crossing.low.as_per_sec_f64(), crossing.high.as_per_sec_f64());
-        high <= low * self.step_of(2.0)
     }
 
     fn width(&self) -> f64 {
@@ -475,16 +507,23 @@ impl Search {
     }
 }
 
+/// What was asked for in a run of random arrivals, which is not quite its rate.
+fn offered(rate: Rate, lasts: Duration, planned: u64) -> Rate {
+    if planned == 0 || lasts == Duration::ZERO { rate } else { Count::new(planned) / lasts }
+}
+
 /// So many confirming runs are made at a load, and count together.
 pub const CONFIRMATIONS: u32 = 2;
 
-/// Parts of the time after which the ladder, the bracket and the long trials end.
+/// Parts of the time after which the ladder and the bracket end.
 const LADDER_PART: f64 = 0.2;
-const BRACKET_PART: f64 = 0.3;
-const MEASURE_PART: f64 = 0.7;
+const BRACKET_PART: f64 = 0.4;
 
-/// A load that was refused is followed by no less than this part of it.
-const SURE: f64 = 0.85;
+/// Loads to confirm lie on a grid of so many steps a width ...
+const GRID: f64 = 8.0;
+
+/// ... of which one is taken after another, but strides after so many were refused.
+const PATIENCE: u32 = 3;
 
 /// No trial takes more than this part of the time.
 const TRIAL_PART: f64 = 0.07;
@@ -496,16 +535,19 @@ const SAFE: f64 = 0.9;
 const BRACKET_STEPS: f64 = 4.0;
 
 /// Long trials that must be there before their interval is trusted.
-const FEWEST_LONG: usize = 8;
+const FEWEST_LONG: usize = 6;
+
+/// An interval that reaches further to either side, as a logarithm, is no answer yet.
+const WIDE: f64 = 0.5;
 
 /// A trial lasts over so many of the slowest cycle.
 const CYCLES: u64 = 5;
 
 /// Long trials to either side of the line spend this many times more or less than is allowed ...
-const APART: f64 = 1.5;
+const APART: f64 = 1.8;
 
 /// ... but are no further from it than this, as a logarithm.
-const WIDEST: f64 = 0.15;
+const WIDEST: f64 = 0.05;
 
 /// Runs within this share of the line show its cycle.
 const ROUND: f64 = 0.15;

@@ -8,7 +8,7 @@ use loadline_measure::record::{
     Trial, Verdict,
 };
 
-use super::{Search, estimate, knee, rates::scale, runs, scalability};
+use super::{Search, knee, rates::scale, runs, runs::Bounds, scalability};
 
 /// The record of `search` as it stands, ended by `verdict`.
 pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
@@ -42,12 +42,12 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
 /// How often each rate passed of those that long trials were made at, and what all trials at it
 /// spent together.
 fn tried(search: &Search) -> Vec<TestedRate> {
-    let long = search.long_trial() / 2;
+    let long = search.config.last_trial / 2;
     let mut rates: BTreeMap<Rate, Vec<&Trial>> = BTreeMap::new();
     for trial in search.trials.iter().filter(|it| it.faults.is_empty() && it.lasts >= long) {
         rates.entry(trial.rate).or_default().push(trial);
     }
-    let runs = search.runs.long(long);
+    let runs = search.counted().long(long);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let of = |(rate, trials): (Rate, Vec<&Trial>)| {
         let same = runs.iter().copied().filter(|run| run.rate == rate);
@@ -77,19 +77,22 @@ fn load_line(search: &Search, rate: Rate) -> LoadLine {
 /// spending grew by the least power there is; with the bounds and the confirmed load in it, and a
 /// width more to either side: what a power of the rate misses of the true curve.
 fn interval(search: &Search, rate: Rate) -> Interval {
-    let (long, bounds, width) = (search.long_runs(), search.bounds(), search.width());
-    let lower = bounds.lower.map_or(rate, |lower| lower.min(rate));
-    let upper = bounds.upper.map_or(rate, |upper| upper.max(rate));
-    let method = match estimate::crossing(&long) {
+    let Bounds { lower, upper } = search.bounds();
+    let line = search.line();
+    if std::env::var("DBG").is_ok() { eprintln!("{line:?}"); }
+    let (low, high) = line.map_or_else(
+        || (lower.unwrap_or(rate), upper.unwrap_or(rate)),
+        |line| (line.low, line.high),
+    );
+    let method = match line {
         Some(_) => IntervalMethod::Regression95,
         None => IntervalMethod::Bracket,
     };
-    let line = search.line(&long, (lower, upper));
-    let ends = line.map_or((lower, upper), |line| (line.low.min(lower), line.high.max(upper)));
-    let trials = line.map_or(long.len(), |line| line.runs);
+    let trials = line.map_or(search.long_runs().len(), |line| line.runs);
+    let curved = search.width() * CURVED;
     Interval {
-        low: scale(ends.0, 1.0 - width),
-        high: scale(ends.1, 1.0 + width),
+        low: scale(low.min(rate), 1.0 - curved),
+        high: scale(high.max(rate), 1.0 + curved),
         method,
         trials: u32::try_from(trials).unwrap_or(u32::MAX),
     }
@@ -169,6 +172,9 @@ const ENOUGH: f64 = 3.0;
 /// How far above the load line a point may lie and still belong to the bend of the curve: further
 /// up the time measured is the length of the trial.
 const NEAR: f64 = 1.1;
+
+/// What a power of the rate misses of the true curve, in widths.
+const CURVED: f64 = 0.125;
 
 /// The largest of 299 is at or above the 99th percentile with 95 % confidence.
 const FEW: u64 = 299;

@@ -14,6 +14,8 @@ use loadline_measure::objective::Spent;
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) rate: Rate,
+    /// How many requests per second there really were.
+    pub(super) offered: Rate,
     pub(super) lasts: Duration,
     pub(super) spent: Vec<Spent>,
     /// When requests were late, and about how many.
@@ -27,13 +29,13 @@ pub(super) struct Bounds {
     pub(super) upper: Option<Rate>,
 }
 
-/// All valid runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Runs(pub(super) Vec<Run>);
+/// Valid runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs<'r>(pub(super) &'r [Run]);
 
-impl Runs {
+impl<'r> Runs<'r> {
     /// Those of at least this length.
-    pub(super) fn long(&self, least: Duration) -> Vec<&Run> {
+    pub(super) fn long(&self, least: Duration) -> Vec<&'r Run> {
         self.0.iter().filter(|run| run.lasts >= least).collect()
     }
 }
@@ -86,7 +88,9 @@ mod tests {
 
     fn run(rate: u64, late: f64) -> Run {
         let spent = vec![Spent { spent: late, allowed: 10.0 }];
-        Run { rate: Rate::per_sec(rate), lasts: Duration::from_secs(10), spent, late: Vec::new() }
+        let rate = Rate::per_sec(rate);
+        let lasts = Duration::from_secs(10);
+        Run { rate, offered: rate, lasts, spent, late: Vec::new() }
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Measured {
     pub achieved: Rate,
     /// Their response times.
     pub response: Latency,
+    /// How many requests were planned; 0 where that is not known.
+    pub planned: u64,
     /// Whether the objective was met.
     pub met: bool,
     /// The worst measured value as a multiple of its limit, where the objective gives one.
@@ -82,6 +84,7 @@ impl Measured {
         Self {
             achieved: run.achieved,
             response: run.response.clone(),
+            planned: run.planned,
             met: objective.is_none_or(loadline_measure::record::ObjectiveRecord::is_met),
             pressure: asked.pressure(run),
             criteria: objective.map_or_else(Vec::new, |objective| objective.criteria.clone()),
