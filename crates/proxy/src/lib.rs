@@ -20,6 +20,7 @@
 // (`listener::syscalls`).
 #![deny(unsafe_code)]
 
+pub mod cache;
 mod http;
 mod http2;
 mod io;

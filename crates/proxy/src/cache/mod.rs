@@ -1,0 +1,3 @@
+//! The cache.
+
+pub mod disk;
