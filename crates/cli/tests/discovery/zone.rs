@@ -3,9 +3,11 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    iter,
     net::{TcpListener, UdpSocket},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{self, Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
 };
 
@@ -105,6 +107,10 @@ fn free_port() -> u16 {
         let address = ("127.0.0.1", *port);
         UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
     };
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    (first..32_000).find(is_free).expect("a free port")
+    let first = 20_000 + (process::id() % 10_000) as u16;
+    let next = || Some(first + TAKEN.fetch_add(1, Ordering::Relaxed));
+    iter::from_fn(next).take(1_000).find(is_free).expect("a free port")
 }
+
+/// How many ports the tests of this process have looked at, so that no two take the same.
+static TAKEN: AtomicU16 = AtomicU16::new(0);
