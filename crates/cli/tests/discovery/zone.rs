@@ -100,8 +100,8 @@ impl Drop for Zone {
     }
 }
 
-/// A port that is free for both protocols, below those that the kernel lends to clients: nobody takes
-/// it while the name server is away.
+/// A port that is free for both protocols, below those that the kernel lends to clients: nobody
+/// takes it while the name server is away.
 fn free_port() -> u16 {
     let is_free = |port: &u16| {
         let address = ("127.0.0.1", *port);
