@@ -186,8 +186,8 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     if wanted(scale::NAME) && !args.peers_only {
         sections.push(scale::measure(workshop, effort)?);
     }
-    if wanted(cached::NAME) {
-        sections.push(cached::measure(workshop, effort, args.peers_only)?);
+    if cached::PARTS.into_iter().any(wanted) {
+        sections.push(cached::measure(workshop, effort, args.peers_only, &wanted)?);
     }
     if sections.is_empty() {
         bail!("nothing is called {:?}", args.only);

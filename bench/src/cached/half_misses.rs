@@ -38,7 +38,7 @@ pub(super) fn measure(
             }
         }
     }
-    println!("\n{LABEL}: {}/s, Poisson, {} rounds\n{COLUMNS}", TRAFFIC.rate, effort.rounds);
+    println!("\n{NAME}: {}/s, Poisson, {} rounds\n{COLUMNS}", TRAFFIC.rate, effort.rounds);
     for row in &rows {
         let (p50, p99) = (row.summary(|it| it.p50), row.summary(|it| it.p99));
         let spread = format!("{:.0}..{:.0}", p99.min, p99.max);
@@ -51,7 +51,7 @@ pub(super) fn measure(
         );
     }
     judge(&rows).into_iter().for_each(|verdict| section.judge(verdict));
-    section.record(LABEL, rows.iter().map(Row::to_json).collect());
+    section.record(NAME, rows.iter().map(Row::to_json).collect());
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn judge(rows: &[Row]) -> Option<Verdict> {
     let peers = rows.iter().filter(|row| row.cache != Cache::Loadline && row.failed() == 0);
     let Some(better) = peers.min_by(|a, b| p99(a).total_cmp(&p99(b))) else {
         let flaw = Some("there is no peer without failures".to_owned());
-        return Some(Verdict::new(LABEL, f64::NAN, Target::AtMost(1.0)).flaw(flaw));
+        return Some(Verdict::new(NAME, f64::NAN, Target::AtMost(1.0)).flaw(flaw));
     };
     let pairs = ours.rounds.iter().zip(&better.rounds);
     let ratio = Summary::of(pairs.map(|(mine, theirs)| mine.p99 / theirs.p99));
@@ -94,11 +94,11 @@ fn judge(rows: &[Row]) -> Option<Verdict> {
         ratio.max
     );
     let failed = (ours.failed() > 0).then(|| format!("{} requests failed", ours.failed()));
-    let name = format!("{LABEL}, p99 to {}", better.cache.name());
+    let name = format!("{NAME}, p99 to {}", better.cache.name());
     Some(Verdict::new(name, ratio.median, Target::AtMost(1.0)).flaw(failed))
 }
 
-const LABEL: &str = "cache, half misses";
+pub(super) const NAME: &str = "cache, half misses";
 const COLUMNS: &str = "             p50 us    p99 us        min..max  failed";
 
 const TRAFFIC: Traffic = Traffic { rate: "4000", requests: "12000", misses: Some("0.5") };

@@ -5,14 +5,13 @@
 //! the objects, is what each takes. That they are there is shown by asking for some of them when
 //! their server is gone.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use serde_json::json;
 
+use super::client::Client;
 use super::server::Cache;
 use crate::cost;
 use crate::peers::Workshop;
@@ -41,7 +40,7 @@ pub(super) fn measure(caches: &[Cache], workshop: &Workshop, section: &mut Secti
         json!({ "proxy": cache.name(), "before": row.before, "after": row.after,
                 "objects": OBJECTS, "of_sample_there": row.there })
     });
-    section.record("cache, memory", figures.collect());
+    section.record(NAME, figures.collect());
     Ok(())
 }
 
@@ -99,8 +98,8 @@ fn fetch_all(port: u16, objects: std::ops::Range<u32>) -> Result<()> {
             .map(|first| {
                 let objects = objects.clone().skip(first).step_by(AT_A_TIME);
                 scope.spawn(move || {
-                    let mut stream = connect(port)?;
-                    objects.into_iter().try_for_each(|object| fetch(&mut stream, object))
+                    let mut client = Client::connect(port)?;
+                    objects.into_iter().try_for_each(|object| client.fetch(object.into()))
                 })
             })
             .collect();
@@ -109,36 +108,10 @@ fn fetch_all(port: u16, objects: std::ops::Range<u32>) -> Result<()> {
 }
 
 fn fetch_one(port: u16, object: u32) -> Result<()> {
-    fetch(&mut connect(port)?, object)
+    Client::connect(port)?.fetch(object.into())
 }
 
-fn connect(port: u16) -> Result<TcpStream> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-/// One request and its response, whose body is [`BODY`] times the same letter.
-fn fetch(stream: &mut TcpStream, object: u32) -> Result<()> {
-    let host = stream.peer_addr()?;
-    write!(stream, "GET /k/{object} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
-    let mut response = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        let count = stream.read(&mut piece).context("read a response")?;
-        ensure!(count > 0, "closed after {}", response.escape_ascii());
-        response.extend_from_slice(&piece[..count]);
-        let end = response.windows(4).position(|window| window == b"\r\n\r\n");
-        if end.is_some_and(|end| response.len() >= end + 4 + BODY) {
-            ensure!(response.starts_with(b"HTTP/1.1 200"), "{}", response.escape_ascii());
-            return Ok(());
-        }
-        let failed = end.is_some() && !response.starts_with(b"HTTP/1.1 200");
-        ensure!(!failed, "{}", response.escape_ascii());
-    }
-}
-
+pub(super) const NAME: &str = "cache, memory";
 const LABEL: &str = "cache, memory of an object of 1 kB";
 const AT_MOST: f64 = 0.80;
 const COLUMNS: &str = "            B/object   MB before    MB after  of a sample";
@@ -146,10 +119,8 @@ const OBJECTS: u32 = 100_000;
 const WARM: u32 = 1_000;
 const SAMPLE: u32 = 1_000;
 const AT_A_TIME: usize = 8;
-const BODY: usize = 1_000;
 /// After which a cache has done what it does when objects come.
 const REST: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,16 @@
 //!
 //! What a hit costs in CPU time is measured as in `cost`, held against the peer that is cheapest;
 //! what an object of 1 kB takes in memory by `memory`; how long requests take while every second
-//! one is a miss by `half_misses`.
+//! one is a miss by `half_misses`; which requests are hits by `popularity`; what a server is asked
+//! when thousands want the same by `herd`; and whether its cache can do without it by `origin_down`.
 
+mod client;
 mod half_misses;
+mod herd;
 mod memory;
+mod origin;
+mod origin_down;
+mod popularity;
 mod server;
 
 use std::path::Path;
@@ -20,17 +26,39 @@ use crate::run::{Effort, Section};
 use crate::verdict::Target;
 use server::{Cache, Running};
 
-pub(crate) const NAME: &str = "cache";
+/// What can be measured, and is called so.
+pub(crate) const PARTS: [&str; 6] = [
+    "cache, hits",
+    half_misses::NAME,
+    memory::NAME,
+    popularity::NAME,
+    herd::NAME,
+    origin_down::NAME,
+];
 
-/// Measures every cache that is installed; without loadline, the peers alone.
-pub(crate) fn measure(workshop: &Workshop, effort: Effort, peers_only: bool) -> Result<Section> {
+/// Measures the wanted parts for every cache that is installed; without loadline, for its peers.
+pub(crate) fn measure(
+    workshop: &Workshop,
+    effort: Effort,
+    peers_only: bool,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Section> {
     let mut caches = Cache::ALL.to_vec();
     caches.retain(|cache| !(peers_only && *cache == Cache::Loadline));
     caches.retain(|cache| is_installed(*cache));
-    let mut section = Section::new(NAME);
-    hits(&caches, workshop, effort, &mut section)?;
-    half_misses::measure(&caches, workshop, effort, &mut section)?;
-    memory::measure(&caches, workshop, &mut section)?;
+    let mut section = Section::new("cache");
+    for part in PARTS.into_iter().filter(|part| wanted(part)) {
+        match part {
+            half_misses::NAME => {
+                half_misses::measure(&caches, workshop, effort, &mut section)?;
+            }
+            memory::NAME => memory::measure(&caches, workshop, &mut section)?,
+            popularity::NAME => popularity::measure(&caches, workshop, &mut section)?,
+            herd::NAME => herd::measure(&caches, workshop, &mut section)?,
+            origin_down::NAME => origin_down::measure(&caches, workshop, &mut section)?,
+            _ => hits(&caches, workshop, effort, &mut section)?,
+        }
+    }
     Ok(section)
 }
 

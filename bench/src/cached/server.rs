@@ -50,8 +50,18 @@ impl Cache {
         }
     }
 
-    /// Starts it before a server, with a cache that is empty.
+    /// Starts it before a server, with a cache that is empty and has room for everything.
     pub(super) fn start(self, workshop: &Workshop, server: u16) -> Result<Running> {
+        self.start_with(workshop, server, 1 << 30)
+    }
+
+    /// The same with room for so many bytes.
+    pub(super) fn start_with(
+        self,
+        workshop: &Workshop,
+        server: u16,
+        bytes: u64,
+    ) -> Result<Running> {
         let [port] = free_ports()?;
         let files = match self {
             Self::Nginx | Self::TrafficServer => Some(tempfile::tempdir_in("/dev/shm")?),
@@ -60,6 +70,7 @@ impl Cache {
         let place = Place {
             port,
             server,
+            megabytes: bytes >> 20,
             directory: workshop.directory.join(format!("{}-{port}", self.name())),
             files: files.as_ref().map_or_else(PathBuf::new, |it| it.path().to_owned()),
         };
@@ -105,6 +116,7 @@ fn allocated(directory: &Path) -> Result<u64> {
 struct Place {
     port: u16,
     server: u16,
+    megabytes: u64,
     directory: PathBuf,
     files: PathBuf,
 }
@@ -118,9 +130,9 @@ impl Place {
     }
 
     fn loadline(&self, workshop: &Workshop) -> Result<Vec<String>> {
-        let (port, server) = (self.port, self.server);
+        let (port, server, megabytes) = (self.port, self.server, self.megabytes);
         let file = format!(
-            "[edge]\nthreads = 1\n[cache]\nmemory = \"1GB\"\n\
+            "[edge]\nthreads = 1\n[cache]\nmemory = \"{megabytes}MiB\"\n\
              [[listener]]\nbind = \"127.0.0.1:{port}\"\n\
              routes = [{{ path = \"/\", service = \"web\", cache = true }}]\n\
              [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:{server}\"]\n"
@@ -130,34 +142,37 @@ impl Place {
     }
 
     fn nginx(&self) -> Result<Vec<String>> {
-        let (port, server) = (self.port, self.server);
+        let (port, server, megabytes) = (self.port, self.server, self.megabytes);
         let (directory, files) = (self.directory.display(), self.files.display());
         let file = format!(
             "user root; worker_processes 1; daemon off; pid {directory}/pid;\n\
              error_log /dev/null; worker_rlimit_nofile 20000;\n\
-             events {{ worker_connections 9500; }}\n\
+             events {{ worker_connections 19000; }}\n\
              http {{ access_log off; sendfile on; keepalive_requests 1000000000;\n\
              open_file_cache max=10000 inactive=60s;\n\
              client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;\n\
              fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi;\n\
              scgi_temp_path {directory}/scgi;\n\
-             proxy_cache_path {files} levels=1:2 keys_zone=z:128m inactive=60m max_size=1g\n\
-             use_temp_path=off;\n\
+             proxy_cache_path {files} levels=1:2 keys_zone=z:128m inactive=60m max_size={megabytes}m\n\
+             use_temp_path=off manager_sleep=50ms manager_files=10000;\n\
              upstream u {{ server 127.0.0.1:{server}; keepalive 64;\n\
              keepalive_requests 1000000000; }}\n\
              server {{ listen 127.0.0.1:{port} backlog=4096;\n\
              location / {{ proxy_pass http://u; proxy_http_version 1.1;\n\
-             proxy_set_header Connection \"\"; proxy_cache z; proxy_cache_lock on; }} }} }}\n"
+             proxy_set_header Connection \"\"; proxy_cache z; proxy_cache_lock on;\n\
+             proxy_cache_lock_timeout 30s; proxy_cache_revalidate on;\n\
+             proxy_cache_use_stale error timeout updating http_502; }} }} }}\n"
         );
         let file = self.write("nginx.conf", &file)?;
         Ok(["nginx", "-c", &file].map(str::to_owned).into())
     }
 
-    /// Its pools of threads need some; what runs on one core takes turns.
+    /// It does not read `stale-if-error`; its grace is the same for all objects.
     fn varnish(&self) -> Vec<String> {
         let (own, server) =
             (format!("127.0.0.1:{}", self.port), format!("127.0.0.1:{}", self.server));
         let directory = self.directory.join("work").display().to_string();
+        let storage = format!("malloc,{}m", self.megabytes);
         let command = [
             "varnishd",
             "-F",
@@ -170,11 +185,11 @@ impl Place {
             "-b",
             &server,
             "-s",
-            "malloc,1g",
-            "-p",
-            "thread_pools=1",
+            &storage,
             "-p",
             "default_ttl=0",
+            "-p",
+            "default_grace=300",
         ];
         command.map(str::to_owned).into()
     }
@@ -185,7 +200,7 @@ impl Place {
         for (name, text) in [
             ("etc/ip_allow.yaml", IP_ALLOW),
             ("etc/records.config", &records(port)),
-            ("etc/storage.config", &format!("{files} 1024M\n")),
+            ("etc/storage.config", &format!("{files} {}M\n", self.megabytes)),
             ("etc/remap.config", &format!("map / http://127.0.0.1:{server}/\n")),
         ] {
             self.write(name, text)?;
