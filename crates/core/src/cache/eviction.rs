@@ -23,7 +23,7 @@
 //!
 //! Source: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, FIFO queues are all you need for cache
 //! eviction, SOSP 2023, algorithm 1. That sizes are in bytes and that the ghost is a table of
-//! short FIFOs are ours; [`SMALL`] and the length of the ghost are shorter than there, as measured
+//! short FIFOs are ours; `SMALL` and the length of the ghost are shorter than there, as measured
 //! by `benches/eviction.rs`.
 
 mod entries;
