@@ -58,3 +58,4 @@ pub use target::Target;
 pub use timetable::{ArrivalsError, Timetable, parse_arrivals_file};
 pub use tls::TlsError;
 pub use transport::{Protocol, Tls, TlsVersion, Transport};
+pub use weights::Turns;

@@ -8,21 +8,23 @@ use std::cell::RefCell;
 
 /// The turns of targets with weights.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub struct Turns {
     weights: Vec<i64>,
     credits: RefCell<Vec<i64>>,
 }
 
 impl Turns {
     /// Turns in these proportions. Where all are zero, the first is always chosen.
-    pub(crate) fn new(weights: impl Iterator<Item = u32>) -> Self {
+    #[must_use]
+    pub fn new(weights: impl Iterator<Item = u32>) -> Self {
         let weights: Vec<_> = weights.map(i64::from).collect();
         let credits = RefCell::new(vec![0; weights.len()]);
         Self { weights, credits }
     }
 
     /// The number of the next target.
-    pub(crate) fn next(&self) -> usize {
+    #[must_use]
+    pub fn next(&self) -> usize {
         if self.weights.len() == 1 {
             return 0;
         }

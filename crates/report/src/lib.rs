@@ -34,8 +34,8 @@ pub use plot::{
     timeline::{Slice, Timeline, over_time},
 };
 pub use runs::{
-    Named, explanation_tables, plan_tables, plan_verdict, ranking_table, runs_page,
-    simulation_tables, study_page, study_tables,
+    Named, agreement_page, agreement_reasons, agreement_table, explanation_tables, plan_tables,
+    plan_verdict, ranking_table, runs_page, simulation_tables, study_page, study_tables,
 };
 pub use table::{Align, Cell, Column, Table};
 pub use verdict::Verdict;

@@ -4,7 +4,7 @@ use std::iter;
 
 use crate::{
     page::{Block, Page},
-    runs::HEADINGS,
+    runs::{HEADINGS, SIMULATION},
     table::{Align, Table},
     verdict::Verdict,
 };
@@ -49,7 +49,10 @@ pub fn keep_written(made: &str, before: &str) -> String {
     let mut parts = sections(made);
     let mut last = Some("");
     for (heading, text) in sections(before) {
-        let is_made = heading.is_empty() || heading == VERDICTS || HEADINGS.contains(&heading);
+        let is_made = heading.is_empty()
+            || heading == VERDICTS
+            || HEADINGS.contains(&heading)
+            || heading.starts_with(SIMULATION);
         if is_made {
             last = parts.iter().any(|part| part.0 == heading).then_some(heading);
             continue;

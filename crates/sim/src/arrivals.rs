@@ -25,6 +25,8 @@ pub enum Arrivals {
         users: u32,
         /// What a user waits from a response to the next request.
         think: Duration,
+        /// How many requests they send in all; until the end of the run if none.
+        requests: Option<u64>,
     },
     /// At these times since the start, in order.
     Listed(Arc<[Duration]>),

@@ -371,7 +371,7 @@ fn model(scenario: &Scenario, planned: u64, lasts: Duration) -> LoadModel {
         stages: Vec::new(),
     };
     match scenario.sources.first().map(|source| &source.arrivals) {
-        Some(Arrivals::Closed { users, think }) => {
+        Some(Arrivals::Closed { users, think, .. }) => {
             LoadModel::Closed { users: *users, think: *think }
         }
         Some(Arrivals::Listed(_)) => open(ArrivalsRecord::Listed),

@@ -10,6 +10,7 @@ mod present;
 mod progress;
 mod run;
 mod shell;
+mod simulate;
 mod up;
 
 use std::{
@@ -44,6 +45,7 @@ enum Command {
     Assignment(assignment::Args),
     Overflow(overflow::Args),
     Judge(judge::Args),
+    Simulate(simulate::Args),
     Up(up::Args),
     Shell(shell::Args),
     Down(shell::DownArgs),
@@ -59,6 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Assignment(args) => assignment::run(args),
         Command::Overflow(args) => overflow::run(args),
         Command::Judge(args) => judge::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Up(args) => up::run(args),
         Command::Shell(args) => shell::run(args),
         Command::Down(args) => shell::down(args),
@@ -129,6 +132,7 @@ Examples:
   loadline lab assignment --quick
   loadline lab overflow
   loadline lab judge capacity runs/capacity
+  loadline lab simulate capacity --beside runs/capacity
   loadline lab up examples/lab/three-regions.toml &
   loadline lab shell client -- curl -sI http://edge/
   loadline lab down";

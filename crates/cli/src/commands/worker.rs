@@ -104,7 +104,8 @@ enum Kind {
 }
 
 impl Args {
-    fn config(&self) -> Config {
+    /// The worker that the command line means.
+    pub(crate) fn config(&self) -> Config {
         let content = match self.content {
             Kind::Mandelbrot => Content::Mandelbrot,
             Kind::Page => Content::Page,

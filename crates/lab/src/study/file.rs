@@ -328,6 +328,8 @@ pub(crate) struct FigureEntry {
     pub(crate) is: Option<At<String>>,
     /// Why it is not expected to be reproduced.
     pub(crate) not_reproduced: Option<String>,
+    /// Why the simulator says something else.
+    pub(crate) simulation_differs: Option<String>,
     pub(crate) rows: Vec<At<String>>,
     /// What `--quick` replaces; an empty table judges nothing.
     pub(crate) quick: Option<Band>,

@@ -4,6 +4,7 @@
 //! that are invalid are counted and left out. Names in formulas are figures of the same row,
 //! `name@row` those of another, `published.name` what was published.
 
+mod agreement;
 mod band;
 mod check;
 mod figure;
@@ -18,6 +19,7 @@ use loadline_measure::record::{
 };
 use serde_json::Value;
 
+pub use agreement::compare;
 pub(crate) use check::check;
 use figure::FigureEvaluator;
 pub use merge::merge;
@@ -70,6 +72,7 @@ pub fn judge(study: &Study, conditions: Conditions, phases: Vec<StudyPhase>) -> 
             figures,
             checks: check::checks(study),
             plots,
+            simulation: None,
         })),
     }
 }

@@ -18,7 +18,7 @@ mod read;
 mod run;
 mod take;
 
-pub use judge::{Conditions, judge, merge};
+pub use judge::{Conditions, compare, judge, merge};
 pub use plan::{Action, Command, Content, Places, Plan, Program, Ready, Step, Verb};
 pub use read::{Mode, Study, Tool};
 pub use run::{Event, Held, RunError, Setup, find_program, hold, run, steps, tool_version};

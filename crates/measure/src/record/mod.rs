@@ -4,6 +4,7 @@
 //! own fields beside them. Keys carry their unit (`p99_ms`, `elapsed_s`, `rate_per_s`), counts
 //! have none. New fields do not raise the version; a field that goes or changes its meaning does.
 
+mod agreement;
 mod capacity;
 mod check;
 mod comparison;
@@ -22,6 +23,7 @@ mod study;
 
 use serde::{Deserialize, Serialize};
 
+pub use agreement::{Agreement, NotSimulated, SimulatedFigure, StudySimulation};
 pub use capacity::{
     Bound, CapacityRecord, Interval, IntervalMethod, Knee, LoadLine, Purpose, Rung, Scalability,
     TestedRate, Trial, Verdict,

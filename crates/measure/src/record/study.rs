@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LoadRecord, Record};
+use super::{LoadRecord, Record, StudySimulation};
 
 /// What a study measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,6 +83,9 @@ pub struct StudyLab {
     pub checks: Vec<StudyCheck>,
     /// What is drawn.
     pub plots: Vec<StudyPlot>,
+    /// What the simulator says of it; none where it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation: Option<Box<StudySimulation>>,
 }
 
 /// A variant of a study.

@@ -5,6 +5,7 @@
 //! own time axis. Capacity searches, probes, watched machines, comparisons and formulas follow,
 //! each in a section of its own. A run that is invalid is called so wherever it is named.
 
+mod agreement;
 mod capacity;
 mod check;
 mod comparison;
@@ -28,6 +29,8 @@ use crate::{
     plot::{PlotError, picture::Picture},
 };
 
+pub(crate) use agreement::SIMULATION;
+pub use agreement::{agreement_page, agreement_reasons, agreement_table};
 pub use explanation::explanation_tables;
 pub use plan::{plan_tables, plan_verdict};
 pub use ranking::ranking_table;

@@ -8,7 +8,7 @@ use loadline_measure::record::{
     StudyPlot, StudyPlotKind, StudyRecord,
 };
 
-use super::{Run, part, picture, resources, text, timeline};
+use super::{Run, agreement, part, picture, resources, text, timeline};
 use crate::{
     figures::{digits, utc},
     page::{Block, Page, Section},
@@ -56,6 +56,7 @@ pub fn study_page(record: &StudyRecord) -> Result<Page, PlotError> {
 pub(super) fn sections(record: &StudyRecord) -> Result<Vec<Section>, PlotError> {
     let Some(lab) = record.lab.as_deref() else { return Ok(Vec::new()) };
     let mut sections = vec![part(FIGURES, figures(lab))];
+    sections.extend(agreement::sections(lab));
     let mut pictures = Vec::new();
     for plot in &lab.plots {
         pictures.extend(draw(lab, plot)?);

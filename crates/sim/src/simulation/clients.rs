@@ -19,7 +19,7 @@ impl Simulation {
     pub(super) fn plan_first_arrivals(&mut self, source: usize) {
         match &self.scenario.sources[source].arrivals {
             Arrivals::Open { .. } | Arrivals::Listed(_) => self.plan_arrival(source),
-            Arrivals::Closed { users, think } => {
+            Arrivals::Closed { users, think, .. } => {
                 let (users, think) = (*users, *think);
                 for user in 0..users {
                     let at = think.scale(f64::from(user) / f64::from(users));
@@ -52,6 +52,10 @@ impl Simulation {
             return;
         }
         let clients = &mut self.sources[source];
+        let arrivals = &self.scenario.sources[source].arrivals;
+        if matches!(arrivals, Arrivals::Closed { requests: Some(all), .. } if clients.came >= *all) {
+            return;
+        }
         clients.came += 1;
         // Drawn from the number of the request: whatever happened before, it is the same request.
         let stream = (source as u64 + 1) << 40;

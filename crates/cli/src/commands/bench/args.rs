@@ -122,7 +122,7 @@ struct Stages(Vec<Stage>);
 
 impl Args {
     /// The plan that the command line means.
-    pub(super) fn plan(&self) -> Result<LoadPlan, UsageError> {
+    pub(crate) fn plan(&self) -> Result<LoadPlan, UsageError> {
         if let Some(conflict) = self.load.conflict() {
             return Err(UsageError::Conflict(conflict));
         }

@@ -5,7 +5,7 @@ use std::{env, fs, io::ErrorKind, path::Path};
 use anyhow::Context as _;
 use loadline_lab::study::Study;
 use loadline_measure::record::{Document, Record, StudyRecord};
-use loadline_report::{keep_written, study_page};
+use loadline_report::{Page, agreement_page, keep_written, study_page};
 
 /// Record, verdicts, page and the command that repeats it; gives the record's text.
 pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
@@ -30,7 +30,17 @@ pub(super) fn write_markdown(
     record: &StudyRecord,
 ) -> anyhow::Result<()> {
     let page = study_page(record).context("cannot draw the report")?;
-    let (text, pictures) = page.markdown(study.short_name());
+    write_page(file, study.short_name(), &page)
+}
+
+/// The page of several studies in the lab and in the simulator. What people wrote into it stays.
+pub(super) fn write_agreement(file: &Path, records: &[StudyRecord]) -> anyhow::Result<()> {
+    let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or("agreement");
+    write_page(file, name, &agreement_page(records))
+}
+
+fn write_page(file: &Path, name: &str, page: &Page) -> anyhow::Result<()> {
+    let (text, pictures) = page.markdown(name);
     let folder = file.parent().unwrap_or(Path::new(""));
     if !folder.as_os_str().is_empty() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

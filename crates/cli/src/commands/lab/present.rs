@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use loadline_lab::study::Study;
-use loadline_measure::record::{Reading, StudyFigure, StudyFinding, StudyRecord};
-use loadline_report::{Verdict, digits, study_tables};
+use loadline_measure::record::{
+    Agreement, Reading, SimulatedFigure, StudyFigure, StudyFinding, StudyRecord,
+};
+use loadline_report::{Verdict, agreement_reasons, agreement_table, digits, study_tables};
 
 use crate::commands::EXIT_VERDICT;
 
@@ -29,6 +31,40 @@ pub(super) fn text(record: &StudyRecord) -> String {
         }
     }
     text
+}
+
+/// What the simulator says of a study, beside the lab; nothing where it was not simulated.
+pub(super) fn agreement(record: &StudyRecord) -> String {
+    let Some(lab) = record.lab.as_deref() else { return String::new() };
+    let Some(simulation) = lab.simulation.as_deref() else { return String::new() };
+    let mut text = format!("\n{}\n", record.title);
+    if let Some(table) = agreement_table(lab) {
+        text += &format!("\n  {}:\n{table}\n", table.caption);
+    }
+    text += &simulation.figures.iter().filter_map(agreement_line).collect::<String>();
+    for reason in agreement_reasons(simulation) {
+        text += &format!("{reason}\n");
+    }
+    text
+}
+
+fn agreement_line(figure: &SimulatedFigure) -> Option<String> {
+    let word = match figure.agreement {
+        Agreement::Differs => "DIFFERS",
+        Agreement::Explained => "EXPLAINED",
+        Agreement::Agrees | Agreement::NotCompared => return None,
+    };
+    let row = if figure.row.is_empty() { String::new() } else { format!("{}: ", figure.row) };
+    let shown = |reading: &Option<Reading>| match reading {
+        Some(Reading::Number(number)) => {
+            format!("{} {}", digits(*number), figure.unit).replace(" /", "/").trim().to_owned()
+        }
+        Some(Reading::Text(text)) => text.clone(),
+        None => "-".to_owned(),
+    };
+    let (lab, simulated) = (shown(&figure.measured), shown(&figure.simulated));
+    let title = &figure.title;
+    Some(format!("{word} {row}{title}: lab {lab}, simulation {simulated} ({})\n", figure.band))
 }
 
 /// 0, 3 where a verdict failed or none of those that the study has could be given, 98 where only

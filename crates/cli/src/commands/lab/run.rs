@@ -14,8 +14,8 @@ use loadline_lab::{
 };
 use loadline_measure::record::StudyRecord;
 
-use super::{find, folder, present, print, progress::Progress, until_signalled, usage};
-use crate::commands::report_error;
+use super::{find, folder, present, print, progress::Progress, simulate, until_signalled, usage};
+use crate::commands::{EXIT_VERDICT, report_error};
 
 /// Run a study and judge it
 ///
@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Run a row again, at most so often, if the machine stood in the way of any of its runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     again: u32,
+    /// Simulate it too, from the same file, and print both beside each other
+    #[arg(long)]
+    sim: bool,
     /// The folder for everything [lab-runs/STUDY-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -70,15 +73,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = env::current_exe().context("cannot find the binary that runs")?;
     let (seed, again) = (args.seed, args.again);
     let setup = Setup { program, folder: folder.clone(), rows, seed, again };
-    let record = match measure(&study, &setup, args.quiet) {
+    let mut record = match measure(&study, &setup, args.quiet) {
         Err(error) if lacks_rights(&error) => {
             report_error(&error);
             return Ok(ExitCode::from(EXIT_RIGHTS));
         }
         measured => measured?,
     };
-    let code = present::exit_code(&study, &record);
-    let text = present::text(&record);
+    if args.sim {
+        simulate::beside(&study, &setup.rows, seed, &mut record);
+    }
+    let differs = simulate::simulation_of(&record).is_some_and(|it| !simulate::agrees(it));
+    let code = match differs {
+        true => ExitCode::from(EXIT_VERDICT),
+        false => present::exit_code(&study, &record),
+    };
+    let text = present::text(&record) + &present::agreement(&record);
     if let Some(file) = &args.markdown {
         folder::write_markdown(file, &study, &record)?;
     }
@@ -147,6 +157,7 @@ const AFTER_HELP: &str = "\
 Examples:
   loadline lab run capacity
   loadline lab run capacity --quick --peer haproxy
+  loadline lab run capacity --quick --sim
   loadline lab run examples/lab/three-regions.toml --out run --json | jq .verdicts
   loadline lab run latency --markdown docs/studies/latency.md
   loadline report lab-runs/capacity-1795245614/record.json

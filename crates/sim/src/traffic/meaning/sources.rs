@@ -71,7 +71,7 @@ impl Reader<'_> {
         }
         if let Some(users) = users {
             let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
-            return Some(Arrivals::Closed { users: users.value, think });
+            return Some(Arrivals::Closed { users: users.value, think, requests: None });
         }
         if let Some(times) = times {
             return self.listed(times);
