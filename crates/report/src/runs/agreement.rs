@@ -96,9 +96,8 @@ fn agreement(lab: &StudyLab) -> Vec<Block> {
     let Some(simulation) = lab.simulation.as_deref() else { return Vec::new() };
     let mut blocks = Vec::new();
     if !simulation.measured.is_empty() {
-        let of = |agreement| {
-            simulation.figures.iter().filter(|it| it.agreement == agreement).count()
-        };
+        let of =
+            |agreement| simulation.figures.iter().filter(|it| it.agreement == agreement).count();
         blocks.push(text(format!(
             "Of {} figures that both have, {} agree, {} differ for a reason that is given, and {} \
              differ. The figures of the lab are from {}.",

@@ -53,7 +53,8 @@ impl Simulation {
         }
         let clients = &mut self.sources[source];
         let arrivals = &self.scenario.sources[source].arrivals;
-        if matches!(arrivals, Arrivals::Closed { requests: Some(all), .. } if clients.came >= *all) {
+        if matches!(arrivals, Arrivals::Closed { requests: Some(all), .. } if clients.came >= *all)
+        {
             return;
         }
         clients.came += 1;

@@ -69,7 +69,8 @@ impl Fleet {
         seed: u64,
     ) -> Scenario {
         let mut scenario = self.scenario(policy, model, 0.5, seed);
-        scenario.sources[0].arrivals = Arrivals::Closed { users, think: Duration::ZERO, requests: None };
+        scenario.sources[0].arrivals =
+            Arrivals::Closed { users, think: Duration::ZERO, requests: None };
         scenario.lasts = Duration::from_secs(20);
         (scenario.warm_up, scenario.step) = (scenario.lasts / 10, scenario.lasts / 10);
         scenario

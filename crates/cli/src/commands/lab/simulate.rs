@@ -156,9 +156,8 @@ fn left_out(row: &StudyRow, rows: &[String]) -> Option<String> {
 
 fn simulate_row(plan: &Plan, seed: u64) -> Vec<StudyPhase> {
     let mut site = Site::new(plan);
-    let sleeps = |one: &&site::Running| {
-        matches!(&one.what, What::Worker(config) if config.sleep.is_some())
-    };
+    let sleeps =
+        |one: &&site::Running| matches!(&one.what, What::Worker(config) if config.sleep.is_some());
     let mut asleep: BTreeSet<String> =
         site.programs.iter().filter(sleeps).map(|one| one.name.clone()).collect();
     let mut phases = Vec::new();

@@ -127,9 +127,10 @@ fn agree(band: &Band, measured: &Reading, simulated: &Reading) -> bool {
 
 /// Every phase that was not simulated, each row and reason once.
 fn not_simulated(lab: &StudyLab) -> Vec<NotSimulated> {
-    let rows = lab.rows.iter().filter_map(|row| {
-        Some((row.name.clone(), String::new(), row.skipped.clone()?))
-    });
+    let rows = lab
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.name.clone(), String::new(), row.skipped.clone()?)));
     let phases = lab.phases.iter().filter(|phase| phase.skipped).map(|phase| {
         (phase.row.clone(), phase.phase.clone(), phase.failed.clone().unwrap_or_default())
     });

@@ -19,9 +19,7 @@ use loadline_lab::{
 use loadline_load::{LoadPlan, Pattern, Timetable, Until};
 use loadline_sim::{
     Arrivals, OutageKind, Scenario, ServiceTime,
-    scenario::{
-        ClientRetry, Discipline, Fault, Link, Selector, ServerModel, Source, Trouble,
-    },
+    scenario::{ClientRetry, Discipline, Fault, Link, Selector, ServerModel, Source, Trouble},
 };
 
 use super::{
@@ -74,11 +72,14 @@ impl Setting<'_> {
         let front = front::front(self.site, self.client, self.load, coming, self.seed)?;
         let servers = self.servers(&front)?;
         self.check_cpu(front.host)?;
-        let checked = |(service, _): &(usize, Coming)| front.fleet.services[*service].health.is_some();
+        let checked =
+            |(service, _): &(usize, Coming)| front.fleet.services[*service].health.is_some();
         let users = front.coming.iter().any(|(_, coming)| matches!(coming, Coming::Users { .. }));
         let takes = |server: &Server<'_>| server.config.pace.service() > Duration::ZERO;
         if users && !servers.iter().any(takes) {
-            return Err("how fast programs are where nothing takes time is not simulated".to_owned());
+            return Err(
+                "how fast programs are where nothing takes time is not simulated".to_owned()
+            );
         }
         let lead = if !users && front.coming.iter().any(checked) { LEAD } else { Duration::ZERO };
         let faults = self.faults(&front, &servers, lead)?;
@@ -115,7 +116,9 @@ impl Setting<'_> {
         let asked: BTreeSet<usize> = front.coming.iter().map(|(service, _)| *service).collect();
         let mut servers: Vec<Server<'_>> = Vec::new();
         let groups = asked.iter().flat_map(|service| &front.fleet.services[*service].groups);
-        for (group, server) in groups.flat_map(|group| group.servers.iter().map(move |it| (group, it))) {
+        for (group, server) in
+            groups.flat_map(|group| group.servers.iter().map(move |it| (group, it)))
+        {
             let address = server.address;
             let found = self.site.worker(address);
             let (program, config) =
@@ -131,7 +134,9 @@ impl Setting<'_> {
         let name = &self.site.topology.hosts[host].name;
         let machine = self.plan.machines.get(name);
         match machine.and_then(|machine| machine.processors.share) {
-            Some(share) => Err(format!("the edge has {share} of a core, and its CPU is not simulated")),
+            Some(share) => {
+                Err(format!("the edge has {share} of a core, and its CPU is not simulated"))
+            }
             None => Ok(()),
         }
     }

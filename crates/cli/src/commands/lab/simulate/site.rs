@@ -103,9 +103,8 @@ impl Site {
     }
 
     fn what(&self, arguments: &[String]) -> What {
-        let (name, rest) = arguments.split_first().map_or(("", arguments), |(name, rest)| {
-            (name.as_str(), rest)
-        });
+        let (name, rest) =
+            arguments.split_first().map_or(("", arguments), |(name, rest)| (name.as_str(), rest));
         if !self.own_names.contains(name) {
             return What::Other(not_ours(name));
         }
@@ -114,9 +113,10 @@ impl Site {
                 Ok(line) => What::Worker(Box::new(line.args.config())),
                 Err(error) => What::Other(error.to_string()),
             },
-            Some("serve") => match rest.get(1).map_or(Err("it names no file".to_owned()), |path| {
-                self.fleet(path)
-            }) {
+            Some("serve") => match rest
+                .get(1)
+                .map_or(Err("it names no file".to_owned()), |path| self.fleet(path))
+            {
                 Ok(fleet) => What::Edge(Arc::new(fleet)),
                 Err(reason) => What::Other(reason),
             },
