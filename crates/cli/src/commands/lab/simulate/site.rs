@@ -139,7 +139,10 @@ impl Site {
         if target.is_secure() {
             return Err("TLS is not simulated".to_owned());
         }
-        let forwards = |program: &Running| matches!(&program.what, What::Edge(fleet) if !fleet.forwarding.is_empty());
+        let forwards = |program: &Running| match &program.what {
+            What::Edge(fleet) => !fleet.forwarding.is_empty(),
+            What::Worker(_) | What::Other(_) => false,
+        };
         let nobody = || match self.programs.iter().any(forwards) {
             true => "forwarding of packets is not simulated".to_owned(),
             false => format!("nothing that is simulated is at {}", target.authority()),
