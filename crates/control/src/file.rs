@@ -7,6 +7,7 @@
 
 mod access_log;
 mod admin;
+mod cache;
 mod discover;
 mod health;
 mod l4;
@@ -41,6 +42,7 @@ use crate::value::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
+pub(crate) use cache::{Cache, RouteCache};
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
 pub(crate) use l4::{Forward, L4, Spoken};
@@ -64,6 +66,8 @@ pub(crate) struct File {
     pub(crate) admin: Key<Admin>,
     /// The DNS resolver, for groups with `discover`.
     pub(crate) dns: Key<Dns>,
+    /// The cache of the routes with `cache`.
+    pub(crate) cache: Key<Cache>,
     /// Tracing: spans of requests for a collector. Off if omitted.
     pub(crate) tracing: Key<Tracing>,
     /// Packet forwarding by the kernel, for listeners with `forward`.

@@ -133,6 +133,7 @@ fn rule(when: Conditions) -> Rule {
         limit: None,
         class: None,
         mirror: None,
+        cache: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

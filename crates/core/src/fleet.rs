@@ -5,6 +5,7 @@
 //! vouches for that.
 
 mod access_log;
+mod cache;
 mod discovery;
 pub mod forwarding;
 mod health;
@@ -33,6 +34,7 @@ use crate::{
 
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
+pub use cache::CacheLimits;
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
@@ -71,6 +73,8 @@ pub struct Edge {
     pub drain_timeout: Duration,
     /// Client connections at a time, over all listeners; as many as those allow if omitted.
     pub max_connections: Option<u32>,
+    /// What the cache may hold, where routes have one.
+    pub cache: CacheLimits,
 }
 
 impl Edge {
@@ -84,6 +88,7 @@ impl Edge {
             tracing: None,
             drain_timeout: DRAIN_TIMEOUT,
             max_connections: None,
+            cache: CacheLimits::default(),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
 //! where all of them have one and their sum is less.
 
+mod cache;
 mod certificate;
 mod counter;
 mod forwarding;
@@ -25,6 +26,7 @@ use alloc::{
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
+pub use cache::{Cache, CachedObject, Purge, Purged};
 pub use certificate::Certificate;
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
@@ -72,6 +74,9 @@ pub struct State {
     /// Certificates that are shown to clients or to servers, by their files.
     #[serde(default)]
     pub certificates: Vec<Certificate>,
+    /// What the cache holds; absent where no route has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
     /// In the order of the file.
     pub services: Vec<Service>,
     /// Packet forwarding; absent where there is none.

@@ -11,6 +11,7 @@
 //! | `http` | a client connection of HTTP/1: request after request, each as its machine says |
 //! | `http2` | a client connection of HTTP/2: its streams, each as a session of one request |
 //! | `tcp` | a client connection of which nothing is understood, from end to end |
+//! | `cache` | responses that are kept, and fetches that many wait for |
 //! | `upstream` | connections to servers: opened, pooled, opened in advance |
 //! | `store` | stores of objects, which take the place of servers |
 //! | `io` | bytes: sockets, buffers, pipes |
@@ -21,6 +22,7 @@
 // (`listener::syscalls`).
 #![deny(unsafe_code)]
 
+mod cache;
 mod http;
 mod http2;
 mod io;

@@ -48,14 +48,34 @@ impl Administration {
 
     /// What is at a path of the API.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.ask(&[format!("GET {path} HTTP/1.1")], "")
+    }
+
+    /// Asks for a change, of which `body` is the description, and proves by `token` that it may.
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        token: &str,
+        body: &str,
+    ) -> anyhow::Result<T> {
+        let lines = [
+            format!("POST {path} HTTP/1.1"),
+            format!("Authorization: Bearer {token}"),
+            "Content-Type: application/json".to_owned(),
+            format!("Content-Length: {}", body.len()),
+        ];
+        self.ask(&lines, body)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, lines: &[String], body: &str) -> anyhow::Result<T> {
         match self {
-            Self::Address(address) => ask(&mut connect(address)?, address, path),
+            Self::Address(address) => ask(&mut connect(address)?, address, (lines, body)),
             Self::Socket(socket) => {
                 let stream = UnixStream::connect(socket);
                 let mut stream =
                     stream.with_context(|| unreached(&socket.display().to_string()))?;
                 stream.set_read_timeout(Some(LIMIT))?;
-                ask(&mut stream, "localhost", path)
+                ask(&mut stream, "localhost", (lines, body))
             }
         }
     }
@@ -64,10 +84,9 @@ impl Administration {
 fn ask<T: DeserializeOwned>(
     stream: &mut (impl Read + Write),
     host: &str,
-    path: &str,
+    (lines, body): (&[String], &str),
 ) -> anyhow::Result<T> {
-    let lines = [format!("GET {path} HTTP/1.1"), format!("Host: {host}"), CLOSE.to_owned()];
-    let request = lines.join("\r\n") + "\r\n\r\n";
+    let request = lines.join("\r\n") + &format!("\r\nHost: {host}\r\n{CLOSE}\r\n\r\n{body}");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer).context("the answer broke off")?;

@@ -10,6 +10,7 @@ use crate::process_log::LogFormat;
 
 mod administration;
 mod bench;
+mod cache;
 mod capacity;
 mod check;
 mod compare;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Upgrade(upgrade::Args),
     L4(l4::Args),
     Top(top::Args),
+    Cache(cache::Args),
     Check(check::Args),
     Schema(schema::Args),
     Worker(worker::Args),
@@ -74,6 +76,7 @@ impl Command {
             Self::Upgrade(args) => upgrade::run(&args),
             Self::L4(args) => l4::run(&args),
             Self::Top(args) => top::run(&args),
+            Self::Cache(args) => cache::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Worker(args) => worker::run(&args),

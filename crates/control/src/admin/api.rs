@@ -21,7 +21,7 @@ use loadline_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{context::AdminContext, history::Sample, openapi::openapi};
+use super::{cache, context::AdminContext, history::Sample, openapi::openapi};
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
@@ -30,6 +30,7 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
         .route("/api/services/{service}", get(service))
         .route("/api/services/{service}/history", get(history))
         .route("/api/flows", get(flows))
+        .merge(cache::routes())
         .route("/api/changes", get(changes))
         .route("/api/changes.toml", get(lines))
         .route("/api/services/{service}/groups/{group}", post(change_group))
@@ -139,10 +140,10 @@ impl Change {
 }
 
 /// A response that says what was wrong.
-type Refused = (StatusCode, Json<Failure>);
+pub(super) type Refused = (StatusCode, Json<Failure>);
 
 /// Proof that the request showed the token.
-struct Authorized;
+pub(super) struct Authorized;
 
 impl FromRequestParts<Arc<AdminContext>> for Authorized {
     type Rejection = Response;
@@ -287,7 +288,7 @@ fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
     Ok(())
 }
 
-fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
+pub(super) fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
     let Json(body) =
         body.map_err(|error| refused(StatusCode::UNPROCESSABLE_ENTITY, error.body_text()))?;
     Ok(body)
@@ -303,6 +304,6 @@ fn of_override(error: &OverrideError) -> Refused {
     refused(status, error.to_string())
 }
 
-fn refused(status: StatusCode, error: impl Into<String>) -> Refused {
+pub(super) fn refused(status: StatusCode, error: impl Into<String>) -> Refused {
     (status, Json(Failure { error: error.into() }))
 }

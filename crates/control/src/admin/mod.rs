@@ -16,6 +16,7 @@
 //! host that is not ours are refused (`host`).
 
 mod api;
+mod cache;
 mod context;
 mod dashboard;
 mod error;

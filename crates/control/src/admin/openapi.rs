@@ -6,7 +6,10 @@ use loadline_core::state;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings, schema_for};
 use serde_json::{Map, Value, json};
 
-use super::api::{Changes, Failure, Flows, GroupChange, Samples, ServerChange};
+use super::{
+    api::{Changes, Failure, Flows, GroupChange, Samples, ServerChange},
+    cache::CachedObjects,
+};
 
 /// The description of the API.
 #[must_use]
@@ -30,6 +33,7 @@ pub fn openapi() -> Value {
     page.change(group, "Set the scaler of a group", Some(schema::<GroupChange>));
     let server = "/api/services/{service}/groups/{group}/servers/{server}";
     page.change(server, "Set weight or mode of a server", Some(schema::<ServerChange>));
+    page.cache();
     page.change("/api/reload", "Read the file again; forgets all changes", None);
     page.finish()
 }
@@ -79,6 +83,33 @@ impl Page {
             "responses": responses,
         });
         self.paths.insert("/api/flows".to_owned(), json!({ "get": operation }));
+    }
+
+    /// What is stored, and what is to be taken out.
+    fn cache(&mut self) {
+        let generator = &mut self.generator;
+        let mut responses = json!({ "200": answers::<CachedObjects>(generator) });
+        responses["422"] = answers::<Failure>(generator);
+        let told = json!({
+            "summary": "Responses that are stored, those that were used most first",
+            "parameters": [asked((&"limit".to_owned(), &json!({ "type": ["integer"] })))],
+            "responses": responses,
+        });
+        let mut responses = json!({ "200": answers::<state::Purged>(generator) });
+        for status in ["401", "422"] {
+            responses[status] = answers::<Failure>(generator);
+        }
+        let content =
+            json!({ "application/json": { "schema": schema::<state::Purge>(generator) } });
+        let purge = json!({
+            "summary": "Take out of the cache what a URL, a prefix of URLs or a tag names",
+            "parameters": [],
+            "requestBody": { "required": true, "content": content },
+            "responses": responses,
+            "security": [{ "token": [] }],
+        });
+        self.paths.insert("/api/cache/objects".to_owned(), json!({ "get": told }));
+        self.paths.insert("/api/cache/purge".to_owned(), json!({ "post": purge }));
     }
 
     fn change(&mut self, path: &str, summary: &str, body: Option<Describe>) {

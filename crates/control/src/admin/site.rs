@@ -12,7 +12,7 @@ use loadline_core::{
         overrides::{Override, OverrideError, Overrides},
     },
     fleet::{Fleet, Source},
-    state::{Flow, Part, State},
+    state::{CachedObject, Flow, Part, Purge, Purged, State},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -38,6 +38,12 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// Why they cannot be read, for people.
     fn flows(&self) -> Result<Vec<Flow>, String>;
+
+    /// The responses that are stored, those that were used most first, so many at most.
+    fn cached(&self, most: usize) -> Vec<CachedObject>;
+
+    /// Takes out of the cache what `purge` names.
+    fn purge(&self, purge: &Purge) -> Purged;
 }
 
 /// What a proxy does, by the services that it had when it was asked. Rates may be absent.
@@ -195,6 +201,14 @@ impl LiveConfiguration {
         self.engine.flows()
     }
 
+    pub(crate) fn cached(&self, most: usize) -> Vec<CachedObject> {
+        self.engine.cached(most)
+    }
+
+    pub(crate) fn purge(&self, purge: &Purge) -> Purged {
+        self.engine.purge(purge)
+    }
+
     pub(crate) fn state(&self) -> State {
         let survey = self.survey();
         let edge = survey.edge();
@@ -286,6 +300,14 @@ mod tests {
 
         fn flows(&self) -> Result<Vec<Flow>, String> {
             Ok(Vec::new())
+        }
+
+        fn cached(&self, _: usize) -> Vec<CachedObject> {
+            Vec::new()
+        }
+
+        fn purge(&self, _: &Purge) -> Purged {
+            Purged::default()
         }
     }
 

@@ -10,7 +10,7 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
-use super::{listener::Services, mirror::mirror};
+use super::{cache::caching, listener::Services, mirror::mirror};
 use crate::{
     file::{self, Scheme},
     value::{
@@ -57,6 +57,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
+        cache: route.cache.at().map(|given| caching(given, problems)),
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
         request: edits(&route.request_headers, true, problems),
         answer: edits(&route.answer_headers, false, problems),
@@ -68,6 +69,7 @@ fn refuse_unused(route: &file::Route, problems: &mut Problems) {
     let places = [
         route.class.at().map(|it| &it.span),
         route.mirror.at().map(|it| &it.span),
+        route.cache.at().map(|it| &it.span),
         route.rewrite.at().map(|it| &it.span),
         route.request_headers.at().map(|it| &it.span),
         route.answer_headers.at().map(|it| &it.span),

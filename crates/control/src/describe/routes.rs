@@ -85,5 +85,6 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
         Ratio::ONE => format!(", copied to {}", name(it.service)),
         share => format!(", {share} copied to {}", name(it.service)),
     });
-    format!("{action}{limit}{}", mirror.unwrap_or_default())
+    let cached = if rule.cache.is_some() { ", cached" } else { "" };
+    format!("{action}{limit}{cached}{}", mirror.unwrap_or_default())
 }

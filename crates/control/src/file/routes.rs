@@ -5,6 +5,7 @@ use loadline_spanned::{Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::RouteCache;
 use crate::value::{
     either::TextOr,
     label::{HeaderName, Host, Name, UrlPath},
@@ -47,6 +48,8 @@ pub(crate) struct Route {
     /// Sends copies to another service as well, whose responses are discarded. No client waits for
     /// a copy or sees its failure. The Host header is unchanged.
     pub(crate) mirror: Key<TextOr<Name, Mirror>>,
+    /// Stores responses and answers from memory. Off if omitted.
+    pub(crate) cache: Key<RouteCache>,
     /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,
     /// Sends a fixed response.

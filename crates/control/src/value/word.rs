@@ -253,6 +253,9 @@ impl Keyword<Configuration> for LogField {
             Self::TlsVersion => "The version of TLS towards the client.",
             Self::TlsCipher => "The cipher suite towards the client.",
             Self::ClientCertificate => "The subject of the client's certificate (RFC 4514).",
+            Self::Cache => {
+                "What the cache did: hit, stale, revalidated, collapsed, miss or bypass."
+            }
         };
         Self::ALL.map(|field| (field.name(), field, meaning(field))).into()
     }

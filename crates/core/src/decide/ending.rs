@@ -15,6 +15,8 @@ pub enum Ending {
     Idle,
     /// A rule of the listener answered it: a redirect, a fixed answer, a rate limit.
     Ruled,
+    /// The cache answered it, without a server being asked for it alone.
+    Cached,
     /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
     ClientBad,
     /// The client took too long to send its head or body: 408.
@@ -87,11 +89,12 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
         Self::Ruled,
+        Self::Cached,
         Self::ClientBad,
         Self::ClientTimeout,
         Self::ClientGone,
@@ -126,6 +129,7 @@ impl Ending {
             Self::Tunnel => "tunnel",
             Self::Idle => "idle",
             Self::Ruled => "ruled",
+            Self::Cached => "cached",
             Self::ClientBad => "client-bad",
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
@@ -169,7 +173,7 @@ impl Ending {
     #[must_use]
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Complete | Self::Tunnel | Self::Idle | Self::Ruled => Fault::None,
+            Self::Complete | Self::Tunnel | Self::Idle | Self::Ruled | Self::Cached => Fault::None,
             Self::ClientBad | Self::ClientTimeout | Self::ClientGone | Self::ClientSlow => {
                 Fault::Client
             }
@@ -223,6 +227,7 @@ impl Ending {
             | Self::Tunnel
             | Self::Idle
             | Self::Ruled
+            | Self::Cached
             | Self::ClientGone
             | Self::ClientSlow
             | Self::ServerCut

@@ -46,11 +46,13 @@ pub enum LogField {
     TlsCipher,
     /// The subject of the client's certificate.
     ClientCertificate,
+    /// What the cache did.
+    Cache,
 }
 
 impl LogField {
     /// Every field, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Host,
         Self::Scheme,
         Self::Listener,
@@ -58,6 +60,7 @@ impl LogField {
         Self::TlsVersion,
         Self::TlsCipher,
         Self::ClientCertificate,
+        Self::Cache,
     ];
 
     /// The name in the file and in lines.
@@ -71,6 +74,7 @@ impl LogField {
             Self::TlsVersion => "tls_version",
             Self::TlsCipher => "tls_cipher",
             Self::ClientCertificate => "client_certificate",
+            Self::Cache => "cache",
         }
     }
 

@@ -96,6 +96,7 @@ mod tests {
             class: None,
             action: Action::Service(Split::all(0)),
             mirror: None,
+            cache: None,
             path: None,
             request: HeaderEdits::default(),
             answer: HeaderEdits::default(),

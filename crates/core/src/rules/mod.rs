@@ -15,6 +15,7 @@
 //! not get around a rule for `/admin`. [`lint`] tells of rules that can never decide.
 
 mod action;
+mod caching;
 mod covers;
 mod limit;
 mod limiters;
@@ -31,6 +32,7 @@ use core::net::IpAddr;
 use crate::fleet::Class;
 
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use caching::{Caching, QueryKey};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;
@@ -58,6 +60,8 @@ pub struct Rule {
     pub action: Action,
     /// Where copies of them go, for [`Action::Service`].
     pub mirror: Option<Mirror>,
+    /// How responses are cached, for [`Action::Service`]; not at all if omitted.
+    pub cache: Option<Caching>,
     /// How the path is changed on the way to a server.
     pub path: Option<PathChange>,
     /// How the headers of the request are changed on the way to a server.

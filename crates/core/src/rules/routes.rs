@@ -13,6 +13,7 @@ struct Compiled {
     table: Table,
     /// In the order of the rules of the file.
     copies: Vec<Option<Arc<Copies>>>,
+    has_caches: bool,
 }
 
 impl Routes {
@@ -23,13 +24,20 @@ impl Routes {
             return Self::default();
         }
         let copies = rules.iter().map(|rule| rule.mirror.as_ref().map(Copies::new)).collect();
-        Self(Some(Arc::new(Compiled { table: Table::compile(rules), copies })))
+        let has_caches = rules.iter().any(|rule| rule.cache.is_some());
+        Self(Some(Arc::new(Compiled { table: Table::compile(rules), copies, has_caches })))
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Whether any rule has its responses cached.
+    #[must_use]
+    pub fn has_caches(&self) -> bool {
+        self.0.as_ref().is_some_and(|compiled| compiled.has_caches)
     }
 
     /// The rule that decides; see [`Table::find`].

@@ -43,6 +43,7 @@ fn rule(when: Conditions) -> Rule {
         limit: None,
         class: None,
         mirror: None,
+        cache: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

@@ -25,6 +25,13 @@ struct About {
     meaning: &'static str,
 }
 
+impl About {
+    /// A counter whose metric has its name.
+    const fn named(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, metric: Some(name), meaning }
+    }
+}
+
 /// A number of a service that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each says its meaning below")]
@@ -35,6 +42,15 @@ pub enum ServiceCounter {
     Displaced,
     SessionsKept,
     SessionsMoved,
+    CacheHits,
+    CacheStale,
+    CacheRevalidated,
+    CacheCollapsed,
+    CacheMisses,
+    CacheBypassed,
+    CacheStored,
+    CacheBytes,
+    CacheMissBytes,
 }
 
 impl ServiceCounter {
@@ -46,6 +62,15 @@ impl ServiceCounter {
         Self::Displaced,
         Self::SessionsKept,
         Self::SessionsMoved,
+        Self::CacheHits,
+        Self::CacheStale,
+        Self::CacheRevalidated,
+        Self::CacheCollapsed,
+        Self::CacheMisses,
+        Self::CacheBypassed,
+        Self::CacheStored,
+        Self::CacheBytes,
+        Self::CacheMissBytes,
     ];
 
     const fn about(self) -> About {
@@ -81,6 +106,29 @@ impl ServiceCounter {
                 meaning: "Requests whose session moved: its server was full, out of rotation or \
                           gone",
             },
+            Self::CacheHits => {
+                About::named("cache_hits", "Requests answered with a fresh stored response")
+            }
+            Self::CacheStale => {
+                About::named("cache_stale", "Requests answered with a stale stored response")
+            }
+            Self::CacheRevalidated => {
+                About::named("cache_revalidated", "Requests answered after a server validated")
+            }
+            Self::CacheCollapsed => {
+                About::named("cache_collapsed", "Requests answered with another one's fetch")
+            }
+            Self::CacheMisses => {
+                About::named("cache_misses", "Requests for which the cache fetched")
+            }
+            Self::CacheBypassed => {
+                About::named("cache_bypassed", "Requests that went past the cache of their route")
+            }
+            Self::CacheStored => About::named("cache_stored", "Responses that were stored"),
+            Self::CacheBytes => About::named("cache_bytes", "Bytes sent to clients from the cache"),
+            Self::CacheMissBytes => {
+                About::named("cache_miss_bytes", "Bytes of routes with a cache sent from servers")
+            }
         }
     }
 

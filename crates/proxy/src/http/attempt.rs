@@ -6,6 +6,8 @@
 //! (the response's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
 //! the client has seen something, and nobody may try again.
 
+mod fill;
+
 use std::{
     future::poll_fn,
     task::{Context, Poll},
@@ -159,11 +161,17 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
+        if let Some(wanted) = &self.exchange.request.wanted {
+            self.exchange.worker.shared.store.invalidate_by(wanted, &head, buffer.filled());
+        }
         if self.exchange.driver.route.service_context().reads_load {
             self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
         }
+        let fetch = self.exchange.request.fetch.clone();
         let done = if head.tunnels() {
             self.tunnel(&head, buffer).await?
+        } else if let Some(fetch) = fetch {
+            Box::pin(self.fill(&fetch, &head, buffer)).await?
         } else {
             self.deliver(&head, buffer, now).await?
         };

@@ -1,6 +1,9 @@
 //! One request: what its machine ([`loadline_core::decide::request`]) says is done, and what comes
 //! of it is told and recorded.
 
+mod cached;
+mod stored;
+
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
 
 use loadline_core::{
@@ -16,6 +19,7 @@ use loadline_core::{
 use loadline_http1::{LocalReply, Method, ParseError};
 
 use crate::{
+    cache::{CacheResult, Via},
     http::{
         attempt::Attempt,
         driver::{Driver, Place},
@@ -38,7 +42,7 @@ use crate::{
         yield_once::yield_once,
     },
     telemetry::{
-        access_log::{Asked, Line, Log, Times},
+        access_log::{Asked, Came, Line, Log, Times},
         reason::of_io,
         spans::{Outcome, Spans, Trace},
     },
@@ -73,13 +77,15 @@ pub(crate) struct Record {
     pub(crate) times: Times,
     overflowed: bool,
     /// Index of the group, and the server.
-    server: Option<(usize, SocketAddr)>,
+    pub(crate) server: Option<(usize, SocketAddr)>,
     /// How it ended, once that has been counted.
     pub(crate) ending: Option<Ending>,
     /// Why it, or the last attempt that was repeated, failed.
-    reason: Option<Reason>,
+    pub(crate) reason: Option<Reason>,
     /// What is wrong with the client's message, if that is why.
     refused: Option<ParseError>,
+    /// What the cache did, where the route has one.
+    cache: Option<CacheResult>,
 }
 
 /// What becomes of the client's connection.
@@ -153,11 +159,16 @@ impl<'a> Exchange<'a> {
         }
         let (ending, next) = if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
-        } else {
-            match self.serve().await {
-                Some(served) => served,
-                None => self.answer().await,
+        } else if let Some(wanted) = self.request.wanted.take_if(|wanted| wanted.is_retrieval()) {
+            match Box::pin(self.cached(&wanted)).await {
+                Some(answered) => answered,
+                None => {
+                    self.record.cache = Some(CacheResult::Bypass);
+                    self.pass_on().await
+                }
             }
+        } else {
+            self.pass_on().await
         };
         self.end(ending);
         self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
@@ -165,6 +176,14 @@ impl<'a> Exchange<'a> {
             self.worker.log.give_asked(asked);
         }
         next
+    }
+
+    /// Has a server answer the request.
+    async fn pass_on(&mut self) -> (Ending, Next) {
+        match self.serve().await {
+            Some(served) => served,
+            None => self.answer().await,
+        }
     }
 
     /// Sends the copy of a request that has come whole.
@@ -396,10 +415,16 @@ impl<'a> Exchange<'a> {
         let refused = self.record.refused.map(ParseError::status);
         let Some(status) = refused.or(ending.status()) else { return Next::Close };
         let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
-        let close = self.must_close() || ending.fault() == Fault::Client;
+        let retry_after = again.then(|| self.retry_after());
+        self.tell_status(status, retry_after, ending.fault() == Fault::Client).await
+    }
+
+    /// Gives a response of our own, after which the connection may have to be closed.
+    async fn tell_status(&mut self, status: u16, retry_after: Option<u32>, closes: bool) -> Next {
+        let close = self.must_close() || closes;
         let answer = LocalReply {
             status,
-            retry_after: again.then(|| self.retry_after()),
+            retry_after,
             close,
             to_head: self.request.method == Method::Head,
             extra: &self.listener_context.hsts,
@@ -461,10 +486,18 @@ impl<'a> Exchange<'a> {
             record.times.ended = self.worker.shared.clock.now();
         }
         let cells = &self.driver.route.service_context().cells;
-        cells.end(ending, record.status);
-        cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
         cells.add(ServiceCounter::Retries, u64::from(self.driver.retries()));
         cells.add(ServiceCounter::Overflowed, u64::from(record.overflowed));
+        if self.request.fetch.is_some() {
+            // Those are counted that wait for it.
+            return;
+        }
+        if let Some(result) = record.cache {
+            cells.add(result.counter(), 1);
+            cells.add(result.bytes_counter(), record.bytes);
+        }
+        cells.end(ending, record.status);
+        cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }
@@ -518,10 +551,22 @@ impl<'a> Exchange<'a> {
             retries: self.driver.retries(),
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
-            came: self
-                .listener_context
-                .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref()),
+            came: Came {
+                cache: self.record.cache.map_or("", CacheResult::name),
+                ..self
+                    .listener_context
+                    .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref())
+            },
         }
+    }
+}
+
+impl Record {
+    /// What is told of a response that a fetch has brought for this request.
+    fn came_by(&mut self, via: &Via) {
+        self.server = via.server;
+        self.times =
+            Times { picked: via.picked, sent: via.sent, answered: via.answered, ..self.times };
     }
 }
 

@@ -16,6 +16,7 @@ use loadline_http1::{
 };
 
 use crate::{
+    cache::{Fetch, Wanted},
     http::{
         mirror::{Copy, CopyGuard},
         rules::{self, Changes, Reply, Routed},
@@ -75,6 +76,10 @@ pub(crate) struct Request {
     pub(crate) trace: Option<Box<Trace>>,
     /// What its client's handshake has told.
     pub(crate) tls: Option<Rc<ClientTls>>,
+    /// What it asks of the cache, where it may be answered from there.
+    pub(crate) wanted: Option<Box<Wanted>>,
+    /// What it is to fetch for the cache, where it is the cache's own.
+    pub(crate) fetch: Option<Rc<Fetch>>,
 }
 
 /// The client's side of a request that is read.
@@ -124,6 +129,14 @@ impl Request {
         let trace = spans.map(|spans| {
             trace(worker, spans, listener_context, (head, bytes), (routed.rank, &mut text))
         });
+        let wanted = match routed.rank {
+            Some(rank) if listener_context.routes.has_caches() => {
+                let service = &view.plan.fleet.services[routed.service].name;
+                let routes = &listener_context.routes;
+                Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
+            }
+            _ => None,
+        };
         let mut body = head.body();
         let early = &bytes[head.head_len()..];
         let progress = body.feed(early)?;
@@ -153,6 +166,8 @@ impl Request {
             asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
             trace,
             tls: from.tls.cloned(),
+            wanted,
+            fetch: None,
         };
         if let Some(copies) = routed.copies {
             request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
@@ -200,6 +215,8 @@ impl Request {
             // Its server is told of the span of the request, and no span tells of it.
             trace: None,
             tls: self.tls.clone(),
+            wanted: None,
+            fetch: None,
             ..*self
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);

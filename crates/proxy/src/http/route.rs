@@ -34,6 +34,11 @@ impl Route {
         Self { view, service }
     }
 
+    /// The plan, and what goes with it.
+    pub(crate) const fn view(&self) -> &Rc<View> {
+        &self.view
+    }
+
     /// How requests are decided.
     pub(crate) fn plan(&self) -> &ServicePlan {
         self.view.service(self.service)

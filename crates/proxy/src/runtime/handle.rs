@@ -5,10 +5,11 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     decide::{controller::Input, plan::Plan},
     fleet::Fleet,
-    state::{Part, State},
+    state::{CachedObject, Part, Purge, Purged, State},
 };
 
 use crate::{
+    cache::unix_now,
     listener::{inherited::Inherited, set::HandoverSockets},
     runtime::{
         ReloadError, Survey,
@@ -87,6 +88,18 @@ impl Handle {
     /// Cuts whatever is left of a drain.
     pub fn cut(&self) {
         self.shared.stop();
+    }
+
+    /// The responses that are cached, those that were used most first, so many at most.
+    #[must_use]
+    pub fn cached(&self, most: usize) -> Vec<CachedObject> {
+        self.shared.store.top(most, unix_now())
+    }
+
+    /// Takes out of the cache what `purge` names, or marks it stale.
+    #[must_use]
+    pub fn purge(&self, purge: &Purge) -> Purged {
+        self.shared.store.purge(purge, unix_now())
     }
 
     /// Opens the file of the access log again by its name, for whoever moved it away.

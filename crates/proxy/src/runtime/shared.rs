@@ -16,6 +16,7 @@ use arc_swap::{ArcSwap, cache::Cache};
 use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
+    cache::Store,
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     telemetry::{
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) log: Option<Log>,
     pub(crate) spans: Option<Spans>,
     pub(crate) failures: FailuresOfAll,
+    /// What is cached, over any reload.
+    pub(crate) store: Arc<Store>,
     keys: ArcSwap<Keys>,
     listeners: Mutex<Listeners>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
@@ -80,6 +83,7 @@ impl Shared {
         listeners: Listeners,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
+        let store = Arc::new(Store::new(plan.fleet.edge.cache));
         let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
             let target = settings.to.clone();
             Log::open(settings).map_err(|source| StartError::AccessLog { target, source })
@@ -97,6 +101,7 @@ impl Shared {
             log,
             spans,
             failures: FailuresOfAll::default(),
+            store,
             keys: ArcSwap::from_pointee(keys),
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
@@ -112,6 +117,7 @@ impl Shared {
         let plan = self.plan();
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if before.configuration != plan.configuration {
+            self.store.limit(plan.fleet.edge.cache);
             self.failures.keep_only(plan.server_ids());
             queues.values().for_each(|queue| queue.notify());
             return;

@@ -41,6 +41,8 @@ impl Survey {
         state.log_lines_dropped = shared.log_lines_dropped();
         [state.spans_exported, state.spans_dropped] = shared.spans_counted();
         state.certificates = shared.keys().certificates(unix_s());
+        let caches = self.plan.fleet.listeners.iter().any(|listener| listener.routes.has_caches());
+        state.cache = caches.then(|| shared.store.state());
         let tallies = shared.meters.sums();
         for listener in &mut state.listeners {
             let bind: Option<SocketAddr> = listener.address.parse().ok();

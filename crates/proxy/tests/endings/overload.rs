@@ -29,6 +29,7 @@ fn classes() -> Routes {
         limit: None,
         class: Some(class),
         mirror: None,
+        cache: None,
         action: Action::Service(Split::all(0)),
         path: None,
         request: HeaderEdits::default(),

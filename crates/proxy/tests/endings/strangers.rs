@@ -106,6 +106,7 @@ fn rule(sources: &[&str], limit: Option<RateLimit>, action: Action) -> Rule {
         limit,
         class: None,
         mirror: None,
+        cache: None,
         action,
         path: None,
         request: HeaderEdits::default(),

@@ -218,6 +218,7 @@ fn a_rule_names_the_route_and_its_answer_is_a_span_without_a_server() {
         when: Conditions { paths: vec![Path::prefix(path).unwrap()], ..Conditions::default() },
         limit: None,
         mirror: None,
+        cache: None,
         class: None,
         action,
         path: None,

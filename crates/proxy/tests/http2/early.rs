@@ -48,6 +48,7 @@ fn rule(fleet: &mut Fleet, action: Action) {
         limit: None,
         class: None,
         mirror: None,
+        cache: None,
         action,
         path: None,
         request: HeaderEdits::default(),

@@ -24,6 +24,7 @@ fn to_both() -> Routes {
         class: None,
         action: Action::Service(Split::all(0)),
         mirror: Some(mirror),
+        cache: None,
         path: None,
         request: HeaderEdits::default(),
         answer: HeaderEdits::default(),

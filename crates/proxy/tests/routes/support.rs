@@ -31,6 +31,7 @@ pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
         limit: None,
         class: None,
         mirror: None,
+        cache: None,
         action,
         path: None,
         request: HeaderEdits::default(),

@@ -55,6 +55,7 @@ fn rule(path: &str, action: Action) -> Rule {
         limit: None,
         class: None,
         mirror: None,
+        cache: None,
         action,
         path: None,
         request: HeaderEdits::default(),

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use loadline_control::admin::{Engine, Survey};
 use loadline_core::{
     fleet::Fleet,
-    state::{Flow, Part, State},
+    state::{CachedObject, Flow, Part, Purge, Purged, State},
 };
 use loadline_l4::Forwarder;
 use loadline_proxy::runtime::{self, Handle};
@@ -43,6 +43,14 @@ impl Engine for Running {
         let forwarder = self.forwarder.as_ref();
         let flows = forwarder.map_or(Ok(Vec::new()), |forwarder| forwarder.flows());
         flows.map_err(|error| chain(&error.into()))
+    }
+
+    fn cached(&self, most: usize) -> Vec<CachedObject> {
+        self.proxy.cached(most)
+    }
+
+    fn purge(&self, purge: &Purge) -> Purged {
+        self.proxy.purge(purge)
     }
 }
 

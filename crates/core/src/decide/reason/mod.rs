@@ -93,7 +93,9 @@ impl Reason {
     #[must_use]
     pub const fn of(ending: Ending) -> Option<Self> {
         Some(match ending {
-            Ending::Complete | Ending::Tunnel | Ending::Idle | Ending::Ruled => return None,
+            Ending::Complete | Ending::Tunnel | Ending::Idle | Ending::Ruled | Ending::Cached => {
+                return None;
+            }
             Ending::ClientBad => Self::ClientBad,
             Ending::ClientTimeout => Self::ClientTimeout,
             Ending::ClientGone => Self::ClientGone,
@@ -169,8 +171,10 @@ mod tests {
     #[test]
     fn each_ending_that_is_no_success_has_a_reason_that_leads_to_it() {
         for ending in Ending::ALL {
-            let well =
-                matches!(ending, Ending::Complete | Ending::Tunnel | Ending::Idle | Ending::Ruled);
+            let well = matches!(
+                ending,
+                Ending::Complete | Ending::Tunnel | Ending::Idle | Ending::Ruled | Ending::Cached
+            );
             assert_eq!(Reason::of(ending).map(Reason::ending), (!well).then_some(ending));
         }
     }

@@ -64,6 +64,8 @@ pub struct Came<'a> {
     pub tls_cipher: &'a str,
     /// The subject of the client's certificate.
     pub client_certificate: &'a str,
+    /// What the cache did: hit, stale, revalidated, collapsed, miss or bypass.
+    pub cache: &'a str,
 }
 
 /// When what happened to a request; none for what did not.

@@ -1,0 +1,194 @@
+//! `loadline cache`: what the cache of a running edge holds, and taking things out of it.
+
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, ensure};
+use clap::Subcommand;
+use loadline_core::state::{CachedObject, Counters, Purge, Purged, ServiceCounter};
+use serde::Deserialize;
+
+use super::{administration::Administration, series, size};
+
+/// Show what the cache of a running loadline holds, or purge from it
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Show how much is stored, and how often it is used
+    Stats(Place),
+    /// Show the responses that are used most
+    Top(Top),
+    /// Take responses out, or mark them stale
+    Purge(PurgeArgs),
+}
+
+/// Where the edge is asked.
+#[derive(clap::Args)]
+struct Place {
+    /// The admin interface of a running loadline: an address or the path of its socket
+    #[arg(long = "at", value_name = "ADDR", default_value = "127.0.0.1:9090")]
+    place: Administration,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Top {
+    #[command(flatten)]
+    place: Place,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+}
+
+#[derive(clap::Args)]
+struct PurgeArgs {
+    #[command(flatten)]
+    place: Place,
+
+    #[command(flatten)]
+    what: Names,
+
+    /// Mark stale instead: used on only as stale responses are, and validated
+    #[arg(long)]
+    soft: bool,
+
+    /// The file with the token of the admin interface (admin.token_file)
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Names {
+    /// A whole URL
+    url: Option<String>,
+
+    /// The beginning of URLs
+    #[arg(long)]
+    prefix: Option<String>,
+
+    /// A tag of Cache-Tag or Surrogate-Key
+    #[arg(long)]
+    tag: Option<String>,
+}
+
+/// What the edge tells of its responses.
+#[derive(Deserialize)]
+struct Objects {
+    objects: Vec<CachedObject>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the admin interface cannot be reached, or refuses.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        Action::Stats(place) => stats(place)?,
+        Action::Top(top) => self::top(top)?,
+        Action::Purge(purge) => self::purge(purge)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stats(args: &Place) -> anyhow::Result<()> {
+    let state = args.place.state()?;
+    let cache = state.cache.context("no route of this edge has a cache")?;
+    if args.json {
+        return series::print(&(serde_json::to_string_pretty(&cache)? + "\n"));
+    }
+    let mut text = format!(
+        "objects {}, {} of {}, arriving {}, fetches {}, evicted {}\n",
+        cache.objects,
+        size(cache.bytes as f64),
+        size(cache.memory_bytes as f64),
+        size(cache.arriving_bytes as f64),
+        cache.fetches,
+        cache.evicted,
+    );
+    for service in &state.services {
+        let ratio =
+            |ratio: Option<f64>| ratio.map_or("-".into(), |it| format!("{:.1} %", it * 100.0));
+        let (requests, bytes) = ratios(&service.counts.counters);
+        writeln!(
+            text,
+            "{}: hit ratio {} of requests, {} of bytes",
+            service.name,
+            ratio(requests),
+            ratio(bytes),
+        )?;
+    }
+    series::print(&text)
+}
+
+/// The part of the requests, and of the bytes, for which no server was asked alone; none without
+/// any.
+fn ratios(counters: &Counters) -> (Option<f64>, Option<f64>) {
+    let sum = |all: &[ServiceCounter]| all.iter().map(|it| counters[*it]).sum::<u64>() as f64;
+    let (hits, misses) = (sum(HITS), sum(MISSES));
+    let bytes = (sum(&[ServiceCounter::CacheBytes]), sum(&[ServiceCounter::CacheMissBytes]));
+    let part = |of: f64, rest: f64| (of + rest > 0.0).then(|| of / (of + rest));
+    (part(hits, misses), part(bytes.0, bytes.1))
+}
+
+fn top(args: &Top) -> anyhow::Result<()> {
+    let path = format!("/api/cache/objects?limit={}", args.limit);
+    let Objects { objects } = args.place.place.get(&path)?;
+    if args.place.json {
+        return series::print(&(serde_json::to_string_pretty(&objects)? + "\n"));
+    }
+    let mut text = format!("{:>10} {:>10} {:>8} {:>8}  URL\n", "hits", "bytes", "age", "ttl");
+    for it in objects {
+        let bytes = size(it.bytes as f64);
+        writeln!(
+            text,
+            "{:>10} {bytes:>10} {:>7}s {:>7}s  {}",
+            it.hits, it.age_s, it.ttl_s, it.url
+        )?;
+    }
+    series::print(&text)
+}
+
+fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
+    let Names { url, prefix, tag } = &args.what;
+    let purge =
+        Purge { url: url.clone(), prefix: prefix.clone(), tag: tag.clone(), soft: args.soft };
+    ensure!(purge.is_clear(), "say what is to be purged");
+    let token = std::fs::read_to_string(&args.token_file)
+        .with_context(|| format!("reading {}", args.token_file.display()))?;
+    let body = serde_json::to_string(&purge)?;
+    let purged: Purged = args.place.place.post("/api/cache/purge", token.trim(), &body)?;
+    if args.place.json {
+        return series::print(&(serde_json::to_string(&purged)? + "\n"));
+    }
+    let done = if args.soft { "marked stale" } else { "purged" };
+    series::print(&format!("{done}: {}, fetches under way: {}\n", purged.objects, purged.fetches))
+}
+
+const HITS: &[ServiceCounter] = &[
+    ServiceCounter::CacheHits,
+    ServiceCounter::CacheStale,
+    ServiceCounter::CacheRevalidated,
+    ServiceCounter::CacheCollapsed,
+];
+
+const MISSES: &[ServiceCounter] = &[ServiceCounter::CacheMisses, ServiceCounter::CacheBypassed];
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline cache stats
+  loadline cache top --limit 50 --at 127.0.0.1:9090
+  loadline cache purge --token-file admin.token https://example.com/a
+  loadline cache purge --token-file admin.token --prefix https://example.com/img/
+  loadline cache purge --token-file admin.token --tag product-7 --soft
+
+A purge looks at everything that is stored; what is being fetched meanwhile is not stored.";

@@ -1,0 +1,72 @@
+//! The cache in the API: what is stored, and what is to be taken out.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{
+        Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
+    http::StatusCode,
+    routing::{get, post},
+};
+use loadline_core::state::{CachedObject, Purge, Purged};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    api::{Authorized, Refused, body, refused},
+    context::AdminContext,
+};
+
+pub(super) fn routes() -> Router<Arc<AdminContext>> {
+    Router::new().route("/api/cache/objects", get(objects)).route("/api/cache/purge", post(purge))
+}
+
+/// Responses that are stored, those that were used most first.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct CachedObjects {
+    /// No more than were asked for.
+    objects: Vec<CachedObject>,
+}
+
+/// How many responses to tell of.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limit {
+    /// As many as people look through if omitted.
+    limit: Option<usize>,
+}
+
+async fn objects(
+    State(context): State<Arc<AdminContext>>,
+    limit: Result<Query<Limit>, QueryRejection>,
+) -> Result<Json<CachedObjects>, Refused> {
+    let failed =
+        |error: QueryRejection| refused(StatusCode::UNPROCESSABLE_ENTITY, error.body_text());
+    let Query(Limit { limit }) = limit.map_err(failed)?;
+    let most = limit.unwrap_or(OBJECTS).min(OBJECTS_MAX);
+    Ok(Json(CachedObjects { objects: context.site.cached(most) }))
+}
+
+async fn purge(
+    _: Authorized,
+    State(context): State<Arc<AdminContext>>,
+    purge: Result<Json<Purge>, JsonRejection>,
+) -> Result<Json<Purged>, Refused> {
+    let purge = body(purge)?;
+    if !purge.is_clear() {
+        let error = "say one of `url`, `prefix` and `tag`";
+        return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, error));
+    }
+    let purged = context.site.purge(&purge);
+    tracing::info!(?purge, objects = purged.objects, "purged by the admin interface");
+    Ok(Json(purged))
+}
+
+/// As many as people look through.
+const OBJECTS: usize = 20;
+
+/// As many as one answer may have.
+const OBJECTS_MAX: usize = 10_000;

@@ -1,0 +1,60 @@
+//! The cache: its limits, and what a route says of its own. Everything has a default.
+
+use loadline_core::{
+    fleet::CacheLimits,
+    rules::{Caching, QueryKey},
+    time::Duration,
+};
+use loadline_spanned::{At, Key, Problems};
+
+use super::set;
+use crate::{
+    file,
+    value::{label::Name, pattern::OneOrMore},
+};
+
+/// What the cache of the edge may hold.
+pub(super) fn limits(given: &Key<file::Cache>, problems: &mut Problems) -> CacheLimits {
+    let mut limits = CacheLimits::default();
+    let Some(given) = given.at() else { return limits };
+    set(&given.value.memory, |size| &size.0.0, &mut limits.memory);
+    limits.max_object = limits.max_object.min(limits.memory);
+    set(&given.value.max_object, |size| &size.0.0, &mut limits.max_object);
+    if limits.max_object > limits.memory {
+        let place = given.value.max_object.place_or(&given.span);
+        let message = format!("an object of {} does not fit", limits.max_object);
+        let help = format!("write at most {}, or raise `memory`", limits.memory);
+        problems.error(&place, message, "more than `memory`", help);
+    }
+    limits
+}
+
+/// How a route caches.
+pub(super) fn caching(given: &At<file::RouteCache>, problems: &mut Problems) -> Caching {
+    let file = &given.value;
+    if let (Some(_), Some(keep)) = (file.ignore_query.at(), file.keep_query.at()) {
+        let message = "parameters to ignore and parameters to keep".to_owned();
+        problems.error(&keep.span, message, "never used", "leave one of them out".to_owned());
+    }
+    let ignored = names(&file.ignore_query).map(QueryKey::Ignore);
+    let kept = || names(&file.keep_query).map(QueryKey::Keep);
+    let headers = file.key_headers.get().into_iter().flat_map(|all| &all.0);
+    let mut caching = Caching {
+        query: ignored.or_else(kept).unwrap_or(QueryKey::All),
+        headers: headers.map(|name| name.0.clone()).collect(),
+        ..Caching::default()
+    };
+    if let Some(time) = file.stale_if_error.get() {
+        let given = Some(time.0.0).filter(|time| *time > Duration::ZERO);
+        (caching.settings.stale_if_error, caching.settings.stale_if_full) = (given, given);
+    }
+    if file.stale_when_full.get() == Some(&false) {
+        caching.settings.stale_if_full = None;
+    }
+    set(&file.status, |on| on, &mut caching.status);
+    caching
+}
+
+fn names(given: &Key<OneOrMore<Name>>) -> Option<Vec<String>> {
+    Some(given.get()?.0.iter().map(|name| name.0.clone()).collect())
+}

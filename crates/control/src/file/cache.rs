@@ -1,0 +1,51 @@
+//! The cache in the file: how much it may hold, and what a route says of its own.
+
+use loadline_spanned::Key;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::value::{
+    label::{HeaderName, Name},
+    pattern::OneOrMore,
+    quantity::{Size, TimeOrOff},
+};
+
+/// The cache that all routes with `cache` share, and all worker threads.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct Cache {
+    /// Memory for responses, all that is kept beside their bytes included.
+    #[schemars(extend("default" = "256MiB"))]
+    pub(crate) memory: Key<Size<{ 1 << 20 }, { 1 << 40 }>>,
+    /// Maximum size of a body that is stored. A longer one goes through to its client.
+    #[schemars(extend("default" = "64MiB"))]
+    pub(crate) max_object: Key<Size<1, { 1 << 40 }>>,
+}
+
+/// Stores responses and answers further requests from memory (RFC 9111). What may be stored, and
+/// for how long, servers say in `Cache-Control`; see `docs/caching.md`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct RouteCache {
+    /// Query parameters that make no difference: they are neither part of the key nor sent to
+    /// servers.
+    #[schemars(extend("examples" = [["utm_source", "fbclid"]]))]
+    pub(crate) ignore_query: Key<OneOrMore<Name>>,
+    /// The only query parameters that make a difference; not together with `ignore_query`.
+    #[schemars(extend("examples" = [["id"]]))]
+    pub(crate) keep_query: Key<OneOrMore<Name>>,
+    /// Request headers whose values are part of the key, beyond those that responses name in
+    /// `Vary`.
+    #[schemars(extend("examples" = [["Accept-Language"]]))]
+    pub(crate) key_headers: Key<OneOrMore<HeaderName>>,
+    /// How long a stale response is served where servers fail, unless it says `stale-if-error`
+    /// itself or forbids it; 0s for never, whatever it says.
+    #[schemars(extend("default" = "1h"))]
+    pub(crate) stale_if_error: Key<TimeOrOff>,
+    /// Whether such a response is also served where every group is full.
+    #[schemars(extend("default" = true))]
+    pub(crate) stale_when_full: Key<bool>,
+    /// Whether responses say in `Cache-Status` what the cache did.
+    #[schemars(extend("default" = true))]
+    pub(crate) status: Key<bool>,
+}

@@ -1,0 +1,18 @@
+//! What the cache of an edge may hold.
+
+use crate::units::Bytes;
+
+/// The limits of the cache that all routes of an edge share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// Memory for responses, what is kept beside their bytes included.
+    pub memory: Bytes,
+    /// The longest body that is stored.
+    pub max_object: Bytes,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { memory: Bytes::new(256 << 20), max_object: Bytes::new(64 << 20) }
+    }
+}

@@ -1,0 +1,108 @@
+//! Caching: by what responses to the requests of a rule are told apart, and when a stale one is
+//! served.
+//!
+//! What may be stored and for how long is for the response to say ([`crate::cache`]); here is what
+//! an operator adds to that.
+
+use alloc::{string::String, vec::Vec};
+
+use crate::cache::Settings;
+
+/// How responses to the requests of a rule are cached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caching {
+    /// Which parameters of the query are part of the key. Servers see no other.
+    pub query: QueryKey,
+    /// Request headers whose values are part of the key.
+    pub headers: Vec<String>,
+    /// What is allowed beside what the responses say.
+    pub settings: Settings,
+    /// Whether responses carry `Cache-Status` (RFC 9211).
+    pub status: bool,
+}
+
+impl Default for Caching {
+    fn default() -> Self {
+        Self {
+            query: QueryKey::All,
+            headers: Vec::new(),
+            settings: Settings::default(),
+            status: true,
+        }
+    }
+}
+
+/// Which parameters of a query are part of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryKey {
+    /// All, in the order in which they came.
+    All,
+    /// All but these.
+    Ignore(Vec<String>),
+    /// These alone.
+    Keep(Vec<String>),
+}
+
+impl QueryKey {
+    /// Whether this parameter, `name=value` or a name alone, is part of the key. Names are compared
+    /// as they came: one that is written in another way is another to whoever does not decode it.
+    fn has(&self, parameter: &[u8]) -> bool {
+        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let listed = |names: &[String]| names.iter().any(|other| other.as_bytes() == name);
+        match self {
+            Self::All => true,
+            Self::Ignore(names) => !listed(names),
+            Self::Keep(names) => listed(names),
+        }
+    }
+
+    /// Appends a target with what of its query is part of the key, and says whether that is less
+    /// than all.
+    pub fn write(&self, target: &[u8], out: &mut Vec<u8>) -> bool {
+        let mark = target.iter().position(|byte| *byte == b'?');
+        let (Some(mark), false) = (mark, *self == Self::All) else {
+            out.extend_from_slice(target);
+            return false;
+        };
+        out.extend_from_slice(&target[..mark]);
+        let (mut before, mut less) = (b'?', false);
+        for parameter in target[mark + 1..].split(|byte| *byte == b'&') {
+            if self.has(parameter) {
+                out.push(before);
+                out.extend_from_slice(parameter);
+                before = b'&';
+            } else {
+                less = true;
+            }
+        }
+        less
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(key: &QueryKey, target: &str) -> (String, bool) {
+        let mut out = Vec::new();
+        let less = key.write(target.as_bytes(), &mut out);
+        (String::from_utf8(out).expect("what was text"), less)
+    }
+
+    #[test]
+    fn parameters_that_do_not_matter_are_left_out_of_the_key() {
+        let ignore = QueryKey::Ignore(Vec::from(["utm_source".into(), "fbclid".into()]));
+        let keep = QueryKey::Keep(Vec::from(["id".into()]));
+        for (key, target, expected, less) in [
+            (&QueryKey::All, "/a?b=1&utm_source=x", "/a?b=1&utm_source=x", false),
+            (&ignore, "/a?b=1&utm_source=x&c", "/a?b=1&c", true),
+            (&ignore, "/a?utm_source=x&fbclid", "/a", true),
+            (&ignore, "/a?b=1", "/a?b=1", false),
+            (&ignore, "/a", "/a", false),
+            (&ignore, "/a?%75tm_source=x", "/a?%75tm_source=x", false),
+            (&keep, "/a?b=1&id=2&id=3", "/a?id=2&id=3", true),
+        ] {
+            assert_eq!(written(key, target), (expected.into(), less), "{target}");
+        }
+    }
+}

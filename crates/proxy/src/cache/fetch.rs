@@ -1,0 +1,201 @@
+//! A fetch: a request of the cache's own, for whoever reads what it brings.
+//!
+//! It is an exchange like any other, with its permit, its class and its place in the queue; its
+//! client is nobody. It goes on when whoever asked for it has left, unless what it brings cannot be
+//! stored. When it ends, however that is, all who wait for it are free.
+
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use loadline_core::{
+    cache::Settings,
+    decide::{ending::Ending, reason::Reason},
+    time::{Instant, UnixTime},
+};
+use loadline_http1::{BodyReader, Framing, Method, Version};
+use tokio::task::spawn_local;
+
+use super::{
+    arrival::{Arrival, Failed},
+    object::Object,
+    store::{Key, Store},
+    wanted::{Wanted, write_fetch},
+};
+use crate::{
+    http::{exchange::Exchange, request::Request, sticky::Session},
+    io::{peer::Peer, socket::Socket},
+    listener::handle::ListenerHandle,
+    runtime::{clock::Clock, timer::Timer, view::View, worker::Worker},
+};
+
+/// What a fetch is for, and what it has brought so far.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(super) store: Arc<Store>,
+    pub(super) clock: Clock,
+    pub(super) arrival: Arc<Arrival>,
+    pub(super) wanted: Wanted,
+    /// What is stored and has to be validated.
+    pub(super) stored: Option<Arc<Object>>,
+    /// The keys by which it is joined.
+    pub(super) keys: RefCell<[Option<Key>; 2]>,
+    /// Memory that has been taken for the body.
+    pub(super) reserved: Cell<u64>,
+}
+
+/// Where a response came from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Via {
+    /// Index of the group, and the server.
+    pub(crate) server: Option<(usize, SocketAddr)>,
+    pub(crate) picked: Option<Instant>,
+    pub(crate) sent: Option<Instant>,
+    pub(crate) answered: Option<Instant>,
+}
+
+/// A fetch that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) listener: &'a Arc<ListenerHandle>,
+    pub(crate) view: &'a Rc<View>,
+    /// Nobody waits for it, so it takes only what others leave.
+    pub(crate) in_background: bool,
+}
+
+impl Fetch {
+    /// A fetch under this key.
+    pub(crate) fn new(
+        (store, clock): (&Arc<Store>, Clock),
+        (key, arrival): (Key, Arc<Arrival>),
+        wanted: &Wanted,
+        stored: Option<Arc<Object>>,
+    ) -> Self {
+        Self {
+            store: store.clone(),
+            clock,
+            arrival,
+            wanted: wanted.clone(),
+            stored,
+            keys: RefCell::new([Some(key), None]),
+            reserved: Cell::new(0),
+        }
+    }
+
+    /// What the operator says of the cache.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.wanted.caching().settings
+    }
+
+    /// Begins it, on behalf of `asked`.
+    pub(crate) fn begin(self, start: Start<'_>, asked: &Request) {
+        let mut request = Request {
+            text: start.worker.buffers.take_text(),
+            body: BodyReader::new(Framing::None),
+            method: Method::Get,
+            version: Version::Http11,
+            keep_alive: true,
+            upgrade: false,
+            is_whole: true,
+            is_copy: start.in_background,
+            reply: None,
+            changes: None,
+            copy: None,
+            session: Session::New,
+            asked: None,
+            trace: None,
+            tls: asked.tls.clone(),
+            wanted: None,
+            fetch: None,
+            ..*asked
+        };
+        let stored = self.stored.as_ref().map(|stored| stored.response.fields());
+        write_fetch(&asked.text, self.wanted.caching(), stored.as_deref(), &mut request.text);
+        request.fetch = Some(Rc::new(self));
+        let (worker, listener) = (start.worker.clone(), start.listener.clone());
+        let view = start.view.clone();
+        spawn_local(async move { run(request, &worker, &listener, &view).await });
+    }
+
+    /// Keeps `bytes` more of the body whole, if there is memory for it.
+    pub(super) fn reserve(&self, bytes: u64) -> bool {
+        let may = self.store.reserve(bytes);
+        if may {
+            self.reserved.set(self.reserved.get() + bytes);
+        }
+        may
+    }
+
+    /// Gives back what memory was taken for the body.
+    pub(super) fn release(&self) {
+        self.store.release(self.reserved.take());
+    }
+
+    /// Lets those join who ask for the same by another key.
+    pub(super) fn share(&self, key: Key) {
+        let mut keys = self.keys.borrow_mut();
+        if keys[0].as_ref().is_some_and(|first| *first != key) {
+            self.store.share(&key, &self.arrival);
+            keys[1] = Some(key);
+        }
+    }
+
+    /// The key by which it is joined.
+    pub(super) fn key(&self) -> Option<Key> {
+        self.keys.borrow()[0].clone()
+    }
+
+    /// Lets nobody join any more; false if somebody saw to that before, since what it brings is not
+    /// to be stored.
+    pub(super) fn close(&self) -> bool {
+        let mut could = true;
+        for key in self.keys.take().into_iter().flatten() {
+            could &= self.store.close(&key, &self.arrival);
+        }
+        could
+    }
+
+    fn end(&self, ending: Ending, reason: Option<Reason>) {
+        self.close();
+        self.release();
+        self.arrival.fail(Failed { ending, reason });
+    }
+}
+
+impl Drop for Fetch {
+    /// Cut on its way, unless it has ended.
+    fn drop(&mut self) {
+        self.end(Ending::Drained, None);
+    }
+}
+
+async fn run(
+    request: Request,
+    worker: &Rc<Worker>,
+    listener: &Arc<ListenerHandle>,
+    view: &Rc<View>,
+) {
+    let (Some(listener_context), Some(fetch)) =
+        (view.listener_context(listener), request.fetch.clone())
+    else {
+        return;
+    };
+    let timer = Timer::here(&worker.timers).await;
+    let mut nobody = Peer::new(Socket::Nobody);
+    let at = (worker, listener, view, listener_context);
+    let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
+    exchange.run_unless_cut().await;
+    let record = &exchange.record;
+    fetch.end(record.ending.unwrap_or(Ending::Drained), record.reason);
+}
+
+/// The time of the wall clock.
+pub(crate) fn unix_now() -> UnixTime {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let millis = since.unwrap_or_default().as_millis();
+    UnixTime::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,249 @@
+//! What becomes of the response to a fetch: whether it is stored, and the bytes it brings.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use loadline_core::{
+    cache::{
+        self, Exchange, Field, Fields, Metadata, Vary, format_date, freshen, is_about,
+        is_for_the_cache, may_store, stored_fields, tags,
+    },
+    time::{Duration, UnixTime},
+};
+use loadline_http1::{Framing, ResponseHead, ResponseOptions, write_response};
+
+use super::{
+    answer::write,
+    arrival::{Abandoned, Begun},
+    fetch::{Fetch, Via},
+    object::{Object, Response, fields},
+    wanted::request_fields,
+};
+
+/// A head of a response to a fetch, when it came, and what was asked.
+pub(crate) struct Came<'a> {
+    pub(crate) head: &'a ResponseHead,
+    pub(crate) bytes: &'a [u8],
+    /// The head of the request.
+    pub(crate) asked: &'a [u8],
+    pub(crate) requested: UnixTime,
+    pub(crate) received: UnixTime,
+    pub(crate) via: Via,
+}
+
+/// The body of a response that is coming in.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    response: Arc<Response>,
+    /// As long as it is kept whole.
+    metadata: Option<Metadata>,
+}
+
+impl Fetch {
+    /// Takes the head of the response. Its body is to follow; none where what is stored is good.
+    pub(crate) fn answered(&self, came: &Came<'_>) -> Option<Filling> {
+        let asked = request_fields(came.asked);
+        let received: Vec<Field<'_>> = came.head.fields().iter(came.bytes).map(field).collect();
+        let exchange = Exchange {
+            request: self.wanted.request(&asked),
+            response: cache::Response { status: came.head.status(), fields: Fields(&received) },
+            requested: came.requested,
+            received: came.received,
+        };
+        if let (304, Some(stored)) = (came.head.status(), self.stored.clone()) {
+            self.validated(&stored, &exchange, came.via);
+            return None;
+        }
+        let allowed = may_store(&exchange, self.settings()).ok();
+        let metadata = allowed.filter(|_| self.fits(came.head.framing()));
+        let text = match metadata {
+            Some(_) => {
+                let line = status_line(came);
+                head(&line, stored_fields(Fields(&received)), &exchange)
+            }
+            None => passed(came, &exchange),
+        };
+        let length = match came.head.framing() {
+            Framing::Length(length) => Some(length),
+            Framing::None => Some(0),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        let response = Arc::new(self.response(&exchange, text, length));
+        self.announce(&response, metadata, came);
+        Some(Filling { response, metadata })
+    }
+
+    fn announce(&self, response: &Arc<Response>, metadata: Option<Metadata>, came: &Came<'_>) {
+        if metadata.is_some() {
+            self.share(self.store.place(&self.wanted.url, response));
+        } else {
+            self.pass(came.head.status());
+        }
+        self.arrival.begin(Begun::Response(response.clone(), metadata), came.via);
+    }
+
+    /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
+    /// servers fail.
+    fn pass(&self, status: u16) {
+        let fails = cache::is_server_error(status);
+        let span = if fails { FAILED } else { UNSTORABLE };
+        if let Some(key) = self.key()
+            && self.close()
+            && !(fails && self.stored.is_some())
+        {
+            self.store.pass(&key, self.clock.now() + span);
+        }
+    }
+
+    /// What is stored has been validated.
+    fn validated(&self, stored: &Arc<Object>, exchange: &Exchange<'_>, via: Via) {
+        let old = stored.response.fields();
+        if !is_about(exchange.response.fields, Fields(&old)) {
+            self.store.forget(&self.wanted.url, stored);
+            self.close();
+            return self.arrival.begin(Begun::Again, via);
+        }
+        let status = stored.response.status;
+        let object = match freshen(Fields(&old), status, exchange, self.settings()) {
+            Ok(fresh) => {
+                let text =
+                    head(first_line(&stored.response.text), fresh.fields.into_iter(), exchange);
+                let mut response = self.response(exchange, text, Some(stored.length));
+                response.status = status;
+                if response.tags.is_empty() {
+                    response.tags.clone_from(&stored.response.tags);
+                }
+                let object = stored.freshened(Arc::new(response), fresh.metadata);
+                if self.close() {
+                    self.store.store(&self.wanted.url, &object);
+                }
+                object
+            }
+            Err(_) => {
+                self.store.forget(&self.wanted.url, stored);
+                self.close();
+                stored.clone()
+            }
+        };
+        self.arrival.begin(Begun::Stored(object), via);
+    }
+
+    fn response(&self, exchange: &Exchange<'_>, text: Vec<u8>, length: Option<u64>) -> Response {
+        let vary = Vary::of(Fields(&fields(&text)));
+        let tags = tags(exchange.response.fields).map(Into::into).collect();
+        Response {
+            status: exchange.response.status,
+            text: text.into(),
+            length,
+            variant: self.wanted.variant.clone(),
+            secondary: vary.secondary_key(exchange.request.fields),
+            vary,
+            tags,
+        }
+    }
+
+    /// Whether a body that is framed like this may be stored, as far as is known.
+    fn fits(&self, framing: Framing) -> bool {
+        match framing {
+            Framing::Length(length) => length <= self.store.longest() && self.reserve(length),
+            Framing::None | Framing::Chunked | Framing::UntilClose => true,
+        }
+    }
+
+    /// More of the body has come.
+    pub(crate) fn append(&self, filling: &mut Filling, bytes: Bytes) {
+        let length = self.arrival.len() + bytes.len() as u64;
+        let is_kept = filling.metadata.is_some();
+        let missing = length.saturating_sub(self.reserved.get());
+        if is_kept && (length > self.store.longest() || missing > 0 && !self.reserve(missing)) {
+            self.let_go(filling);
+        }
+        self.arrival.append(bytes);
+    }
+
+    /// Keeps the body whole no longer.
+    fn let_go(&self, filling: &mut Filling) {
+        filling.metadata = None;
+        self.close();
+        self.arrival.shrink();
+        self.release();
+    }
+
+    /// Whether more is to be read; an error if nobody wants it.
+    pub(crate) fn poll_room(
+        &self,
+        cx: &std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Abandoned>> {
+        self.arrival.poll_room(cx)
+    }
+
+    /// All of the body has come: whether it is stored.
+    pub(crate) fn finish(&self, filling: Filling) -> bool {
+        let pieces = self.arrival.finish();
+        self.release();
+        if let Some(metadata) = filling.metadata
+            && self.close()
+        {
+            let object = Object::new(filling.response, metadata, pieces);
+            self.store.store(&self.wanted.url, &object);
+            return true;
+        }
+        false
+    }
+}
+
+/// The head of a response that goes to its client alone.
+fn passed(came: &Came<'_>, exchange: &Exchange<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    let written = write_response(&mut text, came.bytes, came.head, ResponseOptions::default());
+    if written == loadline_http1::Forwarded::Unchanged {
+        text.extend_from_slice(&came.bytes[..came.head.head_len()]);
+    }
+    let all = fields(&text);
+    head(first_line(&text), all.into_iter(), exchange)
+}
+
+/// A head of these fields, without those that frame a body and without the age, and with a date.
+fn head<'a>(
+    status_line: &[u8],
+    fields: impl Iterator<Item = Field<'a>>,
+    exchange: &Exchange<'_>,
+) -> Vec<u8> {
+    let mut text = status_line.to_vec();
+    let mut is_dated = false;
+    for field in fields {
+        is_dated |= field.is("date");
+        let is_ours = ["content-length", "transfer-encoding", "age"].iter().any(|it| field.is(it));
+        if !is_ours && !is_for_the_cache(field.name) {
+            write(&mut text, field.name, field.value);
+        }
+    }
+    if !is_dated {
+        write(&mut text, b"Date", &format_date(exchange.received));
+    }
+    text
+}
+
+fn field<'a>((name, value): (&'a [u8], &'a [u8])) -> Field<'a> {
+    Field::new(name, value)
+}
+
+/// The status line of a response, as one of HTTP/1.1.
+fn status_line(came: &Came<'_>) -> Vec<u8> {
+    let mut line = format!("HTTP/1.1 {} ", came.head.status()).into_bytes();
+    line.extend_from_slice(came.head.reason(came.bytes));
+    line.extend_from_slice(b"\r\n");
+    line
+}
+
+/// The first line, with its CR LF.
+fn first_line(head: &[u8]) -> &[u8] {
+    let end = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
+    &head[..end]
+}
+
+/// How long a key counts as one with responses that cannot be stored.
+const UNSTORABLE: Duration = Duration::from_secs(10);
+
+/// The same where a server failed: those who wait already do not wait for one another.
+const FAILED: Duration = Duration::from_secs(1);

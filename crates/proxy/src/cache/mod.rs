@@ -1,0 +1,38 @@
+//! The cache: responses that are kept, and fetches that many wait for.
+//!
+//! What may be stored, used and sent is decided by the rules of [`loadline_core::cache`]; here is
+//! what carries that out. The way of a request (`http/exchange/cached.rs`): what it asks for
+//! (`wanted`) is looked up (`store`); what is there (`object`) is sent (`answer`). Otherwise it
+//! waits for a fetch, its own or another's.
+//!
+//! | | |
+//! |---|---|
+//! | `wanted` | what a request asks of the cache: its key |
+//! | `store` | what is stored, what is being fetched, what cannot be stored; for all workers |
+//! | `object` | a response that is stored |
+//! | `fetch` | a request of the cache's own |
+//! | `fill` | what becomes of its response |
+//! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
+//! | `purge` | what is taken out on somebody's word, and what there is to tell |
+//! | `result` | what it did for a request, as it is counted and logged |
+//! | `answer` | what one client gets of a response |
+
+mod answer;
+mod arrival;
+mod fetch;
+mod fill;
+mod object;
+mod pieces;
+mod purge;
+mod result;
+mod store;
+mod wanted;
+
+pub(crate) use answer::{Answer, Asked, Body, Part, write};
+pub(crate) use arrival::{Begun, Failed, Reader};
+pub(crate) use fetch::{Fetch, Start, Via, unix_now};
+pub(crate) use fill::{Came, Filling};
+pub(crate) use object::{Object, Response};
+pub(crate) use result::CacheResult;
+pub(crate) use store::{Join, Key, Store, What};
+pub(crate) use wanted::{Wanted, request_fields};

@@ -1,0 +1,126 @@
+//! A response as the cache has it: a head that is ready to be sent but for what differs from one
+//! client to the next, and a body in pieces.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use bytes::Bytes;
+use loadline_core::cache::{Field, Fields, Metadata, Vary};
+
+/// The head of a response.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// Status line and fields, each with its CR LF: neither those of the connection, nor the
+    /// framing, nor the age.
+    pub(crate) text: Box<[u8]>,
+    /// The length of the body, where it is told.
+    pub(crate) length: Option<u64>,
+    /// What tells it apart from others for the same URL, beyond what it names in `Vary`.
+    pub(crate) variant: Arc<[u8]>,
+    /// By which fields of requests it was chosen.
+    pub(crate) vary: Vary,
+    /// Their values in the request that it answers; none where no request can have them again.
+    pub(crate) secondary: Option<Vec<u8>>,
+    /// By which it is purged together with others.
+    pub(crate) tags: Box<[Box<[u8]>]>,
+}
+
+impl Response {
+    /// Its fields.
+    pub(crate) fn fields(&self) -> Vec<Field<'_>> {
+        fields(&self.text)
+    }
+
+    /// Whether a server gave it this tag.
+    pub(crate) fn has_tag(&self, tag: &[u8]) -> bool {
+        self.tags.iter().any(|own| **own == *tag)
+    }
+
+    /// Whether it is what this request asks for, of all that there may be for its URL.
+    pub(crate) fn answers(&self, variant: &[u8], request: Fields<'_>) -> bool {
+        *self.variant == *variant
+            && self.secondary.is_some()
+            && self.secondary == self.vary.secondary_key(request)
+    }
+}
+
+/// A response that is stored, whole.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) response: Arc<Response>,
+    pub(crate) metadata: Metadata,
+    pieces: Arc<[Bytes]>,
+    pub(crate) length: u64,
+    /// Requests that were answered with it.
+    pub(crate) hits: AtomicU64,
+}
+
+impl Object {
+    /// A response with all of its body.
+    pub(crate) fn new(
+        response: Arc<Response>,
+        metadata: Metadata,
+        pieces: impl Into<Arc<[Bytes]>>,
+    ) -> Arc<Self> {
+        let pieces = pieces.into();
+        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Arc::new(Self { response, metadata, pieces, length, hits: AtomicU64::new(0) })
+    }
+
+    /// The same body with a newer head.
+    pub(crate) fn freshened(&self, response: Arc<Response>, metadata: Metadata) -> Arc<Self> {
+        let fresh = Self::new(response, metadata, self.pieces.clone());
+        fresh.hits.store(self.hits.load(Relaxed), Relaxed);
+        fresh
+    }
+
+    /// The same with other metadata.
+    pub(crate) fn with(&self, metadata: Metadata) -> Arc<Self> {
+        self.freshened(self.response.clone(), metadata)
+    }
+
+    /// The bytes from this place to the end of their piece; empty at the end.
+    pub(crate) fn after(&self, place: u64) -> &[u8] {
+        let mut start = 0;
+        for piece in &*self.pieces {
+            let end = start + piece.len() as u64;
+            if place < end {
+                let skipped = usize::try_from(place - start).unwrap_or(usize::MAX);
+                return piece.get(skipped..).unwrap_or_default();
+            }
+            start = end;
+        }
+        &[]
+    }
+
+    /// The memory that it takes, without its key.
+    pub(crate) fn bytes(&self) -> u64 {
+        let Response { text, secondary, tags, .. } = &*self.response;
+        let pieces = self.pieces.len() * (size_of::<Bytes>() + ALLOCATION);
+        let head = text.len() + secondary.as_ref().map_or(0, |it| it.len() + ALLOCATION);
+        let of_tag = size_of::<Box<[u8]>>() + ALLOCATION;
+        let head = head + tags.iter().map(|tag| tag.len() + of_tag).sum::<usize>();
+        let own = size_of::<Self>() + size_of::<Response>() + ALLOCATIONS * ALLOCATION;
+        self.length + (pieces + head + own) as u64
+    }
+}
+
+/// The fields in the lines of a head that begins with a status line.
+pub(super) fn fields(text: &[u8]) -> Vec<Field<'_>> {
+    let lines = text.split(|byte| *byte == b'\n').skip(1);
+    lines.filter_map(field).collect()
+}
+
+fn field(line: &[u8]) -> Option<Field<'_>> {
+    let colon = line.iter().position(|byte| *byte == b':')?;
+    Some(Field::new(&line[..colon], line[colon + 1..].trim_ascii()))
+}
+
+/// What an allocation takes beside its bytes, with the counts of an `Arc`.
+pub(super) const ALLOCATION: usize = 24;
+
+/// Of an object: itself, its head, the text of that, and its list of pieces.
+const ALLOCATIONS: usize = 4;

@@ -1,0 +1,122 @@
+//! What is taken out of the store on somebody's word, and what there is to tell of it.
+//!
+//! A purge looks at every key, under a lock that lookups share. What is under way when it comes
+//! goes to those who wait for it, and is not stored: it may be of before the change. A purge by tag
+//! does that to all fetches, since nobody knows yet which tags they will bring.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use loadline_core::{
+    cache::{Field, Metadata},
+    state::{self, CachedObject, Purge, Purged},
+    time::UnixTime,
+};
+use loadline_http1::ResponseHead;
+
+use super::{
+    object::Object,
+    store::{Key, Store, What},
+    wanted::Wanted,
+};
+
+impl Store {
+    /// Takes out what `purge` names, or marks it stale.
+    pub(crate) fn purge(&self, purge: &Purge, now: UnixTime) -> Purged {
+        // First those under way: what one of them has stored since is found below.
+        let fetches = self.close_all(|key| purge.tag.is_some() || names_url(purge, key));
+        let found: Vec<(Key, What)> = {
+            let table = self.read();
+            let named =
+                table.entries.iter().filter(|(key, entry)| match (&entry.what, &purge.tag) {
+                    (What::Object(object), Some(tag)) => object.response.has_tag(tag.as_bytes()),
+                    (What::Branch(_) | What::Unstorable(_), Some(_)) => false,
+                    (_, None) => names_url(purge, key),
+                });
+            named.map(|(key, entry)| (key.clone(), entry.what.clone())).collect()
+        };
+        let mut objects = 0;
+        for (key, what) in found {
+            match (what, purge.soft) {
+                (What::Object(object), true) => {
+                    objects += 1;
+                    let mut metadata: Metadata = object.metadata;
+                    metadata.mark_stale(now);
+                    self.replace(&key, &object, object.with(metadata));
+                }
+                (What::Branch(_) | What::Unstorable(_), true) => {}
+                (what, false) => {
+                    objects += u64::from(matches!(what, What::Object(_)));
+                    self.remove(&key);
+                }
+            }
+        }
+        Purged { objects, fetches }
+    }
+
+    /// Forgets what the response with this head to a request that may have changed something makes
+    /// invalid.
+    pub(crate) fn invalidate_by(&self, wanted: &Wanted, head: &ResponseHead, bytes: &[u8]) {
+        let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
+        let fields: Vec<Field<'_>> = fields.collect();
+        for url in wanted.invalidated(head.status(), &fields) {
+            self.close_all(|key| url_of(key) == url);
+            // What is under longer keys is not found any more.
+            self.remove(&url);
+        }
+    }
+
+    /// What it holds.
+    pub(crate) fn state(&self) -> state::Cache {
+        let memory_bytes = self.limits().memory.get();
+        let table = self.read();
+        let (objects, bytes) = (table.eviction.len() as u64, table.eviction.bytes().get());
+        drop(table);
+        state::Cache {
+            objects,
+            bytes,
+            arriving_bytes: self.arriving.load(Relaxed),
+            memory_bytes,
+            fetches: self.fetches().len() as u64,
+            evicted: self.evicted.load(Relaxed),
+        }
+    }
+
+    /// The responses that were used most, so many at most.
+    pub(crate) fn top(&self, most: usize, now: UnixTime) -> Vec<CachedObject> {
+        let mut all: Vec<(Key, Arc<Object>)> = {
+            let table = self.read();
+            let objects = table.entries.iter().filter_map(|(key, entry)| match &entry.what {
+                What::Object(object) => Some((key.clone(), object.clone())),
+                What::Branch(_) | What::Unstorable(_) => None,
+            });
+            objects.collect()
+        };
+        all.sort_by_key(|(_, object)| std::cmp::Reverse(object.hits.load(Relaxed)));
+        all.truncate(most);
+        all.iter().map(|(key, object)| told(key, object, now)).collect()
+    }
+}
+
+fn told(key: &[u8], object: &Object, now: UnixTime) -> CachedObject {
+    CachedObject {
+        url: String::from_utf8_lossy(url_of(key)).into_owned(),
+        status: object.response.status,
+        bytes: object.length,
+        hits: object.hits.load(Relaxed),
+        age_s: object.metadata.age(now).as_nanos() / 1_000_000_000,
+        ttl_s: object.metadata.ttl(now),
+    }
+}
+
+/// Whether a purge names what is under a key by its URL.
+fn names_url(purge: &Purge, key: &[u8]) -> bool {
+    let url = url_of(key);
+    let begins = |prefix: &String| url.starts_with(prefix.as_bytes());
+    purge.url.as_ref().is_some_and(|wanted| wanted.as_bytes() == url)
+        || purge.prefix.as_ref().is_some_and(begins)
+}
+
+/// The URL of a key.
+fn url_of(key: &[u8]) -> &[u8] {
+    key.split(|byte| *byte == 0).next().unwrap_or_default()
+}

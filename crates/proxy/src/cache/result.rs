@@ -1,0 +1,56 @@
+//! What the cache did for a request, as it is counted and logged.
+
+use loadline_core::state::ServiceCounter;
+
+/// What the cache did for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CacheResult {
+    /// A fresh response was there.
+    Hit,
+    /// A stale one was used.
+    Stale,
+    /// A server has said that what was there is still right.
+    Revalidated,
+    /// It had what another request fetched.
+    Collapsed,
+    /// A server was asked for it.
+    Miss,
+    /// It went to a server as if there was no cache.
+    Bypass,
+}
+
+impl CacheResult {
+    /// The word in the access log.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Collapsed => "collapsed",
+            Self::Miss => "miss",
+            Self::Bypass => "bypass",
+        }
+    }
+
+    /// Where such requests are counted.
+    pub(crate) const fn counter(self) -> ServiceCounter {
+        match self {
+            Self::Hit => ServiceCounter::CacheHits,
+            Self::Stale => ServiceCounter::CacheStale,
+            Self::Revalidated => ServiceCounter::CacheRevalidated,
+            Self::Collapsed => ServiceCounter::CacheCollapsed,
+            Self::Miss => ServiceCounter::CacheMisses,
+            Self::Bypass => ServiceCounter::CacheBypassed,
+        }
+    }
+
+    /// Where the bytes are counted that clients got.
+    pub(crate) const fn bytes_counter(self) -> ServiceCounter {
+        match self {
+            Self::Hit | Self::Stale | Self::Revalidated | Self::Collapsed => {
+                ServiceCounter::CacheBytes
+            }
+            Self::Miss | Self::Bypass => ServiceCounter::CacheMissBytes,
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! What is stored, and which fetches are under way: one for all workers of a process, over any
+//! reload.
+//!
+//! A URL has an object, or a *branch*: what tells its objects apart, which are under longer keys
+//! then. Whoever takes the branch away has taken all of them: the next one has a number of its own,
+//! which is part of these keys. A key may also have a note that its responses cannot be stored, so
+//! that requests for it do not wait for each other in vain.
+//!
+//! No lock is held while anything is read, written or dropped. Lookups share one.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use loadline_core::{
+    cache::{
+        Fields, Vary,
+        eviction::{Eviction, Slot},
+    },
+    fleet::CacheLimits,
+    time::Instant,
+    units,
+};
+
+use super::{
+    arrival::{Arrival, Reader},
+    object::{ALLOCATION, Object, Response},
+};
+
+/// A key as the store knows it.
+pub(crate) type Key = Arc<[u8]>;
+
+/// The store of a process.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(super) table: RwLock<Table>,
+    fetches: Mutex<HashMap<Key, Arc<Arrival>>>,
+    /// Bytes of bodies that are coming in and are kept whole.
+    pub(super) arriving: AtomicU64,
+    /// Responses that had to leave for others.
+    pub(super) evicted: AtomicU64,
+    limits: RwLock<CacheLimits>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) entries: HashMap<Key, Entry>,
+    pub(super) eviction: Eviction<Key>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    slot: Slot,
+    pub(super) what: What,
+}
+
+/// What is known under a key.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Object(Arc<Object>),
+    /// Under longer keys there is more.
+    Branch(Arc<Branch>),
+    /// What came last could not be stored, until then.
+    Unstorable(Instant),
+}
+
+/// What tells the objects of a URL apart.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    vary: Vary,
+    number: u64,
+}
+
+/// What is known of a request, and where.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Where: the fetch for it goes by this key.
+    pub(crate) key: Key,
+    pub(crate) what: Option<What>,
+    /// Something is stored for the URL, for other requests.
+    pub(crate) has_others: bool,
+}
+
+/// Who fetches.
+#[derive(Debug)]
+pub(crate) enum Join {
+    /// Somebody else already does.
+    Other(Reader),
+    /// Whoever asked has to.
+    Begin(Reader),
+    /// Something has been stored meanwhile.
+    Again,
+}
+
+impl Store {
+    /// An empty one.
+    pub(crate) fn new(limits: CacheLimits) -> Self {
+        let table = Table { entries: HashMap::new(), eviction: Eviction::new(limits.memory) };
+        Self {
+            table: RwLock::new(table),
+            fetches: Mutex::default(),
+            arriving: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            limits: RwLock::new(limits),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// What is known of a request for this URL with these fields.
+    pub(crate) fn find(&self, url: &Key, variant: &[u8], request: Fields<'_>) -> Found {
+        let table = self.read();
+        let of_url = table.hit(url);
+        let key = match of_url {
+            Some(What::Object(object)) if object.response.answers(variant, request) => {
+                object.hits.fetch_add(1, Relaxed);
+                let what = Some(What::Object(object.clone()));
+                return Found { key: url.clone(), what, has_others: false };
+            }
+            Some(What::Branch(branch)) => branch.key(url, variant, request),
+            _ => longer(url, 0, variant, b""),
+        };
+        let what = table.hit(&key).cloned();
+        if let Some(What::Object(object)) = &what {
+            object.hits.fetch_add(1, Relaxed);
+        }
+        Found { key, what, has_others: of_url.is_some() }
+    }
+
+    /// Stores an object for a URL, beside others that differ in what they vary by.
+    pub(crate) fn store(&self, url: &Key, object: &Arc<Object>) {
+        let key = self.place(url, &object.response);
+        self.put(&key, What::Object(object.clone()));
+    }
+
+    /// Where a response to a request for this URL is stored, with all that leads there.
+    pub(crate) fn place(&self, url: &Key, response: &Response) -> Key {
+        let Response { variant, vary, secondary, .. } = response;
+        let secondary = secondary.as_deref().unwrap_or_default();
+        let there = self.read().entries.get(url).map(|entry| entry.what.clone());
+        let branch = match there {
+            Some(What::Branch(branch)) if branch.vary == *vary => Some(branch),
+            Some(What::Object(other)) if other.response.variant == *variant => None,
+            None => None,
+            Some(_) => Some(Branch::new(vary)),
+        };
+        let branch = branch.or_else(|| (!secondary.is_empty()).then(|| Branch::new(vary)));
+        let Some(branch) = branch else { return url.clone() };
+        let key = longer(url, branch.number, variant, secondary);
+        self.put(url, What::Branch(branch));
+        key
+    }
+
+    /// Notes that what is asked for under a key cannot be stored, until then.
+    pub(crate) fn pass(&self, key: &Key, until: Instant) {
+        self.put(key, What::Unstorable(until));
+    }
+
+    /// Puts something under a key, in place of what was there. What is too large is not kept.
+    fn put(&self, key: &Key, what: What) {
+        let hash = self.hasher.hash_one(key);
+        let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
+        let mut evicted = Vec::new();
+        let mut gone = Vec::new();
+        let mut table = self.write();
+        if let (Some(Entry { what: What::Branch(old), .. }), What::Branch(new)) =
+            (table.entries.get(key), &what)
+            && Arc::ptr_eq(old, new)
+        {
+            return;
+        }
+        gone.extend(table.remove(key));
+        if let Ok(slot) = table.eviction.insert(key.clone(), hash, bytes, &mut evicted) {
+            self.evicted.fetch_add(evicted.len() as u64, Relaxed);
+            gone.extend(evicted.iter().filter_map(|key| table.entries.remove(key)));
+            table.entries.insert(key.clone(), Entry { slot, what });
+        }
+        // What is gone is dropped without the lock.
+        drop(table);
+    }
+
+    /// Takes out this object, if it is there.
+    pub(crate) fn forget(&self, url: &Key, object: &Arc<Object>) {
+        let key = self.place(url, &object.response);
+        if self.has(&key, object) {
+            self.remove(&key);
+        }
+    }
+
+    /// Takes out what is under a key.
+    pub(super) fn remove(&self, key: &[u8]) {
+        let gone = self.write().remove(key);
+        drop(gone);
+    }
+
+    /// Puts an object in place of another that is still there.
+    pub(super) fn replace(&self, key: &Key, old: &Arc<Object>, new: Arc<Object>) {
+        if self.has(key, old) {
+            self.put(key, What::Object(new));
+        }
+    }
+
+    fn has(&self, key: &[u8], object: &Arc<Object>) -> bool {
+        let table = self.read();
+        let what = table.entries.get(key).map(|entry| &entry.what);
+        matches!(what, Some(What::Object(other)) if Arc::ptr_eq(other, object))
+    }
+
+    /// The longest body that is stored.
+    pub(crate) fn longest(&self) -> u64 {
+        let memory = self.limits().memory.get() / OBJECT_PART;
+        self.limits().max_object.get().min(memory)
+    }
+
+    /// Joins the fetch for a key, or begins one, unless `has_come` what it would bring.
+    pub(crate) fn join(&self, key: &Key, has_come: impl FnOnce() -> bool) -> Join {
+        let mut fetches = self.fetches();
+        if let Some(reader) = fetches.get(key).and_then(Arrival::read) {
+            return Join::Other(reader);
+        }
+        // Whoever ends a fetch stores first, so that nobody fetches again what has just come.
+        if has_come() {
+            return Join::Again;
+        }
+        let arrival = Arc::<Arrival>::default();
+        let Some(reader) = arrival.read() else { return Join::Again };
+        fetches.insert(key.clone(), arrival);
+        Join::Begin(reader)
+    }
+
+    /// Lets those who ask for `key` join a fetch that is under way for another.
+    pub(crate) fn share(&self, key: &Key, arrival: &Arc<Arrival>) {
+        self.fetches().entry(key.clone()).or_insert_with(|| arrival.clone());
+    }
+
+    /// Lets nobody join a fetch any more; false if nobody could.
+    pub(crate) fn close(&self, key: &[u8], arrival: &Arc<Arrival>) -> bool {
+        let mut fetches = self.fetches();
+        let is_there = fetches.get(key).is_some_and(|other| Arc::ptr_eq(other, arrival));
+        if is_there {
+            fetches.remove(key);
+        }
+        is_there
+    }
+
+    /// Lets nobody join the fetches for these keys, and nothing of them be stored: how many
+    /// there were.
+    pub(super) fn close_all(&self, names: impl Fn(&[u8]) -> bool) -> u64 {
+        let mut fetches = self.fetches();
+        let before = fetches.len();
+        fetches.retain(|key, _| !names(key));
+        (before - fetches.len()) as u64
+    }
+
+    /// Takes memory for a body that is coming in; false if there is no more.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let most = self.limits().memory.get() / ARRIVING_PART;
+        let before = self.arriving.fetch_add(bytes, Relaxed);
+        if before + bytes > most {
+            self.arriving.fetch_sub(bytes, Relaxed);
+            return false;
+        }
+        if before / RESIZE_STEP != (before + bytes) / RESIZE_STEP {
+            self.fit();
+        }
+        true
+    }
+
+    /// Gives memory for a body back.
+    pub(crate) fn release(&self, bytes: u64) {
+        let before = self.arriving.fetch_sub(bytes, Relaxed);
+        if before / RESIZE_STEP != before.saturating_sub(bytes) / RESIZE_STEP {
+            self.fit();
+        }
+    }
+
+    /// The limits.
+    pub(crate) fn limits(&self) -> CacheLimits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds to other limits from now on.
+    pub(crate) fn limit(&self, limits: CacheLimits) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.fit();
+    }
+
+    /// Evicts until what is stored fits beside what is coming in.
+    fn fit(&self) {
+        let memory = self.limits().memory.get();
+        let room = memory.saturating_sub(self.arriving.load(Relaxed));
+        let mut evicted = Vec::new();
+        let mut table = self.write();
+        table.eviction.resize(units::Bytes::new(room), &mut evicted);
+        self.evicted.fetch_add(evicted.len() as u64, Relaxed);
+        let gone: Vec<_> = evicted.iter().filter_map(|key| table.entries.remove(key)).collect();
+        drop(table);
+        drop(gone);
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fetches(&self) -> MutexGuard<'_, HashMap<Key, Arc<Arrival>>> {
+        self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Branch {
+    fn new(vary: &Vary) -> Arc<Self> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self { vary: vary.clone(), number: NUMBERS.fetch_add(1, Relaxed) })
+    }
+
+    /// Where what a request asks for is.
+    fn key(&self, url: &[u8], variant: &[u8], request: Fields<'_>) -> Key {
+        let secondary = self.vary.secondary_key(request).unwrap_or_default();
+        longer(url, self.number, variant, &secondary)
+    }
+}
+
+/// The key of one of the objects of a URL.
+fn longer(url: &[u8], number: u64, variant: &[u8], secondary: &[u8]) -> Key {
+    [url, b"\0", &number.to_be_bytes(), variant, b"\0", secondary].concat().into()
+}
+
+impl Table {
+    /// What is under a key, which is asked for.
+    fn hit(&self, key: &[u8]) -> Option<&What> {
+        let entry = self.entries.get(key)?;
+        self.eviction.hit(entry.slot);
+        Some(&entry.what)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        self.eviction.remove(entry.slot);
+        Some(entry)
+    }
+}
+
+impl What {
+    /// The memory that it takes, without its key.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Object(object) => object.bytes(),
+            Self::Branch(_) => BRANCH_BYTES,
+            Self::Unstorable(_) => 0,
+        }
+    }
+}
+
+/// What an object may take of the memory, as the eviction has it.
+const OBJECT_PART: u64 = 8;
+
+/// The part of the memory that bodies may take while they come in.
+const ARRIVING_PART: u64 = 2;
+
+/// What is stored makes room for what comes in steps of so many bytes.
+const RESIZE_STEP: u64 = 1 << 20;
+
+/// What a key takes beside its bytes: its places in the table and in the eviction, with a fifth of
+/// the table free, and its allocation.
+const ENTRY_BYTES: usize = (size_of::<Key>() + size_of::<Entry>()) * 5 / 4
+    + Eviction::<Key>::bytes_per_object()
+    + 2 * ALLOCATION;
+
+/// The names of a few fields.
+const BRANCH_BYTES: u64 = 128;

@@ -1,0 +1,147 @@
+//! What a request asks of the cache: its key, and what its rule says.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    cache::{
+        Field, Fields, Request, Response, changes_unkeyed, invalidated_keys, is_safe, primary_key,
+        validating_fields,
+    },
+    rules::{Caching, Routes, Rule},
+};
+use loadline_http1::{Framing, Method, RequestHead};
+
+use super::{answer::write, object::fields, store::Key};
+use crate::runtime::random::hash;
+
+/// A request that the cache may answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Where it is stored, whoever else varies by what.
+    pub(crate) url: Key,
+    /// What tells responses apart beside the URL: the service, the rule where it changes requests,
+    /// and the headers of the key.
+    pub(crate) variant: Arc<[u8]>,
+    scheme: &'static str,
+    authority: Vec<u8>,
+    /// Path and query, without what makes no difference.
+    target: Vec<u8>,
+    routes: Routes,
+    rank: usize,
+    /// Of a request that is not for the cache: what it may make invalid is.
+    unsafe_method: Option<Vec<u8>>,
+}
+
+impl Wanted {
+    /// What a request that came with this head, and goes on as `text`, asks of the cache by the
+    /// rule at `rank`, or may make invalid there; none if neither.
+    pub(crate) fn of(
+        (head, bytes): (&RequestHead, &[u8]),
+        text: &[u8],
+        (routes, rank): (&Routes, usize),
+        (scheme, service): (&'static str, &str),
+    ) -> Option<Box<Self>> {
+        let (_, rule) = routes.rules().get(rank)?;
+        let caching = rule.cache.as_ref()?;
+        let is_retrieval = matches!(head.method(), Method::Get | Method::Head);
+        let has_content = !matches!(head.framing(), Framing::None | Framing::Length(0));
+        let method = head.method_text(bytes);
+        if head.upgrade() || is_safe(method) && (!is_retrieval || has_content) {
+            return None;
+        }
+        let mut target = Vec::new();
+        caching.query.write(head.path(bytes), &mut target);
+        let authority = head.host(bytes).unwrap_or_default().to_vec();
+        let mut wanted = Self {
+            url: Key::default(),
+            variant: variant(rule, caching, service, text),
+            scheme,
+            authority,
+            target,
+            routes: routes.clone(),
+            rank,
+            unsafe_method: (!is_retrieval).then(|| method.to_vec()),
+        };
+        wanted.url = primary_key(&wanted.request(&[])).into();
+        Some(Box::new(wanted))
+    }
+
+    /// Whether the cache may answer it.
+    pub(crate) const fn is_retrieval(&self) -> bool {
+        self.unsafe_method.is_none()
+    }
+
+    /// The URLs of which a response makes invalid what is stored.
+    pub(crate) fn invalidated(&self, status: u16, fields: &[Field<'_>]) -> Vec<Vec<u8>> {
+        let Some(method) = &self.unsafe_method else { return Vec::new() };
+        let request = Request { method, ..self.request(&[]) };
+        invalidated_keys(&request, &Response { status, fields: Fields(fields) })
+    }
+
+    /// What the rule says of the cache.
+    pub(crate) fn caching(&self) -> &Caching {
+        static DEFAULT: std::sync::LazyLock<Caching> = std::sync::LazyLock::new(Caching::default);
+        let rule = self.routes.rules().get(self.rank);
+        rule.and_then(|(_, rule)| rule.cache.as_ref()).unwrap_or(&DEFAULT)
+    }
+
+    /// The request as the rules of the cache see it, with these fields.
+    pub(crate) fn request<'a>(&'a self, fields: &'a [Field<'a>]) -> Request<'a> {
+        Request {
+            method: b"GET",
+            scheme: self.scheme.as_bytes(),
+            authority: &self.authority,
+            target: &self.target,
+            fields: Fields(fields),
+            has_content: false,
+        }
+    }
+}
+
+/// The fields of a request that goes on as `text`, as the rules of the cache see them.
+pub(crate) fn request_fields(text: &[u8]) -> Vec<Field<'_>> {
+    let mut all = fields(text);
+    all.retain(|field| !changes_unkeyed(field.name));
+    all
+}
+
+/// Appends the head of the request that brings a whole response: that of the client, as it goes on
+/// in `text`, without its conditions, its range, what changes responses and is not part of the key,
+/// and the parameters that make no difference. Where something is `stored`, it asks whether that is
+/// still right.
+pub(crate) fn write_fetch(
+    text: &[u8],
+    caching: &Caching,
+    stored: Option<&[Field<'_>]>,
+    out: &mut Vec<u8>,
+) {
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let target = line.split(|byte| *byte == b' ').nth(1).unwrap_or(b"/");
+    out.extend_from_slice(b"GET ");
+    caching.query.write(target, out);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    let own = request_fields(text);
+    for field in validating_fields(Fields(&own), Fields(stored.unwrap_or_default())) {
+        write(out, field.name, field.value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn variant(rule: &Rule, caching: &Caching, service: &str, text: &[u8]) -> Arc<[u8]> {
+    let mut variant = service.as_bytes().to_vec();
+    if rule.path.is_some() || !rule.request.is_empty() {
+        let changes = format!("{:?}{:?}", rule.path, rule.request);
+        variant.extend_from_slice(&hash(changes.as_bytes()).to_be_bytes());
+    }
+    if !caching.headers.is_empty() {
+        let fields = fields(text);
+        for name in &caching.headers {
+            variant.push(b'\n');
+            for value in Fields(&fields).all(name) {
+                variant.extend_from_slice(value);
+                variant.push(b',');
+            }
+        }
+    }
+    variant.into()
+}

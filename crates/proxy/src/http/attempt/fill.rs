@@ -1,0 +1,104 @@
+//! A response that goes to the cache and to whoever reads it there, instead of to a client.
+
+use std::future::poll_fn;
+
+use bytes::BytesMut;
+use loadline_core::{
+    decide::{
+        ending::Ending,
+        reason::{Phase, Reason},
+    },
+    state::ServiceCounter,
+};
+use loadline_http1::{BodyReader, ResponseHead};
+
+use super::{Attempt, Done};
+use crate::{
+    cache::{Came, Fetch, Filling, Via, unix_now},
+    http::exchange::Next,
+    io::{buffer::Buffer, peer::Gone},
+    telemetry::reason::of_syntax,
+};
+
+impl Attempt<'_, '_> {
+    /// Takes the response to a fetch.
+    pub(super) async fn fill(
+        &mut self,
+        fetch: &Fetch,
+        head: &ResponseHead,
+        mut buffer: Buffer,
+    ) -> Result<Done, Reason> {
+        self.committed = Some(Next::Close);
+        self.exchange.record.status = head.status();
+        self.exchange.timer.arm(self.timeouts.idle);
+        let filling = fetch.answered(&self.came(head, &buffer));
+        buffer.consume(head.head_len());
+        let mut body = BodyReader::new(head.framing());
+        let filled = self.fill_body(fetch, filling, &mut body, buffer).await;
+        filled.map_err(|reason| self.breaking_off(reason, head.framing()))?;
+        let through = self.upload.is_complete() && self.unfinished.is_none();
+        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
+        Ok(Done { ending: Ending::Complete, next: Next::KeepAlive, reusable })
+    }
+
+    fn came<'b>(&'b self, head: &'b ResponseHead, buffer: &'b Buffer) -> Came<'b> {
+        let record = &self.exchange.record;
+        let (now, received) = (self.exchange.worker.shared.clock.now(), unix_now());
+        let requested = received - now.since(record.times.picked.unwrap_or(now));
+        let via = Via {
+            server: record.server,
+            picked: record.times.picked,
+            sent: record.times.sent,
+            answered: record.times.answered,
+        };
+        let asked = &self.exchange.request.text;
+        Came { head, bytes: buffer.filled(), asked, requested, received, via }
+    }
+
+    async fn fill_body(
+        &mut self,
+        fetch: &Fetch,
+        mut filling: Option<Filling>,
+        body: &mut BodyReader,
+        mut buffer: Buffer,
+    ) -> Result<(), Reason> {
+        loop {
+            let mut payload = BytesMut::with_capacity(buffer.filled().len());
+            let fed = body.feed_data(buffer.filled(), |piece| payload.extend_from_slice(piece));
+            let consumed = fed.map_err(of_syntax)?.consumed;
+            if consumed < buffer.filled().len() {
+                self.connection.peer.rest = buffer.filled()[consumed..].to_vec();
+            }
+            self.exchange.worker.buffers.give(buffer);
+            if let Some(filling) = &mut filling {
+                fetch.append(filling, payload.freeze());
+            }
+            if body.is_finished() {
+                break;
+            }
+            match self.more(fetch).await? {
+                Some(more) => buffer = more,
+                None => break body.end_of_stream().map_err(|_| Reason::ClosedInBody)?,
+            }
+        }
+        if filling.is_some_and(|filling| fetch.finish(filling)) {
+            let cells = &self.exchange.driver.route.service_context().cells;
+            cells.add(ServiceCounter::CacheStored, 1);
+        }
+        Ok(())
+    }
+
+    /// Reads more of the body, once there is room for it; none at the end of the stream.
+    async fn more(&mut self, fetch: &Fetch) -> Result<Option<Buffer>, Reason> {
+        let room = poll_fn(|cx| fetch.poll_room(cx)).await;
+        room.map_err(|_| Reason::ClientGone)?;
+        let (worker, timer) = (self.exchange.worker, self.exchange.timer);
+        timer.arm(self.timeouts.idle);
+        match self.connection.peer.fill(&worker.buffers, timer).await {
+            Ok(buffer) => Ok(Some(buffer)),
+            Err(Gone::Closed) => Ok(None),
+            Err(Gone::Expired) => Err(Reason::BodyTimeout),
+            Err(gone) => Err(gone.reason().during(Phase::Body)),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What the cache does with a request: answers it, has it wait for a fetch, or lets it go on as
+//! one without a cache.
+
+use std::{future::poll_fn, sync::Arc, task::Poll};
+
+use loadline_core::{
+    cache::{
+        Decision, Fields, Forward, Found, Metadata, Outcome, Situation, Wishes, decide,
+        is_server_error,
+    },
+    decide::ending::{Ending, Fault},
+};
+use loadline_http1::Method;
+
+use super::{
+    Exchange, Next,
+    stored::{Given, Source},
+};
+use crate::cache::{
+    Begun, Failed, Fetch, Join, Key, Object, Reader, Response, Start, Store, Wanted, What,
+    request_fields, unix_now,
+};
+
+/// What is to be done.
+enum Step {
+    /// It is answered with this.
+    Give(Arc<Object>, Given, bool),
+    /// It needs a fetch.
+    Fetch(Need),
+    /// The client wants nothing that is not stored.
+    OnlyIfCached,
+    /// It goes on as one without a cache.
+    Pass,
+}
+
+/// A fetch that a request needs.
+struct Need {
+    key: Key,
+    why: Forward,
+    stored: Option<Arc<Object>>,
+    /// What is stored has to be validated, rather than replaced.
+    validates: bool,
+    /// What is stored is good enough where there is no capacity.
+    may_be_full: bool,
+}
+
+/// How a wait ended.
+enum Round {
+    Over(Ending, Next),
+    Again,
+    Pass,
+}
+
+/// Somebody who waits for a fetch.
+struct Waiting<'w> {
+    wanted: &'w Wanted,
+    need: &'w Need,
+    reader: Reader,
+    /// The fetch was begun for it.
+    is_first: bool,
+}
+
+impl Exchange<'_> {
+    /// Has the cache answer the request; none where it goes on as one without.
+    pub(super) async fn cached(&mut self, wanted: &Wanted) -> Option<(Ending, Next)> {
+        let store = self.worker.shared.store.clone();
+        for _ in 0..ROUNDS {
+            match self.round(&store, wanted).await {
+                Round::Over(ending, next) => return Some((ending, next)),
+                Round::Pass => break,
+                Round::Again => {}
+            }
+        }
+        None
+    }
+
+    async fn round(&mut self, store: &Arc<Store>, wanted: &Wanted) -> Round {
+        let need = match self.step(store, wanted) {
+            Step::Pass => return Round::Pass,
+            Step::OnlyIfCached => {
+                return Round::Over(Ending::Cached, self.tell_status(504, None, false).await);
+            }
+            Step::Give(object, given, revalidates) => {
+                if revalidates {
+                    self.revalidate(store, wanted, &object);
+                }
+                return self
+                    .over(wanted, &object.response, Source::Object(object.clone()), given)
+                    .await;
+            }
+            Step::Fetch(need) => need,
+        };
+        let has_come = || match self.step(store, wanted) {
+            Step::Fetch(again) => again.key != need.key || !is_same(&again, &need),
+            _ => true,
+        };
+        let (reader, is_first) = match store.join(&need.key, has_come) {
+            Join::Again => return Round::Again,
+            Join::Other(reader) => (reader, false),
+            Join::Begin(reader) => (reader, true),
+        };
+        if is_first {
+            let stored = need.stored.clone().filter(|_| need.validates);
+            let under = (need.key.clone(), reader.arrival().clone());
+            let at = (store, self.worker.shared.clock);
+            let fetch = Fetch::new(at, under, wanted, stored);
+            fetch.begin(self.start(need.may_be_full), &self.request);
+        }
+        self.wait(Waiting { wanted, need: &need, reader, is_first }).await
+    }
+
+    fn step(&self, store: &Store, wanted: &Wanted) -> Step {
+        let fields = request_fields(&self.request.text);
+        let fields = Fields(&fields);
+        let wishes = Wishes::of(fields);
+        let found = store.find(&wanted.url, &wanted.variant, fields);
+        let stored = match found.what {
+            Some(What::Object(object)) => Some(object),
+            Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
+                return Step::Pass;
+            }
+            _ => None,
+        };
+        let (now, settings) = (unix_now(), &wanted.caching().settings);
+        let known = match &stored {
+            Some(object) => Found::Response(&object.metadata),
+            None if found.has_others => Found::OtherVariants,
+            None => Found::Nothing,
+        };
+        let decision = |situation| decide(known, &wishes, situation, now, settings);
+        let given = |object: &Object| Given::hit(&object.metadata, now);
+        let (why, validates) = match (decision(Situation::Available), &stored) {
+            (Decision::Fresh, Some(object)) => {
+                return Step::Give(object.clone(), given(object), false);
+            }
+            (Decision::Stale { revalidate }, Some(object)) => {
+                return Step::Give(object.clone(), given(object), revalidate);
+            }
+            (Decision::OnlyIfCached, _) => return Step::OnlyIfCached,
+            (Decision::Fetch(why), _) => (why, false),
+            (Decision::Validate(why), _) => (why, true),
+            (Decision::Fresh | Decision::Stale { .. } | Decision::Fail, _) => return Step::Pass,
+        };
+        if wishes.directives.no_store
+            || why == Forward::Bypass
+            || self.request.method == Method::Head
+        {
+            return Step::Pass;
+        }
+        let may_be_full =
+            matches!(decision(Situation::Full), Decision::Fresh | Decision::Stale { .. });
+        // What may be for somebody who is known is not waited for by others.
+        let key = match fields.first("authorization").filter(|_| wishes.authorized) {
+            Some(credentials) => [&found.key, &b"\0"[..], credentials].concat().into(),
+            None => found.key,
+        };
+        Step::Fetch(Need { key, why, stored, validates, may_be_full })
+    }
+
+    fn start(&self, in_background: bool) -> Start<'_> {
+        Start {
+            worker: self.worker,
+            listener: self.listener,
+            view: self.driver.route.view(),
+            in_background,
+        }
+    }
+
+    /// Has what is stored validated while it is used, where nobody does so already.
+    fn revalidate(&self, store: &Arc<Store>, wanted: &Wanted, object: &Arc<Object>) {
+        let fields = request_fields(&self.request.text);
+        let found = store.find(&wanted.url, &wanted.variant, Fields(&fields));
+        if let Join::Begin(reader) = store.join(&found.key, || false) {
+            let under = (found.key, reader.arrival().clone());
+            let stored = Some(object.clone()).filter(|object| object.metadata.has_validator);
+            let at = (store, self.worker.shared.clock);
+            Fetch::new(at, under, wanted, stored).begin(self.start(true), &self.request);
+        }
+    }
+
+    /// Waits for the response to a fetch, and gives it where it is the one for this request.
+    async fn wait(&mut self, waiting: Waiting<'_>) -> Round {
+        let begun = poll_fn(|cx| match waiting.reader.poll_begun(cx) {
+            Poll::Pending => self.client.socket.poll_closed(cx).map(|()| None),
+            begun => begun.map(Some),
+        });
+        let Some((begun, via)) = begun.await else {
+            return Round::Over(Ending::ClientGone, Next::Close);
+        };
+        if waiting.is_first {
+            self.record.came_by(&via);
+        }
+        match begun {
+            Begun::Again => Round::Again,
+            Begun::Failed(failed) => self.failed_fetch(&waiting, failed).await,
+            Begun::Stored(object) => {
+                if !self.is_for(&object.response, &object.metadata, &waiting) {
+                    return Round::Again;
+                }
+                let given = waiting.forwarded(Some(&object.metadata), Some(304));
+                self.over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
+                    .await
+            }
+            Begun::Response(response, metadata) => self.came(waiting, response, metadata).await,
+        }
+    }
+
+    async fn came(
+        &mut self,
+        waiting: Waiting<'_>,
+        response: Arc<Response>,
+        metadata: Option<Metadata>,
+    ) -> Round {
+        if is_server_error(response.status)
+            && let Some((object, given)) = self.instead(&waiting, Situation::Failed)
+        {
+            return self
+                .over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
+                .await;
+        }
+        let is_own = match &metadata {
+            Some(metadata) => self.is_for(&response, metadata, &waiting),
+            None => waiting.is_first,
+        };
+        if !is_own {
+            return Round::Again;
+        }
+        let given = waiting.forwarded(metadata.as_ref(), None);
+        self.over(waiting.wanted, &response, Source::Arrival(waiting.reader), given).await
+    }
+
+    /// Whether a response that may be stored is the one for this request.
+    fn is_for(&self, response: &Response, metadata: &Metadata, waiting: &Waiting<'_>) -> bool {
+        let fields = request_fields(&self.request.text);
+        let is_allowed =
+            waiting.is_first || metadata.for_authorized || !Fields(&fields).has("authorization");
+        waiting.is_first || is_allowed && response.answers(&waiting.wanted.variant, Fields(&fields))
+    }
+
+    async fn failed_fetch(&mut self, waiting: &Waiting<'_>, failed: Failed) -> Round {
+        let is_full = failed.ending.fault() == Fault::Capacity;
+        let situation = if is_full { Situation::Full } else { Situation::Failed };
+        if let Some((object, given)) = self.instead(waiting, situation) {
+            return self
+                .over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
+                .await;
+        }
+        if is_full && waiting.need.may_be_full {
+            // It was not let wait, since others had something to use instead.
+            return Round::Pass;
+        }
+        self.record.reason = failed.reason;
+        let next = self.tell_failure(failed.ending).await;
+        Round::Over(failed.ending, next)
+    }
+
+    /// What is stored and may be used in this situation.
+    fn instead(&self, waiting: &Waiting<'_>, situation: Situation) -> Option<(Arc<Object>, Given)> {
+        let object = waiting.need.stored.as_ref()?;
+        let fields = request_fields(&self.request.text);
+        let (now, settings) = (unix_now(), &waiting.wanted.caching().settings);
+        let found = Found::Response(&object.metadata);
+        match decide(found, &Wishes::of(Fields(&fields)), situation, now, settings) {
+            Decision::Fresh | Decision::Stale { .. } => {
+                Some((object.clone(), Given::hit(&object.metadata, now)))
+            }
+            _ => None,
+        }
+    }
+
+    async fn over(
+        &mut self,
+        wanted: &Wanted,
+        response: &Response,
+        source: Source,
+        given: Given,
+    ) -> Round {
+        let (ending, next) = self.give(response, source, (given, wanted.caching().status)).await;
+        Round::Over(ending, next)
+    }
+}
+
+impl Waiting<'_> {
+    fn forwarded(&self, metadata: Option<&Metadata>, status: Option<u16>) -> Given {
+        let outcome = Outcome::Forwarded {
+            why: self.need.why,
+            status,
+            stored: metadata.is_some(),
+            collapsed: !self.is_first,
+        };
+        Given::new(outcome, metadata.copied(), unix_now(), self.is_first)
+    }
+}
+
+fn is_same(one: &Need, other: &Need) -> bool {
+    one.stored.as_ref().map(Arc::as_ptr) == other.stored.as_ref().map(Arc::as_ptr)
+}
+
+/// More often than this nobody waits for a fetch that turns out to be for others.
+const ROUNDS: u32 = 8;

@@ -1,0 +1,361 @@
+//! A response of the cache on its way to a client.
+
+use std::{
+    future::poll_fn,
+    io::Write as _,
+    ops::Deref,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use loadline_core::{
+    cache::{CacheStatus, Fields, Metadata, Outcome},
+    decide::{ending::Ending, reason::Reason},
+    time::{Duration, UnixTime},
+};
+use loadline_http1::{Forwarded, Method};
+
+use super::{Exchange, Next};
+use crate::{
+    cache::{
+        Answer, Asked, Body, CacheResult, Failed, Object, Part, Reader, Response, request_fields,
+        write,
+    },
+    runtime::yield_once::yield_once,
+};
+
+/// Where a body comes from.
+pub(super) enum Source {
+    Object(Arc<Object>),
+    Arrival(Reader),
+}
+
+/// What is told of a response beside itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    outcome: Outcome,
+    metadata: Option<Metadata>,
+    now: UnixTime,
+    /// A server was asked for this client.
+    is_from_server: bool,
+}
+
+/// How the end of a body is known to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Length,
+    Chunks,
+    Close,
+}
+
+/// Why a body did not get through.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    Client(Reason),
+    Source(Failed),
+}
+
+/// Bytes of a body.
+enum Piece<'o> {
+    Stored(&'o [u8]),
+    Arrived(Bytes),
+}
+
+impl Given {
+    /// Of what is stored.
+    pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
+        let metadata = Some(*metadata);
+        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false }
+    }
+
+    /// Of what a fetch has brought.
+    pub(super) const fn new(
+        outcome: Outcome,
+        metadata: Option<Metadata>,
+        now: UnixTime,
+        is_from_server: bool,
+    ) -> Self {
+        Self { outcome, metadata, now, is_from_server }
+    }
+
+    /// As it is counted.
+    fn result(&self) -> CacheResult {
+        match self.outcome {
+            Outcome::Hit => match &self.metadata {
+                Some(metadata) if !metadata.is_fresh(self.now) => CacheResult::Stale,
+                _ => CacheResult::Hit,
+            },
+            Outcome::Forwarded { collapsed: true, .. } => CacheResult::Collapsed,
+            Outcome::Forwarded { status: Some(304), .. } => CacheResult::Revalidated,
+            Outcome::Forwarded { .. } => CacheResult::Miss,
+        }
+    }
+
+    const fn ending(&self) -> Ending {
+        if self.is_from_server { Ending::Complete } else { Ending::Cached }
+    }
+
+    /// Appends what is told of it.
+    fn write(&self, tells_status: bool, text: &mut Vec<u8>) {
+        let age = self.metadata.map_or(Duration::ZERO, |metadata| metadata.age(self.now));
+        let seconds = age.as_nanos() / 1_000_000_000;
+        if self.outcome == Outcome::Hit || seconds > 0 {
+            write(text, b"Age", seconds.to_string().as_bytes());
+        }
+        if tells_status {
+            let ttl = self.metadata.map(|metadata| metadata.ttl(self.now));
+            let mut value = Vec::new();
+            let (cache, outcome) = (NAME, self.outcome);
+            CacheStatus { cache, outcome, ttl, key: None, detail: None }.write(&mut value);
+            write(text, b"Cache-Status", &value);
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Gives a response to the client, or what of it the client asks for: how that ended.
+    pub(super) async fn give(
+        &mut self,
+        response: &Response,
+        mut source: Source,
+        (given, tells_status): (Given, bool),
+    ) -> (Ending, Next) {
+        let length = source.length(response);
+        let answer = {
+            let fields = request_fields(&self.request.text);
+            let received = given.metadata.map_or(given.now, |metadata| metadata.received);
+            let draw = self.worker.random.draw();
+            let is_at_hand = matches!(source, Source::Object(_));
+            let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
+            Answer::of(response, length, &asked)
+        };
+        let mut text = answer.head;
+        given.write(tells_status, &mut text);
+        let end = self.frame(&answer.body, length, &mut text);
+        let keep_alive = self.request.keep_alive && end != End::Close && !self.is_leaving();
+        self.finish_head(keep_alive, &mut text);
+        self.record.status = answer.status;
+        self.record.cache = Some(given.result());
+        let body = match self.request.method {
+            Method::Head => Body::None,
+            _ => answer.body,
+        };
+        match self.send_body(text, &mut source, &body, end).await {
+            Ok(()) => (given.ending(), if keep_alive { Next::KeepAlive } else { Next::Close }),
+            Err(broken) => {
+                let next = if end == End::Close { Next::Reset } else { Next::Close };
+                (self.broken(broken), next)
+            }
+        }
+    }
+
+    fn broken(&mut self, broken: Broken) -> Ending {
+        let (ending, reason) = match broken {
+            Broken::Client(reason) => (reason.ending(), Some(reason)),
+            Broken::Source(failed) => (failed.ending, failed.reason),
+        };
+        self.record.reason = reason;
+        ending
+    }
+
+    /// Says how the end of the body is known.
+    fn frame(&self, body: &Body, whole: Option<u64>, text: &mut Vec<u8>) -> End {
+        match (body, body.length(whole)) {
+            (Body::None, _) => End::Length,
+            (_, Some(length)) => {
+                write(text, b"Content-Length", length.to_string().as_bytes());
+                End::Length
+            }
+            (_, None) if self.request.version.is_http10() => End::Close,
+            (_, None) => {
+                write(text, b"Transfer-Encoding", b"chunked");
+                End::Chunks
+            }
+        }
+    }
+
+    /// Completes a head by what is the client's and the rule's.
+    fn finish_head(&self, keep_alive: bool, text: &mut Vec<u8>) {
+        text.extend_from_slice(&self.listener_context.hsts);
+        let connection: &[u8] = match (keep_alive, self.request.version.is_http10()) {
+            (false, _) => b"Connection: close\r\n",
+            (true, true) => b"Connection: keep-alive\r\n",
+            (true, false) => b"",
+        };
+        text.extend_from_slice(connection);
+        text.extend_from_slice(b"\r\n");
+        if let Some(changes) = &self.request.changes {
+            let _ = changes.of_answer(Forwarded::Rewritten, b"", text);
+        }
+    }
+
+    async fn send_body(
+        &mut self,
+        mut text: Vec<u8>,
+        source: &mut Source,
+        body: &Body,
+        end: End,
+    ) -> Result<(), Broken> {
+        match body {
+            Body::None => {}
+            Body::Whole => self.copy(&mut text, source, (0, u64::MAX), end == End::Chunks).await?,
+            Body::Parts(parts, after) => {
+                for Part { before, from, length } in parts {
+                    text.extend_from_slice(before);
+                    self.copy(&mut text, source, (*from, *length), false).await?;
+                }
+                text.extend_from_slice(after);
+            }
+        }
+        if end == End::Chunks && *body == Body::Whole {
+            text.extend_from_slice(b"0\r\n\r\n");
+        }
+        self.write_all(&text, b"").await.map_err(Broken::Client)
+    }
+
+    /// Sends these bytes of the body behind `text`, of which what is left over goes before what
+    /// follows.
+    async fn copy(
+        &mut self,
+        text: &mut Vec<u8>,
+        source: &mut Source,
+        (mut from, mut length): (u64, u64),
+        in_chunks: bool,
+    ) -> Result<(), Broken> {
+        source.seek(from);
+        let mut turn = 0;
+        while length > 0 {
+            let piece = match source {
+                Source::Object(object) => Piece::Stored(object.after(from)),
+                Source::Arrival(reader) => self.arriving(reader, text).await?,
+            };
+            let most = usize::try_from(length).unwrap_or(usize::MAX).min(piece.len());
+            if most == 0 {
+                return Ok(());
+            }
+            if in_chunks {
+                // Behind a head, or behind the chunk before.
+                write!(text, "{most:x}\r\n").expect("a vector takes all that is written");
+            }
+            self.write_all(text, &piece[..most]).await.map_err(Broken::Client)?;
+            text.clear();
+            if in_chunks {
+                text.extend_from_slice(b"\r\n");
+            }
+            (from, length) = (from + most as u64, length - most as u64);
+            turn += most;
+            if turn >= TURN {
+                turn = 0;
+                yield_once().await;
+            }
+            drop(piece);
+            source.advance(most as u64);
+        }
+        Ok(())
+    }
+
+    /// The next piece of a body that is coming in; empty at its end. While it is waited for, what
+    /// goes before is sent.
+    async fn arriving(
+        &mut self,
+        reader: &Reader,
+        text: &mut Vec<u8>,
+    ) -> Result<Piece<'static>, Broken> {
+        if poll_fn(|cx| Poll::Ready(reader.poll_piece(cx).is_pending())).await {
+            self.write_all(text, b"").await.map_err(Broken::Client)?;
+            text.clear();
+        }
+        // How long a server may take is for its fetch to say.
+        self.timer.arm(Duration::ZERO);
+        let piece = poll_fn(|cx| match reader.poll_piece(cx) {
+            Poll::Pending => {
+                let closed = self.client.socket.poll_closed(cx);
+                closed.map(|()| Err(Broken::Client(Reason::ClientGone)))
+            }
+            piece => piece.map_err(Broken::Source),
+        });
+        Ok(Piece::Arrived(piece.await?.unwrap_or_default()))
+    }
+
+    /// Sends all of both, one behind the other. Each byte that the client takes gives it as much
+    /// time again.
+    async fn write_all(&mut self, text: &[u8], piece: &[u8]) -> Result<(), Reason> {
+        self.timer.arm(self.listener_context.timeouts.idle);
+        let mut sent = 0;
+        poll_fn(|cx| self.poll_write_all(cx, [text, piece], &mut sent)).await
+    }
+
+    fn poll_write_all(
+        &mut self,
+        cx: &mut Context<'_>,
+        [text, piece]: [&[u8]; 2],
+        sent: &mut usize,
+    ) -> Poll<Result<(), Reason>> {
+        while *sent < text.len() + piece.len() {
+            let socket = &mut self.client.socket;
+            let written = match sent.checked_sub(text.len()) {
+                None if piece.is_empty() => socket.poll_write(cx, &text[*sent..]),
+                None => socket.poll_write_both(cx, [&text[*sent..], piece]),
+                Some(of_piece) => socket.poll_write(cx, &piece[of_piece..]),
+            };
+            if written.is_pending() && self.timer.has_expired() {
+                return Poll::Ready(Err(Reason::ClientTimeout));
+            }
+            let Ok(count @ 1..) = ready!(written) else {
+                return Poll::Ready(Err(Reason::ClientGone));
+            };
+            *sent += count;
+            let before = self.record.bytes;
+            self.record.bytes += count as u64;
+            if before < TRUSTED && self.record.bytes >= TRUSTED {
+                self.client.socket.take_freely();
+            }
+            self.timer.arm(self.listener_context.timeouts.idle);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Source {
+    fn length(&self, response: &Response) -> Option<u64> {
+        match self {
+            Self::Object(object) => Some(object.length),
+            Self::Arrival(_) => response.length,
+        }
+    }
+
+    /// Goes on from there.
+    fn seek(&mut self, from: u64) {
+        if let (Self::Arrival(reader), 1..) = (self, from) {
+            reader.advance(from);
+        }
+    }
+
+    fn advance(&mut self, count: u64) {
+        if let Self::Arrival(reader) = self {
+            reader.advance(count);
+        }
+    }
+}
+
+impl Deref for Piece<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Stored(bytes) => bytes,
+            Self::Arrived(bytes) => bytes,
+        }
+    }
+}
+
+/// What this cache calls itself in `Cache-Status`.
+const NAME: &str = "loadline";
+
+/// Whoever has taken so much reads at a pace at which the kernel's own limits hold less than
+/// waking for every 128 KB costs (see `relay`).
+const TRUSTED: u64 = 512 << 10;
+
+/// What is sent before other connections get their turn.
+const TURN: usize = 2 << 20;

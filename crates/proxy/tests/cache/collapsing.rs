@@ -1,0 +1,163 @@
+//! Many who ask for the same: one fetch, whose speed and end are nobody's but the server's.
+
+use std::{
+    io::Read as _,
+    net::Shutdown,
+    sync::{
+        Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+use loadline_core::decide::ending::Ending;
+
+use crate::support::{Origin, Proxy, body, exactly, fresh, get, head, response, send, status};
+
+/// A server that answers each time it is let, with what it is told to.
+fn patient() -> (Origin, Sender<String>) {
+    let (tell, told): (_, Receiver<String>) = channel();
+    let told = Mutex::new(told);
+    let origin = Origin::new(move |stream, _, _| {
+        match told.lock().unwrap().recv() {
+            Ok(answer) => send(stream, &answer),
+            // Nobody will tell any more.
+            Err(_) => drop(stream.shutdown(Shutdown::Both)),
+        }
+    });
+    (origin, tell)
+}
+
+#[test]
+fn many_clients_on_all_workers_have_one_fetch() {
+    let (origin, tell) = patient();
+    let proxy = Proxy::before(&origin);
+    let mut clients: Vec<_> = (0..100).map(|_| proxy.begin(&get("/a", ""))).collect();
+    origin.wait_for(1);
+    tell.send(fresh("hello")).unwrap();
+    let answers: Vec<_> = clients.iter_mut().map(crate::support::until_closed).collect();
+    assert!(answers.iter().all(|answer| body(answer) == "hello"));
+    assert_eq!(origin.asked().len(), 1);
+    let collapsed = answers.iter().filter(|answer| status(answer).contains("; collapsed")).count();
+    let first =
+        answers.iter().filter(|answer| status(answer).contains("fwd=uri-miss; stored; ttl"));
+    assert!(collapsed > 0 && first.count() == 1, "{collapsed}");
+    proxy.expect(Ending::Complete, 1);
+    proxy.expect(Ending::Cached, 99);
+}
+
+#[test]
+fn the_fetch_goes_on_when_the_first_client_leaves() {
+    let (origin, tell) = patient();
+    let proxy = Proxy::before(&origin);
+    let first = proxy.begin(&get("/a", ""));
+    origin.wait_for(1);
+    let mut second = proxy.begin(&get("/a", ""));
+    drop(first);
+    proxy.expect(Ending::ClientGone, 1);
+    tell.send(fresh("hello")).unwrap();
+    assert_eq!(body(&crate::support::until_closed(&mut second)), "hello");
+    assert_eq!(body(&proxy.get("/a", "")), "hello");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn nobody_waits_for_the_first_client_that_reads_slowly() {
+    let long = "x".repeat(4 << 20);
+    let origin = Origin::answering(fresh(&long));
+    let proxy = Proxy::before(&origin);
+    let mut slow = proxy.begin(&get("/a", ""));
+    assert!(head(&mut slow).is_some(), "and reads no more");
+    for _ in 0..3 {
+        assert!(body(&proxy.get("/a", "")) == long);
+    }
+    assert_eq!(origin.asked().len(), 1);
+    assert!(exactly(&mut slow, long.len()) == long.as_bytes(), "it gets all of it");
+}
+
+#[test]
+fn whoever_joins_late_gets_what_has_come_already_and_what_comes() {
+    let (go_on, may) = channel::<()>();
+    let may = Mutex::new(may);
+    let origin = Origin::new(move |stream, _, _| {
+        send(
+            stream,
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhello",
+        );
+        may.lock().unwrap().recv().unwrap();
+        send(stream, "world");
+    });
+    let proxy = Proxy::before(&origin);
+    let mut first = proxy.begin(&get("/a", ""));
+    head(&mut first).unwrap();
+    assert_eq!(exactly(&mut first, 5), b"hello");
+    let mut second = proxy.begin(&get("/a", ""));
+    head(&mut second).unwrap();
+    assert_eq!(exactly(&mut second, 5), b"hello", "before the rest has come");
+    go_on.send(()).unwrap();
+    for client in [&mut first, &mut second] {
+        assert_eq!(exactly(client, 5), b"world");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn a_failed_fetch_frees_all_with_its_ending() {
+    let (origin, tell) = patient();
+    let proxy = Proxy::before(&origin);
+    let mut clients: Vec<_> = (0..10).map(|_| proxy.begin(&get("/a", ""))).collect();
+    origin.wait_for(1);
+    crate::support::wait_until(
+        || proxy.runtime.tallies().listeners.values().any(|it| it.accepted >= 10),
+        "all",
+    );
+    drop(tell);
+    for client in &mut clients {
+        let answer = crate::support::until_closed(client);
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    }
+}
+
+#[test]
+fn those_who_wait_for_what_cannot_be_stored_do_not_wait_for_each_other() {
+    let (gate, open) = channel::<()>();
+    let open = Mutex::new(open);
+    let origin = Origin::new(move |stream, _, number| {
+        if number == 0 {
+            open.lock().unwrap().recv().unwrap();
+        }
+        send(stream, response("Cache-Control: no-store\r\n", "mine"));
+        if number > 0 {
+            thread::yield_now();
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    let mut clients: Vec<_> = (0..10).map(|_| proxy.begin(&get("/a", ""))).collect();
+    origin.wait_for(1);
+    gate.send(()).unwrap();
+    for client in &mut clients {
+        assert_eq!(body(&crate::support::until_closed(client)), "mine");
+    }
+    assert_eq!(origin.asked().len(), 10);
+}
+
+#[test]
+fn what_is_too_long_goes_through_in_a_window_and_is_not_stored() {
+    let long = "z".repeat(9 << 20);
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n\
+         {:x}\r\n{long}\r\n0\r\n\r\n",
+        long.len()
+    );
+    for answer in [fresh(&long), chunked] {
+        let origin = Origin::answering(answer);
+        let proxy = Proxy::before(&origin);
+        for _ in 0..2 {
+            let mut client = proxy.begin(&get("/a", ""));
+            let mut got = Vec::new();
+            client.read_to_end(&mut got).unwrap();
+            assert_eq!(got.iter().filter(|byte| **byte == b'z').count(), long.len());
+        }
+        assert_eq!(origin.asked().len(), 2);
+    }
+}

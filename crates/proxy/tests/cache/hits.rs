@@ -1,0 +1,140 @@
+//! What is answered from the cache, and what is not.
+
+use std::io::Write as _;
+
+use loadline_core::decide::ending::Ending;
+
+use crate::support::{
+    Origin, Proxy, body, exactly, field, fresh, get, head, response, send, status,
+};
+
+#[test]
+fn the_second_request_for_a_fresh_response_costs_the_server_nothing() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    let first = proxy.get("/a", "");
+    assert!(first.starts_with("HTTP/1.1 200 OK\r\n"), "{first}");
+    assert_eq!((body(&first), status(&first)), ("hello", "loadline; fwd=uri-miss; stored; ttl=60"));
+    let second = proxy.get("/a", "");
+    assert_eq!(body(&second), "hello");
+    assert_eq!(field(&second, "age"), Some("0"), "{second}");
+    assert!(status(&second).starts_with("loadline; hit; ttl="), "{second}");
+    assert_eq!(origin.asked().len(), 1);
+    proxy.expect(Ending::Complete, 1);
+    proxy.expect(Ending::Cached, 1);
+}
+
+#[test]
+fn a_kept_connection_has_one_hit_after_another() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    let mut stream = proxy.connect();
+    for _ in 0..3 {
+        stream.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let head = head(&mut stream).unwrap();
+        assert!(head.contains("Content-Length: 5\r\n") && !head.contains("Connection"), "{head}");
+        assert_eq!(exactly(&mut stream, 5), b"hello");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn an_old_client_is_told_whether_its_connection_stays() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let closed = proxy.ask("GET /a HTTP/1.0\r\nHost: x\r\n\r\n");
+    assert!(closed.contains("Connection: close\r\n") && body(&closed) == "hello", "{closed}");
+    let mut kept = proxy.begin("GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n");
+    assert!(head(&mut kept).unwrap().contains("Connection: keep-alive\r\n"));
+}
+
+#[test]
+fn a_head_is_answered_from_a_stored_get() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let told = proxy.ask("HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_eq!((field(&told, "content-length"), body(&told)), (Some("5"), ""), "{told}");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn requests_that_differ_in_what_the_server_sees_have_responses_of_their_own() {
+    let origin = Origin::new(|stream, asked, _| {
+        let target = asked.split(' ').nth(1).unwrap();
+        let language = field(asked, "accept-language").unwrap_or("none");
+        let fields = "Cache-Control: max-age=60\r\nVary: Accept-Language\r\n";
+        send(stream, response(fields, &format!("{target} {language}")));
+    });
+    let proxy = Proxy::before(&origin);
+    for _ in 0..2 {
+        for (target, fields, expected) in [
+            ("/a", "", "/a none"),
+            ("/a", "Accept-Language: de\r\n", "/a de"),
+            ("/a", "Accept-Language: en\r\n", "/a en"),
+            ("/a?b", "", "/a?b none"),
+            ("/%61", "", "/%61 none"),
+        ] {
+            assert_eq!(body(&proxy.get(target, fields)), expected);
+        }
+    }
+    assert_eq!(origin.asked().len(), 5);
+}
+
+#[test]
+fn what_may_not_be_stored_goes_through_and_is_asked_for_each_time() {
+    let origin = Origin::new(|stream, _, number| {
+        send(
+            stream,
+            response("Cache-Control: private\r\nSet-Cookie: a=b\r\n", &number.to_string()),
+        );
+    });
+    let proxy = Proxy::before(&origin);
+    for number in 0..3 {
+        let answer = proxy.get("/a", "");
+        assert_eq!(body(&answer), number.to_string());
+        assert_eq!(field(&answer, "set-cookie"), Some("a=b"), "{answer}");
+    }
+}
+
+#[test]
+fn a_body_in_chunks_is_stored_and_told_with_its_length() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\nhel\r\n2\r\nlo\r\n0\r\nX-Trailer: 1\r\n\r\n",
+    );
+    let proxy = Proxy::before(&origin);
+    let first = proxy.get("/a", "");
+    assert_eq!(field(&first, "transfer-encoding"), Some("chunked"), "{first}");
+    assert!(first.ends_with("hello\r\n0\r\n\r\n") || first.contains("\r\nlo\r\n"), "{first}");
+    let second = proxy.get("/a", "");
+    assert_eq!((field(&second, "content-length"), body(&second)), (Some("5"), "hello"), "{second}");
+    let old = proxy.ask(&get("/a", "").replace("1.1", "1.0"));
+    assert_eq!(body(&old), "hello");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn half_a_response_is_never_stored() {
+    for broken in [
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n\
+         5\r\nhello\r\n",
+    ] {
+        let origin = Origin::new(move |stream, _, number| match number {
+            0 => {
+                send(stream, broken);
+                stream.shutdown(std::net::Shutdown::Both).unwrap();
+            }
+            _ => send(stream, fresh("whole")),
+        });
+        let proxy = Proxy::before(&origin);
+        let first = proxy.get("/a", "");
+        assert!(!first.ends_with("0\r\n\r\n"), "{first}");
+        proxy.expect(Ending::ServerCut, 1);
+        assert_eq!(body(&proxy.get("/a", "")), "whole");
+        assert_eq!(body(&proxy.get("/a", "")), "whole");
+        assert_eq!(origin.asked().len(), 2);
+    }
+}

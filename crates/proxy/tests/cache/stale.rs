@@ -1,0 +1,106 @@
+//! What is stored and stale: validated, used where servers fail, and taken out.
+
+use loadline_core::{decide::ending::Ending, state::Purge};
+
+use crate::support::{Origin, Proxy, body, field, fresh, get, response, send, status};
+
+/// A server whose response has to be validated each time, and is still right.
+fn validated() -> Origin {
+    Origin::new(|stream, asked, _| match field(asked, "if-none-match") {
+        Some(_) => send(stream, "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"),
+        None => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),
+    })
+}
+
+#[test]
+fn what_is_stale_is_validated_and_a_304_is_the_whole_to_a_client_that_has_nothing() {
+    let origin = validated();
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let second = proxy.get("/a", "");
+    assert!(second.starts_with("HTTP/1.1 200 ") && body(&second) == "hello", "{second}");
+    assert!(status(&second).contains("fwd=stale; fwd-status=304"), "{second}");
+    let asked = origin.asked();
+    assert_eq!(field(&asked[1], "if-none-match"), Some("\"1\""), "{asked:?}");
+}
+
+#[test]
+fn conditions_and_ranges_of_clients_are_answered_from_what_is_stored() {
+    let fields = "Cache-Control: max-age=60\r\nETag: \"1\"\r\nContent-Type: text/plain\r\n";
+    let origin = Origin::answering(response(fields, "0123456789"));
+    let proxy = Proxy::before(&origin);
+    let part = proxy.get("/a", "Range: bytes=2-4\r\n");
+    assert!(part.starts_with("HTTP/1.1 206 ") && body(&part) == "234", "{part}");
+    assert_eq!(field(&part, "content-range"), Some("bytes 2-4/10"), "{part}");
+    let same = proxy.get("/a", "If-None-Match: \"1\"\r\n");
+    assert!(same.starts_with("HTTP/1.1 304 ") && body(&same).is_empty(), "{same}");
+    let beyond = proxy.get("/a", "Range: bytes=10-\r\n");
+    assert!(beyond.starts_with("HTTP/1.1 416 "), "{beyond}");
+    let parts = proxy.get("/a", "Range: bytes=0-1,8-9\r\n");
+    let length = field(&parts, "content-length").map(str::to_owned);
+    assert_eq!(length, Some(body(&parts).len().to_string()), "{parts}");
+    assert!(parts.contains("Content-Range: bytes 8-9/10\r\n\r\n89\r\n--"), "{parts}");
+    let other = proxy.get("/a", "If-Match: \"2\"\r\n");
+    assert!(other.starts_with("HTTP/1.1 412 "), "{other}");
+    let asked = origin.asked();
+    assert_eq!((asked.len(), field(&asked[0], "range")), (1, None), "the whole is fetched");
+}
+
+#[test]
+fn a_stale_response_is_used_where_the_server_fails() {
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),
+        _ => send(stream, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    for _ in 0..2 {
+        let stale = proxy.get("/a", "");
+        assert_eq!(body(&stale), "hello", "{stale}");
+        assert!(status(&stale).starts_with("loadline; hit; ttl="), "{stale}");
+    }
+    proxy.expect(Ending::Cached, 2);
+}
+
+#[test]
+fn what_a_request_may_have_changed_is_fetched_anew() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    proxy.get("/b", "");
+    proxy.ask(&get("/a", "Content-Length: 0\r\n").replace("GET", "POST"));
+    proxy.get("/a", "");
+    proxy.get("/b", "");
+    let targets: Vec<_> = origin.asked().iter().map(|head| head[..7].to_owned()).collect();
+    assert_eq!(targets, ["GET /a ", "GET /b ", "POST /a", "GET /a "]);
+}
+
+#[test]
+fn a_purge_takes_out_what_it_names_and_nothing_else() {
+    let origin = Origin::new(|stream, asked, _| {
+        let tag = if asked.contains("/a/1") { "one" } else { "other" };
+        let fields = format!("Cache-Control: max-age=60\r\nETag: \"1\"\r\nCache-Tag: {tag}\r\n");
+        send(stream, response(&fields, "hello"));
+    });
+    let proxy = Proxy::before(&origin);
+    let purge = Purge { url: None, prefix: None, tag: None, soft: false };
+    let text = |text: &str| Some(text.to_owned());
+    for (purge, expected) in [
+        (Purge { url: text("http://x/a/1"), ..purge.clone() }, 1),
+        (Purge { prefix: text("http://x/a/"), ..purge.clone() }, 2),
+        (Purge { tag: text("other"), ..purge.clone() }, 2),
+        (Purge { tag: text("one"), soft: true, ..purge.clone() }, 1),
+        (Purge { url: text("http://x/"), ..purge }, 0),
+    ] {
+        for target in ["/a/1", "/a/2", "/b"] {
+            let answer = proxy.get(target, "");
+            assert!(!answer.contains("Cache-Tag"), "{answer}");
+        }
+        let before = origin.asked().len();
+        assert_eq!(proxy.runtime.handle().purge(&purge).objects, expected, "{purge:?}");
+        for target in ["/a/1", "/a/2", "/b"] {
+            proxy.get(target, "");
+        }
+        assert_eq!(origin.asked().len() - before, expected as usize, "{purge:?}");
+    }
+}
