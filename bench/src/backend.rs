@@ -1,8 +1,8 @@
 //! The server behind the proxies: as little work as a server can do, so that the proxy is what
 //! gives out first.
 //!
-//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 50 kB at `/m`, 10 MB
-//! at `/l`. It knows GET without a body, one request per read and no pipelining, which is what
+//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 1 kB at
+//! whatever begins with `/k`, 50 kB at `/m`, 10 MB at `/l`. It knows GET without a body, one request per read and no pipelining, which is what
 //! proxies send it. It has no response to a POST: it waits for a body that never ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -24,11 +24,14 @@ pub(crate) struct Args {
     /// Bytes that the kernel may hold of a response [default: as it sees fit]
     #[arg(long, value_name = "BYTES")]
     send_buffer: Option<usize>,
+    /// Let responses be cached for an hour
+    #[arg(long)]
+    cacheable: bool,
 }
 
 /// Serves on every given port of loopback until the process is ended.
 pub(crate) fn serve(args: &Args) -> Result<()> {
-    Backend::bind(&args.ports, args.send_buffer)?.run()
+    Backend::bind(&args.ports, args.send_buffer, args.cacheable)?.run()
 }
 
 struct Backend {
@@ -37,8 +40,11 @@ struct Backend {
     /// The token of a connection is its place here, behind those of the listeners.
     connections: Vec<Option<Connection>>,
     vacant: Vec<usize>,
-    answers: [Box<[u8]>; 3],
+    answers: Answers,
 }
+
+/// In the order of their first requests below.
+type Answers = [Box<[u8]>; 4];
 
 struct Connection {
     stream: TcpStream,
@@ -48,7 +54,7 @@ struct Connection {
 }
 
 impl Backend {
-    fn bind(ports: &[u16], send_buffer: Option<usize>) -> Result<Self> {
+    fn bind(ports: &[u16], send_buffer: Option<usize>, cacheable: bool) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("create an epoll")?;
         let mut listeners = Vec::new();
         for (token, port) in ports.iter().enumerate() {
@@ -57,7 +63,7 @@ impl Backend {
             watch(&epoll, &listener, token, EventFlags::IN)?;
             listeners.push(listener);
         }
-        let answers = [answer(100), answer(50_000), answer(10_000_000)];
+        let answers = [100, 50_000, 10_000_000, 1_000].map(|length| answer(length, cacheable));
         Ok(Self { epoll, listeners, connections: Vec::new(), vacant: Vec::new(), answers })
     }
 
@@ -109,7 +115,7 @@ impl Backend {
 
 impl Connection {
     /// Reads and writes until one of the two would block; an error ends the connection.
-    fn advance(&mut self, answers: &[Box<[u8]>; 3]) -> io::Result<()> {
+    fn advance(&mut self, answers: &Answers) -> io::Result<()> {
         let outcome = loop {
             if let Some(sent) = self.sent {
                 match self.stream.write(&answers[self.answer][sent..]) {
@@ -123,7 +129,7 @@ impl Connection {
         if outcome.kind() == ErrorKind::WouldBlock { Ok(()) } else { Err(outcome) }
     }
 
-    fn note_sent(&mut self, sent: usize, answers: &[Box<[u8]>; 3]) {
+    fn note_sent(&mut self, sent: usize, answers: &Answers) {
         self.sent = (sent < answers[self.answer].len()).then_some(sent);
     }
 
@@ -142,6 +148,7 @@ impl Connection {
             self.answer = match self.head.get(..6) {
                 Some(b"GET /m") => 1,
                 Some(b"GET /l") => 2,
+                Some(b"GET /k") => 3,
                 _ => 0,
             };
             self.head.clear();
@@ -168,10 +175,11 @@ fn watch(epoll: &OwnedFd, source: impl AsFd, token: usize, flags: EventFlags) ->
     Ok(())
 }
 
-fn answer(length: usize) -> Box<[u8]> {
+fn answer(length: usize, cacheable: bool) -> Box<[u8]> {
+    let cache = if cacheable { "Cache-Control: max-age=3600\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Sat, 21 Nov 2026 01:00:00 GMT\r\n\
-         Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
+         Content-Type: text/plain\r\n{cache}Content-Length: {length}\r\n\r\n"
     );
     [head.into_bytes(), vec![b'x'; length]].concat().into_boxed_slice()
 }
@@ -183,7 +191,7 @@ const READ: usize = 4096;
 /// The port of one whose thread lasts as long as the test process.
 #[cfg(test)]
 pub(crate) fn start() -> u16 {
-    let backend = Backend::bind(&[0], None).expect("a free port");
+    let backend = Backend::bind(&[0], None, false).expect("a free port");
     let port = backend.listeners[0].local_addr().expect("it listens").port();
     std::thread::spawn(move || backend.run());
     port
@@ -195,7 +203,7 @@ mod tests {
 
     fn ask(stream: &mut TcpStream, path: &str) -> usize {
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
-        let expected = answer(if path == "/m" { 50_000 } else { 100 });
+        let expected = answer(if path == "/m" { 50_000 } else { 100 }, false);
         let mut got = vec![0; expected.len()];
         stream.read_exact(&mut got).unwrap();
         assert!(got.starts_with(b"HTTP/1.1 200 OK\r\n"));

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::cost::{self, Contender, Role};
-use crate::open_loop;
+use crate::open_loop::{self, Objects};
 use crate::peers::{Kind, Workshop};
 use crate::process::free_ports;
 use crate::run::{Effort, LOAD_CORE, Section};
@@ -34,6 +34,19 @@ pub(crate) struct Args {
     requests: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Ask for objects of 1 kB: so large a share of the requests, 0 to 1, for one that nobody has
+    /// asked for with another seed, the others for one of a hundred
+    #[arg(long)]
+    misses: Option<f64>,
+}
+
+/// What the client sends, as its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic {
+    /// Requests per second.
+    pub(crate) rate: &'static str,
+    pub(crate) requests: &'static str,
+    pub(crate) misses: Option<&'static str>,
 }
 
 /// Measures every given proxy.
@@ -43,9 +56,9 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
     let proxies = cost::start_usual(kinds, workshop, &servers)?;
     let mut rows: Vec<Row> = proxies.iter().map(Row::new).collect();
     for round in 0..=effort.rounds as u64 {
-        let direct = ask(servers[0], (RATE, REQUESTS), round)?;
+        let direct = ask(servers[0], TRAFFIC, round)?;
         for (proxy, row) in proxies.iter().zip(&mut rows) {
-            let through = ask(proxy.port, (RATE, REQUESTS), round)?;
+            let through = ask(proxy.port, TRAFFIC, round)?;
             // The first round fills the pools of server connections.
             if round > 0 {
                 row.rounds.push(Added { direct, through });
@@ -62,7 +75,10 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
 /// The client, in a process of its own so that it has a core of its own.
 pub(crate) fn pace(args: &Args) -> Result<()> {
     let plan = open_loop::poisson(args.rate, args.requests, args.seed);
-    let answers = open_loop::run(args.port, &plan)?;
+    let answers = match args.misses {
+        None => open_loop::run(args.port, &plan)?,
+        Some(misses) => open_loop::run_for(args.port, &plan, Objects { misses, seed: args.seed })?,
+    };
     let failed = answers.iter().filter(|answer| answer.result.is_err()).count();
     let mut times: Vec<f64> =
         answers.iter().map(|answer| answer.response_time.as_secs_f64() * 1e6).collect();
@@ -138,13 +154,15 @@ impl Added {
 }
 
 /// Sends so many requests, at so many per second, from a process on the core of the load.
-pub(crate) fn ask(port: u16, (rate, requests): (&str, &str), seed: u64) -> Result<Percentiles> {
+pub(crate) fn ask(port: u16, traffic: Traffic, seed: u64) -> Result<Percentiles> {
+    let Traffic { rate, requests, misses } = traffic;
     let program = env::current_exe().context("find this program")?;
     let output = Command::new("setpriv")
         .args(["--pdeathsig", "TERM", "taskset", "-c", &LOAD_CORE.to_string()])
         .arg(program)
         .args(["pace", &port.to_string(), "--rate", rate, "--requests", requests])
         .args(["--seed", &seed.to_string()])
+        .args(misses.iter().flat_map(|share| ["--misses", share]))
         .output()
         .context("start the client")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -185,7 +203,7 @@ fn scatter_of_median(figures: &[f64]) -> f64 {
 }
 
 fn table(rows: &[Row], rounds: usize) -> String {
-    let mut text = format!("fixed rate: {RATE}/s, Poisson, {rounds} rounds\n{COLUMNS}");
+    let mut text = format!("fixed rate: {}/s, Poisson, {rounds} rounds\n{COLUMNS}", TRAFFIC.rate);
     for row in rows {
         let (p50, p99) = (row.p50(), row.p99());
         text += &format!(
@@ -205,8 +223,7 @@ const COLUMNS: &str = "            added p50 us  added p99 us        min..max  f
 const NORMAL_DEVIATION: f64 = 1.4826;
 /// The standard error of a median, by that of a mean.
 const MEDIAN_TO_MEAN: f64 = 1.2533;
-const RATE: &str = "10000";
-const REQUESTS: &str = "20000";
+const TRAFFIC: Traffic = Traffic { rate: "10000", requests: "20000", misses: None };
 
 #[cfg(test)]
 mod tests {

@@ -30,6 +30,30 @@ pub(crate) struct PlannedRequest {
     pub(crate) post: bool,
     /// On a connection of its own.
     pub(crate) fresh: bool,
+    /// The object that is asked for; without, `/`.
+    pub(crate) object: Option<u64>,
+}
+
+/// Which objects are asked for: a share of the requests for one of its own, the others for one of
+/// a hundred.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Objects {
+    /// 0 to 1.
+    pub(crate) misses: f64,
+    /// Which of the plans; each has other objects of its own.
+    pub(crate) seed: u64,
+}
+
+impl Objects {
+    fn draw(self, count: usize) -> Vec<u64> {
+        let mut random = StdRng::seed_from_u64(!self.seed);
+        let own = (self.seed + 1) * count as u64 + POPULAR;
+        let draw = |index: u64| match random.random::<f64>() < self.misses {
+            true => own + index,
+            false => random.random_range(0..POPULAR),
+        };
+        (0..count as u64).map(draw).collect()
+    }
 }
 
 /// Requests to a port of loopback.
@@ -71,7 +95,8 @@ pub(crate) fn poisson(rate: f64, count: usize, seed: u64) -> Vec<Duration> {
 /// GETs, by turns on new connections and on kept ones.
 pub(crate) fn mix(plan: &[Duration]) -> Vec<PlannedRequest> {
     let asks = plan.iter().enumerate();
-    asks.map(|(index, at)| PlannedRequest { at: *at, post: false, fresh: index % 2 == 0 }).collect()
+    asks.map(|(index, at)| PlannedRequest { fresh: index % 2 == 0, ..PlannedRequest::get(*at) })
+        .collect()
 }
 
 impl Response {
@@ -88,9 +113,21 @@ impl Response {
 
 /// Sends a GET at each planned instant over kept connections, and waits for all responses.
 pub(crate) fn run(port: u16, plan: &[Duration]) -> Result<Vec<Response>> {
+    let asks: Vec<PlannedRequest> = plan.iter().copied().map(PlannedRequest::get).collect();
+    send(port, &asks)
+}
+
+/// The same with a GET for an object each.
+pub(crate) fn run_for(port: u16, plan: &[Duration], objects: Objects) -> Result<Vec<Response>> {
+    let objects = objects.draw(plan.len()).into_iter().map(Some);
+    let asks = plan.iter().copied().map(PlannedRequest::get).zip(objects);
     let asks: Vec<PlannedRequest> =
-        plan.iter().map(|at| PlannedRequest { at: *at, post: false, fresh: false }).collect();
-    Load { port, start: Instant::now() + AHEAD, asks: &asks, patience: TIMEOUT }.run()
+        asks.map(|(ask, object)| PlannedRequest { object, ..ask }).collect();
+    send(port, &asks)
+}
+
+fn send(port: u16, asks: &[PlannedRequest]) -> Result<Vec<Response>> {
+    Load { port, start: Instant::now() + AHEAD, asks, patience: TIMEOUT }.run()
 }
 
 impl Load<'_> {
@@ -208,11 +245,17 @@ impl Pool {
 }
 
 impl PlannedRequest {
+    /// A GET for `/` on a kept connection.
+    pub(crate) const fn get(at: Duration) -> Self {
+        Self { at, post: false, fresh: false, object: None }
+    }
+
     fn text(self) -> String {
         let method = if self.post { "POST" } else { "GET" };
         let close = if self.fresh { "Connection: close\r\n" } else { "" };
         let (length, body) = if self.post { ("Content-Length: 5\r\n", "hello") } else { ("", "") };
-        format!("{method} / HTTP/1.1\r\nHost: bench\r\n{close}{length}\r\n{body}")
+        let path = self.object.map_or_else(|| "/".to_owned(), |object| format!("/k/{object}"));
+        format!("{method} {path} HTTP/1.1\r\nHost: bench\r\n{close}{length}\r\n{body}")
     }
 }
 
@@ -258,6 +301,8 @@ impl Head {
 
 /// Time for threads to start before the first request is due.
 const AHEAD: Duration = Duration::from_millis(10);
+/// Objects that many requests ask for.
+const POPULAR: u64 = 100;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -316,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_post_is_sent_once() {
-        let get = PlannedRequest { at: Duration::ZERO, post: false, fresh: false };
+        let get = PlannedRequest::get(Duration::ZERO);
         let post = PlannedRequest { at: Duration::from_millis(50), post: true, ..get };
         let (start, asks) = (Instant::now() + AHEAD, [get, post]);
         let load = Load { port: fickle_server(), start, asks: &asks, patience: TIMEOUT };

@@ -11,8 +11,8 @@ use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
 use crate::{
-    fixed_rate, generator, healthy, hitless, idle, outage, overflow, overload, pick, process,
-    scale, slow, steal,
+    cached, fixed_rate, generator, healthy, hitless, idle, outage, overflow, overload, pick,
+    process, scale, slow, steal,
 };
 
 /// The proxy has a core of its own; everything else shares the other.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
     /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
-    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle` or `scale`; repeat
+    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle`, `scale` or `cache`; repeat
     /// for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -185,6 +185,9 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(scale::NAME) && !args.peers_only {
         sections.push(scale::measure(workshop, effort)?);
+    }
+    if cached::PARTS.into_iter().any(wanted) {
+        sections.push(cached::measure(workshop, effort, args.peers_only, &wanted)?);
     }
     if sections.is_empty() {
         bail!("nothing is called {:?}", args.only);

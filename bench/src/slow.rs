@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use crate::cost;
 use crate::envoy;
-use crate::fixed_rate::{self, Percentiles};
+use crate::fixed_rate::{self, Percentiles, Traffic};
 use crate::idle::CERTIFICATE;
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{self, Process, free_ports, tcp_memory};
@@ -95,8 +95,9 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
     let mut section = Section::new(NAME);
     let rounds = effort.rounds;
     println!(
-        "\n{NAME}: 1000 of them, {RATE}/s of a good one, {rounds} rounds, {} of the others\n\
+        "\n{NAME}: 1000 of them, {}/s of a good one, {rounds} rounds, {} of the others\n\
          {COLUMNS}",
+        TRAFFIC.rate,
         rounds.min(PEER_ROUNDS)
     );
     for way in Way::ALL {
@@ -133,7 +134,7 @@ impl Beside {
         workshop: &Workshop,
         rounds: usize,
     ) -> Result<Self> {
-        let ask = |seed: u64| fixed_rate::ask(port, (RATE, REQUESTS), seed);
+        let ask = |seed: u64| fixed_rate::ask(port, TRAFFIC, seed);
         let slow_port = if way == Way::Hellos { tls } else { port };
         // Pools and memory are as they stay.
         ask(0)?;
@@ -345,8 +346,7 @@ const COLUMNS: &str = "         slow in   p99 us: alone beside   ratio  failed  
                        MB before  during  after  kernel's kB";
 
 /// Requests per second.
-const RATE: &str = "1000";
-const REQUESTS: &str = "4000";
+const TRAFFIC: Traffic = Traffic { rate: "1000", requests: "4000", misses: None };
 const CLIENTS: f64 = 1000.0;
 /// One that was cut is away until it says its next byte.
 const CONNECTED_LEAST: usize = 500;

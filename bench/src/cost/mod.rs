@@ -108,16 +108,40 @@ pub(crate) fn measure(
             continue;
         }
         let contenders = start_contenders(kinds, workshop, &servers, setup)?;
+        let contenders: Vec<&Contender> = contenders.iter().collect();
         for case in cases {
-            let rows = rounds(case, &contenders, effort)?;
-            println!("\n{}", row::table(case, &rows, effort));
-            for verdict in row::judge(case, &rows) {
-                section.judge(verdict);
-            }
-            section.record(case.name, rows.iter().map(Row::to_json).collect());
+            compare(case, &contenders, effort, &mut section)?;
         }
     }
     Ok(section)
+}
+
+/// Measures a case for every contender in turn, prints, judges and records it.
+pub(crate) fn compare(
+    case: &Case,
+    contenders: &[&Contender],
+    effort: Effort,
+    section: &mut Section,
+) -> Result<()> {
+    let rows = rounds(case, contenders, effort)?;
+    println!("\n{}", row::table(case, &rows, effort));
+    row::judge(case, &rows).into_iter().for_each(|verdict| section.judge(verdict));
+    section.record(case.name, rows.iter().map(Row::to_json).collect());
+    Ok(())
+}
+
+impl Case {
+    /// Plain HTTP/1.1 to one path, held against the cheapest peer.
+    pub(crate) const fn beside_peers(
+        name: &'static str,
+        connections: usize,
+        path: &'static str,
+        target: Target,
+    ) -> Self {
+        let load = Load { scheme: "http", connections, path, headers: &[] };
+        let (setup, against) = (Setup::Usual, Against::Peer);
+        Self { name, load, streams: None, setup, against, target }
+    }
 }
 
 /// A proxy that runs, under the name it has in the tables.
@@ -125,10 +149,15 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     pub(crate) port: u16,
-    process: Process,
+    pub(crate) process: Process,
 }
 
 impl Contender {
+    /// One that has been started by other means.
+    pub(crate) const fn new(name: &'static str, role: Role, port: u16, process: Process) -> Self {
+        Self { name, role, port, process }
+    }
+
     /// Starts a proxy on its core.
     pub(crate) fn start(
         (name, role, kind): (&'static str, Role, Kind),
@@ -223,7 +252,7 @@ fn start_contenders(
     Ok(contenders)
 }
 
-fn rounds(case: &Case, contenders: &[Contender], effort: Effort) -> Result<Vec<Row>> {
+fn rounds(case: &Case, contenders: &[&Contender], effort: Effort) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.role)).collect();
     for contender in contenders {
         sample(case, contender, WARM_UP_SECONDS)?;
@@ -234,7 +263,7 @@ fn rounds(case: &Case, contenders: &[Contender], effort: Effort) -> Result<Vec<R
             order.reverse();
         }
         for place in order {
-            let sample = sample(case, &contenders[place], effort.seconds)?;
+            let sample = sample(case, contenders[place], effort.seconds)?;
             rows[place].samples.push(sample);
         }
     }

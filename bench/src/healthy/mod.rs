@@ -179,8 +179,7 @@ struct Both {
 impl Both {
     fn of(service: &Service, ports: Ports, seconds: f64) -> Result<Self> {
         let plan = service.plan(seconds);
-        let asks: Vec<PlannedRequest> =
-            plan.iter().map(|at| PlannedRequest { at: *at, post: false, fresh: false }).collect();
+        let asks: Vec<PlannedRequest> = plan.iter().copied().map(PlannedRequest::get).collect();
         let start = std::time::Instant::now() + Duration::from_millis(100);
         let load = |port| Load { port, start, asks: &asks, patience: PATIENCE };
         thread::scope(|scope| {
