@@ -102,6 +102,8 @@ fn scenario(groups: u32, servers: u32) -> Scenario {
         servers: vec![(Selector::default(), Arc::new(model))],
         links: Vec::new(),
         faults: Vec::new(),
+        objects: Vec::new(),
+        caches: Vec::new(),
     }
 }
 

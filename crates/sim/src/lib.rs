@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod cache;
 mod edge;
 mod events;
 pub mod explanation;

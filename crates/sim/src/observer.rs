@@ -116,7 +116,7 @@ impl Observer {
     }
 
     /// Whether a request counts that a client wanted first at that time.
-    fn counts(&self, since: Instant) -> bool {
+    pub(crate) fn counts(&self, since: Instant) -> bool {
         since >= self.warm_up
     }
 
@@ -357,6 +357,7 @@ impl Observer {
             queued: self.queued,
             client_retries: self.retries,
             notices: mem::take(&mut self.notices),
+            caches: Vec::new(),
             events,
         }
     }

@@ -7,6 +7,7 @@ use loadline_core::{
     time::{Duration, Instant},
 };
 
+pub use crate::cache::{Cache, Objects};
 use crate::{arrivals::Arrivals, service_time::ServiceTime, speed::Pauses, station::OutageKind};
 
 /// Everything that determines a run.
@@ -32,6 +33,10 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// What goes wrong, and when.
     pub faults: Vec<Fault>,
+    /// What requests are for, by the index of the service; nothing that is stored where none.
+    pub objects: Vec<Option<Objects>>,
+    /// The caches of edges, at most one each.
+    pub caches: Vec<Cache>,
 }
 
 /// Clients of one kind.
@@ -166,7 +171,8 @@ pub struct Fault {
     pub lasts: Option<Duration>,
     /// What it is.
     pub what: Trouble,
-    /// Which servers have it; for [`Trouble::Traffic`] the edges of the region and the service.
+    /// Which servers have it; for [`Trouble::Traffic`] the edges of the region and the service, for
+    /// [`Trouble::Cache`] the edges of the region.
     pub whom: Selector,
 }
 
@@ -184,6 +190,9 @@ pub enum Trouble {
     Errors(f64),
     /// So many times as many requests come, at least 0; for sources that are [`Arrivals::Open`].
     Traffic(f64),
+    /// The caches of edges lose everything, and store nothing while it lasts; one that does not end
+    /// leaves them empty and in use.
+    Cache,
 }
 
 impl Fault {

@@ -1,5 +1,6 @@
 //! The run: takes one event after another until every request has ended.
 
+mod cache;
 mod checks;
 mod clients;
 mod directed;
@@ -23,6 +24,7 @@ use loadline_measure::record::LoadRecord;
 
 use crate::{
     arrivals::{Arrivals, Clock, listed_times},
+    cache::EdgeCache,
     edge::{Distance, Edge},
     events::{Event, Events},
     observer::Observer,
@@ -48,6 +50,8 @@ pub struct Simulation {
     groups: Vec<Vec<GroupStations>>,
     sources: Vec<Clients>,
     requests: Slab<Request>,
+    /// By edge; empty where none has any.
+    caches: Vec<Option<EdgeCache>>,
     /// Clients that wait before they try once more.
     retries: Slab<Client>,
     checks: Slab<Check>,
@@ -109,6 +113,10 @@ struct Client {
 struct Request {
     machine: Machine,
     client: Client,
+    /// Whether its response is stored in the cache of its edge.
+    fetches: bool,
+    /// Whether its client has gone, and it goes on for the cache.
+    abandoned: bool,
     edge: u32,
     service: u32,
     /// When the present attempt was sent, and how many there were before.
@@ -142,6 +150,7 @@ impl Simulation {
 
     fn begin(scenario: Scenario, trace: Trace) -> Self {
         let (stations, groups) = stations(&scenario);
+        let caches = cache::caches(&scenario);
         let observer = Observer::new(&scenario);
         let random = Random::stream(scenario.seed, u64::MAX);
         let mut simulation = Self {
@@ -152,6 +161,7 @@ impl Simulation {
             groups,
             sources: Vec::new(),
             requests: Slab::default(),
+            caches,
             retries: Slab::default(),
             checks: Slab::default(),
             probes: Slab::default(),
@@ -243,11 +253,17 @@ impl Simulation {
     /// What has happened until now.
     #[must_use]
     pub fn finish(mut self) -> LoadRecord {
-        let under_way = self.requests.iter().map(|(_, request)| request.client);
+        let requests = self.requests.iter().filter(|(_, request)| !request.abandoned);
+        let under_way = requests.map(|(_, request)| request.client);
         for client in under_way.chain(self.retries.iter().map(|(_, client)| *client)) {
             self.observer.cut_off(client.source as usize, client.since);
         }
-        self.observer.finish(&self.scenario, self.now, self.happened)
+        let mut record = self.observer.finish(&self.scenario, self.now, self.happened);
+        if let Some(simulation) = &mut record.simulation {
+            let caches = self.caches.into_iter().flatten();
+            simulation.caches = caches.map(|cache| cache.finish(self.now)).collect();
+        }
+        record
     }
 
     /// The time of the run.
@@ -296,6 +312,7 @@ impl Simulation {
         let in_flight = self.requests.len() as u64;
         let plans = self.edges.iter().map(|edge| &*edge.plan);
         self.observer.sample(self.now, in_flight, plans);
+        self.caches.iter_mut().flatten().for_each(|cache| cache.sample(self.now));
         self.events.plan(self.now + self.scenario.step, Event::Sample);
     }
 }

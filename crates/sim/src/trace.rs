@@ -72,6 +72,11 @@ pub enum Step {
         /// How often the client has sent it before.
         tries: u32,
     },
+    /// It is answered from the cache of its edge.
+    Hit,
+    /// It waits for what another request fetches for the cache of its edge. The [`Step::Response`]
+    /// that follows is that of the other one.
+    Joined,
     /// It waits in the queue of its service, until then at the longest.
     Queued(Instant),
     /// One of a higher class has taken its place in the queue.

@@ -91,6 +91,62 @@ fn a_lost_region_costs_what_the_other_has_no_capacity_for() {
 }
 
 #[test]
+fn a_cache_that_is_lost_leaves_its_load_to_the_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (folder.path().join("traffic.toml"), folder.path().join("cache.html"));
+    let text = "duration = \"1m\"\n[[source]]\nrate = \"120/s\"\n\
+                [[objects]]\ncount = 20000\nttl = \"10m\"\n[[cache]]\nsize = \"20MB\"\n";
+    fs::write(&file, text).unwrap();
+    let traffic = ["--traffic", file.to_str().unwrap()];
+    let with = record(&[&[TWO_REGIONS][..], &traffic].concat());
+    let lost = ["--lose", "cache", "--at", "20s", "--for", "20s"];
+    let report = ["--report", page.to_str().unwrap()];
+    let args = [&["what-if", TWO_REGIONS][..], &traffic, &lost, &report].concat();
+    let without = record(&args);
+    let hits = |record: &Value| record["simulation"]["caches"][0]["hit_ratio"].as_f64().unwrap();
+    let given = |record: &Value| {
+        let groups = record["simulation"]["groups"].as_array().unwrap();
+        groups.iter().map(|group| group["requests"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert!(hits(&with) > 0.5 && hits(&without) < 0.75 * hits(&with));
+    assert!(given(&without) > given(&with) + 1_200, "{} {}", given(&without), given(&with));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("hit ratio, %") && page.contains("go on to the servers"));
+    let refused = sim(&["what-if", TWO_REGIONS, "--lose", "cache"]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(error.contains("the traffic has no cache; say in its file"), "{error}");
+}
+
+#[test]
+fn objects_and_caches_that_cannot_be_have_an_error_at_their_place() {
+    let source = "[[source]]\nrate = \"10/s\"\n";
+    let objects = "[[objects]]\ncount = 100\n";
+    for (text, message) in [
+        ("[[objects]]\nzipf = 1.0\n".to_owned(), "`objects` needs `count`"),
+        ("[[objects]]\ncount = 0\n".to_owned(), "expected 1 to 10000000, found 0"),
+        (format!("{objects}zipf = -1.0\n"), "expected a number from 0 to 10, found -1"),
+        (format!("{objects}size = \"0B\"\n"), "expected more than 0B"),
+        (format!("{objects}ttl = \"0s\"\n"), "expected more than 0s"),
+        (format!("{objects}service = \"wbe\"\n"), "the configuration has no service `wbe`"),
+        (format!("{objects}{objects}"), "the objects of service `web` are said twice"),
+        (format!("{objects}[[cache]]\nwarm = 0\n"), "`cache` needs `size`"),
+        ("[[cache]]\nsize = \"1GB\"\n".to_owned(), "the cache has nothing to store"),
+        (
+            format!("{objects}[[cache]]\nsize = \"1GB\"\nedge = \"us-central1\"\n"),
+            "no requests come in at an edge in `us-central1`",
+        ),
+        (
+            format!("{objects}[[cache]]\nsize = \"1GB\"\n[[cache]]\nsize = \"2GB\"\n"),
+            "the edge in europe-west3 has a cache already",
+        ),
+    ] {
+        let said = complaint(&format!("{source}{text}"));
+        assert!(said.contains(message) && said.contains("traffic.toml:"), "{text}\n{said}");
+    }
+}
+
+#[test]
 fn an_objective_that_is_breached_has_its_exit_code() {
     let code = |slo| sim(&[TWO_REGIONS, "--slo", slo]).status.code();
     assert_eq!(code("p99<10s"), Some(0));

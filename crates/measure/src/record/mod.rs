@@ -45,7 +45,8 @@ pub use resources::{
     ProcessSample, Resource, ResourceRecord, Role, Sample, Sockets,
 };
 pub use simulation::{
-    GroupMoment, SimulatedGroup, SimulatedNotice, SimulatedSource, SimulationRecord,
+    CacheMoment, GroupMoment, SimulatedCache, SimulatedGroup, SimulatedNotice, SimulatedSource,
+    SimulationRecord,
 };
 pub use study::{
     Reading, StudyCheck, StudyDelay, StudyFigure, StudyFinding, StudyLab, StudyLine, StudyPhase,

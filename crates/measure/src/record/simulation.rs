@@ -27,6 +27,9 @@ pub struct SimulationRecord {
     pub client_retries: u64,
     /// What happened to servers and groups.
     pub notices: Vec<SimulatedNotice>,
+    /// The caches of edges.
+    #[serde(default)]
+    pub caches: Vec<SimulatedCache>,
     /// Events that were simulated.
     pub events: u64,
 }
@@ -111,4 +114,60 @@ pub struct SimulatedNotice {
     pub group: String,
     /// What happened.
     pub what: String,
+}
+
+/// What the cache of an edge did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimulatedCache {
+    /// Region of the edge.
+    pub edge: String,
+    /// What it may take, in bytes.
+    pub size: u64,
+    /// Requests for what could be in it.
+    pub requests: u64,
+    /// Of these, those that it answered at once.
+    pub hits: u64,
+    /// Of these, those that waited for what another one fetched.
+    pub collapsed: u64,
+    /// Of these, those that went on to the servers.
+    pub fetches: u64,
+    /// Of the fetches, those for what was in the cache and no longer fresh.
+    pub revalidations: u64,
+    /// Bytes of what was asked for.
+    pub bytes: u64,
+    /// Bytes that came from servers; none for what was still in the cache.
+    pub bytes_fetched: u64,
+    /// `hits / requests`.
+    pub hit_ratio: f64,
+    /// `1 - bytes_fetched / bytes`.
+    pub byte_hit_ratio: f64,
+    /// Objects in it at the end.
+    pub objects: u64,
+    /// How it went, one point after another.
+    pub moments: Vec<CacheMoment>,
+}
+
+/// What a cache did between one point of the timeline and the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CacheMoment {
+    /// Since the start.
+    #[serde(rename = "at_s", with = "number::secs")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub at: Duration,
+    /// Requests for what could be in it.
+    pub requests: u64,
+    /// Of these, those that it answered at once.
+    pub hits: u64,
+    /// Of these, those that went on to the servers.
+    pub fetches: u64,
+    /// The same per second.
+    pub fetches_per_s: f64,
+    /// Bytes of what was asked for.
+    pub bytes: u64,
+    /// Bytes that came from servers.
+    pub bytes_fetched: u64,
+    /// Bytes that are in it.
+    pub stored: u64,
 }

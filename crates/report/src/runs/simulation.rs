@@ -1,6 +1,8 @@
 //! A simulated run: where requests went, against what each group may be given, and what edges
 //! noticed.
 
+mod caches;
+
 use loadline_measure::record::{GroupMoment, LoadRecord, SimulatedGroup, SimulationRecord};
 
 use super::{Run, part, picture};
@@ -29,6 +31,10 @@ fn section(run: &Run<'_>, simulation: &SimulationRecord) -> Result<Section, Plot
         let title = format!("{}: load of the groups of {service}", run.label);
         blocks.insert(1, picture(against_capacity(title, &groups)?));
     }
+    for cache in &simulation.caches {
+        let title = format!("{}: the cache of the edge in {}", run.label, cache.edge);
+        blocks.push(picture(caches::over_time(title, cache)?));
+    }
     Ok(part(format!("{}: where requests went", run.label), blocks))
 }
 
@@ -38,6 +44,9 @@ fn section(run: &Run<'_>, simulation: &SimulationRecord) -> Result<Section, Plot
 pub fn simulation_tables(record: &LoadRecord) -> Vec<Table> {
     let Some(simulation) = &record.simulation else { return Vec::new() };
     let mut tables = vec![groups(simulation)];
+    if !simulation.caches.is_empty() {
+        tables.push(caches::table(&simulation.caches));
+    }
     if simulation.sources.len() > 1 {
         tables.push(sources(simulation));
     }

@@ -74,6 +74,8 @@ pub(crate) fn scenario(policy: PolicyKind, load: f64) -> Scenario {
         servers: vec![(Selector::default(), Arc::new(model))],
         links: Vec::new(),
         faults: Vec::new(),
+        objects: Vec::new(),
+        caches: Vec::new(),
     }
 }
 

@@ -133,6 +133,8 @@ impl<'s> Way<'s> {
                     ),
                 }
             }
+            Step::Hit => "is answered from the cache of its edge".to_owned(),
+            Step::Joined => "waits for what another request fetches for the cache".to_owned(),
             Step::Queued(until) => format!("waits for capacity, for at most {}", until.since(at)),
             Step::Displaced => "loses its place in the queue to one of a higher class".to_owned(),
             Step::Sent { server, overflow } => {

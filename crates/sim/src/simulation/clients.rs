@@ -7,6 +7,7 @@ use loadline_core::{
 
 use crate::{
     arrivals::Arrivals,
+    cache::Lookup,
     events::Event,
     observer::Ended,
     random::Random,
@@ -91,6 +92,11 @@ impl Simulation {
         let Some(edge) = edge else {
             return self.fail(client, Ended::Unreachable);
         };
+        let cached =
+            if self.caches.is_empty() { Lookup::Passes } else { self.look_up(edge, client) };
+        if cached == Lookup::Hit {
+            return self.answer_from_cache(client);
+        }
         let stick = self.directed(edge);
         let source = &self.scenario.sources[client.source as usize];
         let subject = Subject {
@@ -104,6 +110,8 @@ impl Simulation {
         let request = Request {
             machine: Machine::new(subject),
             client,
+            fetches: cached == Lookup::Fetches,
+            abandoned: false,
             edge: edge as u32,
             service: source.service as u32,
             sent: self.now,
@@ -119,13 +127,23 @@ impl Simulation {
         if let Some(after) = gives_up {
             self.events.plan(self.now + after, Event::GivesUp(request));
         }
+        if cached == Lookup::Joins {
+            return self.join_fetch(edge, request);
+        }
         self.tell(request, Heard::Arrived);
     }
 
     /// The client of a request waits no longer.
     pub(super) fn gives_up(&mut self, handle: Handle) {
-        if self.requests.get(handle).is_none() {
+        let Some(request) = self.requests.get_mut(handle).filter(|it| !it.abandoned) else {
             return;
+        };
+        if request.fetches {
+            // Others may wait for it, and the cache does.
+            request.abandoned = true;
+            let client = request.client;
+            self.note(client, Step::GivesUp);
+            return self.fail(client, Ended::GaveUp);
         }
         self.leave(handle);
         if let Some(request) = self.requests.remove(handle) {
@@ -137,8 +155,17 @@ impl Simulation {
         }
     }
 
-    /// A request has got its response.
+    /// A request has got its response, of its server or of its edge.
     pub(super) fn succeed(&mut self, request: &Request, status: u16) {
+        if !request.abandoned {
+            self.answered(request, status);
+        }
+        if request.fetches {
+            self.fetched(request, status);
+        }
+    }
+
+    fn answered(&mut self, request: &Request, status: u16) {
         let client = request.client;
         if status >= 500 {
             return self.fail(client, Ended::Status(status));
@@ -176,7 +203,7 @@ impl Simulation {
     }
 
     /// A client is done: a user of a closed loop thinks, then sends the next request.
-    fn is_served(&mut self, client: Client, outcome: Outcome) {
+    pub(super) fn is_served(&mut self, client: Client, outcome: Outcome) {
         self.note(client, Step::Over(outcome));
         let source = &self.scenario.sources[client.source as usize];
         if let Arrivals::Closed { think, .. } = source.arrivals {

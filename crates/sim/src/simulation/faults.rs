@@ -27,7 +27,7 @@ impl Simulation {
 
     /// The stations that have a fault.
     fn stations_of(&self, fault: &Fault) -> Vec<usize> {
-        if matches!(fault.what, Trouble::Traffic(_)) {
+        if matches!(fault.what, Trouble::Traffic(_) | Trouble::Cache) {
             return Vec::new();
         }
         let Some(fleet) = self.scenario.edges.first() else { return Vec::new() };
@@ -60,7 +60,7 @@ impl Simulation {
             Trouble::Slow(factor) => station.speed.multiply(begin, end, 1.0 / factor),
             Trouble::Stall => station.speed.multiply(begin, end, 0.0),
             Trouble::Errors(share) => station.errors.push((begin, end, share)),
-            Trouble::Traffic(_) => {}
+            Trouble::Traffic(_) | Trouble::Cache => {}
         }
     }
 
@@ -79,6 +79,10 @@ impl Simulation {
                 let hit = self.stations_of(&fault);
                 hit.into_iter().for_each(|station| self.slow_shared(station));
             }
+            Trouble::Cache if begins => {
+                self.lose_caches(fault.whom.region.as_ref(), fault.lasts.is_some());
+            }
+            Trouble::Cache => self.restore_caches(fault.whom.region.as_ref()),
             Trouble::Errors(_) | Trouble::Traffic(_) => {}
         }
     }

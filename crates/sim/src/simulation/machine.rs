@@ -11,7 +11,6 @@ use loadline_core::{
 
 use crate::{
     events::{Attempt, Event},
-    observer::Ended,
     simulation::{Client, Request, Simulation},
     slab::Handle,
     trace::{Place, Step, What},
@@ -194,13 +193,14 @@ impl Simulation {
     /// A request has failed at its edge, which tells its client.
     fn end(&mut self, handle: Handle) {
         self.leave(handle);
-        let Some(Request { machine, client, .. }) = self.requests.remove(handle) else { return };
-        let failure = machine.failure();
+        let Some(request) = self.requests.remove(handle) else { return };
+        let client = request.client;
+        let failure = request.machine.failure();
         let status = failure.and_then(|failure| failure.ending.status()).unwrap_or(502);
         let reason = failure.map(|failure| failure.reason);
         self.note(client, Step::Refused(status, reason));
         self.observer.refused(client.since, reason);
-        self.fail(client, Ended::Status(status));
+        self.succeed(&request, status);
     }
 
     pub(super) fn note(&mut self, client: Client, step: Step) {

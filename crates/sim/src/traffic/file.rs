@@ -4,7 +4,7 @@
 
 use loadline_core::{
     time::Duration,
-    units::{Rate, Ratio},
+    units::{Bytes, Rate, Ratio},
 };
 use loadline_spanned::At;
 use serde::Deserialize;
@@ -30,6 +30,10 @@ pub(crate) struct File {
     pub(crate) link: Vec<At<LinkEntry>>,
     /// What goes wrong, and when.
     pub(crate) fault: Vec<At<FaultEntry>>,
+    /// What the requests of services are for, where caches may store it.
+    pub(crate) objects: Vec<At<ObjectsEntry>>,
+    /// The caches of edges.
+    pub(crate) cache: Vec<At<CacheEntry>>,
 }
 
 /// Clients of one kind.
@@ -162,13 +166,13 @@ pub(crate) struct FaultEntry {
     /// How long it lasts; to the end if omitted.
     #[serde(rename = "for")]
     pub(crate) lasts: Option<At<Duration>>,
-    /// `down`, `unreachable`, `slow`, `stall`, `errors` or `traffic`.
+    /// `down`, `unreachable`, `slow`, `stall`, `errors`, `traffic` or `cache`.
     pub(crate) what: At<String>,
     /// So many times as slow, or so many times as much traffic.
     pub(crate) factor: Option<At<f64>>,
     /// Which share of responses is an error.
     pub(crate) share: Option<At<Ratio>>,
-    /// The servers in this region; for `traffic` the edge in it.
+    /// The servers in this region; for `traffic` and `cache` the edge in it.
     pub(crate) region: Option<At<String>>,
     /// The servers of this service.
     pub(crate) service: Option<At<String>>,
@@ -176,4 +180,36 @@ pub(crate) struct FaultEntry {
     pub(crate) group: Option<At<String>>,
     /// The server at this address.
     pub(crate) server: Option<At<String>>,
+}
+
+/// What the requests of a service are for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ObjectsEntry {
+    /// The service; may be omitted where there is but one.
+    pub(crate) service: Option<At<String>>,
+    /// How many there are.
+    pub(crate) count: Option<At<u32>>,
+    /// How unlike their popularity is: the n-th is asked for in proportion to `1 / n^zipf`; 1 if
+    /// omitted, 0 if all are asked for alike.
+    pub(crate) zipf: Option<At<f64>>,
+    /// The mean size; `10kB` if omitted.
+    pub(crate) size: Option<At<Bytes>>,
+    /// Standard deviation over mean of the sizes, which are lognormal; all alike if omitted.
+    pub(crate) variation: Option<At<f64>>,
+    /// How long one is fresh after it was fetched; for ever if omitted.
+    pub(crate) ttl: Option<At<Duration>>,
+}
+
+/// A cache at an edge.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CacheEntry {
+    /// The region of the edge; every edge has one if omitted.
+    pub(crate) edge: Option<At<String>>,
+    /// What it may take.
+    pub(crate) size: Option<At<Bytes>>,
+    /// How many requests it has seen when the run begins; 5 for each object if omitted, and at most
+    /// 500,000. With 0 it begins empty.
+    pub(crate) warm: Option<At<u64>>,
 }

@@ -1,5 +1,6 @@
 //! What a traffic file means, together with the configuration that it is about.
 
+mod caches;
 mod faults;
 mod recorded;
 mod servers;
@@ -39,7 +40,8 @@ pub(super) fn meaning(
     problems: &mut Problems,
 ) -> Traffic {
     let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new() };
-    let File { seed, duration, warm_up, step, source, server, link, fault } = &file.value;
+    let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache } =
+        &file.value;
     let mut regions = vec![fleet.edge.region.clone()];
     let sources = match &source[..] {
         [] => super::default::sources(fleet),
@@ -53,6 +55,8 @@ pub(super) fn meaning(
         reader.problems.error(&at.span, "`warm_up` is not shorter than `duration`", "this", help);
     }
     let fair = (lasts / POINTS).max(Duration::from_millis(1));
+    let objects = reader.objects(objects);
+    let caches = reader.caches(cache, &regions, &objects);
     let scenario = Scenario {
         edges: Vec::new(),
         seed: seed.unwrap_or(1),
@@ -63,6 +67,8 @@ pub(super) fn meaning(
         servers: server.iter().filter_map(|server| reader.server(server)).collect(),
         links: link.iter().map(|link| reader.link(link)).collect(),
         faults: fault.iter().filter_map(|fault| reader.fault(fault)).collect(),
+        objects,
+        caches,
     };
     Traffic { scenario, regions, warnings: Vec::new() }
 }

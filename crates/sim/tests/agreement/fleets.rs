@@ -49,5 +49,7 @@ pub(crate) fn one_server(model: ServerModel, rate: Rate, requests: u64, seed: u6
         servers: vec![(Selector::default(), Arc::new(model))],
         links: Vec::new(),
         faults: Vec::new(),
+        objects: Vec::new(),
+        caches: Vec::new(),
     }
 }

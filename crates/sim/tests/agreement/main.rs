@@ -1,5 +1,6 @@
 //! What the simulator says of queues whose answers are known.
 
+mod caches;
 mod faults;
 mod fleets;
 mod planning;

@@ -57,6 +57,8 @@ impl Fleet {
             servers: servers.collect(),
             links: Vec::new(),
             faults: Vec::new(),
+            objects: Vec::new(),
+            caches: Vec::new(),
         }
     }
 

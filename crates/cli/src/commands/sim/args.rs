@@ -77,7 +77,8 @@ impl Common {
 pub(super) struct WhatIf {
     #[command(flatten)]
     pub(super) common: Common,
-    /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=
+    /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=;
+    /// or what is in the caches of edges: cache, or cache=REGION
     #[arg(long, value_name = "KEY=NAME,...")]
     pub(super) lose: Vec<Losing>,
     /// Servers that take so many times as long: server=10.0.0.1:80,factor=3
@@ -97,8 +98,7 @@ impl WhatIf {
         let at = Instant::ZERO + self.at.unwrap_or(duration / 3).max(Duration::from_nanos(1));
         let fault =
             |what, whom: &Selector| Fault { at, lasts: self.lasts, what, whom: whom.clone() };
-        let lost = Trouble::Outage(OutageKind::Unreachable);
-        let losing = self.lose.iter().map(|Losing(whom)| fault(lost, whom));
+        let losing = self.lose.iter().map(|Losing { whom, what }| fault(*what, whom));
         let slowing = self.slow.iter().map(|Slowing(whom, by)| fault(Trouble::Slow(*by), whom));
         losing.chain(slowing).collect()
     }
@@ -188,7 +188,7 @@ impl FromStr for Surviving {
             "any-group" => Self::AnyGroup,
             "any-server" => Self::AnyServer,
             "nothing" => Self::Nothing,
-            _ if text.contains('=') => Self::These(text.to_owned(), text.parse::<Losing>()?.0),
+            _ if text.contains('=') => Self::These(text.to_owned(), selection_of_lost(text)?),
             _ => {
                 return Err(format!(
                     "`{text}` is none of any-region, any-group, any-server and nothing, and not \
@@ -219,18 +219,39 @@ impl FromStr for TrafficArg {
     }
 }
 
-/// `region=us`: which servers are lost.
+/// `region=us`: which servers are lost; or `cache`, `cache=us`: which caches.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Losing(Selector);
+pub(super) struct Losing {
+    whom: Selector,
+    what: Trouble,
+}
 
 impl FromStr for Losing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match selection(text)? {
-            (selector, None) => Ok(Self(selector)),
-            (_, Some(_)) => Err("`factor` makes no sense for what is lost".to_owned()),
+        let caches = |region| {
+            let whom = Selector { region, ..Selector::default() };
+            Ok(Self { whom, what: Trouble::Cache })
+        };
+        match text.strip_prefix("cache") {
+            Some("") => caches(None),
+            Some(region) if region.len() > 1 && region.starts_with('=') => {
+                caches(Some(region[1..].to_owned()))
+            }
+            _ => {
+                let what = Trouble::Outage(OutageKind::Unreachable);
+                Ok(Self { whom: selection_of_lost(text)?, what })
+            }
         }
+    }
+}
+
+/// The servers of `KEY=NAME,...`.
+fn selection_of_lost(text: &str) -> Result<Selector, String> {
+    match selection(text)? {
+        (selector, None) => Ok(selector),
+        (_, Some(_)) => Err("`factor` makes no sense for what is lost".to_owned()),
     }
 }
 
@@ -305,6 +326,7 @@ Examples:
   loadline sim what-if loadline.toml --lose region=us-central1 --at 60s --duration 3m
   loadline sim what-if loadline.toml --traffic traffic.toml --traffic x1.5 --lose group=near
   loadline sim what-if loadline.toml --slow server=10.0.0.1:80,factor=3
+  loadline sim what-if loadline.toml --traffic traffic.toml --lose cache --at 30s
 
 With --traffic xN alone, the change is the traffic. --json prints the record of the run with the
 change.

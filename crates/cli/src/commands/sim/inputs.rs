@@ -32,6 +32,12 @@ pub(super) enum InputError {
     /// The configuration has no such thing.
     #[error("the configuration has no server of {0}")]
     Nobody(String),
+    /// There is no cache that could be lost.
+    #[error(
+        "the traffic has no cache{0}; say in its file what it has: [[objects]] count = 100000, and \
+         [[cache]] size = \"1GB\""
+    )]
+    NoCache(String),
     /// Nobody said what must hold.
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
@@ -98,8 +104,25 @@ impl Inputs {
         &self.edges[0]
     }
 
-    /// Refuses what selects no server.
-    pub(super) fn find(&self, whom: &Selector) -> Result<(), InputError> {
+    /// Refuses a fault that hits nothing.
+    pub(super) fn find(&self, fault: &Fault) -> Result<(), InputError> {
+        match fault.what {
+            Trouble::Cache => self.find_cache(fault.whom.region.as_deref()),
+            _ => self.find_server(&fault.whom),
+        }
+    }
+
+    fn find_cache(&self, region: Option<&str>) -> Result<(), InputError> {
+        let caches = self.traffic.scenario.caches.iter();
+        let mut regions = caches.map(|cache| self.edges[cache.edge].edge.region.as_str());
+        if regions.any(|here| region.is_none_or(|region| region == here)) {
+            return Ok(());
+        }
+        let of = region.map(|region| format!(" of an edge in `{region}`"));
+        Err(InputError::NoCache(of.unwrap_or_default()))
+    }
+
+    pub(super) fn find_server(&self, whom: &Selector) -> Result<(), InputError> {
         let groups = self.edges[0].services.iter().flat_map(|service| {
             service.groups.iter().map(move |group| (service.name.as_str(), group))
         });

@@ -71,7 +71,7 @@ fn losses(survive: &[Surviving], inputs: &Inputs) -> Result<Vec<Loss>, InputErro
             Surviving::AnyGroup => losses.extend(Loss::of_groups(fleet)),
             Surviving::AnyServer => losses.extend(Loss::of_servers(fleet)),
             Surviving::These(name, whom) => {
-                inputs.find(whom)?;
+                inputs.find_server(whom)?;
                 losses.push(Loss { name: name.clone(), whom: whom.clone() });
             }
         }

@@ -21,7 +21,7 @@ pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
     let faults = args.faults(inputs.traffic.scenario.lasts);
     for fault in &faults {
-        inputs.find(&fault.whom)?;
+        inputs.find(fault)?;
     }
     let mut changed = inputs.traffic.clone();
     changed.scenario.faults.extend(faults.iter().cloned());
@@ -63,6 +63,14 @@ fn beside(before: &LoadRecord, after: &LoadRecord) -> Table {
         let groups = it.simulation.iter().flat_map(|it| &it.groups);
         groups.map(|group| group.overflowed).sum::<u64>().to_string()
     });
+    if before.simulation.as_ref().is_some_and(|it| !it.caches.is_empty()) {
+        row("answered by caches", &|it| {
+            let caches = it.simulation.iter().flat_map(|it| &it.caches);
+            let (hits, all) =
+                caches.fold((0, 0), |(hits, all), it| (hits + it.hits, all + it.requests));
+            percent(hits, all)
+        });
+    }
     row("waited for capacity", &|it| it.simulation.as_ref().map_or(0, |it| it.queued).to_string());
     row("mean", &|it| millis(it.response.mean));
     row("p50", &|it| millis(it.response.p50));

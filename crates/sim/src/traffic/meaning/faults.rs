@@ -22,6 +22,7 @@ enum Word {
     Stall,
     Errors,
     Traffic,
+    Cache,
 }
 
 impl Reader<'_> {
@@ -36,6 +37,7 @@ impl Reader<'_> {
             Word::Stall => Trouble::Stall,
             Word::Errors => Trouble::Errors(self.share(at)?),
             Word::Traffic => Trouble::Traffic(self.factor(at)?),
+            Word::Cache => Trouble::Cache,
         };
         let at = Instant::ZERO + fault.at.value.max(Duration::from_nanos(1));
         Some(Fault { at, lasts: self.positive(fault.lasts.as_ref()), what, whom })
@@ -64,11 +66,12 @@ impl Reader<'_> {
     }
 }
 
-const WORDS: [(&str, Word); 6] = [
+const WORDS: [(&str, Word); 7] = [
     ("down", Word::Down),
     ("unreachable", Word::Unreachable),
     ("slow", Word::Slow),
     ("stall", Word::Stall),
     ("errors", Word::Errors),
     ("traffic", Word::Traffic),
+    ("cache", Word::Cache),
 ];

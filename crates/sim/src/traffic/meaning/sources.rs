@@ -1,7 +1,7 @@
 //! Where requests come from.
 
 use loadline_core::{fleet::Class, time::Duration, units::Rate};
-use loadline_spanned::At;
+use loadline_spanned::{At, Span};
 
 use super::Reader;
 use crate::{
@@ -17,7 +17,7 @@ impl Reader<'_> {
         regions: &mut Vec<String>,
     ) -> Option<Source> {
         let source = &at.value;
-        let service = self.service(at)?;
+        let service = self.service(&at.span, source.service.as_ref())?;
         let region = self.region(source.edge.as_ref());
         let region = region.unwrap_or_else(|| self.fleet.edge.region.clone());
         let edge = regions.iter().position(|known| *known == region).unwrap_or_else(|| {
@@ -42,16 +42,16 @@ impl Reader<'_> {
         })
     }
 
-    /// The index of the service that a source asks.
-    fn service(&mut self, at: &At<SourceEntry>) -> Option<usize> {
+    /// The index of the service that a table is about.
+    pub(super) fn service(&mut self, span: &Span, said: Option<&At<String>>) -> Option<usize> {
         let services = &self.fleet.services;
         let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
-        let Some(said) = &at.value.service else {
+        let Some(said) = said else {
             if services.len() != 1 {
                 let message = format!("the configuration has {} services", services.len());
                 let help =
                     format!("say which one is asked: `service = ...`, of {}", names.join(", "));
-                self.error(&at.span, message, help);
+                self.error(span, message, help);
             }
             return (services.len() == 1).then_some(0);
         };

@@ -1,0 +1,292 @@
+//! Caches of edges: which objects they have, which are on their way, and what was counted.
+//!
+//! What stays in a cache is decided by `core`, as in the proxy. An object is asked for by its
+//! popularity (Zipf's law), has a size and a time to live. Requests for an object that is on its
+//! way wait for it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use loadline_core::{
+    cache::eviction::{Eviction, Slot},
+    time::{Duration, Instant},
+    units::Bytes,
+};
+use loadline_measure::record::{CacheMoment, SimulatedCache};
+
+use crate::{random::Random, slab::Handle};
+
+/// What the requests of a service are for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objects {
+    /// The share of requests for the objects up to each, the most popular first.
+    up_to: Arc<[f64]>,
+    /// The mean of their sizes, at least 1.
+    size: f64,
+    /// Of the normal distribution of the logarithms of their sizes; 0 where all are alike.
+    sigma: f64,
+    /// How long one is fresh; for ever if none.
+    ttl: Option<Duration>,
+}
+
+/// A cache of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Index of the edge.
+    pub edge: usize,
+    /// What it may take.
+    pub size: Bytes,
+    /// How many requests it has seen when the run begins.
+    pub warm: u64,
+}
+
+/// One object: the index of its service, and its place by popularity, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Object {
+    service: u32,
+    number: u32,
+}
+
+/// What a cache says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// It is answered at once.
+    Hit,
+    /// The object is on its way, and the request waits for it.
+    Joins,
+    /// It goes to a server, and what comes is stored.
+    Fetches,
+    /// It goes to a server, and nothing is stored.
+    Passes,
+}
+
+/// The cache of an edge in a run.
+#[derive(Debug)]
+pub(crate) struct EdgeCache {
+    eviction: Eviction<Object>,
+    stored: HashMap<Object, Stored>,
+    /// Objects on their way, with the requests that wait for each.
+    fetches: HashMap<Object, Vec<Handle>>,
+    evicted: Vec<Object>,
+    is_out: bool,
+    counts: SimulatedCache,
+    /// Since the last point of the timeline.
+    moment: CacheMoment,
+    sampled: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    slot: Slot,
+    /// Until when it is fresh; for ever if none.
+    expires: Option<Instant>,
+}
+
+impl Objects {
+    /// So many objects, the n-th of which is asked for in proportion to `1 / n^exponent` (G. K.
+    /// Zipf; of the web L. Breslau et al., INFOCOM 1999). Sizes have this mean and are lognormal,
+    /// with this standard deviation over mean; 0 if all are alike.
+    #[must_use]
+    pub fn new(
+        (count, exponent): (u32, f64),
+        (size, variation): (Bytes, f64),
+        ttl: Option<Duration>,
+    ) -> Self {
+        let mut sum = 0.0;
+        let mut add = |n: u32| {
+            sum += libm::pow(f64::from(n), -exponent);
+            sum
+        };
+        let mut up_to: Vec<f64> = (1..=count.max(1)).map(&mut add).collect();
+        up_to.iter_mut().for_each(|share| *share /= sum);
+        let sigma = libm::sqrt(libm::log(1.0 + variation * variation));
+        Self { up_to: up_to.into(), size: size.get().max(1) as f64, sigma, ttl }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.up_to.len()
+    }
+
+    /// The object that a request is for, by what is drawn for it.
+    pub(crate) fn draw(&self, service: usize, random: &mut Random) -> Object {
+        let draw = random.uniform();
+        let number = self.up_to.partition_point(|share| *share < draw);
+        Object { service: service as u32, number: number.min(self.up_to.len() - 1) as u32 }
+    }
+
+    fn size(&self, object: Object) -> Bytes {
+        if self.sigma == 0.0 {
+            return Bytes::new(self.size as u64);
+        }
+        let normal = Random::stream(SIZES, object.key()).normal();
+        let size = self.size * libm::exp(self.sigma * normal - self.sigma * self.sigma / 2.0);
+        Bytes::new((size as u64).max(1))
+    }
+}
+
+impl Object {
+    fn key(self) -> u64 {
+        u64::from(self.service) << 32 | u64::from(self.number)
+    }
+}
+
+impl EdgeCache {
+    pub(crate) fn new(size: Bytes, region: &str) -> Self {
+        let counts = SimulatedCache {
+            edge: region.to_owned(),
+            size: size.get(),
+            ..SimulatedCache::default()
+        };
+        Self {
+            eviction: Eviction::new(size),
+            stored: HashMap::new(),
+            fetches: HashMap::new(),
+            evicted: Vec::new(),
+            is_out: false,
+            counts,
+            moment: CacheMoment::default(),
+            sampled: Instant::ZERO,
+        }
+    }
+
+    /// What becomes of a request, which is counted in the whole run if it `counts`.
+    pub(crate) fn look_up(
+        &mut self,
+        now: Instant,
+        object: Object,
+        of: &Objects,
+        counts: bool,
+    ) -> Lookup {
+        let bytes = of.size(object).get();
+        let (lookup, has_body) = self.find(now, object);
+        let (hits, fetches) = match lookup {
+            Lookup::Hit => (1, 0),
+            Lookup::Joins => (0, 0),
+            Lookup::Fetches | Lookup::Passes => (0, 1),
+        };
+        let fetched = if fetches > 0 && !has_body { bytes } else { 0 };
+        self.moment.requests += 1;
+        self.moment.hits += hits;
+        self.moment.fetches += fetches;
+        self.moment.bytes += bytes;
+        self.moment.bytes_fetched += fetched;
+        if counts {
+            let counts = &mut self.counts;
+            counts.requests += 1;
+            counts.hits += hits;
+            counts.collapsed += u64::from(lookup == Lookup::Joins);
+            counts.fetches += fetches;
+            counts.revalidations += u64::from(fetches > 0 && has_body);
+            counts.bytes += bytes;
+            counts.bytes_fetched += fetched;
+        }
+        lookup
+    }
+
+    /// What becomes of a request, and whether the object is here, fresh or stale.
+    fn find(&mut self, now: Instant, object: Object) -> (Lookup, bool) {
+        if self.is_out {
+            return (Lookup::Passes, false);
+        }
+        let stored = self.stored.get(&object);
+        if let Some(stored) = stored {
+            self.eviction.hit(stored.slot);
+            if stored.expires.is_none_or(|expires| now < expires) {
+                return (Lookup::Hit, true);
+            }
+        }
+        let is_here = stored.is_some();
+        if self.fetches.contains_key(&object) {
+            return (Lookup::Joins, is_here);
+        }
+        self.fetches.insert(object, Vec::new());
+        (Lookup::Fetches, is_here)
+    }
+
+    /// A request waits for an object that is on its way.
+    pub(crate) fn join(&mut self, object: Object, request: Handle) {
+        self.fetches.entry(object).or_default().push(request);
+    }
+
+    /// An object has come, or not; gives the requests that have waited for it.
+    pub(crate) fn fetched(
+        &mut self,
+        now: Instant,
+        object: Object,
+        of: &Objects,
+        is_good: bool,
+    ) -> Vec<Handle> {
+        if is_good && !self.is_out {
+            self.store(object, of, of.ttl.map(|ttl| now + ttl));
+        }
+        self.fetches.remove(&object).unwrap_or_default()
+    }
+
+    /// Lets the cache see a request before the run begins.
+    pub(crate) fn warm(&mut self, object: Object, of: &Objects, age: f64) {
+        match self.stored.get(&object) {
+            Some(stored) => self.eviction.hit(stored.slot),
+            None => {
+                // It has come some time within its time to live.
+                let expires = of.ttl.map(|ttl| Instant::ZERO + ttl.scale(1.0 - age));
+                self.store(object, of, expires);
+            }
+        }
+    }
+
+    fn store(&mut self, object: Object, of: &Objects, expires: Option<Instant>) {
+        if let Some(stored) = self.stored.get_mut(&object) {
+            stored.expires = expires;
+            return;
+        }
+        let hash = Random::stream(HASHES, object.key()).draw();
+        let slot = self.eviction.insert(object, hash, of.size(object), &mut self.evicted);
+        for evicted in self.evicted.drain(..) {
+            self.stored.remove(&evicted);
+        }
+        if let Ok(slot) = slot {
+            self.stored.insert(object, Stored { slot, expires });
+        }
+    }
+
+    /// Everything in it is lost; it stays out until it is [back](EdgeCache::is_back).
+    pub(crate) fn lose(&mut self, stays_out: bool) {
+        self.eviction = Eviction::new(self.eviction.capacity());
+        self.stored.clear();
+        self.is_out = stays_out;
+    }
+
+    /// It is in use again, empty.
+    pub(crate) fn is_back(&mut self) {
+        self.is_out = false;
+    }
+
+    /// A point of the timeline.
+    pub(crate) fn sample(&mut self, now: Instant) {
+        let seconds = now.since(self.sampled).as_secs_f64();
+        self.sampled = now;
+        let moment = std::mem::take(&mut self.moment);
+        let fetches_per_s = if seconds > 0.0 { moment.fetches as f64 / seconds } else { 0.0 };
+        let at = now.since(Instant::ZERO);
+        let stored = self.eviction.bytes().get();
+        self.counts.moments.push(CacheMoment { at, fetches_per_s, stored, ..moment });
+    }
+
+    /// What was counted.
+    pub(crate) fn finish(mut self, now: Instant) -> SimulatedCache {
+        if now > self.sampled {
+            self.sample(now);
+        }
+        let objects = self.eviction.len() as u64;
+        let SimulatedCache { requests, hits, bytes, bytes_fetched, .. } = self.counts;
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let hit_ratio = share(hits, requests);
+        let byte_hit_ratio = share(bytes.saturating_sub(bytes_fetched), bytes);
+        SimulatedCache { objects, hit_ratio, byte_hit_ratio, ..self.counts }
+    }
+}
+
+/// Seeds of what every run has in common: sizes of objects, and hashes of their names.
+const SIZES: u64 = 0x5ee_d512;
+const HASHES: u64 = 0x5ee_d4a5;
