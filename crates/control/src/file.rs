@@ -8,6 +8,7 @@
 mod access_log;
 mod admin;
 mod cache;
+mod compression;
 mod discover;
 mod health;
 mod l4;
@@ -30,7 +31,7 @@ use serde::Deserialize;
 
 use crate::value::{
     address::{Bind, Place},
-    either::{TableOrFalse, TextOr},
+    either::{TableOrFalse, TableOrSwitch, TextOr},
     label::{FilePath, HeaderName, LogPlace, Name},
     link::Mac,
     number::{Number, Scaler, Whole},
@@ -43,6 +44,7 @@ use crate::value::{
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
 pub(crate) use cache::{Cache, RouteCache};
+pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
 pub(crate) use l4::{Forward, L4, Spoken};
@@ -311,6 +313,9 @@ pub(crate) struct Service {
     /// http_version = "2" one is kept for any number above 0.
     #[schemars(extend("default" = 0))]
     pub(crate) prewarm: Key<Whole<0, 1000>>,
+    /// Compresses responses for clients that accept it: `true` for the defaults, or a table.
+    #[schemars(extend("default" = false))]
+    pub(crate) compress: Key<TableOrSwitch<Compression>>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }

@@ -6,6 +6,7 @@
 
 mod access_log;
 mod cache;
+mod compression;
 mod discovery;
 pub mod forwarding;
 mod health;
@@ -35,6 +36,7 @@ use crate::{
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use cache::CacheLimits;
+pub use compression::{Compression, Levels};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
@@ -301,6 +303,8 @@ pub struct Service {
     /// Connections that each worker keeps ready to each server, where it is HTTP; 0 opens one only
     /// when a request needs it.
     pub prewarm: u32,
+    /// How its responses are compressed; as the servers send them if omitted.
+    pub compression: Option<Compression>,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -335,6 +339,7 @@ impl Service {
             send_proxy: None,
             http_version: HttpVersion::Http11,
             prewarm: 0,
+            compression: None,
             groups: Vec::new(),
         }
     }

@@ -277,7 +277,7 @@ impl Fields {
 
     /// Name and value of each field but those that are to be left out; `buf` is the buffer that
     /// was parsed.
-    pub fn iter<'b>(&self, buf: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+    pub fn iter<'b>(&self, buf: &'b [u8]) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + Clone {
         let there = self.list.iter().filter(|field| field.known != Known::Underscored);
         there.map(move |field| (field.name.of(buf), field.value.of(buf)))
     }

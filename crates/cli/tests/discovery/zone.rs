@@ -6,6 +6,7 @@ use std::{
     net::{TcpListener, UdpSocket},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     thread,
 };
 
@@ -98,14 +99,18 @@ impl Drop for Zone {
     }
 }
 
-/// A port that the kernel has free for both protocols.
+/// A port that nobody has, for both protocols. It is below those that the kernel gives to clients,
+/// so that none of them takes it while the name server is away.
 fn free_port() -> u16 {
-    let free = || {
-        let udp = UdpSocket::bind("127.0.0.1:0").ok()?;
-        let port = udp.local_addr().ok()?.port();
-        TcpListener::bind(("127.0.0.1", port)).ok().map(|_| port)
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
+    let free = |port| {
+        let both = UdpSocket::bind(("127.0.0.1", port)).is_ok()
+            && TcpListener::bind(("127.0.0.1", port)).is_ok();
+        both.then_some(port)
     };
-    (0..100).find_map(|_| free()).expect("a free port")
+    let ports = (0..1_000).map(|_| first + TRIED.fetch_add(1, Ordering::Relaxed) % 1_000);
+    ports.into_iter().find_map(free).expect("a free port")
 }
 
 fn settings(folder: &Path, port: u16) -> String {

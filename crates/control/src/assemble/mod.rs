@@ -7,6 +7,7 @@
 mod access_log;
 mod admin;
 mod cache;
+mod compression;
 mod discover;
 mod frontend;
 mod group;

@@ -10,6 +10,7 @@ use loadline_core::{
 use loadline_spanned::{At, Key, Named, Problems, Span, Text};
 
 use super::{
+    compression::compression,
     group,
     health::health,
     region::Regions,
@@ -82,6 +83,7 @@ fn service(
     service.send_proxy = given.send_proxy.get().map(|word| word.0.0);
     set(&given.http_version, |word| &word.0.0, &mut service.http_version);
     set(&given.prewarm, |whole| &whole.0, &mut service.prewarm);
+    service.compression = compression(&given.compress, problems);
     check_shared(given, &service, problems);
     check_prewarm(given, &service, problems);
     let context = group::Context {

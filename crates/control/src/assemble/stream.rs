@@ -82,6 +82,10 @@ pub(super) fn refuse_of_http(
             let help = "give its groups `max_in_flight` or `max_rate` instead".to_owned();
             problems.error(&span, message, "this service", help);
         }
+        if service.compression.is_some() {
+            let message = format!("`{name}` has `compress`, which needs HTTP");
+            problems.error(&span, message, "this service", "leave `compress` out".to_owned());
+        }
         if matches!(service.sticky, Some(Sticky::Cookie(_))) {
             let message = format!("`{name}` is sticky by a cookie, which needs HTTP");
             let help = "write sticky = { hash = \"client-address\" }".to_owned();

@@ -103,6 +103,51 @@ impl<B: JsonSchema> JsonSchema for TableOrFalse<B> {
     }
 }
 
+/// A table, or `true` for its defaults, or `false` to switch off what it would set.
+#[derive(Clone, Debug)]
+pub(crate) enum TableOrSwitch<B> {
+    Table(B),
+    Switch(bool),
+}
+
+impl<'de, B: Deserialize<'de>> Deserialize<'de> for TableOrSwitch<B> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TableOrSwitchVisitor(PhantomData))
+    }
+}
+
+struct TableOrSwitchVisitor<B>(PhantomData<B>);
+
+impl<'de, B: Deserialize<'de>> Visitor<'de> for TableOrSwitchVisitor<B> {
+    type Value = TableOrSwitch<B>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, or a table")
+    }
+
+    fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
+        Ok(TableOrSwitch::Switch(on))
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
+        B::deserialize(MapAccessDeserializer::new(map)).map(TableOrSwitch::Table)
+    }
+}
+
+impl<B: JsonSchema> JsonSchema for TableOrSwitch<B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}OrSwitch", B::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [{ "type": "boolean" }, generator.subschema_for::<B>()] })
+    }
+}
+
 /// The value `true`, where nothing else makes sense.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct True;

@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use loadline_core::rules::{self, Network, Regex};
+use loadline_core::{
+    compress::MediaRange,
+    rules::{self, Network, Regex},
+};
 use loadline_spanned::{Complaint, Text, Textual};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
@@ -242,6 +245,31 @@ impl Textual for HeaderValue {
             "type": "string",
             "title": "a value",
             "pattern": "^([!-~]([ -~]*[!-~])?)?$",
+        })
+    }
+}
+
+/// Some media types.
+#[derive(Clone, Debug)]
+pub(crate) struct MediaType(pub(crate) MediaRange);
+
+impl Textual for MediaType {
+    fn expected() -> String {
+        "a media type like \"text/html\", \"text/*\" or \"application/*+json\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let help = "write it like \"text/html\", \"text/*\" or \"application/*+json\"";
+        let complain = |_| Complaint::new(format!("`{text}` is not a media type"), help);
+        text.parse().map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a media type, in which a star stands for anything",
+            "pattern": "^([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]*\\*?[A-Za-z0-9!#$&^_.+-]*|\\*/\\*)$",
+            "examples": ["text/*", "application/json"],
         })
     }
 }

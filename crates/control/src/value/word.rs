@@ -1,9 +1,12 @@
 //! Words: a value that is one of a few, each with its meaning.
 
-use loadline_core::fleet::{
-    Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
-    Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
-    forwarding::{Method, XdpMode},
+use loadline_core::{
+    compress::Algorithm,
+    fleet::{
+        Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
+        Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
+        forwarding::{Method, XdpMode},
+    },
 };
 use loadline_spanned::{Complaint, Keyword, Textual};
 use schemars::Schema;
@@ -81,6 +84,18 @@ impl Keyword<Configuration> for WhenFull {
         vec![
             ("spread", Self::Spread, "Send over capacity, in proportion to it."),
             ("shed", Self::Shed, "Answer 503 with Retry-After at once."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for Algorithm {
+    const WHAT: &'static str = "an algorithm";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("zstd", Self::Zstd, "Zstandard: the least CPU time for the same size."),
+            ("gzip", Self::Gzip, "What every client understands."),
+            ("br", Self::Brotli, "Brotli: the smallest at high levels, the slowest at low ones."),
         ]
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration as its writers meet it: examples, errors, schema and reference.
 
+mod compression;
 mod examples;
 mod forwarding;
 mod hsts;

@@ -51,6 +51,11 @@ pub enum ServiceCounter {
     CacheStored,
     CacheBytes,
     CacheMissBytes,
+    CompressedZstd,
+    CompressedGzip,
+    CompressedBrotli,
+    CompressionInput,
+    CompressionOutput,
 }
 
 impl ServiceCounter {
@@ -71,6 +76,11 @@ impl ServiceCounter {
         Self::CacheStored,
         Self::CacheBytes,
         Self::CacheMissBytes,
+        Self::CompressedZstd,
+        Self::CompressedGzip,
+        Self::CompressedBrotli,
+        Self::CompressionInput,
+        Self::CompressionOutput,
     ];
 
     const fn about(self) -> About {
@@ -129,6 +139,31 @@ impl ServiceCounter {
             Self::CacheMissBytes => {
                 About::named("cache_miss_bytes", "Bytes of routes with a cache sent from servers")
             }
+            Self::CompressedZstd => About {
+                name: "compressed_zstd",
+                metric: Some("compressed_zstd_responses"),
+                meaning: "Responses compressed by zstd",
+            },
+            Self::CompressedGzip => About {
+                name: "compressed_gzip",
+                metric: Some("compressed_gzip_responses"),
+                meaning: "Responses compressed by gzip",
+            },
+            Self::CompressedBrotli => About {
+                name: "compressed_brotli",
+                metric: Some("compressed_brotli_responses"),
+                meaning: "Responses compressed by brotli",
+            },
+            Self::CompressionInput => About {
+                name: "compression_input_bytes",
+                metric: Some("compression_input_bytes"),
+                meaning: "Bytes of response bodies before they were compressed",
+            },
+            Self::CompressionOutput => About {
+                name: "compression_output_bytes",
+                metric: Some("compression_output_bytes"),
+                meaning: "Bytes of the same bodies after that",
+            },
         }
     }
 

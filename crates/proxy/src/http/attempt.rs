@@ -14,6 +14,7 @@ use std::{
 };
 
 use loadline_core::{
+    compress::Treatment,
     decide::{
         ending::Ending,
         reason::{Phase, Reason},
@@ -31,10 +32,11 @@ use loadline_http1::{
 use crate::{
     http::{
         body_pace::BodyPace,
+        compress::head::edit_response,
         driver::Place,
         exchange::{Exchange, Next},
         failure::Failure,
-        relay::{Broken, Relay},
+        relay::{Broken, Download, Relay},
         sticky::Session,
     },
     http2::StreamFailure,
@@ -43,6 +45,8 @@ use crate::{
     telemetry::reason::{of_io, of_syntax},
     upstream::pool::Connection,
 };
+
+mod compressed;
 
 /// One request over one connection.
 #[derive(Debug)]
@@ -391,54 +395,113 @@ impl<'e, 'a> Attempt<'e, 'a> {
         mut buffer: Buffer,
         answered: Instant,
     ) -> Result<Done, Reason> {
+        let treatment = self.treatment(head, &buffer);
+        if let (Treatment::Compress(algorithm), true) = (treatment, head.framing() != Framing::None)
+        {
+            // In memory of its own, which others need not have.
+            return Box::pin(self.compress(algorithm, head, buffer, answered)).await;
+        }
         let until_close = head.framing() == Framing::UntilClose;
         let dechunk =
             self.exchange.request.version.is_http10() && head.framing() == Framing::Chunked;
-        let keep_alive = self.exchange.request.keep_alive
-            && self.upload.is_complete()
-            && !(until_close || dechunk || self.exchange.is_leaving());
-        let client = self.exchange.request.version;
-        let hsts = &self.exchange.listener_context.hsts;
-        let options =
-            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
-        let mut text = self.exchange.worker.buffers.take_text();
-        let mut forwarded = write_response(&mut text, buffer.filled(), head, options);
-        if let Some(changes) = &self.exchange.request.changes {
-            let head = &buffer.filled()[..head.head_len()];
-            forwarded = changes.of_answer(forwarded, head, &mut text);
-        }
-        let driver = &self.exchange.driver;
-        if let (Some(sessions), Some(place)) =
-            (&driver.route.service_context().sessions, driver.place())
-        {
-            let session = self.exchange.request.session;
-            let cells = &driver.route.service_context().cells;
-            if session == Session::With(place.server) {
-                cells.add(ServiceCounter::SessionsKept, 1);
-            } else {
-                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
-                let head = &buffer.filled()[..head.head_len()];
-                forwarded = sessions.tell(place.server, forwarded, head, &mut text);
-            }
-        }
+        let keep_alive = self.may_keep_alive() && !(until_close || dechunk);
+        let (mut text, forwarded) =
+            self.write_head(head, buffer.filled(), (keep_alive, dechunk), (treatment, false));
         let mut body = BodyReader::new(head.framing());
         self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;
 
-        self.committed = Some(if until_close || dechunk { Next::Reset } else { Next::Close });
-        self.exchange.record.status = head.status();
-        self.exchange.timer.arm(self.exchange.listener_context.timeouts.idle);
+        self.commit(head, until_close || dechunk);
         if forwarded == Forwarded::Rewritten {
             buffer.consume(head.head_len());
             buffer = self.send_text(&text, buffer).await?;
         }
         self.exchange.worker.buffers.give_text(text);
         let mut download = Relay::going_on(body, dechunk, Some(buffer));
-        let delivered = poll_fn(|cx| self.poll_delivery(cx, &mut download)).await;
-        self.exchange.record.bytes += download.bytes;
+        self.carry_body(&mut download, head).await?;
+        Ok(self.done(head, download.body(), keep_alive, answered))
+    }
+
+    /// What becomes of the response that `buffer` begins with.
+    fn treatment(&self, head: &ResponseHead, buffer: &Buffer) -> Treatment {
+        let Exchange { request, driver, .. } = &*self.exchange;
+        match &driver.route.settings().compression {
+            None => Treatment::Keep,
+            Some(compression) => self.treat(compression, &request.offer, head, buffer),
+        }
+    }
+
+    /// Whether nothing but the response itself is against using the client's connection again.
+    fn may_keep_alive(&self) -> bool {
+        let Exchange { request, .. } = &*self.exchange;
+        request.keep_alive && self.upload.is_complete() && !self.exchange.is_leaving()
+    }
+
+    /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
+    /// go in chunks.
+    fn write_head(
+        &self,
+        head: &ResponseHead,
+        buf: &[u8],
+        (keep_alive, dechunk): (bool, bool),
+        (treatment, in_chunks): (Treatment, bool),
+    ) -> (Vec<u8>, Forwarded) {
+        let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
+        let (client, hsts) = (request.version, &*listener_context.hsts);
+        let options =
+            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
+        let mut text = worker.buffers.take_text();
+        let mut forwarded = write_response(&mut text, buf, head, options);
+        let bytes = &buf[..head.head_len()];
+        if let Some(changes) = &request.changes {
+            forwarded = changes.of_answer(forwarded, bytes, &mut text);
+        }
+        let service_context = driver.route.service_context();
+        if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place()) {
+            let (session, cells) = (request.session, &service_context.cells);
+            if session == Session::With(place.server) {
+                cells.add(ServiceCounter::SessionsKept, 1);
+            } else {
+                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
+                forwarded = sessions.tell(place.server, forwarded, bytes, &mut text);
+            }
+        }
+        if treatment != Treatment::Keep {
+            forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
+        }
+        (text, forwarded)
+    }
+
+    /// The client sees something from now on; a body that ends with its connection can only be
+    /// broken off by a reset.
+    fn commit(&mut self, head: &ResponseHead, ends_with_connection: bool) {
+        self.committed = Some(if ends_with_connection { Next::Reset } else { Next::Close });
+        self.exchange.record.status = head.status();
+        self.exchange.timer.arm(self.exchange.listener_context.timeouts.idle);
+    }
+
+    /// Carries the body to the client, and what is left of the request's to the server.
+    async fn carry_body(
+        &mut self,
+        download: &mut impl Download,
+        head: &ResponseHead,
+    ) -> Result<(), Reason> {
+        let delivered = poll_fn(|cx| self.poll_delivery(cx, download)).await;
+        self.exchange.record.bytes += download.written();
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
+        Ok(())
+    }
+
+    /// What becomes of both connections after a response that has gone out whole.
+    fn done(
+        &self,
+        head: &ResponseHead,
+        body: &BodyReader,
+        keep_alive: bool,
+        answered: Instant,
+    ) -> Done {
         if self.exchange.driver.route.service_context().reads_load
-            && let Some(trailers) = download.body().trailers()
+            && let Some(trailers) = body.trailers()
         {
             self.exchange.driver.report_load(answered, trailers.load_metrics());
         }
@@ -449,7 +512,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         let through = self.upload.is_complete() && self.unfinished.is_none();
         let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
-        Ok(Done { ending: Ending::Complete, next, reusable })
+        Done { ending: Ending::Complete, next, reusable }
     }
 
     /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
@@ -489,7 +552,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn poll_delivery(
         &mut self,
         cx: &mut Context<'_>,
-        download: &mut Relay,
+        download: &mut impl Download,
     ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;

@@ -10,10 +10,12 @@
 //! | `driver` | hands the machine its plan, wait queue and clock |
 //! | `attempt`, `failure` | one request over one server connection, and how that failed |
 //! | `relay`, `body_pace` | one direction of a body, and how slow a client may be about its own |
+//! | `compress` | compresses responses on their way |
 //! | `mirror` | copies of requests for another service |
 
 pub(crate) mod attempt;
 pub(crate) mod body_pace;
+pub(crate) mod compress;
 pub(crate) mod driver;
 pub(crate) mod exchange;
 pub(crate) mod failure;

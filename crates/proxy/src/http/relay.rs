@@ -41,6 +41,51 @@ pub(crate) struct Relay {
     copy: Option<Box<Copy>>,
 }
 
+/// What carries the body of a response to its client.
+pub(crate) trait Download {
+    /// Moves what can be moved; ready when the body is through.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        from: &mut Peer,
+        to: &mut Socket,
+    ) -> Poll<Result<(), Broken>>;
+
+    /// Whether bytes wait for the client, rather than for the server.
+    fn waits_for_sink(&self) -> bool;
+
+    /// Whether bytes have moved since the last call.
+    fn has_moved(&mut self) -> bool;
+
+    /// Bytes that were written to the client.
+    fn written(&self) -> u64;
+}
+
+impl Download for Relay {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        from: &mut Peer,
+        to: &mut Socket,
+    ) -> Poll<Result<(), Broken>> {
+        Self::poll(self, cx, buffers, from, to)
+    }
+
+    fn waits_for_sink(&self) -> bool {
+        Self::waits_for_sink(self)
+    }
+
+    fn has_moved(&mut self) -> bool {
+        Self::has_moved(self)
+    }
+
+    fn written(&self) -> u64 {
+        self.bytes
+    }
+}
+
 /// Why a body did not get through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {

@@ -6,6 +6,7 @@
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
+    compress::Offer,
     fleet::{Class, HashKey},
     rules::Copies,
     time::Instant,
@@ -18,6 +19,7 @@ use loadline_http1::{
 use crate::{
     cache::{Fetch, Wanted},
     http::{
+        compress,
         mirror::{Copy, CopyGuard},
         rules::{self, Changes, Reply, Routed},
         sticky::Session,
@@ -56,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) reply: Option<Box<Reply>>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
+    /// Whether the response may be compressed, where the service has that.
+    pub(crate) offer: Offer,
     /// How much it matters, where a rule says so.
     pub(crate) class: Option<Class>,
     /// The copy of it that is being made.
@@ -125,6 +129,10 @@ impl Request {
         if let Some(changes) = &routed.changes {
             changes.of_request(&mut text);
         }
+        let offer = match &view.plan.fleet.services[routed.service].compression {
+            Some(compression) => compress::head::ask(compression, head, bytes, &mut text),
+            None => Offer::default(),
+        };
         let spans = worker.shared.spans.as_ref();
         let trace = spans.map(|spans| {
             trace(worker, spans, listener_context, (head, bytes), (routed.rank, &mut text))
@@ -156,6 +164,7 @@ impl Request {
             service: routed.service,
             reply: routed.reply,
             changes: routed.changes,
+            offer,
             class: routed.class,
             copy: None,
             is_copy: false,
@@ -208,6 +217,8 @@ impl Request {
             service,
             reply: None,
             changes: None,
+            // Nobody reads the response.
+            offer: Offer::default(),
             class: None,
             session: session(&view.services[service], head, bytes),
             key: key(&view.services[service], head, bytes, from.address),

@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    http::compress::encoders::Encoders,
     http2::Links,
     io::buffer::Buffers,
     listener::{accept::accept, handle::ListenerHandle, set::Inbox},
@@ -57,6 +58,7 @@ pub(crate) struct Worker {
     pub(crate) links: Links,
     pub(crate) random: Random,
     pub(crate) log: LogBuffer,
+    pub(crate) encoders: Encoders,
     pub(crate) failures: Failures,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
@@ -111,6 +113,7 @@ impl Worker {
             links: Links::default(),
             random: Random::new(),
             log: LogBuffer::default(),
+            encoders: Encoders::default(),
             failures: Failures::default(),
             plans: RefCell::new(plans),
             view: RefCell::new(view),

@@ -7,6 +7,7 @@
 mod capacity;
 mod clients;
 mod collector;
+mod compression;
 mod corpus;
 mod large;
 mod life;
