@@ -106,6 +106,15 @@ pub fn stat(text: &str) -> Option<Stat> {
     })
 }
 
+/// `/proc/PID/schedstat`, or of a thread: how long it has run, and how long it has waited for a core
+/// while it could have.
+#[must_use]
+pub fn scheduled(text: &str) -> Option<[Duration; 2]> {
+    let mut nanos = text.split_ascii_whitespace().map(|nanos| nanos.parse().ok());
+    let mut time = || nanos.next().flatten().map(Duration::from_nanos);
+    Some([time()?, time()?])
+}
+
 /// `/proc/PID/limits`: how many files may be open; `None` where there is no limit too.
 #[must_use]
 pub fn descriptor_limit(text: &str) -> Option<u64> {

@@ -393,6 +393,14 @@ const FAMILIES: &[Family] = &[
         read: Read::Counter(|state, to| to.add(&[], state.spans_dropped)),
     },
     Family {
+        name: "compression_effort",
+        help: "Effort of compression on the busiest worker: 3 full, 2 and 1 reduced, 0 off",
+        labels: &[],
+        read: Read::Gauge(|state, to| {
+            state.compression_effort.iter().for_each(|it| to.add(&[], f64::from(*it)));
+        }),
+    },
+    Family {
         name: "client_connections",
         help: "Open client connections",
         labels: LISTENER,

@@ -49,7 +49,8 @@ fn what_it_cannot_be_is_said_at_its_place() {
         let found = errors.iter().any(|it| it.line() == 5 && says(&format!("{it:?}")));
         assert!(found, "{compress}: {errors:?}");
     }
-    let stream = file("true").replace("service = \"web\"\n", "service = \"web\"\nprotocol = \"tcp\"\n");
+    let stream =
+        file("true").replace("service = \"web\"\n", "service = \"web\"\nprotocol = \"tcp\"\n");
     let errors = parse("compress.toml", &stream).expect_err("a stream");
     let found = errors.errors().iter().any(|it| it.message().contains("needs HTTP"));
     assert!(found, "{:?}", errors.errors());

@@ -21,6 +21,7 @@ use crate::{
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     telemetry::{
         access_log::Log,
+        efforts::Efforts,
         failures::FailuresOfAll,
         meter::ListenerCells,
         spans::Spans,
@@ -48,6 +49,7 @@ pub struct Shared {
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
     /// Connections by server.
     common: Mutex<Vec<Arc<Common>>>,
+    pub(crate) efforts: Efforts,
     stage: AtomicU8,
 }
 
@@ -106,6 +108,7 @@ impl Shared {
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
             common: Mutex::default(),
+            efforts: Efforts::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))
     }

@@ -9,6 +9,7 @@ use std::{
 
 use loadline_core::{
     decide::{ending::Ending, plan::Plan, reason::Reason},
+    fleet::Service,
     rules::CopyResult,
     state::{self, Counts, LastFailure, Part, State},
 };
@@ -40,6 +41,9 @@ impl Survey {
         state.draining = shared.stage() != Lifecycle::Serving;
         state.log_lines_dropped = shared.log_lines_dropped();
         [state.spans_exported, state.spans_dropped] = shared.spans_counted();
+        let compresses = |service: &Service| service.compression.is_some();
+        state.compression_effort =
+            self.plan.fleet.services.iter().any(compresses).then(|| shared.efforts.least());
         state.certificates = shared.keys().certificates(unix_s());
         let caches = self.plan.fleet.listeners.iter().any(|listener| listener.routes.has_caches());
         state.cache = caches.then(|| shared.store.state());

@@ -113,7 +113,7 @@ impl Worker {
             links: Links::default(),
             random: Random::new(),
             log: LogBuffer::default(),
-            encoders: Encoders::default(),
+            encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),
             plans: RefCell::new(plans),
             view: RefCell::new(view),
@@ -237,6 +237,7 @@ impl Worker {
         self.timers.sweep(now);
         self.make_room();
         self.pools.sweep(now);
+        self.encoders.look(now);
         self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
         let stage = self.shared.stage();
         let known = self.looked_at.replace(self.view().plan.generation);

@@ -1,26 +1,73 @@
 //! Encoders that a worker keeps for the next response: making one costs as much as compressing
 //! some kilobytes. And how hard they may try, by how busy the worker is.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
+};
 
 use loadline_core::{
-    compress::{Algorithm, Effort},
+    compress::{Algorithm, Governor, PERIOD},
     fleet::Levels,
+    time::{Duration, Instant},
+    units::Ratio,
 };
+use loadline_linux::{clock::thread_time, proc};
 
 use super::encoder::{Encoder, EncoderFailed};
 
 /// The encoders of one worker that nobody uses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Encoders {
     free: RefCell<Vec<Encoder>>,
-    effort: Cell<Effort>,
+    governor: Cell<Governor>,
+    /// Whether a level was asked for since the worker was looked at.
+    in_use: Cell<bool>,
+    /// When the worker was looked at, and the time that it had wanted until then.
+    looked: Cell<(Instant, Duration)>,
+    /// Where others read the effort.
+    told: Arc<AtomicU8>,
 }
 
 impl Encoders {
+    /// None yet; the effort is told in `told`.
+    pub(crate) fn new(told: Arc<AtomicU8>) -> Self {
+        Self {
+            free: RefCell::default(),
+            governor: Cell::default(),
+            in_use: Cell::new(false),
+            looked: Cell::default(),
+            told,
+        }
+    }
+
     /// The level at which a response is compressed that begins now; none where it is not.
     pub(crate) fn level(&self, algorithm: Algorithm, levels: Levels) -> Option<i32> {
-        self.effort.get().level(algorithm, levels)
+        self.in_use.set(true);
+        self.governor.get().effort().level(algorithm, levels)
+    }
+
+    /// Looks how busy the worker is, every now and then while anything is compressed.
+    pub(crate) fn look(&self, now: Instant) {
+        let (before, wanted) = self.looked.get();
+        let elapsed = now.since(before);
+        if !self.in_use.get() || elapsed < PERIOD {
+            return;
+        }
+        self.in_use.set(false);
+        let wants = wanted_time();
+        self.looked.set((now, wants));
+        // Nobody looked while nothing was compressed.
+        if elapsed < PERIOD + PERIOD + PERIOD {
+            let busy = wants.saturating_sub(wanted).as_nanos();
+            let mut governor = self.governor.get();
+            governor.observe(now, Ratio::part(busy, elapsed.as_nanos()));
+            self.governor.set(governor);
+            self.told.store(governor.effort() as u8, Relaxed);
+        }
     }
 
     /// An encoder for a body, whose size helps where it is known.
@@ -52,6 +99,14 @@ impl Encoders {
             free.push(encoder);
         }
     }
+}
+
+/// How long this thread has run or waited for a core; where the kernel does not tell the latter, how
+/// long it has run.
+fn wanted_time() -> Duration {
+    let scheduled = proc::text("/proc/thread-self/schedstat");
+    let scheduled = scheduled.and_then(|text| proc::scheduled(&text));
+    scheduled.map_or_else(thread_time, |[ran, waited]| ran + waited)
 }
 
 /// At most 8 MB a worker, at the default levels.
