@@ -29,7 +29,7 @@ test: ## run every test
 
 mutations: ## faults in core, each of which the swarm must find; ONLY=queue for some
 	@scripts/setup test
-	cargo test --package loadline --test mutations -- --nocapture
+	cargo test --workspace --test mutations -- --nocapture
 
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint
@@ -40,8 +40,8 @@ lint: ## check formatting, lints and documentation
 
 generated: ## write the pages of docs/ that are made of the code
 	@scripts/setup build
-	cargo build --package loadline
-	cargo run --quiet --package loadline-control --example every-key examples/every-key.toml
+	cargo build --workspace --bin loadline --example every-key
+	target/debug/examples/every-key examples/every-key.toml
 	scripts/generated target/debug/loadline
 
 studies: ## every study of the lab, shortened and judged; full: loadline lab run

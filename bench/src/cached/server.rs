@@ -153,8 +153,8 @@ impl Place {
              client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;\n\
              fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi;\n\
              scgi_temp_path {directory}/scgi;\n\
-             proxy_cache_path {files} levels=1:2 keys_zone=z:128m inactive=60m max_size={megabytes}m\n\
-             use_temp_path=off manager_sleep=50ms manager_files=10000;\n\
+             proxy_cache_path {files} levels=1:2 keys_zone=z:128m inactive=60m \
+             max_size={megabytes}m use_temp_path=off manager_sleep=50ms manager_files=10000;\n\
              upstream u {{ server 127.0.0.1:{server}; keepalive 64;\n\
              keepalive_requests 1000000000; }}\n\
              server {{ listen 127.0.0.1:{port} backlog=4096;\n\

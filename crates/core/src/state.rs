@@ -68,8 +68,8 @@ pub struct State {
     /// Spans given up because the collector did not keep up, or refused them.
     #[serde(default)]
     pub spans_dropped: u64,
-    /// How hard responses are compressed by the busiest worker: 3 at the levels of the file, 2 and 1
-    /// at cheaper ones, 0 not at all; absent where no service compresses.
+    /// How hard responses are compressed by the busiest worker: 3 at the levels of the file, 2 and
+    /// 1 at cheaper ones, 0 not at all; absent where no service compresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression_effort: Option<u8>,
     /// In the order of the file. Several with the same address are counted together, as the first.

@@ -106,8 +106,8 @@ pub fn stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// `/proc/PID/schedstat`, or of a thread: how long it has run, and how long it has waited for a core
-/// while it could have.
+/// `/proc/PID/schedstat`, or of a thread: how long it has run, and how long it has waited for a
+/// core while it could have.
 #[must_use]
 pub fn scheduled(text: &str) -> Option<[Duration; 2]> {
     let mut nanos = text.split_ascii_whitespace().map(|nanos| nanos.parse().ok());

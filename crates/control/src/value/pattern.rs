@@ -249,6 +249,9 @@ impl Textual for HeaderValue {
     }
 }
 
+/// A character of a token, as a pattern; a star has its own meaning there.
+const TOKEN: &str = "[A-Za-z0-9!#$&^_.+-]";
+
 /// Some media types.
 #[derive(Clone, Debug)]
 pub(crate) struct MediaType(pub(crate) MediaRange);
@@ -268,7 +271,7 @@ impl Textual for MediaType {
         json_schema!({
             "type": "string",
             "title": "a media type, in which a star stands for anything",
-            "pattern": "^([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]*\\*?[A-Za-z0-9!#$&^_.+-]*|\\*/\\*)$",
+            "pattern": format!("^({TOKEN}+/{TOKEN}*\\*?{TOKEN}*|\\*/\\*)$"),
             "examples": ["text/*", "application/json"],
         })
     }

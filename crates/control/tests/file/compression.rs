@@ -12,7 +12,9 @@ fn file(compress: &str) -> String {
 }
 
 fn read(compress: &str) -> Option<Compression> {
-    parse("compress.toml", &file(compress)).unwrap().fleet.services[0].compression.clone()
+    parse("compress.toml", &file(compress)).expect("a right file").fleet.services[0]
+        .compression
+        .clone()
 }
 
 #[test]

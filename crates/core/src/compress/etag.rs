@@ -3,11 +3,16 @@
 //! A strong entity tag promises the same bytes, which a compressed response does not have: its tag
 //! becomes weak. The client then asks with the weak one, and the server knows the strong one alone.
 //!
-//! | the client says | the server is told | why |
-//! |---|---|---|
-//! | `If-None-Match: W/"a"` | `W/"a", "a"` | the comparison is weak (13.1.2); a server that compares bytes finds its own among them |
-//! | `If-Match: W/"a"` | `"a"` | the comparison is strong (13.1.1): the weak one never matches, although the client has the whole representation |
-//! | `If-Range: W/"a"` | the same | never matches, as it should: bytes of the compressed and of the plain form must not be joined |
+//! | the client says | the server is told |
+//! |---|---|
+//! | `If-None-Match: W/"a"` | `W/"a", "a"` |
+//! | `If-Match: W/"a"` | `"a"` |
+//! | `If-Range: W/"a"` | the same |
+//!
+//! `If-None-Match` is compared weakly (13.1.2): a server that compares bytes finds its own tag
+//! among them. `If-Match` is compared strongly (13.1.1): the weak tag would never match, although
+//! the client has the whole representation. `If-Range` never matches, as it should: bytes of the
+//! compressed and of the plain form must not be joined.
 //!
 //! A server whose own tag is weak is asked the same as before by `If-None-Match`, and refuses
 //! `If-Match` as before: it compares strongly. A 304 comes back with the strong tag, and tells the

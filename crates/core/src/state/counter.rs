@@ -30,6 +30,11 @@ impl About {
     const fn named(name: &'static str, meaning: &'static str) -> Self {
         Self { name, metric: Some(name), meaning }
     }
+
+    /// A counter whose metric has another name, as those from before there were caches.
+    const fn counted(name: &'static str, metric: &'static str, meaning: &'static str) -> Self {
+        Self { name, metric: Some(metric), meaning }
+    }
 }
 
 /// A number of a service that only grows.
@@ -90,80 +95,68 @@ impl ServiceCounter {
                 metric: None,
                 meaning: "Requests sent to a group other than the nearest",
             },
-            Self::Retries => About {
-                name: "retries",
-                metric: Some("retries"),
-                meaning: "Retries after failed attempts",
-            },
-            Self::Queued => About {
-                name: "queued",
-                metric: Some("queued_requests"),
-                meaning: "Queued requests",
-            },
-            Self::Displaced => About {
-                name: "displaced",
-                metric: Some("displaced_requests"),
-                meaning: "Queued requests displaced by one of a higher class",
-            },
-            Self::SessionsKept => About {
-                name: "sessions_kept",
-                metric: Some("session_kept_requests"),
-                meaning: "Requests sent to the server of their session",
-            },
-            Self::SessionsMoved => About {
-                name: "sessions_moved",
-                metric: Some("session_moved_requests"),
-                meaning: "Requests whose session moved: its server was full, out of rotation or \
+            Self::Retries => About::counted("retries", "retries", "Retries after failed attempts"),
+            Self::Queued => About::counted("queued", "queued_requests", "Queued requests"),
+            Self::Displaced => About::counted(
+                "displaced",
+                "displaced_requests",
+                "Queued requests displaced by one of a higher class",
+            ),
+            Self::SessionsKept => About::counted(
+                "sessions_kept",
+                "session_kept_requests",
+                "Requests sent to the server of their session",
+            ),
+            Self::SessionsMoved => About::counted(
+                "sessions_moved",
+                "session_moved_requests",
+                "Requests whose session moved: its server was full, out of rotation or \
                           gone",
-            },
+            ),
             Self::CacheHits => {
-                About::named("cache_hits", "Requests answered with a fresh stored response")
+                About::named("cache_hits", "Requests answered from the cache, fresh")
             }
             Self::CacheStale => {
-                About::named("cache_stale", "Requests answered with a stale stored response")
+                About::named("cache_stale", "Requests answered from the cache, stale")
             }
             Self::CacheRevalidated => {
-                About::named("cache_revalidated", "Requests answered after a server validated")
+                About::named("cache_revalidated", "Requests answered once validated")
             }
             Self::CacheCollapsed => {
-                About::named("cache_collapsed", "Requests answered with another one's fetch")
+                About::named("cache_collapsed", "Requests answered by another fetch")
             }
-            Self::CacheMisses => {
-                About::named("cache_misses", "Requests for which the cache fetched")
-            }
-            Self::CacheBypassed => {
-                About::named("cache_bypassed", "Requests that went past the cache of their route")
-            }
+            Self::CacheMisses => About::named("cache_misses", "Requests the cache fetched for"),
+            Self::CacheBypassed => About::named("cache_bypassed", "Requests past the cache"),
             Self::CacheStored => About::named("cache_stored", "Responses that were stored"),
             Self::CacheBytes => About::named("cache_bytes", "Bytes sent to clients from the cache"),
             Self::CacheMissBytes => {
-                About::named("cache_miss_bytes", "Bytes of routes with a cache sent from servers")
+                About::named("cache_miss_bytes", "Bytes of cached routes from servers")
             }
-            Self::CompressedZstd => About {
-                name: "compressed_zstd",
-                metric: Some("compressed_zstd_responses"),
-                meaning: "Responses compressed by zstd",
-            },
-            Self::CompressedGzip => About {
-                name: "compressed_gzip",
-                metric: Some("compressed_gzip_responses"),
-                meaning: "Responses compressed by gzip",
-            },
-            Self::CompressedBrotli => About {
-                name: "compressed_brotli",
-                metric: Some("compressed_brotli_responses"),
-                meaning: "Responses compressed by brotli",
-            },
-            Self::CompressionInput => About {
-                name: "compression_input_bytes",
-                metric: Some("compression_input_bytes"),
-                meaning: "Bytes of response bodies before they were compressed",
-            },
-            Self::CompressionOutput => About {
-                name: "compression_output_bytes",
-                metric: Some("compression_output_bytes"),
-                meaning: "Bytes of the same bodies after that",
-            },
+            Self::CompressedZstd => About::counted(
+                "compressed_zstd",
+                "compressed_zstd_responses",
+                "Responses compressed by zstd",
+            ),
+            Self::CompressedGzip => About::counted(
+                "compressed_gzip",
+                "compressed_gzip_responses",
+                "Responses compressed by gzip",
+            ),
+            Self::CompressedBrotli => About::counted(
+                "compressed_brotli",
+                "compressed_brotli_responses",
+                "Responses compressed by brotli",
+            ),
+            Self::CompressionInput => About::counted(
+                "compression_input_bytes",
+                "compression_input_bytes",
+                "Bytes of response bodies before they were compressed",
+            ),
+            Self::CompressionOutput => About::counted(
+                "compression_output_bytes",
+                "compression_output_bytes",
+                "Bytes of the same bodies after that",
+            ),
         }
     }
 

@@ -21,7 +21,6 @@ use loadline_core::{
         request::{Action, Event, Failed, Progress, Unanswered, shorter},
     },
     fleet::ServerTimeouts,
-    state::ServiceCounter,
     time::Instant,
 };
 use loadline_http1::{
@@ -32,12 +31,10 @@ use loadline_http1::{
 use crate::{
     http::{
         body_pace::BodyPace,
-        compress::head::edit_response,
         driver::Place,
         exchange::{Exchange, Next},
         failure::Failure,
         relay::{Broken, Download, Relay},
-        sticky::Session,
     },
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
@@ -47,6 +44,7 @@ use crate::{
 };
 
 mod compressed;
+mod delivery;
 
 /// One request over one connection.
 #[derive(Debug)]
@@ -436,41 +434,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         request.keep_alive && self.upload.is_complete() && !self.exchange.is_leaving()
     }
 
-    /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
-    /// go in chunks.
-    fn write_head(
-        &self,
-        head: &ResponseHead,
-        buf: &[u8],
-        (keep_alive, dechunk): (bool, bool),
-        (treatment, in_chunks): (Treatment, bool),
-    ) -> (Vec<u8>, Forwarded) {
-        let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
-        let (client, hsts) = (request.version, &*listener_context.hsts);
-        let options =
-            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
-        let mut text = worker.buffers.take_text();
-        let mut forwarded = write_response(&mut text, buf, head, options);
-        let bytes = &buf[..head.head_len()];
-        if let Some(changes) = &request.changes {
-            forwarded = changes.of_answer(forwarded, bytes, &mut text);
-        }
-        let service_context = driver.route.service_context();
-        if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place()) {
-            let (session, cells) = (request.session, &service_context.cells);
-            if session == Session::With(place.server) {
-                cells.add(ServiceCounter::SessionsKept, 1);
-            } else {
-                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
-                forwarded = sessions.tell(place.server, forwarded, bytes, &mut text);
-            }
-        }
-        if treatment != Treatment::Keep {
-            forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
-        }
-        (text, forwarded)
-    }
-
     /// The client sees something from now on; a body that ends with its connection can only be
     /// broken off by a reset.
     fn commit(&mut self, head: &ResponseHead, ends_with_connection: bool) {
@@ -490,29 +453,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
         Ok(())
-    }
-
-    /// What becomes of both connections after a response that has gone out whole.
-    fn done(
-        &self,
-        head: &ResponseHead,
-        body: &BodyReader,
-        keep_alive: bool,
-        answered: Instant,
-    ) -> Done {
-        if self.exchange.driver.route.service_context().reads_load
-            && let Some(trailers) = body.trailers()
-        {
-            self.exchange.driver.report_load(answered, trailers.load_metrics());
-        }
-        let next = match (keep_alive, self.upload.is_complete()) {
-            (true, _) => Next::KeepAlive,
-            (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
-            (false, _) => Next::Linger,
-        };
-        let through = self.upload.is_complete() && self.unfinished.is_none();
-        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
-        Done { ending: Ending::Complete, next, reusable }
     }
 
     /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:

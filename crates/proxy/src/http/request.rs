@@ -137,14 +137,11 @@ impl Request {
         let trace = spans.map(|spans| {
             trace(worker, spans, listener_context, (head, bytes), (routed.rank, &mut text))
         });
-        let wanted = match routed.rank {
-            Some(rank) if listener_context.routes.has_caches() => {
-                let service = &view.plan.fleet.services[routed.service].name;
-                let routes = &listener_context.routes;
-                Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
-            }
-            _ => None,
-        };
+        let routes = &listener_context.routes;
+        let wanted = routed.rank.filter(|_| routes.has_caches()).and_then(|rank| {
+            let service = &view.plan.fleet.services[routed.service].name;
+            Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
+        });
         let mut body = head.body();
         let early = &bytes[head.head_len()..];
         let progress = body.feed(early)?;

@@ -133,7 +133,7 @@ fn with_cache(rate: u64, requests: u64, size: Bytes) -> Scenario {
 }
 
 fn cache_of(record: &LoadRecord) -> SimulatedCache {
-    record.simulation.as_ref().unwrap().caches[0].clone()
+    record.simulation.as_ref().expect("a simulated run").caches[0].clone()
 }
 
 /// The hit ratio of the eviction alone in as many requests, after as many as the cache has seen.
@@ -158,8 +158,10 @@ fn alone(exponent: f64, room: u64) -> f64 {
         }
         let mut evicted = Vec::new();
         let hash = Random::stream(9, object as u64).draw();
-        let slot = eviction.insert(object, hash, SIZES.0, &mut evicted).unwrap();
-        evicted.iter().for_each(|object| drop(slots.remove(object)));
+        let slot = eviction.insert(object, hash, SIZES.0, &mut evicted).expect("room was made");
+        for object in evicted {
+            slots.remove(&object);
+        }
         slots.insert(object, slot);
     }
     hits as f64 / 300_000.0

@@ -6,7 +6,7 @@
 //! events and long polls arrive at once.
 //!
 //! The worker's other connections go on meanwhile: [`SLICE`] is compressed at a time, then everybody
-//! has a turn who has been waiting for one.
+//! who has been waiting has a turn.
 
 use std::{
     pin::pin,

@@ -101,8 +101,8 @@ impl Encoders {
     }
 }
 
-/// How long this thread has run or waited for a core; where the kernel does not tell the latter, how
-/// long it has run.
+/// How long this thread has run or waited for a core; where the kernel does not tell the latter,
+/// how long it has run.
 fn wanted_time() -> Duration {
     let scheduled = proc::text("/proc/thread-self/schedstat");
     let scheduled = scheduled.and_then(|text| proc::scheduled(&text));

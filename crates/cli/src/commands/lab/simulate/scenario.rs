@@ -107,6 +107,8 @@ impl Setting<'_> {
             servers: models,
             links,
             faults,
+            objects: Vec::new(),
+            caches: Vec::new(),
         };
         Ok(Experiment { scenario, lead, names, requests, woken })
     }

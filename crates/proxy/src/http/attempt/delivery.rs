@@ -1,0 +1,73 @@
+//! What goes before the body of a response to its client, and what is true after it.
+
+use loadline_core::{
+    compress::Treatment, decide::ending::Ending, state::ServiceCounter, time::Instant,
+};
+use loadline_http1::{BodyReader, Forwarded, ResponseHead, ResponseOptions, write_response};
+
+use super::{Attempt, Done};
+use crate::http::{
+    compress::head::edit_response,
+    exchange::{Exchange, Next},
+    sticky::Session,
+};
+
+impl Attempt<'_, '_> {
+    /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
+    /// go in chunks.
+    pub(super) fn write_head(
+        &self,
+        head: &ResponseHead,
+        buf: &[u8],
+        (keep_alive, dechunk): (bool, bool),
+        (treatment, in_chunks): (Treatment, bool),
+    ) -> (Vec<u8>, Forwarded) {
+        let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
+        let (client, hsts) = (request.version, &*listener_context.hsts);
+        let options =
+            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
+        let mut text = worker.buffers.take_text();
+        let mut forwarded = write_response(&mut text, buf, head, options);
+        let bytes = &buf[..head.head_len()];
+        if let Some(changes) = &request.changes {
+            forwarded = changes.of_answer(forwarded, bytes, &mut text);
+        }
+        let service_context = driver.route.service_context();
+        if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place()) {
+            let (session, cells) = (request.session, &service_context.cells);
+            if session == Session::With(place.server) {
+                cells.add(ServiceCounter::SessionsKept, 1);
+            } else {
+                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
+                forwarded = sessions.tell(place.server, forwarded, bytes, &mut text);
+            }
+        }
+        if treatment != Treatment::Keep {
+            forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
+        }
+        (text, forwarded)
+    }
+
+    /// What becomes of both connections after a response that has gone out whole.
+    pub(super) fn done(
+        &self,
+        head: &ResponseHead,
+        body: &BodyReader,
+        keep_alive: bool,
+        answered: Instant,
+    ) -> Done {
+        if self.exchange.driver.route.service_context().reads_load
+            && let Some(trailers) = body.trailers()
+        {
+            self.exchange.driver.report_load(answered, trailers.load_metrics());
+        }
+        let next = match (keep_alive, self.upload.is_complete()) {
+            (true, _) => Next::KeepAlive,
+            (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
+            (false, _) => Next::Linger,
+        };
+        let through = self.upload.is_complete() && self.unfinished.is_none();
+        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
+        Done { ending: Ending::Complete, next, reusable }
+    }
+}
