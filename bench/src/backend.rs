@@ -1,9 +1,10 @@
 //! The server behind the proxies: as little work as a server can do, so that the proxy is what
 //! gives out first.
 //!
-//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 1 kB at
-//! whatever begins with `/k`, 50 kB at `/m`, 10 MB at `/l`. It knows GET without a body, one
-//! request per read and no pipelining, which is what proxies send it. It has no response to a POST: it waits for a body that never ends.
+//! One thread, edge-triggered epoll, answers made in advance: 100 B at `/s`, 1 kB at whatever
+//! begins with `/k`, 50 kB at `/m`, 10 MB at `/l`. It knows GET without a body, one request per
+//! read and no pipelining, which is what proxies send it. It has no response to a POST: it waits
+//! for a body that never ends.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;

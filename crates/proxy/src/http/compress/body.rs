@@ -5,8 +5,8 @@
 //! compressed form, and the encoder. When the server pauses, what it has said is flushed, so that
 //! events and long polls arrive at once.
 //!
-//! The worker's other connections go on meanwhile: [`SLICE`] is compressed at a time, then everybody
-//! who has been waiting has a turn.
+//! The worker's other connections go on meanwhile: [`SLICE`] is compressed at a time, then
+//! everybody who has been waiting has a turn.
 
 use std::{
     pin::pin,
