@@ -92,15 +92,15 @@ impl PreparedResponse {
         Self { status: 200, kind, body: body.into(), utilization: None }
     }
 
-    /// The head, with the empty line after it.
-    pub(crate) fn head(&self, served_by: &str, after: After) -> String {
+    /// The head with `lines` in it, and the empty line after it.
+    pub(crate) fn head(&self, lines: &str, after: After) -> String {
         let Self { status, kind, body, .. } = self;
         let mut head = String::with_capacity(HEAD_CAPACITY);
         // Writing to a string does not fail.
         let _ = write!(
             head,
             "HTTP/1.1 {status} {}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-             X-Served-By: {served_by}\r\n",
+             {lines}",
             reason(*status),
             body.len(),
         );
@@ -144,12 +144,12 @@ mod tests {
     fn a_head_says_what_the_client_needs() {
         let mut answer = PreparedResponse::content(Content::Json, Vec::new());
         assert_eq!(
-            answer.head("west/80", After::Keep),
+            answer.head("X-Served-By: west/80\r\n", After::Keep),
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 18\r\n\
              X-Served-By: west/80\r\n\r\n"
         );
         answer.utilization = Some(0.534);
-        let head = answer.head("west/80", After::Close);
+        let head = answer.head("X-Served-By: west/80\r\n", After::Close);
         assert!(head.ends_with(
             "endpoint-load-metrics: TEXT cpu_utilization=0.53\r\nConnection: close\r\n\r\n"
         ));

@@ -24,6 +24,8 @@ pub struct Config {
     pub delay: Duration,
     /// Told in the header `X-Served-By`; `region/port` if omitted.
     pub name: Option<String>,
+    /// Further headers of every response, by name.
+    pub headers: Vec<(String, String)>,
     /// The region the worker says it is in.
     pub region: String,
     /// Whether `/health-check` is answered as the tutorial's server does: HTTP/1.0, and the end
@@ -49,6 +51,7 @@ impl Config {
             content,
             delay: Duration::ZERO,
             name: None,
+            headers: Vec::new(),
             region: "local".to_owned(),
             lenient_health: false,
             report_utilization: false,
@@ -68,6 +71,9 @@ impl Config {
             if text.is_empty() || !text.bytes().all(visible) {
                 return Err(ConfigError::Name { text: text.clone() });
             }
+        }
+        if let Some((name, value)) = self.headers.iter().find(|header| !is_header(header)) {
+            return Err(ConfigError::Header { text: format!("{name}: {value}") });
         }
         if let Some(Fault::Status(status)) = self.fault
             && !(200..=599).contains(&status)
@@ -185,6 +191,15 @@ impl Pace {
     }
 }
 
+/// Whether it is a header that can be sent (RFC 9110, 5.5 and 5.6.2), and not one of framing.
+fn is_header((name, value): &(String, String)) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let frames = ["connection", "content-length", "transfer-encoding"];
+    let is_free = !frames.iter().any(|frame| name.eq_ignore_ascii_case(frame));
+    let visible = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    is_free && !name.is_empty() && name.bytes().all(is_token) && value.bytes().all(visible)
+}
+
 /// A worker that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -192,6 +207,12 @@ pub enum ConfigError {
     #[error("`{text}` cannot be a name: use visible ASCII characters")]
     Name {
         /// The name given.
+        text: String,
+    },
+    /// A header that no response can have, or that says where the response ends.
+    #[error("`{text}` cannot be a header here: use visible ASCII characters, and no framing")]
+    Header {
+        /// Name and value given.
         text: String,
     },
     /// A response that would not fit memory.
@@ -250,6 +271,19 @@ mod tests {
             let config = Config { name: Some(name.to_owned()), ..Config::new(Content::Json) };
             assert_eq!(config.check(), Err(ConfigError::Name { text: name.to_owned() }));
         }
+    }
+
+    #[test]
+    fn a_header_that_would_break_the_response_is_refused() {
+        let with = |name: &str, value: &str| {
+            let headers = vec![(name.to_owned(), value.to_owned())];
+            Config { headers, ..Config::new(Content::Json) }.check().is_ok()
+        };
+        assert!(with("Cache-Control", "max-age=60"));
+        for name in ["", "A B", "Content-Length", "transfer-encoding"] {
+            assert!(!with(name, "1"), "{name}");
+        }
+        assert!(!with("A", "b\r\nC: d"));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Server {
     pub(crate) unit: Option<Unit>,
     sleeper: Option<Mutex<Sleeper>>,
     served_by: String,
+    /// Lines of every head: who answers, and what else is to be said.
+    lines: String,
     region: String,
     content: Content,
     /// What is answered to every request for work, but for the utilization.
@@ -43,6 +45,10 @@ impl Server {
             }
             content => PreparedResponse::content(content, picture),
         };
+        let mut lines = format!("X-Served-By: {served_by}\r\n");
+        for (name, value) in &config.headers {
+            lines.extend([name, ": ", value, "\r\n"]);
+        }
         let unit = (config.content == Content::Unit).then(|| Unit::new(config.forwarding));
         Self {
             service,
@@ -52,6 +58,7 @@ impl Server {
             unit,
             sleeper: config.sleep.map(|sleep| Mutex::new(Sleeper::new(sleep))),
             served_by,
+            lines,
             region: config.region,
             content: config.content,
             answer,
@@ -97,7 +104,7 @@ impl Server {
         after: After,
     ) -> (String, &'a [u8]) {
         let body: &[u8] = if method == Method::Head { &[] } else { &answer.body };
-        (answer.head(&self.served_by, after), body)
+        (answer.head(&self.lines, after), body)
     }
 
     /// All counts at this moment.

@@ -72,6 +72,15 @@ impl Switches {
 
 const NO_VERSION: &str = "--tlsv1.3 is above --tls-max 1.2: leave one of them out";
 
+/// Name and value of a header as curl's `-H` takes it.
+///
+/// # Errors
+/// If there is no colon.
+pub(crate) fn header(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once(':').ok_or("write it like 'Accept: text/html'")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +113,11 @@ mod tests {
         assert!(tls.insecure && tls.key.is_some() && tls.certificate.is_some());
         assert_eq!(tls.server_name.as_deref(), Some("a.example"));
         assert!(read("--tlsv1.3 --tls-max 1.2").is_err());
+    }
+
+    #[test]
+    fn a_header_needs_its_colon() {
+        assert_eq!(header("A: b:c"), Ok(("A".to_owned(), "b:c".to_owned())));
+        assert!(header("A").is_err());
     }
 }

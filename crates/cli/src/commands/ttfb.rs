@@ -20,7 +20,7 @@ use loadline_measure::record::{ProbeRecord, ProbeTarget};
 use loadline_report::{Dot, Dots, times_by_number};
 
 use super::series;
-use super::switches::Switches;
+use super::switches::{Switches, header};
 use plot::SHOWN;
 
 /// Measure the time to the first byte, request by request
@@ -153,11 +153,6 @@ fn picture(record: &ProbeRecord) -> anyhow::Result<loadline_report::Picture> {
     let series: Vec<_> = record.targets.iter().map(dots).collect();
     let most = series.iter().map(|dots| dots.points.len()).max().unwrap_or_default();
     Ok(times_by_number(&format!("Time to first byte of the first {most} requests"), &series)?)
-}
-
-fn header(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once(':').ok_or("write it like 'Accept: text/html'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Progress on the standard error: a bar on a terminal, a line now and then in a log.

@@ -7,6 +7,7 @@ use std::{
     process::ExitCode,
 };
 
+use super::switches::header;
 use anyhow::Context as _;
 use loadline_core::{
     time::Duration,
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     /// Told in the header X-Served-By [REGION/PORT]
     #[arg(long)]
     name: Option<String>,
+    /// A header of every response; repeat for more
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
     /// Region the server says it is in
     #[arg(long, default_value = "local")]
     region: String,
@@ -120,6 +124,7 @@ impl Args {
             pace: self.pace(content.usual_pace()),
             delay: self.delay,
             name: self.name.clone(),
+            headers: self.headers.clone(),
             region: self.region.clone(),
             lenient_health: self.lenient_health,
             report_utilization: self.report_utilization,

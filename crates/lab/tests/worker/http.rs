@@ -53,6 +53,13 @@ async fn an_answer_names_who_gave_it() {
 }
 
 #[tokio::test]
+async fn an_answer_has_the_headers_that_were_asked_for() {
+    let headers = vec![("Cache-Control".to_owned(), "max-age=60".to_owned())];
+    let worker = Running::start(Config { headers, ..fixed() });
+    assert_eq!(worker.connect().await.ask(GET).await.field("cache-control"), "max-age=60");
+}
+
+#[tokio::test]
 async fn one_connection_carries_many_requests_sent_ahead_or_not() {
     let worker = Running::start(fixed());
     let mut client = worker.connect().await;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use loadline_load::{LoadPlan, Target};
 
 use super::usage::{UsageError, read_file};
+use crate::commands::switches::header;
 
 /// What is asked, and of whom.
 #[derive(clap::Args)]
@@ -104,20 +105,9 @@ fn listed(path: &Path, text: &str) -> Result<Vec<(Target, u32)>, UsageError> {
     Ok(targets)
 }
 
-fn header(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once(':').ok_or("write it like 'Accept: text/html'")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_header_needs_its_colon() {
-        assert_eq!(header("A: b:c"), Ok(("A".to_owned(), "b:c".to_owned())));
-        assert!(header("A").is_err());
-    }
 
     #[test]
     fn a_file_of_urls_has_a_weight_where_it_is_not_one() {
