@@ -1,6 +1,6 @@
 //! A fleet in words: what will happen to a request, for whoever wrote the file.
 
-mod routes;
+pub(crate) mod routes;
 
 use loadline_core::{
     fleet::{
@@ -49,8 +49,7 @@ pub fn counts(fleet: &Fleet) -> String {
 
 fn describe_service(service: &Service, here: &str) -> Vec<String> {
     let mut lines = vec![format!("{}, seen from {here}:", service.name)];
-    let mut groups: Vec<&Group> = service.groups.iter().collect();
-    groups.sort_by_key(|group| group.rtt.unwrap_or(Duration::MAX));
+    let groups = in_order(service);
     let width = groups.iter().map(|group| group.name.len()).max().unwrap_or(0);
     for (index, group) in groups.iter().enumerate() {
         let rank = index + 1;
@@ -71,7 +70,15 @@ fn describe_service(service: &Service, here: &str) -> Vec<String> {
     lines
 }
 
-fn describe_group(group: &Group) -> String {
+/// The groups of a service, nearest first; those whose distance is not known yet last.
+pub(crate) fn in_order(service: &Service) -> Vec<&Group> {
+    let mut groups: Vec<&Group> = service.groups.iter().collect();
+    groups.sort_by_key(|group| group.rtt.unwrap_or(Duration::MAX));
+    groups
+}
+
+/// Distance, servers and capacity of a group.
+pub(crate) fn describe_group(group: &Group) -> String {
     let distance = match group.rtt {
         Some(Duration::ZERO) => "here".to_owned(),
         Some(rtt) => format!("{rtt} away"),
@@ -119,7 +126,8 @@ fn per_server(group: &Group) -> String {
     }
 }
 
-fn when_full(rule: WhenFull) -> String {
+/// What happens where all groups are full.
+pub(crate) fn when_full(rule: WhenFull) -> String {
     match rule {
         WhenFull::Spread => "over capacity, in proportion to it".to_owned(),
         WhenFull::Shed => "503 with Retry-After".to_owned(),

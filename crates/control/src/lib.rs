@@ -14,6 +14,7 @@ mod assemble;
 mod describe;
 pub mod discovery;
 mod edit;
+pub mod explain;
 mod file;
 mod masked;
 mod outside;

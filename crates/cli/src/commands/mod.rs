@@ -16,6 +16,7 @@ mod check;
 mod compare;
 mod completions;
 mod demo;
+mod explain;
 mod l4;
 mod lab;
 mod man;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Top(top::Args),
     Cache(cache::Args),
     Check(check::Args),
+    Explain(explain::Args),
     Schema(schema::Args),
     Worker(worker::Args),
     Bench(bench::Args),
@@ -78,6 +80,7 @@ impl Command {
             Self::Top(args) => top::run(&args),
             Self::Cache(args) => cache::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Explain(args) => explain::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Worker(args) => worker::run(&args),
             Self::Bench(args) => bench::run(&args),

@@ -18,7 +18,8 @@ pub(super) fn describe(listener: &Listener, fleet: &Fleet) -> Vec<String> {
         .collect()
 }
 
-fn conditions(when: &Conditions) -> String {
+/// What a route is for.
+pub(crate) fn conditions(when: &Conditions) -> String {
     let all = [
         list("", &when.methods),
         list("host ", &when.hosts.iter().map(host).collect::<Vec<_>>()),

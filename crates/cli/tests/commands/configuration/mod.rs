@@ -1,5 +1,6 @@
 //! What users are told who write a wrong file or a wrong command.
 
+mod explain;
 mod messages;
 mod outside;
 mod paths;

@@ -1,0 +1,47 @@
+//! `loadline explain`: what becomes of a request.
+
+use std::{fs, path::Path};
+
+use super::said::loadline;
+
+const FILE: &str = r#"
+[[listener]]
+bind = "127.0.0.1:8080"
+service = "web"
+routes = [
+    { path = "/beta/", cookie = { beta = "1" }, service = "web" },
+    { path = "/beta/", redirect = { rewrite = { prefix = "/beta", to = "/" } } },
+]
+[[service.web.group]]
+servers = ["10.0.0.1:80"]
+max_rate = "100/s"
+"#;
+
+fn explained(flags: &[&str], directory: &Path) -> (Option<i32>, String) {
+    fs::write(directory.join("a.toml"), FILE).unwrap();
+    let said = loadline(&[&["explain", "a.toml"], flags].concat(), directory);
+    (said.code, said.text)
+}
+
+#[test]
+fn a_request_is_explained_with_the_routes_it_passes() {
+    let directory = tempfile::tempdir().unwrap();
+    let request = ["--request", "http://example.com:8080/beta/x", "--from", "192.0.2.1"];
+    let (code, text) = explained(&request, directory.path());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("GET http://example.com:8080/beta/x from 192.0.2.1"), "{text}");
+    assert!(text.contains("not cookie beta = 1"), "{text}");
+    assert!(text.contains("302 to http://example.com:8080/x"), "{text}");
+    let cookie = [&request[..], &["-H", "Cookie: a=b; beta=1", "--json"]].concat();
+    let (code, text) = explained(&cookie, directory.path());
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &told["answer"]["services"][0]["service"]), (Some(0), &"web".into()));
+}
+
+#[test]
+fn a_request_for_no_listener_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, text) = explained(&["--request", "https://example.com/"], directory.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("127.0.0.1:8080 (http)"), "{text}");
+}

@@ -1,0 +1,95 @@
+//! The route that decides, and why those before it did not.
+
+use loadline_core::{
+    fleet::{Fleet, Listener},
+    rules::{Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, RateLimit, Request},
+};
+
+use super::{Passed, Route};
+use crate::describe::routes;
+
+/// The routes that were asked before `matched`; all where none is for the request.
+pub(super) fn passed<H: Headers + ?Sized>(
+    listener: &Listener,
+    matched: Option<Matched<'_>>,
+    request: &Request<'_, H>,
+) -> Vec<Passed> {
+    let rules = listener.routes.rules();
+    let before = matched.map_or(rules.len(), |it| it.rank);
+    let numbered = (1..).zip(&rules[..before]);
+    numbered
+        .map(|(number, (_, rule))| Passed {
+            number,
+            conditions: routes::conditions(&rule.when),
+            fails: fails(&rule.when, request),
+        })
+        .collect()
+}
+
+/// The first condition that does not hold. A route all of whose conditions hold is a redirect to
+/// where the client is already.
+fn fails<H: Headers + ?Sized>(when: &Conditions, request: &Request<'_, H>) -> String {
+    let one = each(when).into_iter().find(|one| !one.hold(request));
+    one.map_or_else(
+        || format!("it leads to {}, by which the request came", request.scheme),
+        |one| format!("not {}", routes::conditions(&one)),
+    )
+}
+
+/// Each condition by itself, in the order of the file's keys.
+fn each(when: &Conditions) -> Vec<Conditions> {
+    let none = Conditions::default;
+    let mut all = vec![
+        Conditions { hosts: when.hosts.clone(), ..none() },
+        Conditions { paths: when.paths.clone(), ..none() },
+        Conditions { methods: when.methods.clone(), ..none() },
+    ];
+    let single = |field: &Field| vec![field.clone()];
+    all.extend(when.headers.iter().map(|it| Conditions { headers: single(it), ..none() }));
+    all.extend(when.query.iter().map(|it| Conditions { query: single(it), ..none() }));
+    all.extend(when.cookies.iter().map(|it| Conditions { cookies: single(it), ..none() }));
+    all.push(Conditions { sources: when.sources.clone(), ..none() });
+    all
+}
+
+/// What the route does.
+pub(super) fn route<H: Headers + ?Sized>(
+    listener: &Listener,
+    matched: Matched<'_>,
+    request: &Request<'_, H>,
+    fleet: &Fleet,
+) -> Route {
+    let rule = matched.rule;
+    let mut path = Vec::new();
+    let changes = rule.path.as_ref().is_some_and(|change| change.write(request.path, &mut path));
+    Route {
+        number: matched.rank + 1,
+        of: listener.routes.rules().len(),
+        conditions: routes::conditions(&rule.when),
+        limit: rule.limit.as_ref().map(limit),
+        class: rule.class.map(|class| format!("{class:?}").to_lowercase()),
+        path: changes.then(|| String::from_utf8_lossy(&path).into_owned()),
+        request_headers: edits(&rule.request),
+        response_headers: edits(&rule.answer),
+        is_cached: rule.cache.is_some(),
+        mirror: rule.mirror.as_ref().map(|mirror| {
+            format!("{} of the requests to {}", mirror.share, fleet.services[mirror.service].name)
+        }),
+    }
+}
+
+fn limit(limit: &RateLimit) -> String {
+    let by = match &limit.by {
+        LimitKey::Client => "client address".to_owned(),
+        LimitKey::Header(name) => format!("value of the header {name}"),
+        LimitKey::Cookie(name) => format!("value of the cookie {name}"),
+    };
+    format!("{} for each {by}, {} at once; 429 beyond", limit.rate, limit.burst)
+}
+
+fn edits(edits: &HeaderEdits) -> Vec<String> {
+    let removed = edits.remove.iter().map(|name| format!("remove {name}"));
+    let set = edits.set.iter().map(|(name, value)| format!("set {name}: {value}"));
+    let added = edits.add.iter().map(|(name, value)| format!("add {name}: {value}"));
+    removed.chain(set).chain(added).collect()
+}

@@ -1,0 +1,120 @@
+//! What becomes of requests to a shop with an admin path, moved pages and an API.
+
+use super::*;
+use crate::{LocalOnly, parse_with};
+
+const SHOP: &str = r#"
+[edge]
+region = "eu"
+[[listener]]
+bind = "127.0.0.1:8080"
+service = "web"
+[[listener.routes]]
+path = "/admin"
+source = "10.0.0.0/8"
+service = "web"
+[[listener.routes]]
+path = "/admin"
+answer = { status = 403 }
+[[listener.routes]]
+path = "/old/"
+redirect = { rewrite = { prefix = "/old", to = "/new" }, status = 301 }
+[[listener.routes]]
+host = "api.example.com"
+path = "/v1/"
+method = "POST"
+service = "api"
+rewrite = { prefix = "/v1", to = "/" }
+limit = { rate = "10/s" }
+request_headers = { set = { X-Api = "1" } }
+[[listener]]
+bind = "127.0.0.1:9443"
+protocol = "tcp"
+service = "api"
+[service.web]
+policy = "least-requests"
+[[service.web.group]]
+name = "far"
+region = "us"
+rtt = "100ms"
+servers = ["10.0.0.2:80"]
+[[service.web.group]]
+name = "near"
+region = "eu"
+rtt = "1ms"
+servers = ["10.0.0.1:80"]
+max_rate = "5/s"
+[[service.api.group]]
+servers = ["10.0.0.3:80"]
+"#;
+
+fn asked(method: &str, authority: &str, target: &str, client: &str) -> Question {
+    Question {
+        method: method.to_owned(),
+        is_secure: false,
+        authority: authority.to_owned(),
+        port: 8080,
+        target: target.to_owned(),
+        headers: Vec::new(),
+        client: client.parse().expect("an address"),
+        listener: None,
+    }
+}
+
+fn shop() -> Fleet {
+    parse_with("shop.toml", SHOP, &LocalOnly).expect("a right file").fleet
+}
+
+fn explained(question: &Question) -> Explanation {
+    explain(&shop(), question).expect("a listener takes it")
+}
+
+#[test]
+fn the_route_that_decides_is_named_with_why_those_before_it_did_not() {
+    let told = explained(&asked("GET", "example.com", "/x/../%61dmin", "192.0.2.1"));
+    assert_eq!(told.answer, Answer::Response { status: 403 });
+    let fails: Vec<_> = told.passed.iter().map(|it| (it.number, it.fails.as_str())).collect();
+    assert_eq!(fails, [(1, "not from 10.0.0.0/8")]);
+    assert_eq!(told.route.expect("a route").number, 2);
+}
+
+#[test]
+fn a_redirect_says_where_to() {
+    let told = explained(&asked("GET", "example.com:8080", "/old/a?b=c", "192.0.2.1"));
+    let location = "http://example.com:8080/new/a?b=c".to_owned();
+    assert_eq!(told.answer, Answer::Redirect { status: 301, location });
+}
+
+#[test]
+fn what_no_route_is_for_goes_to_the_service_of_the_listener_nearest_group_first() {
+    let told = explained(&asked("GET", "api.example.com", "/v1/users", "192.0.2.1"));
+    assert_eq!(told.passed.len(), 4);
+    assert_eq!(told.passed[3].fails, "not POST");
+    let Answer::Services(targets) = told.answer else { panic!("{:?}", told.answer) };
+    let names: Vec<_> = targets[0].groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!((targets[0].service.as_str(), names), ("web", vec!["near", "far"]));
+}
+
+#[test]
+fn limits_and_changes_of_a_route_are_told() {
+    let told = explained(&asked("POST", "API.example.com", "/v1/users", "192.0.2.1"));
+    let text = told.to_string();
+    let route = told.route.expect("a route");
+    assert_eq!(route.path.as_deref(), Some("/users"));
+    assert_eq!(route.request_headers, ["set X-Api: 1"]);
+    assert!(text.contains("limit       10/s for each client address, 1 at once"), "{text}");
+    assert!(text.contains("service     api\n"), "{text}");
+}
+
+#[test]
+fn a_request_that_no_listener_takes_is_told_which_there_are() {
+    let secure = Question { is_secure: true, ..asked("GET", "example.com", "/", "192.0.2.1") };
+    let told = explain(&shop(), &secure).expect_err("nothing speaks TLS").to_string();
+    assert_eq!(
+        told,
+        "no listener for HTTP takes https on port 8080; there are: 127.0.0.1:8080 (http)"
+    );
+    let listener = Some("127.0.0.1:9443".parse().expect("an address"));
+    let tcp = Question { listener, ..asked("GET", "example.com", "/", "192.0.2.1") };
+    assert!(explain(&shop(), &tcp).is_err());
+}
