@@ -1,10 +1,11 @@
 //! What happens next.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+mod calendar;
 
 use loadline_core::time::Instant;
 
 use crate::slab::Handle;
+use calendar::Calendar;
 
 /// What happens at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -52,55 +53,18 @@ pub(crate) struct Attempt {
 /// Events in the order they happen; at the same instant in the order they were planned.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    heap: BinaryHeap<Planned>,
-    planned: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    at: Instant,
-    number: u64,
-    event: Event,
+    calendar: Calendar<Event>,
 }
 
 impl Events {
     pub(crate) fn plan(&mut self, at: Instant, event: Event) {
-        self.planned += 1;
-        self.heap.push(Planned { at, number: self.planned, event });
+        self.calendar.insert(at.as_nanos(), event);
     }
 
     pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
-        self.heap.pop().map(|planned| (planned.at, planned.event))
+        self.calendar.next().map(|(at, event)| (Instant::from_nanos(at), event))
     }
 }
 
-impl Planned {
-    /// Both in one number: it is compared several times for each event.
-    const fn key(&self) -> u128 {
-        (self.at.as_nanos() as u128) << 64 | self.number as u128
-    }
-}
-
-impl Ord for Planned {
-    /// The earliest is the greatest, so that a heap gives it first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Planned {}
-
-/// The heap moves what it holds: two to a cache line.
-const _: () = assert!(size_of::<Planned>() == 32);
+/// The calendar moves what it holds.
+const _: () = assert!(size_of::<Event>() == 16);

@@ -27,8 +27,10 @@ use crate::{
 pub(crate) struct Observer {
     warm_up: Instant,
     outcomes: Outcomes,
+    /// Without those since the last point of the timeline.
     response: Times,
     service: Times,
+    /// Of failures.
     statuses: BTreeMap<u16, u64>,
     reasons: BTreeMap<Reason, u64>,
     queued: u64,
@@ -181,12 +183,10 @@ impl Observer {
             return;
         }
         self.last_end = now;
-        self.response.record(response);
         self.service.record(service);
         self.recent.record(response);
         self.sources[source].response.record(response);
         self.count(source, |outcomes| &mut outcomes.ok);
-        *self.statuses.entry(200).or_default() += 1;
     }
 
     /// A client has failed.
@@ -252,6 +252,7 @@ impl Observer {
             max: latency.max,
             ..moment
         });
+        self.response.add(&self.recent);
         self.recent.reset();
     }
 
@@ -290,9 +291,11 @@ impl Observer {
     /// What became of the run.
     pub(crate) fn finish(mut self, scenario: &Scenario, now: Instant, events: u64) -> LoadRecord {
         let last = self.sampled.since(Instant::ZERO);
+        self.statuses.extend((self.outcomes.ok > 0).then_some((200, self.outcomes.ok)));
         if now.since(Instant::ZERO) > last {
             self.sample(now, 0, std::iter::empty());
         }
+        self.response.add(&self.recent);
         let lasts = scenario.lasts.saturating_sub(scenario.warm_up);
         let elapsed = self.last_end.since(self.warm_up).max(lasts);
         let response = self.response.latency();

@@ -134,6 +134,23 @@ struct Request {
     timer: Option<Instant>,
 }
 
+/// What is still to be known of a request whose response has come.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    client: Client,
+    fetches: bool,
+    abandoned: bool,
+    edge: u32,
+    sent: Instant,
+}
+
+impl Request {
+    fn answered(&self) -> Answered {
+        let Self { client, fetches, abandoned, edge, sent, .. } = *self;
+        Answered { client, fetches, abandoned, edge, sent }
+    }
+}
+
 impl Simulation {
     /// A scenario at its beginning.
     #[must_use]
@@ -343,7 +360,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
             if probes {
                 stations[station as usize].watch();
             }
-            pace = pace.min(stations[station as usize].best_pace());
+            pace = pace.min(stations[station as usize].best_pace);
             station
         };
         let servers = || group.servers.iter();

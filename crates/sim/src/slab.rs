@@ -52,6 +52,16 @@ impl<T> Slab<T> {
         Some(thing)
     }
 
+    /// Drops a thing where it is, without moving it.
+    pub(crate) fn discard(&mut self, handle: Handle) {
+        let Some((generation, place)) = self.places.get_mut(handle.index as usize) else { return };
+        if *generation == handle.generation && place.is_some() {
+            *place = None;
+            *generation = generation.wrapping_add(1);
+            self.vacant.push(handle.index);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }

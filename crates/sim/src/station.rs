@@ -23,6 +23,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Station {
     model: Arc<ServerModel>,
+    /// How many seconds it takes for a request at its best.
+    pub(crate) best_pace: f64,
     pub(crate) speed: Speed,
     pub(crate) outages: Vec<Outage>,
     /// From when to when which share of its responses is a 500.
@@ -78,6 +80,7 @@ impl Station {
         let cores = if shares { 0 } else { model.cores as usize };
         let mut station = Self {
             model: model.clone(),
+            best_pace: model.time.mean().as_secs_f64(),
             speed,
             outages: Vec::new(),
             errors: Vec::new(),
@@ -160,14 +163,9 @@ impl Station {
         }
     }
 
-    /// How many seconds it would take for a request at its best.
-    pub(crate) fn best_pace(&self) -> f64 {
-        self.model.time.mean().as_secs_f64()
-    }
-
-    /// How many seconds it would take for one now, if it were alone.
+    /// How many seconds it would take for a request now, if it were alone.
     pub(crate) fn pace(&self, now: Instant) -> f64 {
-        self.best_pace() / self.speed.at(now)
+        self.best_pace / self.speed.at(now)
     }
 
     /// Whether it is out, and how.

@@ -35,6 +35,15 @@ impl Times {
         self.total_nanos += u128::from(time.as_nanos());
     }
 
+    /// All of others, which have as many significant digits.
+    #[expect(clippy::missing_panics_doc, reason = "all histograms have the same bounds")]
+    pub fn add(&mut self, others: &Self) {
+        self.histogram.add(&others.histogram).expect("the bounds of both are the same");
+        self.shortest = self.shortest.min(others.shortest);
+        self.longest = self.longest.max(others.longest);
+        self.total_nanos += others.total_nanos;
+    }
+
     /// Forgets all of them.
     pub fn reset(&mut self) {
         self.histogram.reset();

@@ -7,7 +7,7 @@ use crate::{
     cache::{EdgeCache, Lookup, Object, Objects},
     random::Random,
     scenario::{Cache, Scenario, Source},
-    simulation::{Client, Request, Simulation},
+    simulation::{Answered, Client, Simulation},
     slab::Handle,
     trace::{Outcome, Step},
 };
@@ -44,16 +44,15 @@ impl Simulation {
 
     /// A request that fetches for the cache has come to its end; with it, those that waited for
     /// the object get the same.
-    pub(super) fn fetched(&mut self, request: &Request, status: u16) {
-        let client = request.client;
+    pub(super) fn fetched(&mut self, Answered { client, edge, .. }: Answered, status: u16) {
         let Some((object, of)) = object_of(&self.scenario, client) else { return };
-        let Some(Some(cache)) = self.caches.get_mut(request.edge as usize) else { return };
+        let Some(Some(cache)) = self.caches.get_mut(edge as usize) else { return };
         let waiting = cache.fetched(self.now, object, of, status < 500);
         for handle in waiting {
             // Some may have given up.
             let Some(waited) = self.requests.remove(handle) else { continue };
             self.note(waited.client, Step::Response(status));
-            self.succeed(&waited, status);
+            self.succeed(waited.answered(), status);
         }
     }
 

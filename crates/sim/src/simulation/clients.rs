@@ -11,7 +11,7 @@ use crate::{
     events::Event,
     observer::Ended,
     random::Random,
-    simulation::{Client, Request, Simulation},
+    simulation::{Answered, Client, Request, Simulation},
     slab::Handle,
     trace::{Outcome, Step},
 };
@@ -156,7 +156,7 @@ impl Simulation {
     }
 
     /// A request has got its response, of its server or of its edge.
-    pub(super) fn succeed(&mut self, request: &Request, status: u16) {
+    pub(super) fn succeed(&mut self, request: Answered, status: u16) {
         if !request.abandoned {
             self.answered(request, status);
         }
@@ -165,13 +165,12 @@ impl Simulation {
         }
     }
 
-    fn answered(&mut self, request: &Request, status: u16) {
-        let client = request.client;
+    fn answered(&mut self, Answered { client, sent, .. }: Answered, status: u16) {
         if status >= 500 {
             return self.fail(client, Ended::Status(status));
         }
         let distance = self.scenario.sources[client.source as usize].distance;
-        let service = self.now.since(request.sent);
+        let service = self.now.since(sent);
         let response = self.now.since(client.since) + distance;
         self.observer.answered(
             client.source as usize,

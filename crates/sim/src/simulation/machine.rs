@@ -200,7 +200,7 @@ impl Simulation {
         let reason = failure.map(|failure| failure.reason);
         self.note(client, Step::Refused(status, reason));
         self.observer.refused(client.since, reason);
-        self.succeed(&request, status);
+        self.succeed(request.answered(), status);
     }
 
     pub(super) fn note(&mut self, client: Client, step: Step) {

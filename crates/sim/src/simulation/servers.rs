@@ -13,7 +13,7 @@ use loadline_core::{
 use crate::{
     events::{Attempt, Event},
     random::Random,
-    simulation::{Simulation, machine::is_present},
+    simulation::{Request, Simulation, machine::is_present},
     station::Reply,
     trace::Step,
 };
@@ -122,9 +122,9 @@ impl Simulation {
             return self.tell(handle, Heard::Ended(Ending::Complete));
         }
         let _ = self.handle(handle, Heard::Ended(Ending::Complete));
-        if let Some(request) = self.requests.remove(handle) {
-            self.succeed(&request, status);
-        }
+        let Some(answered) = self.requests.get(handle).map(Request::answered) else { return };
+        self.requests.discard(handle);
+        self.succeed(answered, status);
     }
 
     /// The connection of an attempt has been reset, or was refused.
