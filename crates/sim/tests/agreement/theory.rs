@@ -2,6 +2,8 @@
 //! in the system, from textbooks (Kleinrock, "Queueing Systems", volume 1, 1975; Gross and Harris,
 //! "Fundamentals of Queueing Theory", 1998), against ten independent runs each.
 
+use std::f64::consts::PI;
+
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::statistics::student_quantile;
 use loadline_sim::{
@@ -198,30 +200,114 @@ fn two_kinds(long: f64, share: f64, load: f64) -> Theory {
     }
 }
 
-/// M/G/1 with lognormal times: Pollaczek and Khinchine have the mean.
+/// M/G/1 with lognormal times: Pollaczek and Khinchine have the mean. The waiting time is a sum of
+/// remaining service times, as many as a geometric distribution says, so its tail `w` solves a
+/// renewal equation, here by trapezoids: `w = load * (R + r * w)`, with `r` and `R` the density and
+/// the tail of what remains of a service time.
 fn lognormal(variation: f64, load: f64) -> Theory {
     let lambda = load / 10.0;
     let second = 100.0 * (1.0 + variation * variation);
+    let density = |t: f64| lognormal_density(variation, t);
+    let longer = integral_to_end(&(0..POINTS).map(|n| density(at(n))).collect::<Vec<_>>());
+    let remains: Vec<f64> = longer.iter().map(|longer| longer / 10.0).collect();
+    let remains_longer = integral_to_end(&remains);
+    let mut waits = vec![load];
+    for n in 1..POINTS {
+        let known: f64 = (1..n).map(|k| remains[k] * waits[n - k]).sum();
+        let ends = remains[n] * waits[0] / 2.0;
+        let right = load * (remains_longer[n] + STEP * (known + ends));
+        waits.push(right / (1.0 - load * STEP * remains[0] / 2.0));
+    }
+    let at_point = |n: usize| {
+        let of_both: f64 = (1..=n).map(|k| density(at(k)) * waits[n - k]).sum();
+        longer[n] + STEP * (of_both - density(at(n)) * waits[0] / 2.0)
+    };
+    let tail = |t: f64| {
+        let n = ((t / STEP) as usize).min(POINTS - 2);
+        let (before, after) = (at_point(n), at_point(n + 1));
+        before + (after - before) * (t / STEP - n as f64)
+    };
     Theory {
         name: format!("M/G/1, lognormal of {variation}, at {load}"),
         model: model(ServiceTime::Lognormal { mean: TEN_MS, variation }, 1),
         rate: per_ms(lambda),
         mean: 10.0 + lambda * second / (2.0 * (1.0 - load)),
-        quantiles: None,
+        quantiles: Some([0.5, 0.01].map(|left| where_tail_is(left, at(POINTS - 1), tail))),
     }
 }
 
-/// M/G/1 with processor sharing: the mean depends on the mean alone.
+/// Of a mean of 10 ms.
+fn lognormal_density(variation: f64, t: f64) -> f64 {
+    if t <= 0.0 {
+        return 0.0;
+    }
+    let variance = (variation * variation).ln_1p();
+    let off = t.ln() - (10f64.ln() - variance / 2.0);
+    (-off * off / (2.0 * variance)).exp() / (t * (2.0 * PI * variance).sqrt())
+}
+
+/// By trapezoids, what is left of 1 from each point on.
+fn integral_to_end(density: &[f64]) -> Vec<f64> {
+    let mut left = vec![1.0];
+    for pair in density.windows(2) {
+        left.push(left[left.len() - 1] - STEP * f64::midpoint(pair[0], pair[1]));
+    }
+    left
+}
+
+fn at(point: usize) -> f64 {
+    point as f64 * STEP
+}
+
+/// M/G/1 with processor sharing: the mean depends on the mean alone. How long one of exponential
+/// times is there is when a chain ends that begins with as many others as it finds, and that is
+/// followed from arrival or departure to the next (uniformization).
 fn sharing(time: ServiceTime, load: f64) -> Theory {
     let name = format!("M/G/1-PS of {time:?} at {load}");
     let discipline = Discipline::ProcessorSharing;
+    let is_exponential = matches!(time, ServiceTime::Exponential { .. });
+    let quantiles = is_exponential.then(|| {
+        let there = there_after_events(load);
+        let tail = |t: f64| {
+            let events = 0.1 * (1.0 + load) * t;
+            let mut probability = (-events).exp();
+            let mut sum = 0.0;
+            for (n, there) in there.iter().enumerate() {
+                sum += probability * there;
+                probability *= events / (n + 1) as f64;
+            }
+            sum
+        };
+        [0.5, 0.01].map(|left| where_tail_is(left, 1_000.0, tail))
+    });
     Theory {
         name,
         model: ServerModel { discipline, ..model(time, 1) },
         rate: per_ms(load / 10.0),
         mean: 10.0 / (1.0 - load),
-        quantiles: None,
+        quantiles,
     }
+}
+
+/// The probability that a request of an M/M/1-PS queue is still there after each number of events.
+fn there_after_events(load: f64) -> Vec<f64> {
+    let (arrives, departs) = (load / (1.0 + load), 1.0 / (1.0 + load));
+    let mut others: Vec<f64> = (0..400).map(|n| (1.0 - load) * load.powi(n)).collect();
+    let mut there = Vec::new();
+    for _ in 0..600 {
+        there.push(others.iter().sum());
+        let mut next = vec![0.0; others.len()];
+        for (n, probability) in others.iter().enumerate() {
+            if let Some(more) = next.get_mut(n + 1) {
+                *more += probability * arrives;
+            }
+            if let Some(fewer) = n.checked_sub(1) {
+                next[fewer] += probability * departs * n as f64 / (n + 1) as f64;
+            }
+        }
+        others = next;
+    }
+    there
 }
 
 fn model(time: ServiceTime, cores: u32) -> ServerModel {
@@ -252,6 +338,11 @@ const RUNS: u64 = 10;
 
 /// Of each run, a tenth of which comes before it is counted.
 const REQUESTS: u64 = 20_000;
+
+/// Milliseconds between points at which a distribution is known.
+const STEP: f64 = 0.05;
+
+const POINTS: usize = 8_000;
 
 /// What the histogram of a run cannot tell apart.
 const RESOLUTION: f64 = 0.001;
