@@ -18,6 +18,7 @@ mod events;
 pub mod explanation;
 mod notice;
 mod observer;
+pub mod parallel;
 pub mod planning;
 mod random;
 pub mod ranking;

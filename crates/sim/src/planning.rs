@@ -12,6 +12,8 @@
 mod cases;
 mod resize;
 
+use std::num::NonZero;
+
 use loadline_measure::{
     objective::Objective,
     record::{LoadRecord, ObjectiveRecord, PlanRecord, PlannedCase, PlannedGroup, RunCount},
@@ -21,7 +23,7 @@ pub use cases::Loss;
 use cases::{Case, cases};
 use resize::{limits, places, resized, times};
 
-use crate::{Scenario, Simulation};
+use crate::{Scenario, Simulation, parallel};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -46,9 +48,10 @@ pub struct Plan {
 /// Servers of each group, by service.
 type Sizes = Vec<Vec<u32>>;
 
-/// Finds the sizes; `progress` is told each that is tried, with how many servers it has in all.
-pub fn plan(question: &Question, progress: &mut dyn FnMut(u32)) -> Plan {
-    let mut search = Search::new(question, progress);
+/// Finds the sizes, with runs on so many threads; `progress` is told each that is tried, with how
+/// many servers it has in all.
+pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut(u32)) -> Plan {
+    let mut search = Search::new(question, threads, progress);
     let now = search.now.clone();
     let held = search.grow(&now);
     let mut sizes = held.clone().unwrap_or_else(|| times(&now, MOST));
@@ -69,11 +72,16 @@ struct Search<'a> {
     /// The case that was breached last, which is tried first.
     worst: usize,
     simulated: u64,
+    threads: NonZero<u16>,
     progress: &'a mut dyn FnMut(u32),
 }
 
 impl<'a> Search<'a> {
-    fn new(question: &'a Question, progress: &'a mut dyn FnMut(u32)) -> Self {
+    fn new(
+        question: &'a Question,
+        threads: NonZero<u16>,
+        progress: &'a mut dyn FnMut(u32),
+    ) -> Self {
         let fleet = question.scenario.edges.first();
         let services = fleet.map_or(&[][..], |fleet| &fleet.services);
         let size = |servers: usize| u32::try_from(servers).unwrap_or(u32::MAX);
@@ -82,7 +90,7 @@ impl<'a> Search<'a> {
             groups.map(|group| size(group.servers.len())).collect()
         });
         let (now, cases) = (of_service.collect(), cases(&question.scenario, &question.losses));
-        Self { question, cases, now, known: Vec::new(), worst: 0, simulated: 0, progress }
+        Self { question, cases, now, known: Vec::new(), worst: 0, simulated: 0, threads, progress }
     }
 
     /// All groups larger by the same factor, the least with which the objective holds; none if it
@@ -163,9 +171,12 @@ impl<'a> Search<'a> {
     }
 
     fn held(&mut self, sizes: &Sizes, case: usize) -> RunCount {
-        let seeds = SEEDS..SEEDS + u64::from(PROOFS);
-        let held = seeds.filter(|seed| self.run(sizes, case, *seed).1.is_met()).count();
-        RunCount { runs: held as u32, of: PROOFS }
+        let runs: Vec<_> = (SEEDS..SEEDS + u64::from(PROOFS)).map(|seed| (case, seed)).collect();
+        let held = self.run_until(sizes, &runs, |_| false);
+        RunCount {
+            runs: held.iter().filter(|(_, judged)| judged.is_met()).count() as u32,
+            of: PROOFS,
+        }
     }
 
     /// Whether the objective holds in all cases.
@@ -175,12 +186,16 @@ impl<'a> Search<'a> {
         }
         (self.progress)(sizes.iter().flatten().sum());
         let (cases, worst) = (self.cases.len(), self.worst);
-        let breached = (0..cases)
-            .map(|case| (case + worst) % cases)
-            .find(|case| (0..SEEDS).any(|seed| !self.run(sizes, *case, seed).1.is_met()));
-        self.worst = breached.unwrap_or(self.worst);
-        self.known.push((sizes.clone(), breached.is_none()));
-        breached.is_none()
+        let in_turn = (0..cases).map(|case| (case + worst) % cases);
+        let runs: Vec<_> =
+            in_turn.flat_map(|case| (0..SEEDS).map(move |seed| (case, seed))).collect();
+        let judged = self.run_until(sizes, &runs, |judged| !judged.is_met());
+        let held = judged.iter().all(|(_, judged)| judged.is_met());
+        if !held {
+            self.worst = runs[judged.len() - 1].0;
+        }
+        self.known.push((sizes.clone(), held));
+        held
     }
 
     /// What follows from what was tried.
@@ -195,20 +210,34 @@ impl<'a> Search<'a> {
         self.known.iter().find(follows).map(|(_, held)| *held)
     }
 
-    fn run(&mut self, sizes: &Sizes, case: usize, seed: u64) -> (LoadRecord, ObjectiveRecord) {
-        let mut scenario = resized(&self.cases[case].scenario, &self.now, sizes);
-        scenario.seed = scenario.seed.wrapping_add(seed);
-        let record = Simulation::new(scenario).run();
-        self.simulated += record.planned;
-        let judged = self.question.objective.judge(&record);
-        (record, judged)
+    /// Runs these cases with these seeds, in this order, up to the first that is `last`.
+    fn run_until(
+        &mut self,
+        sizes: &Sizes,
+        runs: &[(usize, u64)],
+        last: impl Fn(&ObjectiveRecord) -> bool,
+    ) -> Vec<(LoadRecord, ObjectiveRecord)> {
+        let (cases, now, objective) = (&self.cases, &self.now, &self.question.objective);
+        let run = |at: usize| {
+            let (case, seed) = runs[at];
+            let mut scenario = resized(&cases[case].scenario, now, sizes);
+            scenario.seed = scenario.seed.wrapping_add(seed);
+            let record = Simulation::new(scenario).run();
+            let judged = objective.judge(&record);
+            (record, judged)
+        };
+        let all = parallel::map_until(self.threads, runs.len(), run, |(_, judged)| last(judged));
+        self.simulated += all.iter().map(|(record, _)| record.planned).sum::<u64>();
+        all
     }
 
     fn finish(mut self, sizes: &Sizes, met: bool) -> Plan {
         let tried = self.known.len() as u64;
         let (mut cases, mut runs) = (Vec::new(), Vec::new());
-        for index in 0..self.cases.len() {
-            let (record, judged) = self.run(sizes, index, 0);
+        let first: Vec<_> = (0..self.cases.len()).map(|case| (case, 0)).collect();
+        for (index, (record, judged)) in
+            self.run_until(sizes, &first, |_| false).into_iter().enumerate()
+        {
             let name = self.cases[index].name.clone();
             cases.push(PlannedCase {
                 name: name.clone(),

@@ -7,7 +7,7 @@
 
 mod reason;
 
-use std::sync::Arc;
+use std::{num::NonZero, sync::Arc};
 
 use loadline_core::fleet::PolicyKind;
 use loadline_measure::{
@@ -16,7 +16,7 @@ use loadline_measure::{
     statistics::{Interval, sample, student_quantile},
 };
 
-use crate::{scenario::Scenario, simulation::Simulation};
+use crate::{parallel, scenario::Scenario, simulation::Simulation};
 
 /// What was found, and the run of the first seed of each policy, best first.
 #[derive(Clone, Debug)]
@@ -36,30 +36,36 @@ struct PolicyRuns {
     logarithms: Vec<f64>,
 }
 
-/// Runs every policy with so many seeds, from that of the scenario on, and tells `progress` of each
-/// run.
+impl PolicyRuns {
+    fn of(policy: PolicyKind, runs: Vec<LoadRecord>, objective: Option<&Objective>) -> Self {
+        let met = runs.iter().filter(|run| objective.is_some_and(|it| it.judge(run).is_met()));
+        let logarithms = runs.iter().map(|run| libm::log(p99(run)));
+        Self { policy, met: met.count() as u32, logarithms: logarithms.collect(), runs }
+    }
+}
+
+/// Runs every policy with so many seeds, from that of the scenario on, on so many threads, and tells
+/// `progress` of each run that has ended.
 pub fn rank(
     scenario: &Scenario,
     seeds: u32,
     objective: Option<&Objective>,
+    threads: NonZero<u16>,
     progress: &mut dyn FnMut(PolicyKind),
 ) -> Ranking {
-    let mut tried: Vec<PolicyRuns> = Vec::new();
-    for policy in PolicyKind::ALL {
-        let run = |seed| {
-            progress(*policy);
-            Simulation::new(with(scenario, *policy, scenario.seed + u64::from(seed))).run()
-        };
-        let runs: Vec<LoadRecord> = (0..seeds.max(1)).map(run).collect();
-        let met = runs.iter().filter(|run| objective.is_some_and(|it| it.judge(run).is_met()));
-        let logarithms = runs.iter().map(|run| libm::log(p99(run)));
-        tried.push(PolicyRuns {
-            policy: *policy,
-            met: met.count() as u32,
-            logarithms: logarithms.collect(),
-            runs,
-        });
-    }
+    let each = seeds.max(1) as usize;
+    let policy = |at: usize| PolicyKind::ALL[at / each];
+    let run = |at: usize| {
+        let seed = scenario.seed.wrapping_add((at % each) as u64);
+        Simulation::new(with(scenario, policy(at), seed)).run()
+    };
+    let count = PolicyKind::ALL.len() * each;
+    let mut runs = parallel::map(threads, count, run, &mut |at| progress(policy(at))).into_iter();
+    let of_policy = PolicyKind::ALL.iter().map(|policy| {
+        let runs: Vec<LoadRecord> = runs.by_ref().take(each).collect();
+        PolicyRuns::of(*policy, runs, objective)
+    });
+    let mut tried: Vec<PolicyRuns> = of_policy.collect();
     let mean = |it: &PolicyRuns| sample::mean(&it.logarithms);
     tried.sort_by(|a, b| b.met.cmp(&a.met).then(mean(a).total_cmp(&mean(b))));
     let policies: Vec<RankedPolicy> =

@@ -194,6 +194,26 @@ fn a_plan_holds_with_each_region_lost_and_not_with_one_server_less() {
 }
 
 #[test]
+fn an_answer_is_the_same_to_the_byte_with_any_number_of_threads() {
+    let slo = ["--slo", "p99<300ms, errors<0.1%"];
+    let policies = [&["policies", TWO_REGIONS, "--duration", "5s", "--seeds", "3"], &slo[..]];
+    let plan = [&["plan", TWO_REGIONS, "--duration", "20s"], &slo[..]];
+    let what_if = [&["what-if", TWO_REGIONS, "--lose", "region=us-central1"][..], &[]];
+    for question in [policies, plan, what_if] {
+        for form in [&["--json"][..], &[]] {
+            let answer = |threads: &str| {
+                let args = [&question.concat()[..], form, &["--threads", threads]].concat();
+                let output = sim(&args);
+                assert!(!output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+                (output.status.code(), output.stdout)
+            };
+            let one = answer("1");
+            assert!(answer("2") == one && answer("7") == one, "{question:?}");
+        }
+    }
+}
+
+#[test]
 fn a_plan_says_why_it_cannot_be() {
     let run = |args: &[&str]| {
         let output = sim(&[&["plan", TWO_REGIONS], args].concat());

@@ -1,6 +1,6 @@
 //! How many servers are needed, where that can be worked out.
 
-use std::sync::Arc;
+use std::{num::NonZero, sync::Arc};
 
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, HealthCheck, Probe},
@@ -58,7 +58,8 @@ fn three_regions_share_the_reserve_for_the_loss_of_one() {
     let scenario = three_regions();
     let losses = Loss::of_regions(&scenario.edges[0]);
     let objective = "errors<1%".parse().unwrap();
-    let found = plan(&Question { scenario, losses, objective }, &mut |_| {}).record;
+    let found =
+        plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
     let servers: Vec<u32> = found.groups.iter().map(|group| group.servers).collect();
     // 600/s at 20/s each are 30 servers in any two regions: 45 in all, and a little for chance.
     let sum: u32 = servers.iter().sum();
@@ -70,6 +71,11 @@ fn three_regions_share_the_reserve_for_the_loss_of_one() {
 fn what_no_server_can_do_is_not_planned() {
     let scenario = three_regions();
     let objective = "p99<5ms".parse().unwrap();
-    let found = plan(&Question { scenario, losses: Vec::new(), objective }, &mut |_| {}).record;
+    let found = plan(
+        &Question { scenario, losses: Vec::new(), objective },
+        NonZero::<u16>::MIN,
+        &mut |_| {},
+    )
+    .record;
     assert!(!found.met);
 }

@@ -1,8 +1,10 @@
 //! The command line of `loadline sim`.
 
 use std::{
+    num::NonZero,
     path::{Path, PathBuf},
     str::FromStr,
+    thread,
 };
 
 use loadline_core::{
@@ -90,6 +92,8 @@ pub(super) struct WhatIf {
     /// How long it lasts; to the end if omitted
     #[arg(long = "for", value_name = "TIME")]
     pub(super) lasts: Option<Duration>,
+    #[command(flatten)]
+    pub(super) threads: Threads,
 }
 
 impl WhatIf {
@@ -117,6 +121,8 @@ pub(super) struct Plan {
     /// What may be lost, one at a time: any-region, any-group, any-server, nothing, or KEY=NAME,...
     #[arg(long, value_name = "WHAT", default_value = "any-region")]
     pub(super) survive: Vec<Surviving>,
+    #[command(flatten)]
+    pub(super) threads: Threads,
 }
 
 /// Show the way of one request, decision by decision, and what its edge knew at each
@@ -166,6 +172,22 @@ pub(super) struct Policies {
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(super) seeds: u32,
+    #[command(flatten)]
+    pub(super) threads: Threads,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Threads {
+    /// Runs at a time, which change nothing in the result; one on each core if omitted
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<u16>>,
+}
+
+impl Threads {
+    pub(super) fn get(&self) -> NonZero<u16> {
+        let cores = || NonZero::try_from(thread::available_parallelism().ok()?).ok();
+        self.threads.or_else(cores).unwrap_or(NonZero::<u16>::MIN)
+    }
 }
 
 /// What may be lost.

@@ -29,10 +29,12 @@ pub(super) fn run(args: &Plan) -> anyhow::Result<ExitCode> {
     let bar =
         if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let question = Question { scenario, losses, objective };
-    let planning::Plan { record, runs } = planning::plan(&question, &mut |servers| {
+    let mut progress = |servers| {
         bar.inc(1);
         bar.set_message(format!("try {}: {servers} servers", bar.position()));
-    });
+    };
+    let planning::Plan { record, runs } =
+        planning::plan(&question, args.threads.get(), &mut progress);
     bar.finish_and_clear();
     let (met, verdict, tables) = (record.met, plan_verdict(&record), plan_tables(&record));
     if let Some(path) = &args.common.report {

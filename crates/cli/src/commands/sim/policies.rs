@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use loadline_core::fleet::PolicyKind;
 use loadline_measure::record::{Document, Record, RunCount};
 use loadline_report::{Named, ranking_table};
 use loadline_sim::ranking::{self, Ranking};
@@ -20,10 +21,13 @@ pub(super) fn run(args: &Policies) -> anyhow::Result<ExitCode> {
     let bar =
         if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let objective = args.common.slo.as_ref();
-    let Ranking { record, runs } = ranking::rank(&scenario, args.seeds, objective, &mut |policy| {
+    let mut progress = |policy: PolicyKind| {
         bar.inc(1);
         bar.set_message(format!("run {}: {}", bar.position(), policy.name()));
-    });
+    };
+    let threads = args.threads.get();
+    let Ranking { record, runs } =
+        ranking::rank(&scenario, args.seeds, objective, threads, &mut progress);
     bar.finish_and_clear();
     let met = record.policies.first().and_then(|first| first.met);
     let is_met = met.is_none_or(|RunCount { runs, of }| runs == of);

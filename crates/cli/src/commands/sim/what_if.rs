@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context as _;
 use loadline_measure::record::LoadRecord;
 use loadline_report::{Table, millis, simulation_tables};
+use loadline_sim::parallel;
 
 use super::{
     args::{WhatIf, percent},
@@ -27,8 +28,12 @@ pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     changed.scenario.faults.extend(faults.iter().cloned());
     // With nothing else, the traffic is the change.
     let before_factor = if faults.is_empty() { 1.0 } else { inputs.factor };
-    let before = inputs.simulate_times(&inputs.traffic, before_factor);
-    let mut after = inputs.simulate(&changed);
+    let runs = [(&inputs.traffic, before_factor), (&changed, inputs.factor)];
+    let run = |at: usize| inputs.simulate_times(runs[at].0, runs[at].1);
+    let both = parallel::map(args.threads.get(), runs.len(), run, &mut |_| {});
+    let Ok([before, mut after]) = <[LoadRecord; 2]>::try_from(both) else {
+        anyhow::bail!("a run has no result")
+    };
     after.objective = args.common.slo.as_ref().map(|objective| objective.judge(&after));
     write_report(&args.common, &[("as it is", &before), ("what if", &after)])?;
     let text = if args.common.json { json(&after)? } else { page(&before, &after) };
