@@ -4,7 +4,7 @@ use std::{
     num::NonZero,
     sync::{
         atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc,
+        mpsc::{self, SyncSender},
     },
     thread,
 };
@@ -17,20 +17,18 @@ pub fn map<R: Send>(
     run: impl Fn(usize) -> R + Sync,
     done: &mut dyn FnMut(usize),
 ) -> Vec<R> {
-    let (next, run) = (&AtomicUsize::new(0), &run);
+    let next = AtomicUsize::new(0);
     let threads = usize::from(threads.get()).min(count);
     let (sender, results) = mpsc::sync_channel(threads);
+    let work = &|sender: SyncSender<(usize, R)>| {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Relaxed));
+        // It fails only where nobody listens any more.
+        let _ = numbers.take_while(|at| *at < count).try_for_each(|at| sender.send((at, run(at))));
+    };
     let mut all: Vec<(usize, R)> = thread::scope(|scope| {
         for _ in 0..threads {
             let sender = sender.clone();
-            scope.spawn(move || {
-                loop {
-                    let at = next.fetch_add(1, Relaxed);
-                    if at >= count || sender.send((at, run(at))).is_err() {
-                        return;
-                    }
-                }
-            });
+            scope.spawn(move || work(sender));
         }
         drop(sender);
         results.iter().inspect(|(at, _)| done(*at)).collect()

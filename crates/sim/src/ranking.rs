@@ -44,8 +44,8 @@ impl PolicyRuns {
     }
 }
 
-/// Runs every policy with so many seeds, from that of the scenario on, on so many threads, and tells
-/// `progress` of each run that has ended.
+/// Runs every policy with so many seeds, from that of the scenario on, on so many threads, and
+/// tells `progress` of each run that has ended.
 pub fn rank(
     scenario: &Scenario,
     seeds: u32,

@@ -6,10 +6,10 @@
 //! has a few:
 //!
 //! ```text
-//! later (heap) --less than a year away--> page of its day (list) --its day--> today (heap) --> next
+//! later (heap) --less than a year away--> page of its day (list) --its day--> today (heap)
 //! ```
 //! How long a day is and how many there are follows from how much is planned and how fast it
-//! becomes due. The order of the entries does not depend on it: by time, then as they were inserted.
+//! becomes due. The order of the entries does not depend on it: by time, then as they came.
 //!
 //! Source: R. Brown, Calendar queues: a fast O(1) priority queue implementation for the simulation
 //! event set problem, Communications of the ACM 31 (10), 1988.
