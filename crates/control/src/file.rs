@@ -14,6 +14,7 @@ mod health;
 mod l4;
 mod manager;
 mod routes;
+mod shared_routes;
 mod standby;
 mod sticky;
 mod store;
@@ -37,6 +38,7 @@ use crate::value::{
     number::{Number, Scaler, Whole},
     pattern::{NetworkRange, OneOrMore},
     quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
+    several::Several,
     store::StoreUrl,
     word::Word,
 };
@@ -50,6 +52,7 @@ pub(crate) use health::{Health, Step};
 pub(crate) use l4::{Forward, L4, Spoken};
 pub(crate) use manager::Manager;
 pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
+pub(crate) use shared_routes::{ListenerRoutes, RouteList};
 pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
 pub(crate) use store::Store;
@@ -78,6 +81,9 @@ pub(crate) struct File {
     pub(crate) regions: Key<Named<Region>>,
     /// Listeners, where traffic comes in. At least one.
     pub(crate) listener: Key<Vec<At<Listener>>>,
+    /// Routes that listeners share, by name: `[[routes.NAME]]`, as `[[listener.routes]]`.
+    #[schemars(extend("examples" = [{ "site": [{ "path": "/api/", "service": "web" }] }]))]
+    pub(crate) routes: Key<Named<RouteList>>,
     /// Services, where traffic goes, by name. At least one.
     pub(crate) service: Key<Named<Service>>,
 }
@@ -129,13 +135,15 @@ pub(crate) struct Region {
     pub(crate) rtt: Key<Named<TimeOrOff>>,
 }
 
-/// An address that takes traffic for one service.
+/// An address that takes traffic for one service, or several that do the same.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["bind", "service"]))]
 pub(crate) struct Listener {
-    /// The address to bind. A port alone, `:8080`, is every IPv4 address of the machine.
-    pub(crate) bind: Key<Text<Bind>>,
+    /// The address to bind, or a list of addresses, each with the same settings and counts of its
+    /// own. A port alone, `:8080`, is every IPv4 address of the machine, `[::]:8080` every IPv6
+    /// address.
+    pub(crate) bind: Key<Several<Bind>>,
     /// Protocol of the listener. With `forward` other than `proxy` the default is `tcp`.
     #[schemars(extend("default" = "http"))]
     pub(crate) protocol: Key<Text<Word<Spoken>>>,
@@ -148,8 +156,8 @@ pub(crate) struct Listener {
     pub(crate) forward: Key<Text<Word<Forward>>>,
     /// The name of the service that gets the traffic; with `routes`, the requests that match none.
     pub(crate) service: Key<Text<Name>>,
-    /// Routes; the first match decides.
-    pub(crate) routes: Key<Vec<At<Route>>>,
+    /// Routes; the first match decides. A name stands for the routes of that name in `[routes]`.
+    pub(crate) routes: Key<ListenerRoutes>,
     /// Services by the server name (SNI) of the client, for the protocol `tls-passthrough`;
     /// `service` gets all other connections.
     pub(crate) names: Key<Vec<At<NamedService>>>,

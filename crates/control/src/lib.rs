@@ -124,6 +124,7 @@ fn parse_at(
     let mut problems = Problems::default();
     let file = loadline_spanned::read::<Configuration, File>(text, &mut problems);
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
+    assemble::share_routes(&mut file, &mut problems);
     let mentions = outside::settle(&mut file.value, base);
     let admin = assemble::admin(&file.value.admin, &mut problems);
     let process = assemble::process(&file.value.edge, &mut problems);

@@ -165,7 +165,7 @@ fn addresses(file: &File, visit: &mut dyn FnMut(SocketAddr, &Span)) {
     let listeners = file.listener.get().into_iter().flatten().map(|it| &it.value);
     for listener in listeners.filter(|it| !it.forward.given()) {
         if let Some(At { value, span }) = listener.bind.at() {
-            visit(value.0.0, span);
+            value.each(span).for_each(|(bind, span)| visit(bind.0, span));
         }
     }
 }

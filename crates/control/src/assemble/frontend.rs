@@ -22,16 +22,19 @@ pub(super) struct Context<'a> {
 pub(super) fn frontend(
     entry: &At<file::Listener>,
     method: Method,
-    (bind, service): (SocketAddr, usize),
+    (bind, service): (&At<SocketAddr>, usize),
     context: &Context<'_>,
     problems: &mut Problems,
 ) -> Frontend {
-    let frontend = Frontend { address: bind, protocol: protocol(entry, problems), method, service };
+    let protocol = protocol(entry, problems);
+    let frontend = Frontend { address: bind.value, protocol, method, service };
     refuse_reading(entry, method, problems);
-    check_address(entry, &frontend, problems);
+    if entry.value.bind.given() {
+        check_address(&bind.span, &frontend, problems);
+    }
     check_datapath(entry, &frontend, context.datapath, problems);
     if let Some(service) = context.services.get(service) {
-        check_servers(entry, &frontend, service, problems);
+        check_servers(&bind.span, &frontend, service, problems);
         check_service(entry, &frontend, service, problems);
     }
     frontend
@@ -49,12 +52,11 @@ pub(super) fn refuse_udp(entry: &At<file::Listener>, problems: &mut Problems) {
 
 /// Refuses an address that is taken already, by packets or by the proxy.
 pub(super) fn check_taken(
-    entry: &At<file::Listener>,
+    bind: &At<SocketAddr>,
     frontend: &Frontend,
     (listeners, frontends): (&[Listener], &[Frontend]),
     problems: &mut Problems,
 ) {
-    let Some(bind) = entry.value.bind.at() else { return };
     let same =
         |other: &Frontend| (other.address, other.protocol) == (frontend.address, frontend.protocol);
     let proxied = listeners.iter().any(|other| other.bind == frontend.address);
@@ -112,13 +114,12 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
     }
 }
 
-fn check_address(entry: &At<file::Listener>, frontend: &Frontend, problems: &mut Problems) {
-    let Some(bind) = entry.value.bind.at() else { return };
+fn check_address(bind: &Span, frontend: &Frontend, problems: &mut Problems) {
     let address = frontend.address;
     if address.ip().is_unspecified() || address.port() == 0 {
         let message = format!("`{address}` leaves open where packets go to");
         let help = "write the service address and its port: bind = \"10.0.0.100:80\"".to_owned();
-        problems.error(&bind.span, message, "not one address", help);
+        problems.error(bind, message, "not one address", help);
     }
 }
 
@@ -147,21 +148,15 @@ fn check_datapath(
 }
 
 /// Packets keep their family, and all but those of `nat` their port.
-fn check_servers(
-    entry: &At<file::Listener>,
-    frontend: &Frontend,
-    service: &Service,
-    problems: &mut Problems,
-) {
+fn check_servers(place: &Span, frontend: &Frontend, service: &Service, problems: &mut Problems) {
     let servers: Vec<SocketAddr> =
         service.groups.iter().flat_map(|it| &it.servers).map(|it| it.address).collect();
     let (v6, port, method) = (frontend.address.is_ipv6(), frontend.address.port(), frontend.method);
-    let place = entry.value.bind.place_or(&entry.span);
     let is_open = service.groups.iter().any(|group| group.discovery.is_some());
     if !is_open && !servers.is_empty() && servers.iter().all(|it| it.is_ipv6() != v6) {
         let message = format!("`{}` has no server of {}", service.name, family(v6));
         let help = format!("`{method}` does not change the family of packets: add one");
-        problems.error(&place, message, "this address", help);
+        problems.error(place, message, "this address", help);
     }
     if method == Method::Nat {
         return;
@@ -170,7 +165,7 @@ fn check_servers(
         let message = format!("port {port} here, and a server at {other}");
         let help =
             format!("`{method}` leaves ports as they are: write the same one, or take `nat`");
-        problems.error(&place, message, "another port", help);
+        problems.error(place, message, "another port", help);
     }
 }
 

@@ -59,7 +59,8 @@ fn refuse_in_routes(listener: &file::Listener, problems: &mut Problems) {
             }
         }
     };
-    for At { value: route, .. } in listener.routes.get().into_iter().flatten() {
+    let routes = listener.routes.get().into_iter().flat_map(|it| it.list());
+    for At { value: route, .. } in routes {
         route.answer.get().into_iter().for_each(|answer| refuse(&answer.headers));
         if let Some(edits) = route.answer_headers.get() {
             refuse(&edits.set);

@@ -69,27 +69,35 @@ pub(super) fn listeners(
     let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
     let (mut listeners, mut frontends) = (Vec::new(), Vec::new());
     for entry in given.into_iter().flat_map(|list| &list.value) {
-        let place = (bind(entry, problems), service_index(entry, &known, problems));
+        let service = service_index(entry, &known, problems);
+        let binds = binds(entry, problems);
         if let Some(Forward::By(method)) = entry.value.forward.get().map(|word| word.0.0) {
-            let new = frontend::frontend(entry, method, place, &context, problems);
-            frontend::check_taken(entry, &new, (&listeners, &frontends), problems);
-            frontends.push(new);
+            for bind in binds {
+                let new = frontend::frontend(entry, method, (&bind, service), &context, problems);
+                frontend::check_taken(&bind, &new, (&listeners, &frontends), problems);
+                frontends.push(new);
+            }
             continue;
         }
-        let listener = listener(entry, place, &known, problems);
-        check_bind(entry, &listener, (&listeners, &frontends), problems);
-        listeners.push(listener);
+        let first = listener(entry, (binds[0].value, service), &known, problems);
+        for bind in binds {
+            check_bind(&bind, (&listeners, &frontends), problems);
+            listeners.push(Listener { bind: bind.value, ..first.clone() });
+        }
     }
     warn_unused(file, services, (&listeners, &frontends), problems);
     (listeners, frontends)
 }
 
-fn bind(entry: &At<file::Listener>, problems: &mut Problems) -> SocketAddr {
-    if !entry.value.bind.given() {
+/// The addresses of a listener, at least one.
+fn binds(entry: &At<file::Listener>, problems: &mut Problems) -> Vec<At<SocketAddr>> {
+    let Some(given) = entry.value.bind.at() else {
         let help = "add where to listen: bind = \":8080\"".to_owned();
         problems.absent(&entry.span, &entry.span, "a listener without `bind`".to_owned(), help);
-    }
-    entry.value.bind.get().map_or(NOWHERE, |bind| bind.0.0)
+        return vec![At { value: NOWHERE, span: entry.span.clone() }];
+    };
+    let each = given.value.each(&given.span);
+    each.map(|(bind, span)| At { value: bind.0, span: span.clone() }).collect()
 }
 
 fn listener(
@@ -173,20 +181,17 @@ fn http2(given: Option<&file::Http2Limits>) -> Http2Limits {
 }
 
 fn check_bind(
-    entry: &At<file::Listener>,
-    listener: &Listener,
+    bind: &At<SocketAddr>,
     (before, frontends): (&[Listener], &[Frontend]),
     problems: &mut Problems,
 ) {
-    let Some(bind) = entry.value.bind.at() else { return };
-    let forwarded = |other: &Frontend| {
-        other.protocol == forwarding::Protocol::Tcp && other.address == listener.bind
-    };
+    let address = bind.value;
+    let forwarded =
+        |other: &Frontend| other.protocol == forwarding::Protocol::Tcp && other.address == address;
     // Port 0 asks the kernel for a free port, each time another one.
-    let taken =
-        before.iter().any(|other| other.bind == listener.bind) || frontends.iter().any(forwarded);
-    if taken && listener.bind.port() != 0 {
-        let message = format!("`{}` is bound by a listener above", listener.bind);
+    let taken = before.iter().any(|other| other.bind == address) || frontends.iter().any(forwarded);
+    if taken && address.port() != 0 {
+        let message = format!("`{address}` is bound by a listener above");
         let help = "give each listener its own address or port".to_owned();
         problems.error(&bind.span, message, "the same address", help);
     }

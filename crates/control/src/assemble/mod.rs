@@ -21,6 +21,7 @@ mod process;
 mod region;
 mod routes;
 mod service;
+mod shared_routes;
 mod standby;
 mod sticky;
 mod store;
@@ -37,6 +38,7 @@ pub(crate) use admin::admin;
 pub(crate) use discover::name_servers;
 pub(crate) use process::process;
 use region::Regions;
+pub(crate) use shared_routes::share_routes;
 
 /// Makes a fleet of the file. It is right only if `problems` has not failed.
 pub(crate) fn assemble(

@@ -34,12 +34,12 @@ pub(super) fn routes(
         problems.error(&given.span, message, "never used", help);
     }
     let rules: Vec<Rule> =
-        given.value.iter().map(|route| rule(route, services, problems)).collect();
+        given.value.list().iter().map(|route| rule(route, services, problems)).collect();
     for shadowed in rules::lint(&rules) {
         let by = shadowed.by + 1;
         let message = format!("this route is never taken: route {by} matches all that it matches");
         let help = format!("write it before route {by}, or let that one match less");
-        problems.warning(&given.value[shadowed.rule].span, message, "never taken", help);
+        problems.warning(&given.value.list()[shadowed.rule].span, message, "never taken", help);
     }
     Routes::new(rules)
 }

@@ -14,5 +14,6 @@ pub(crate) mod number;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod secret;
+pub(crate) mod several;
 pub(crate) mod store;
 pub(crate) mod word;

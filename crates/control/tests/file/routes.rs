@@ -104,3 +104,53 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         assert!(found, "{route}: {errors:?}");
     }
 }
+
+/// Two listeners that name the same routes, one of them with two addresses.
+const SHARED: &str = "[[listener]]\nbind = [\":8080\", \"[::]:8080\"]\nservice = \"web\"\n\
+    routes = \"site\"\n\
+    [[listener]]\nbind = \":8081\"\nservice = \"web\"\nroutes = \"site\"\n\
+    [[routes.site]]\npath = \"/api/\"\nservice = \"api\"\n\
+    [[routes.site]]\npath = \"/old\"\ndeny = 410\n\
+    [[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n\
+    [[service.api.group]]\nservers = [\"10.0.0.2:80\"]\n";
+
+#[test]
+fn every_address_and_every_listener_that_names_routes_has_them() {
+    let loaded = parse("shared.toml", SHARED).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let binds: Vec<_> = loaded.fleet.listeners.iter().map(|it| it.bind.to_string()).collect();
+    assert_eq!(binds, ["0.0.0.0:8080", "[::]:8080", "0.0.0.0:8081"]);
+    for listener in &loaded.fleet.listeners {
+        assert_eq!(listener.routes.rules().len(), 2);
+    }
+    let words = describe(&loaded.fleet);
+    assert_eq!(words.matches("1. path /api/: api\n").count(), 3, "{words}");
+}
+
+#[test]
+fn a_wrong_address_or_name_is_told_once_at_its_place() {
+    for (right, wrong, line, message) in [
+        ("\"[::]:8080\"", "\"8080\"", 2, "`8080` is not an address to bind"),
+        ("\"[::]:8080\"", "\":8080\"", 2, "`0.0.0.0:8080` is bound by a listener above"),
+        ("\":8081\"", "[\":8082\", \"[::]:8080\"]", 6, "`[::]:8080` is bound"),
+        ("[\":8080\", \"[::]:8080\"]", "[]", 2, "an empty list"),
+        ("routes = \"site\"", "routes = \"sita\"", 4, "there are no routes `sita`"),
+        ("service = \"api\"", "service = \"apy\"", 11, "no service `apy`"),
+        ("deny = 410", "", 12, "without an action"),
+    ] {
+        let text = SHARED.replacen(right, wrong, 1);
+        assert_ne!(text, SHARED, "{right}");
+        let errors = parse("shared.toml", &text).expect_err(wrong).errors().to_vec();
+        let [error] = errors.as_slice() else { panic!("{wrong}: {errors:?}") };
+        assert!(error.message().contains(message), "{wrong}: {error}");
+        assert_eq!(error.line(), line, "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn routes_that_no_listener_names_are_a_warning() {
+    let text = SHARED.replace("routes = \"site\"\n", "");
+    let warnings = parse("shared.toml", &text).unwrap().warnings;
+    let found = warnings.iter().any(|it| it.message() == "no listener names the routes `site`");
+    assert!(found, "{warnings:?}");
+}

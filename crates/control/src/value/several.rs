@@ -1,0 +1,76 @@
+//! One value or a list of them, each with its place.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use loadline_spanned::{At, Complaint, Span, Text, Textual, read_text};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+/// A text, or a list of at least one, whose elements know where they stand.
+#[derive(Clone, Debug)]
+pub(crate) enum Several<T> {
+    One(T),
+    List(Vec<At<Text<T>>>),
+}
+
+impl<T> Several<T> {
+    /// Each value with its place, where the whole is at `span`.
+    pub(crate) fn each<'a>(&'a self, span: &'a Span) -> impl Iterator<Item = (&'a T, &'a Span)> {
+        let (one, list) = match self {
+            Self::One(value) => (Some((value, span)), &[][..]),
+            Self::List(list) => (None, list.as_slice()),
+        };
+        one.into_iter().chain(list.iter().map(|at| (&at.value.0, &at.span)))
+    }
+}
+
+impl<'de, T: Textual> Deserialize<'de> for Several<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SeveralVisitor(PhantomData))
+    }
+}
+
+struct SeveralVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Textual> Visitor<'de> for SeveralVisitor<T> {
+    type Value = Several<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, or a list", T::expected())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        read_text(text).map(Several::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(one) = seq.next_element()? {
+            list.push(one);
+        }
+        if list.is_empty() {
+            let help = format!("write {}, or a list of them", T::expected());
+            return Err(Complaint::new("an empty list", help).carried());
+        }
+        Ok(Several::List(list))
+    }
+}
+
+impl<T: Textual> JsonSchema for Several<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Several".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [T::schema(), { "type": "array", "items": T::schema(), "minItems": 1 }],
+        })
+    }
+}
