@@ -5,6 +5,7 @@ mod examples;
 mod forwarding;
 mod hsts;
 mod malformed;
+mod monitoring;
 mod mutations;
 mod reference;
 mod rendering;
