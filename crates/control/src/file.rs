@@ -65,6 +65,10 @@ pub(crate) use tracing::Tracing;
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(title = "loadline", extend("required" = ["listener", "service"]))]
 pub(crate) struct File {
+    /// Further files of this configuration: a file, a folder (its `*.toml`), or files by a star, in
+    /// the order of their names. Their lists and tables are added to those of this one.
+    #[schemars(extend("examples" = [["conf.d/*.toml"]]))]
+    pub(crate) include: Key<Vec<Text<FilePath>>>,
     /// Settings of the process that takes traffic.
     pub(crate) edge: Key<Edge>,
     /// The admin interface: metrics, API and dashboard, on an address of its own. Off if omitted.

@@ -16,6 +16,7 @@ pub mod discovery;
 mod edit;
 pub mod explain;
 mod file;
+mod include;
 mod masked;
 mod outside;
 mod reference;
@@ -31,10 +32,12 @@ use loadline_core::fleet::Fleet;
 use loadline_spanned::{FileError, FileErrors, Problems, Source};
 
 use file::File;
+use include::Part;
 use suggest::Configuration;
 
 pub use describe::{counts, describe};
 pub use edit::{EditError, edit_max_rate, write_max_rate};
+pub use include::included;
 pub use outside::{Fault, Moment};
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};
@@ -70,8 +73,9 @@ pub struct Process {
     pub pid_file: Option<PathBuf>,
 }
 
-/// Reads the file at `path` and resolves host names with the resolver of the machine. Relative
-/// paths in it count from its directory.
+/// Reads the file at `path` and those that it includes, or those of the folder at `path`, and
+/// resolves host names with the resolver of the machine. Relative paths count from the directory of
+/// the first.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
@@ -88,11 +92,10 @@ pub fn load_seen_from(path: &Path, region: &str) -> Result<Loaded, FileErrors> {
 }
 
 fn load_from(path: &Path, region: Option<&str>) -> Result<Loaded, FileErrors> {
-    let name = path.display().to_string();
-    let text = loadline_spanned::load::<Configuration>(path, "name a file that can be read")?;
+    let parts = include::parts(path)?;
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let base = whole.parent().unwrap_or(Path::new(""));
-    parse_at((base, &name), &text, region, &SystemResolver)
+    let base = if whole.is_dir() { &whole } else { whole.parent().unwrap_or(Path::new("")) };
+    parse_at(base, parts, region, &SystemResolver)
 }
 
 /// Reads `text`, which errors call `name`, and resolves host names with the resolver of the
@@ -109,20 +112,25 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, FileErrors> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, FileErrors> {
-    parse_at((Path::new(""), name), text, None, resolver)
+    let part = Part { name: name.to_owned(), text: text.to_owned() };
+    parse_at(Path::new(""), vec![part], None, resolver)
 }
 
 /// As [`parse_with`]; relative paths count from `base`, and the edge is in the region `seen_from`
 /// whatever the file says.
 fn parse_at(
-    (base, name): (&Path, &str),
-    text: &str,
+    base: &Path,
+    parts: Vec<Part>,
     seen_from: Option<&str>,
     resolver: &dyn Resolve,
 ) -> Result<Loaded, FileErrors> {
-    let source = Source::new::<Configuration>(name, masked::masked(text));
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
     let mut problems = Problems::default();
-    let file = loadline_spanned::read::<Configuration, File>(text, &mut problems);
+    let environment = |name: &str| std::env::var(name).ok();
+    let file =
+        loadline_spanned::read_parts::<Configuration, File>(&texts, &environment, &mut problems);
+    let shown = parts.into_iter().map(|part| (part.name, masked::masked(&part.text)));
+    let source = Source::of_parts::<Configuration>(shown.collect());
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
     assemble::share_routes(&mut file, &mut problems);
     let mentions = outside::settle(&mut file.value, base);

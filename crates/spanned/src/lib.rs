@@ -17,11 +17,14 @@ mod problem;
 mod read;
 mod suggest;
 mod text;
+mod tree;
+mod variables;
 
 pub use keyword::Keyword;
 pub use kind::FileKind;
 pub use place::{At, Key, NAME_PATTERN, Named, Span};
 pub use problem::{FileError, FileErrors, Problems, Source};
-pub use read::{load, read};
+pub use read::{load, read, read_parts, texts_of};
 pub use suggest::{expected, known, nearest};
 pub use text::{Complaint, Text, Textual, VARIABLES_HELP, has_variable, read_text};
+pub use variables::LookUp;

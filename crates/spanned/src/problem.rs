@@ -10,20 +10,41 @@ use crate::{kind::FileKind, place::Span};
 #[derive(Clone, Debug)]
 pub struct Source {
     kind: &'static str,
-    text: Arc<NamedSource<String>>,
+    /// One or more, each with where it begins in the whole.
+    parts: Vec<(usize, Arc<NamedSource<String>>)>,
 }
 
 impl Source {
     /// A file of the kind `K`, which errors call `name`.
     #[must_use]
     pub fn new<K: FileKind>(name: &str, text: String) -> Self {
-        Self { kind: K::NAME, text: Arc::new(NamedSource::new(name, text).with_language("TOML")) }
+        Self::of_parts::<K>(vec![(name.to_owned(), text)])
+    }
+
+    /// Files of the kind `K` that are read as one, by name and text; at least one. Places in it
+    /// count as those of [`crate::read_parts`].
+    #[must_use]
+    pub fn of_parts<K: FileKind>(parts: Vec<(String, String)>) -> Self {
+        let mut start = 0;
+        let part = |(name, text): (String, String)| {
+            let begin = start;
+            start += text.len() + 1;
+            (begin, Arc::new(NamedSource::new(name, text).with_language("TOML")))
+        };
+        Self { kind: K::NAME, parts: parts.into_iter().map(part).collect() }
+    }
+
+    /// The file that has the byte at `place` of the whole, and where it begins.
+    fn part(&self, place: usize) -> (usize, &Arc<NamedSource<String>>) {
+        let after = self.parts.partition_point(|(begin, _)| *begin <= place);
+        let (begin, part) = &self.parts[after.max(1) - 1];
+        (*begin, part)
     }
 }
 
 /// Every error of one file.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{}: {} in the {}", .file.text.name(), counted(.errors.len()), .file.kind)]
+#[error("{}: {} in the {}", .file.part(0).1.name(), counted(.errors.len()), .file.kind)]
 pub struct FileErrors {
     file: Source,
     errors: Vec<FileError>,
@@ -75,12 +96,14 @@ struct Place {
 
 impl FileError {
     fn new(found: Problem, source: &Source) -> Self {
+        let (begin, text) = source.part(found.span.as_ref().map_or(0, |span| span.start));
         let place = found.span.map(|span| {
-            let (line, column) = position(source.text.inner(), span.start);
+            let span = span.start - begin..span.end - begin;
+            let (line, column) = position(text.inner(), span.start);
             Place { span, line, column }
         });
         let Problem { message, label, help, warning, .. } = found;
-        Self { message, help, label, place, warning, text: Arc::clone(&source.text) }
+        Self { message, help, label, place, warning, text: Arc::clone(text) }
     }
 
     /// What is wrong.
@@ -105,6 +128,12 @@ impl FileError {
     #[must_use]
     pub fn column(&self) -> usize {
         self.place.as_ref().map_or(0, |place| place.column)
+    }
+
+    /// The name of the file that it is in.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.text.name()
     }
 
     /// Whether the file can be used all the same.

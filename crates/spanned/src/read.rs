@@ -4,7 +4,7 @@
 //! and the rest is read again, until all that is left can be read. The table that lost something
 //! is marked as damaged: what it lacks afterwards is not an error of its own.
 
-use std::{fs, path::Path};
+use std::{borrow::Cow, fs, path::Path};
 
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_spanned::Spanned;
@@ -15,6 +15,8 @@ use crate::{
     place::{At, Span},
     problem::{FileErrors, Problems, Source},
     text::{Complaint, VARIABLES_HELP, has_variable},
+    tree::Tree,
+    variables::{LookUp, Variables},
 };
 
 /// The text of the file at `path`.
@@ -40,35 +42,67 @@ pub fn read<K: FileKind, T: DeserializeOwned>(
     text: &str,
     problems: &mut Problems,
 ) -> Option<At<T>> {
-    let (root, errors) = DeTable::parse_recoverable(text);
-    let start = |error: &&Error| error.span().map_or(0, |span| span.start);
-    // Only the first error in the text is told: the others mostly follow from it.
-    if let Some(error) = errors.iter().min_by_key(start) {
-        note_syntax(text, error, problems);
-        return None;
-    }
-    let span = root.span();
-    if let Ok(file) = At::deserialize(ValueDeserializer::from(whole(root))) {
+    read_tree::<K, T>(&[text], None, problems)
+}
+
+/// As [`read`], of several texts: lists at the top of one go on in the next, tables at the top are
+/// filled. Places count as if the texts followed each other, a byte between them, which
+/// [`Source::of_parts`] knows. In every text of theirs, variables are put in.
+pub fn read_parts<K: FileKind, T: DeserializeOwned>(
+    texts: &[&str],
+    look_up: LookUp<'_>,
+    problems: &mut Problems,
+) -> Option<At<T>> {
+    read_tree::<K, T>(texts, Some(&Variables::of(texts, look_up)), problems)
+}
+
+/// The texts of the list `key` at the top of a file, with their places; none where the file cannot
+/// be read, which [`read`] tells.
+#[must_use]
+pub fn texts_of(text: &str, key: &str) -> Vec<At<String>> {
+    let (root, _) = DeTable::parse_recoverable(text);
+    let list = root.get_ref().iter().find(|(name, _)| name.get_ref() == key);
+    let list = list.and_then(|(_, list)| list.get_ref().as_array());
+    let text = |it: &Spanned<DeValue<'_>>| {
+        it.get_ref().as_str().map(|text| At { value: text.to_owned(), span: it.span() })
+    };
+    list.into_iter().flat_map(|list| list.iter()).filter_map(text).collect()
+}
+
+fn read_tree<K: FileKind, T: DeserializeOwned>(
+    texts: &[&str],
+    variables: Option<&Variables>,
+    problems: &mut Problems,
+) -> Option<At<T>> {
+    let tree = match Tree::of(texts, variables, problems) {
+        Ok(tree) => tree,
+        Err((index, start, error)) => {
+            note_syntax(texts[index], start, &error, problems);
+            return None;
+        }
+    };
+    let span = tree.root.span();
+    if let Ok(file) = At::deserialize(ValueDeserializer::from(tree.root)) {
         return Some(file);
     }
     // Once more, and slowly: a tree that can be read is read once.
-    let mut root = whole(DeTable::parse_recoverable(text).0);
-    for _ in 0..ERRORS_MAX {
-        let error = match At::deserialize(ValueDeserializer::from(root.clone())) {
+    let mut tree = Tree::of(texts, variables, problems).ok()?;
+    let text = if let [text] = texts { Cow::Borrowed(*text) } else { texts.join("\n").into() };
+    for _ in 0..ERRORS_MAX + variables.map_or(0, Variables::count) {
+        let error = match At::deserialize(ValueDeserializer::from(tree.root.clone())) {
             Ok(file) => return Some(file),
             Err(error) => error,
         };
         let place = error.span().unwrap_or_else(|| span.clone());
+        if error.message().starts_with(TEXT_FOUND) && tree.retype(&place, variables) {
+            continue;
+        }
         let value = text.get(place.clone()).unwrap_or_default();
         let complaint = complaint::<K>(error.message(), value);
         problems.error(&place, complaint.message, "this", complaint.help);
-        problems.damage(cut(&mut root, &place)?);
+        problems.damage(cut(&mut tree.root, &place)?);
     }
     None
-}
-
-fn whole(root: Spanned<DeTable<'_>>) -> Spanned<DeValue<'_>> {
-    Spanned::new(root.span(), DeValue::Table(root.into_inner()))
 }
 
 /// Takes the entry or element whose key or value is at `place` out of the tree, and says out of
@@ -128,17 +162,18 @@ fn complaint<K: FileKind>(message: &str, value: &str) -> Complaint {
     Complaint::new(message, K::REFERENCE)
 }
 
-/// Notes an error of the TOML reader.
-fn note_syntax(text: &str, error: &Error, problems: &mut Problems) {
+/// Notes an error of the TOML reader in the text that begins at `start` of the whole.
+fn note_syntax(text: &str, start: usize, error: &Error, problems: &mut Problems) {
     let span = error.span().unwrap_or(0..0);
     let before = text.get(..span.start).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = text[start..].lines().next().unwrap_or_default();
+    let line = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[line..].lines().next().unwrap_or_default();
     let (message, expected) = match error.message().split_once(", expected ") {
         Some((message, expected)) => (message, Some(expected)),
         None => (error.message(), None),
     };
     let help = syntax_help(message, expected, line);
+    let span = start + span.start..start + span.end;
     problems.error(&span, format!("not TOML: {message}"), "here", help);
 }
 
@@ -194,6 +229,9 @@ fn is_key(text: &str) -> bool {
     let text = text.trim_matches(['"', ' ']);
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
+
+/// How serde says that a text stands where it wants something else.
+const TEXT_FOUND: &str = "invalid type: string";
 
 /// More errors than anyone reads in one go; it bounds the work for a hostile file.
 const ERRORS_MAX: usize = 50;

@@ -66,8 +66,8 @@ pub fn has_variable(text: &str) -> bool {
 }
 
 /// What to do where a variable stands.
-pub const VARIABLES_HELP: &str = "environment variables are not expanded: write the \
-                                         value itself, or make the file of a template";
+pub const VARIABLES_HELP: &str = "an environment variable is written \"${NAME}\" in a \
+                                         configuration, in quotes, and in no other file";
 
 /// Reads a value that stands in the file as text.
 ///

@@ -4,6 +4,7 @@ mod compression;
 mod examples;
 mod forwarding;
 mod hsts;
+mod include;
 mod malformed;
 mod monitoring;
 mod mutations;

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use loadline_control::included;
 use loadline_core::fleet::{Certificate, Fleet, ListPlace};
 
 /// What is known of the files.
@@ -19,6 +20,8 @@ use loadline_core::fleet::{Certificate, Fleet, ListPlace};
 pub(super) struct Follower {
     /// None where lists of servers alone are followed.
     configuration: Option<PathBuf>,
+    /// What the configuration includes, and the folders of that.
+    included: Vec<PathBuf>,
     /// As they were when they were last read.
     read: BTreeMap<PathBuf, Mark>,
     /// As they were at the last look.
@@ -51,8 +54,9 @@ impl Follower {
     /// none.
     pub(super) fn new(configuration: Option<&Path>) -> Self {
         let configuration = configuration.map(Path::to_owned);
-        let seen = marks(configuration.clone());
-        Self { configuration, read: seen.clone(), seen }
+        let included = configuration.as_deref().map(included).unwrap_or_default();
+        let seen = marks(configuration.iter().chain(&included).cloned());
+        Self { configuration, included, read: seen.clone(), seen }
     }
 
     /// Looks at the configuration and at what it names now. What is named for the first time has
@@ -63,6 +67,7 @@ impl Follower {
         if let Some(configuration) = &self.configuration {
             followed.extend(named(fleet));
             followed.push(configuration.clone());
+            followed.extend(self.included.iter().cloned());
         }
         let lists = followed[..listed].to_vec();
         let now = marks(followed);
@@ -78,14 +83,21 @@ impl Follower {
         let changed: Vec<&PathBuf> = self.seen.iter().filter(differs).map(|it| it.0).collect();
         let what = match changed.as_slice() {
             [] => return None,
-            some if some.iter().any(|it| self.configuration.as_ref() == Some(it)) => {
-                Changed::Configuration
-            }
+            some if some.iter().any(|it| self.is_configuration(it)) => Changed::Configuration,
             some if some.iter().all(|it| lists.contains(it)) => Changed::Lists,
             _ => Changed::Named,
         };
         self.read = self.seen.clone();
+        if what == Changed::Configuration {
+            self.included = self.configuration.as_deref().map(included).unwrap_or_default();
+            self.read.extend(marks(self.included.iter().cloned()));
+            self.seen = self.read.clone();
+        }
         Some(what)
+    }
+
+    fn is_configuration(&self, path: &PathBuf) -> bool {
+        self.configuration.as_ref() == Some(path) || self.included.contains(path)
     }
 }
 
@@ -157,6 +169,28 @@ mod tests {
         assert_eq!(follower.look(&fleet), None, "it may still be written");
         fs::write(&file, "half and half").unwrap();
         assert_eq!(follower.look(&fleet), None, "as it was");
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        assert_eq!(follower.look(&fleet), None);
+    }
+
+    #[test]
+    fn an_included_file_that_changes_or_appears_is_a_change_of_the_configuration() {
+        let (directory, file, fleet) = site();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("include = [\"more\"]\n{text}")).unwrap();
+        let more = directory.path().join("more");
+        fs::create_dir(&more).unwrap();
+        fs::write(more.join("a.toml"), "# 1").unwrap();
+        let mut follower = Follower::new(Some(&file));
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::write(more.join("a.toml"), "# 22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        fs::write(more.join("b.toml"), "# 1").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        fs::write(more.join("b.toml"), "# 22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
         assert_eq!(follower.look(&fleet), None);
     }

@@ -33,14 +33,14 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("policy = \"least-requests\"", "balance roundrobin", 9, &["the file is TOML"]),
     ("\"127.0.0.1:0\"", ":8080", 5, &["stand in quotes", "\":8080\""]),
     // Variables.
-    ("\"127.0.0.1:0\"", "\"${ADDRESS}\"", 5, &["environment variables are not expanded"]),
-    ("\"127.0.0.1:0\"", "${ADDRESS}", 5, &["environment variables are not expanded"]),
+    ("\"127.0.0.1:0\"", "\"${ADDRESS}\"", 5, &["`ADDRESS` is not set", "write a default"]),
+    ("\"127.0.0.1:0\"", "${ADDRESS}", 5, &["variable is written", "in quotes"]),
     ("\"127.0.0.1:0\"", "\"127.0.0.1:$PORT\"", 5, &["an IP address and a port"]),
-    ("\"10.0.0.1:80\"", "\"$SERVER\"", 15, &["environment variables are not expanded"]),
-    ("\"100/s\"", "\"${RATE}/s\"", 14, &["environment variables are not expanded"]),
+    ("\"10.0.0.1:80\"", "\"$SERVER\"", 15, &["an environment variable is written"]),
+    ("\"100/s\"", "\"${RATE}/s\"", 14, &["`RATE` is not set"]),
     // Paths.
     ("[edge]", "[edge]\naccess_log = \"~/access.log\"", 2, &["`~` is not expanded"]),
-    ("[edge]", "[edge]\npid_file = \"${RUN}/pid\"", 2, &["variables are not expanded"]),
+    ("[edge]", "[edge]\npid_file = \"${RUN}/pid\"", 2, &["`RUN` is not set"]),
     ("[edge]", "admin.bind = \"~/admin.sock\"\n[edge]", 1, &["`~` is not expanded"]),
     // Ports and addresses.
     ("\"127.0.0.1:0\"", "\":99999\"", 5, &["ports are 1 to 65535"]),
@@ -108,7 +108,7 @@ pub(crate) const COMMANDS: &[Wrong] = &[
     ("serve --listen :8080", 1, &["--to"]),
     ("serve nowhere.toml", 1, &["cannot read `nowhere.toml`", "No such file or directory"]),
     ("check nowhere.toml", 1, &["cannot read `nowhere.toml`", "No such file or directory"]),
-    ("check .", 1, &["cannot read `.`", "Is a directory"]),
+    ("check .", 1, &["cannot read `.`", "no file in it ends in .toml"]),
     ("chek a.toml", 1, &["check"]),
     ("bench http://TAKEN/ --rate fast", 1, &["fast"]),
     (

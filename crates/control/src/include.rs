@@ -1,0 +1,196 @@
+//! The files that make one configuration: the one that is named, and those that it includes; or
+//! those of a folder.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use loadline_spanned::{At, FileErrors, Problems, Source};
+
+use crate::{masked, suggest::Configuration};
+
+/// One of the files of a configuration.
+pub(crate) struct Part {
+    /// What errors call it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// The files of the configuration at `path`, the one that is named first.
+///
+/// # Errors
+/// One that cannot be read, at the place where it is included.
+pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, FileErrors> {
+    if path.is_dir() {
+        return of_folder(path);
+    }
+    let text = loadline_spanned::load::<Configuration>(path, "name a file that can be read")?;
+    let mut parts = vec![part(path, text)];
+    let mut problems = Problems::default();
+    for pattern in loadline_spanned::texts_of(&parts[0].text, KEY) {
+        include(&pattern, path, &mut parts, &mut problems);
+    }
+    if problems.failed() {
+        let source = Source::new::<Configuration>(&parts[0].name, masked::masked(&parts[0].text));
+        return Err(problems.into_errors(&source));
+    }
+    Ok(parts)
+}
+
+/// The files that the configuration at `path` includes, and the folders in which others may
+/// appear.
+#[must_use]
+pub fn included(path: &Path) -> Vec<PathBuf> {
+    if path.is_dir() {
+        return files_in(path, "*.toml").unwrap_or_default();
+    }
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut all = Vec::new();
+    for At { value, .. } in loadline_spanned::texts_of(&text, KEY) {
+        let place = folder_of(path).join(value);
+        match named(&place) {
+            Ok(Named::File) => all.push(place),
+            Ok(Named::Files(folder, files)) => {
+                all.push(folder);
+                all.extend(files);
+            }
+            Err(_) => {}
+        }
+    }
+    all
+}
+
+fn of_folder(folder: &Path) -> Result<Vec<Part>, FileErrors> {
+    let files = files_in(folder, "*.toml").unwrap_or_default();
+    if files.is_empty() {
+        let name = folder.display().to_string();
+        let mut problems = Problems::default();
+        problems.unplaced(
+            format!("cannot read `{name}`: no file in it ends in .toml"),
+            "name a file, or add one",
+        );
+        return Err(problems.into_errors(&Source::new::<Configuration>(&name, String::new())));
+    }
+    let help = "take it out of the folder, or let it be read";
+    let text = |path: &Path| loadline_spanned::load::<Configuration>(path, help);
+    files.iter().map(|path| Ok(part(path, text(path)?))).collect()
+}
+
+/// Adds the files that `pattern` of the file at `path` names.
+fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &mut Problems) {
+    let At { value, span } = pattern;
+    let place = folder_of(path).join(value);
+    let files = match named(&place) {
+        Ok(Named::File) => vec![place],
+        Ok(Named::Files(_, files)) => files,
+        Err(error) => {
+            let message = format!("cannot read `{}`: {error}", place.display());
+            let help = "name a file, a folder, or files by a star: \"conf.d/*.toml\"";
+            return problems.error(span, message, "here", help);
+        }
+    };
+    for file in files {
+        let name = file.display().to_string();
+        if parts.iter().any(|it| it.name == name) {
+            continue;
+        }
+        if parts.len() == FILES_MAX {
+            let message = format!("more than {FILES_MAX} files");
+            return problems.error(span, message, "here", "write fewer and larger ones");
+        }
+        match fs::read_to_string(&file) {
+            Ok(text) => parts.push(part(&file, text)),
+            Err(error) => {
+                let message = format!("cannot read `{name}`: {error}");
+                problems.error(span, message, "here", "let it be read, and save it as UTF-8");
+            }
+        }
+    }
+    for part in &parts[1..] {
+        if !loadline_spanned::texts_of(&part.text, KEY).is_empty() {
+            let message = format!("`{}` includes others", part.name);
+            problems.error(span, message, "this one", "include them here, in the first file");
+        }
+    }
+}
+
+fn part(path: &Path, text: String) -> Part {
+    Part { name: path.display().to_string(), text }
+}
+
+/// What an entry of `include` names.
+enum Named {
+    File,
+    /// Those of a folder.
+    Files(PathBuf, Vec<PathBuf>),
+}
+
+fn named(place: &Path) -> io::Result<Named> {
+    let last = place.file_name().map(|name| name.to_string_lossy().into_owned());
+    let last = last.unwrap_or_default();
+    if last.contains('*') {
+        let folder = folder_of(place);
+        return Ok(Named::Files(folder.to_owned(), files_in(folder, &last)?));
+    }
+    if fs::metadata(place)?.is_dir() {
+        return Ok(Named::Files(place.to_owned(), files_in(place, "*.toml")?));
+    }
+    Ok(Named::File)
+}
+
+/// The files of a folder whose names fit, in the order of the names. Hidden ones are left out.
+fn files_in(folder: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let fits = |name: &String| !name.starts_with('.') && fits(name, pattern);
+        if name.as_ref().is_some_and(fits) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whether `name` is as `pattern` says, in which a star is any text.
+fn fits(name: &str, pattern: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return name == pattern };
+    let Some(name) = name.strip_prefix(begin) else { return false };
+    let borders = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+    borders.into_iter().any(|at| fits(&name[at..], rest))
+}
+
+/// The folder of a file, that of the process where it has none.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("."),
+    }
+}
+
+const KEY: &str = "include";
+
+/// More files than anyone writes by hand; it bounds what a star can open.
+const FILES_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text_of_a_name() {
+        for (name, pattern, expected) in [
+            ("a.toml", "*.toml", true),
+            ("a.toml", "a*", true),
+            ("a.toml.bak", "*.toml", false),
+            ("site-a.toml", "site-*.toml", true),
+            ("site.toml", "site-*.toml", false),
+            ("a.toml", "a.toml", true),
+        ] {
+            assert_eq!(fits(name, pattern), expected, "{name} {pattern}");
+        }
+    }
+}
