@@ -59,7 +59,7 @@ fn refuse_in_routes(listener: &file::Listener, problems: &mut Problems) {
             }
         }
     };
-    let routes = listener.routes.get().into_iter().flat_map(|it| it.list());
+    let routes = listener.routes.get().into_iter().flat_map(file::ListenerRoutes::list);
     for At { value: route, .. } in routes {
         route.answer.get().into_iter().for_each(|answer| refuse(&answer.headers));
         if let Some(edits) = route.answer_headers.get() {
