@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations conformance lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -30,6 +30,10 @@ test: ## run every test
 mutations: ## faults in core, each of which the swarm must find; ONLY=queue for some
 	@scripts/setup test
 	cargo test --workspace --test mutations -- --nocapture
+
+conformance: ## the rules of caching on loadline, nginx, Varnish and Traffic Server: docs/studies/cache.md
+	@scripts/setup conformance
+	cargo test --workspace --test cache_peers -- --nocapture
 
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint

@@ -6,3 +6,4 @@ mod collapsing;
 mod hits;
 mod stale;
 mod support;
+mod untrusted;

@@ -32,6 +32,10 @@ fn conditions_and_ranges_of_clients_are_answered_from_what_is_stored() {
     let part = proxy.get("/a", "Range: bytes=2-4\r\n");
     assert!(part.starts_with("HTTP/1.1 206 ") && body(&part) == "234", "{part}");
     assert_eq!(field(&part, "content-range"), Some("bytes 2-4/10"), "{part}");
+    let head = "HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nRange: bytes=2-4\r\n\r\n";
+    let whole = proxy.ask(head);
+    assert!(whole.starts_with("HTTP/1.1 200 "), "{whole}");
+    assert_eq!(field(&whole, "content-length"), Some("10"), "{whole}");
     let same = proxy.get("/a", "If-None-Match: \"1\"\r\n");
     assert!(same.starts_with("HTTP/1.1 304 ") && body(&same).is_empty(), "{same}");
     let beyond = proxy.get("/a", "Range: bytes=10-\r\n");

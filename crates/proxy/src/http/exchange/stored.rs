@@ -123,7 +123,11 @@ impl Exchange<'_> {
     ) -> (Ending, Next) {
         let length = source.length(response);
         let answer = {
-            let fields = request_fields(&self.request.text);
+            let mut fields = request_fields(&self.request.text);
+            if self.request.method == Method::Head {
+                // `Range` is for GET alone: RFC 9110 section 14.2.
+                fields.retain(|field| !field.is("range"));
+            }
             let received = given.metadata.map_or(given.now, |metadata| metadata.received);
             let draw = self.worker.random.draw();
             let is_at_hand = matches!(source, Source::Object(_));
