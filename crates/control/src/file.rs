@@ -181,6 +181,10 @@ pub(crate) struct Listener {
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// Limits of HTTP/2 connections.
     pub(crate) http2: Key<Http2Limits>,
+    /// Serves HTTP/3 beside HTTPS, on the UDP port of the same number, and offers it by `Alt-Svc`.
+    /// Not with `http_version` or `accept_proxy`. `http2` limits its connections, too.
+    #[schemars(extend("default" = true))]
+    pub(crate) http3: Key<bool>,
     /// Headers in which servers get the client's address.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,

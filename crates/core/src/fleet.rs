@@ -122,6 +122,8 @@ pub struct Listener {
     pub http_version: Option<HttpVersion>,
     /// What clients may do with HTTP/2.
     pub http2: Http2Limits,
+    /// Whether HTTP/3 is spoken beside HTTPS, on the UDP port of the same number.
+    pub http3: bool,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
     /// Peers trusted in what they say of the clients behind them ([`crate::rules::client`]).
@@ -148,11 +150,22 @@ impl Listener {
             limits: HeadLimits::default(),
             http_version: None,
             http2: Http2Limits::default(),
+            http3: true,
             forwarded: Forwarded::XForwarded,
             trusted_proxies: Vec::new(),
             underscore_headers: UnderscoreHeaders::Drop,
             tls: None,
         }
+    }
+}
+
+impl Listener {
+    /// Whether clients can come by HTTP/3: over QUIC there is no PROXY header, and one version
+    /// alone is another.
+    #[must_use]
+    pub fn serves_http3(&self) -> bool {
+        let is_free = self.http_version.is_none() && !self.accept_proxy;
+        self.http3 && is_free && self.protocol == Protocol::Https
     }
 }
 

@@ -74,6 +74,13 @@ impl ClientLines {
         }
     }
 
+    /// Makes these the lines of a client whose messages come as HTTP/3.
+    pub fn set_http3(&mut self) {
+        if self.rules.via {
+            self.text[self.via.into()..].copy_from_slice(VIA_30);
+        }
+    }
+
     /// The rules these lines were made by.
     pub(crate) const fn rules(&self) -> ForwardRules {
         self.rules
@@ -123,6 +130,9 @@ pub(crate) const VIA_11: &[u8] = b"Via: 1.1 loadline\r\n";
 
 /// Via, for what came as HTTP/2: as long as that of HTTP/1.1.
 const VIA_20: &[u8; VIA_11.len()] = b"Via: 2.0 loadline\r\n";
+
+/// Via, for what came as HTTP/3.
+const VIA_30: &[u8; VIA_11.len()] = b"Via: 3.0 loadline\r\n";
 
 /// Via, for what came as HTTP/1.0.
 pub(crate) const VIA_10: &[u8] = b"Via: 1.0 loadline\r\n";

@@ -10,6 +10,7 @@
 //! | [`tls`] | agrees on TLS with clients and servers |
 //! | `http` | a client connection of HTTP/1: request after request, each as its machine says |
 //! | `http2` | a client connection of HTTP/2: its streams, each as a session of one request |
+//! | `http3` | a client connection of HTTP/3: its streams, in the same way |
 //! | `tcp` | a client connection of which nothing is understood, from end to end |
 //! | `cache` | responses that are kept, and fetches that many wait for |
 //! | `upstream` | connections to servers: opened, pooled, opened in advance |
@@ -25,6 +26,7 @@
 mod cache;
 mod http;
 mod http2;
+mod http3;
 mod io;
 pub mod listener;
 pub mod runtime;

@@ -96,13 +96,14 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 9] = [
+    let others: [(&str, Option<&Span>); 10] = [
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
+        ("http3", given.http3.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
         ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
         ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),

@@ -131,6 +131,7 @@ fn listener(
     listener.trusted_proxies = trusted.unwrap_or_default();
     set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);
+    set(&given.http3, |on| on, &mut listener.http3);
     listener.http2 = http2(given.http2.get());
     listener
 }

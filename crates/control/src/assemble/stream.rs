@@ -47,9 +47,10 @@ pub(super) fn warn_of_http(
         return;
     }
     let given = &entry.value;
-    let places: [(&str, Option<&Span>); 6] = [
+    let places: [(&str, Option<&Span>); 7] = [
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
+        ("http3", given.http3.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
         ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),

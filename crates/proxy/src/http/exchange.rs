@@ -105,6 +105,11 @@ pub(crate) enum Next {
 }
 
 impl<'a> Exchange<'a> {
+    /// What offers HTTP/3 to the client; empty where it is not served.
+    pub(crate) fn alt_svc(&self) -> &[u8] {
+        if self.listener_context.http3 { self.listener.alt_svc() } else { b"" }
+    }
+
     /// An exchange for a request that came in at `listener_context` of `view`.
     pub(crate) fn new(
         (worker, listener, view, listener_context): (

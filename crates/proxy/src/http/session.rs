@@ -29,7 +29,7 @@ use crate::{
         exchange::{Exchange, Next},
         request::{From, Request},
     },
-    http2::{self, Stream},
+    http2,
     io::{
         buffer::Buffer,
         peer::{Gone, Peer},
@@ -67,6 +67,18 @@ pub(crate) struct Origin {
     pub(crate) lines: ClientLines,
     /// What its handshake has told, where somebody wants to know.
     tls: Option<Rc<ClientTls>>,
+}
+
+impl Origin {
+    /// Where the streams of a connection from `address` to `listener` come from.
+    pub(crate) fn new(
+        (worker, listener): (&Rc<Worker>, &Arc<ListenerHandle>),
+        address: SocketAddr,
+        lines: ClientLines,
+        tls: Option<Rc<ClientTls>>,
+    ) -> Self {
+        Self { worker: worker.clone(), listener: listener.clone(), address, lines, tls }
+    }
 }
 
 /// Why a request is not even tried.
@@ -152,9 +164,9 @@ impl Session {
     }
 
     /// Answers the one request of a stream, and ends the stream.
-    pub(crate) async fn answer_stream(origin: Origin, stream: Box<Stream>) {
+    pub(crate) async fn answer_stream(origin: Origin, stream: Socket) {
         let timer = Timer::here(&origin.worker.timers).await;
-        let client = Peer::new(Socket::Stream(stream));
+        let client = Peer::new(stream);
         let mut session =
             Self { origin, client, timer, partial: None, is_new: false, is_hurried: false };
         match session.next().await {

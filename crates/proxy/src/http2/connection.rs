@@ -38,7 +38,7 @@ use tokio::task::spawn_local;
 use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
 use crate::{
     http::session::{Origin, Session},
-    io::{buffer::Buffers, peer::Peer},
+    io::{buffer::Buffers, peer::Peer, socket::Socket},
     runtime::timer::Timer,
     telemetry::tally::Cells,
 };
@@ -161,7 +161,7 @@ impl Connection {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
         let stream = Stream::new(request, respond, draws, self.streams.enter());
-        spawn_local(Session::answer_stream(self.origin.clone(), stream));
+        spawn_local(Session::answer_stream(self.origin.clone(), Socket::Stream(stream)));
     }
 
     /// Leaves if there has been no stream for long enough; true if that has been said before.

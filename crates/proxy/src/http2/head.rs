@@ -27,7 +27,7 @@ use super::incoming::Coding;
 
 /// Appends the head of a request with a body (or without, if `is_over`): how the body has to be
 /// written.
-pub(super) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> Coding {
+pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> Coding {
     let authority = parts.uri.authority().map(Authority::as_str);
     let target = match (&parts.method, authority) {
         (&Method::CONNECT, Some(authority)) => authority,
@@ -87,7 +87,7 @@ pub(super) fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
 ///
 /// # Errors
 /// If a field cannot be said in HTTP/2: nothing the HTTP/1 parser lets through.
-pub(super) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Result<Response<()>> {
+pub(crate) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Result<Response<()>> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
     *response.headers_mut() = fields(head.fields().iter(bytes));
@@ -151,7 +151,7 @@ fn write_status(out: &mut Vec<u8>, status: StatusCode) {
 }
 
 /// Fields as HTTP/2 has them, but those that belong to a connection.
-pub(super) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HeaderMap {
+pub(crate) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in from.filter(|(name, _)| !ends_here(Known::of(name))) {
         let named = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
@@ -166,7 +166,7 @@ pub(super) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> He
 /// The size of the longest head within `limits` as HTTP/2 counts it: 32 bytes more for each field
 /// (RFC 9113, 6.5.2). The exact limit is the parser's, so that a head that is too large is counted
 /// and logged as in HTTP/1.
-pub(super) fn list_size(limits: HeadLimits) -> u32 {
+pub(crate) fn list_size(limits: HeadLimits) -> u32 {
     let size = limits.bytes.saturating_add(limits.fields.saturating_mul(32 + 2));
     u32::try_from(size).unwrap_or(u32::MAX)
 }
@@ -200,4 +200,4 @@ fn write(out: &mut Vec<u8>, pieces: &[&[u8]]) {
 }
 
 /// For a head that was written here, which has been bounded before.
-pub(super) const ANY: HeadLimits = HeadLimits { bytes: usize::MAX, fields: usize::MAX };
+pub(crate) const ANY: HeadLimits = HeadLimits { bytes: usize::MAX, fields: usize::MAX };

@@ -17,10 +17,34 @@ use loadline_core::decide::reason::Reason;
 use super::head::write_fields;
 use crate::telemetry::reason::of_http2;
 
+/// What a body comes from, of either version that has streams.
+pub(crate) trait Receive {
+    /// The next piece of payload; none at the end.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>>;
+
+    /// What follows the payload.
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>>;
+}
+
+impl Receive for RecvStream {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
+        let data = ready!(Self::poll_data(self, cx));
+        if let Some(Ok(data)) = &data {
+            // Refused only if it is more than was received.
+            let _ = self.flow_control().release_capacity(data.len());
+        }
+        Poll::Ready(data.map(|data| data.map_err(|error| of_http2(&error))))
+    }
+
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
+        Self::poll_trailers(self, cx).map_err(|error| of_http2(&error))
+    }
+}
+
 /// The receiving half of a stream, as HTTP/1.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    receive: RecvStream,
+pub(crate) struct Incoming<R = RecvStream> {
+    receive: R,
     coding: Coding,
     stage: ReadState,
     /// Syntax that goes first: a head, the size of a chunk, trailers.
@@ -35,7 +59,7 @@ pub(super) struct Incoming {
 
 /// How the body is written in HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     /// As it is: its length is known, or it is no body but another protocol.
     Plain,
     /// In chunks.
@@ -50,9 +74,9 @@ enum ReadState {
     Broken(Reason),
 }
 
-impl Incoming {
+impl<R: Receive> Incoming<R> {
     /// A message that begins with the head `text`.
-    pub(super) const fn new(text: Vec<u8>, coding: Coding, receive: RecvStream) -> Self {
+    pub(crate) const fn new(text: Vec<u8>, coding: Coding, receive: R) -> Self {
         Self {
             receive,
             coding,
@@ -65,7 +89,7 @@ impl Incoming {
     }
 
     /// Reads what is there; 0 at the end of the message.
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut [u8],
@@ -105,12 +129,12 @@ impl Incoming {
         match self.stage {
             ReadState::Data => match ready!(self.receive.poll_data(cx)) {
                 Some(Ok(data)) => self.begin_data(data),
-                Some(Err(error)) => self.stage = ReadState::Broken(of_http2(&error)),
+                Some(Err(reason)) => self.stage = ReadState::Broken(reason),
                 None => self.stage = ReadState::Trailers,
             },
             ReadState::Trailers => match ready!(self.receive.poll_trailers(cx)) {
                 Ok(trailers) => self.end(trailers.as_ref()),
-                Err(error) => self.stage = ReadState::Broken(of_http2(&error)),
+                Err(reason) => self.stage = ReadState::Broken(reason),
             },
             ReadState::Over => return Poll::Ready(Ok(false)),
             ReadState::Broken(reason) => return Poll::Ready(Err(io::Error::other(reason))),
@@ -119,8 +143,6 @@ impl Incoming {
     }
 
     fn begin_data(&mut self, data: Bytes) {
-        // Refused only if it is more than was received.
-        let _ = self.receive.flow_control().release_capacity(data.len());
         if self.coding == Coding::Chunked && !data.is_empty() {
             self.text.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
             self.tail = b"\r\n";

@@ -16,7 +16,7 @@ use crate::runtime::timer::Timers;
 
 /// What a connection knows of its streams.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     timers: Rc<Timers>,
     /// Being answered.
     open: Cell<u32>,
@@ -34,7 +34,7 @@ pub(super) struct Streams {
 
 impl Streams {
     /// None yet.
-    pub(super) fn new(timers: &Rc<Timers>, allowed: Rate) -> Rc<Self> {
+    pub(crate) fn new(timers: &Rc<Timers>, allowed: Rate) -> Rc<Self> {
         Rc::new(Self {
             timers: timers.clone(),
             open: Cell::new(0),
@@ -48,19 +48,19 @@ impl Streams {
     }
 
     /// Counts one more, until the place is dropped.
-    pub(super) fn enter(self: &Rc<Self>) -> Place {
+    pub(crate) fn enter(self: &Rc<Self>) -> Place {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
         Place { streams: self.clone(), was_answered: false }
     }
 
     /// Since when there has been none; nothing while there are some.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         (self.open.get() == 0).then(|| self.idle_since.get())
     }
 
     /// Whether the client asks in order to make work rather than to be answered.
-    pub(super) fn is_abused(&self) -> bool {
+    pub(crate) fn is_abused(&self) -> bool {
         let most = self.allowed.as_milli_per_sec().saturating_mul(BURST_SECS);
         self.level.get() > most && self.abandoned.get() > self.all.get() / 2
     }
@@ -79,10 +79,10 @@ impl Streams {
 
 /// One stream in the count.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     streams: Rc<Streams>,
     /// The client has been told something.
-    pub(super) was_answered: bool,
+    pub(crate) was_answered: bool,
 }
 
 impl Drop for Place {

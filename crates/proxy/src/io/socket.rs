@@ -30,6 +30,7 @@ use tokio::{
 
 use crate::{
     http2::{Call, Stream, StreamFailure},
+    http3,
     io::pipe::Pipe,
     store::FileReply,
     telemetry::meter::Meter,
@@ -46,7 +47,9 @@ pub(crate) enum Socket {
     Secure(Io, Box<Tls>),
     /// One request of many on a client's connection, in the syntax of HTTP/1.
     Stream(Box<Stream>),
-    /// The same on a server's.
+    /// The same over QUIC.
+    Quic(Box<http3::Stream>),
+    /// The same on a server's connection.
     Call(Box<Call>),
     /// Files, which respond to one request in the syntax of HTTP/1.
     File(Box<FileReply>),
@@ -84,7 +87,7 @@ impl Socket {
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
-            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => self,
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => self,
         }
     }
 
@@ -111,9 +114,12 @@ impl Socket {
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
-                Poll::Ready(Ok(()))
-            }
+            Self::Plain(_)
+            | Self::Stream(_)
+            | Self::Quic(_)
+            | Self::Call(_)
+            | Self::File(_)
+            | Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -121,7 +127,9 @@ impl Socket {
     pub(crate) fn phase(&self) -> Phase {
         match self {
             Self::Secure(_, tls) => tls.phase(),
-            Self::Plain(_) | Self::Stream(_) | Self::File(_) | Self::Nobody => Phase::Connect,
+            Self::Plain(_) | Self::Stream(_) | Self::Quic(_) | Self::File(_) | Self::Nobody => {
+                Phase::Connect
+            }
             Self::Call(_) => Phase::Send,
         }
     }
@@ -143,7 +151,12 @@ impl Socket {
     pub(crate) fn client_tls(&self) -> Option<ClientTls> {
         match self {
             Self::Secure(_, tls) => tls.client_tls(),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
+            Self::Plain(_)
+            | Self::Stream(_)
+            | Self::Quic(_)
+            | Self::Call(_)
+            | Self::File(_)
+            | Self::Nobody => None,
         }
     }
 
@@ -151,7 +164,12 @@ impl Socket {
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
         match self {
             Self::Secure(_, tls) => tls.protocol(),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
+            Self::Plain(_)
+            | Self::Stream(_)
+            | Self::Quic(_)
+            | Self::Call(_)
+            | Self::File(_)
+            | Self::Nobody => None,
         }
     }
 
@@ -159,6 +177,7 @@ impl Socket {
     pub(crate) const fn http_version(&self, version: Version) -> &'static str {
         match (self, version) {
             (Self::Stream(_), _) => "HTTP/2.0",
+            (Self::Quic(_), _) => "HTTP/3.0",
             (_, Version::Http11) => "HTTP/1.1",
             (_, Version::Http10) => "HTTP/1.0",
         }
@@ -174,6 +193,7 @@ impl Socket {
             Self::Plain(io) => io.poll_read(cx, into),
             Self::Secure(io, tls) => tls.poll_read(io, cx, into),
             Self::Stream(stream) => stream.poll_read(cx, into),
+            Self::Quic(stream) => stream.poll_read(cx, into),
             Self::Call(call) => call.poll_read(cx, into),
             Self::File(reply) => Poll::Ready(reply.read(into)),
             Self::Nobody => Poll::Pending,
@@ -191,6 +211,7 @@ impl Socket {
             Self::Plain(io) => io.poll_write(cx, bytes),
             Self::Secure(io, tls) => tls.poll_write(io, cx, [bytes, &[]]),
             Self::Stream(stream) => stream.poll_write(cx, bytes),
+            Self::Quic(stream) => stream.poll_write(cx, bytes),
             Self::Call(call) => call.poll_write(cx, bytes),
             Self::File(reply) => Poll::Ready(reply.write(bytes)),
             Self::Nobody => Poll::Ready(Ok(bytes.len())),
@@ -207,6 +228,7 @@ impl Socket {
             Self::Plain(io) => io.poll_write_vectored(cx, &pieces.map(IoSlice::new)),
             Self::Secure(io, tls) => tls.poll_write(io, cx, pieces),
             Self::Stream(stream) => stream.poll_write(cx, pieces[0]),
+            Self::Quic(stream) => stream.poll_write(cx, pieces[0]),
             Self::Call(call) => call.poll_write(cx, pieces[0]),
             Self::File(reply) => Poll::Ready(reply.write(pieces[0])),
             Self::Nobody => Poll::Ready(Ok(pieces[0].len() + pieces[1].len())),
@@ -229,9 +251,12 @@ impl Socket {
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_flush(io, cx),
-            Self::Plain(_) | Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
-                Poll::Ready(Ok(()))
-            }
+            Self::Plain(_)
+            | Self::Stream(_)
+            | Self::Quic(_)
+            | Self::Call(_)
+            | Self::File(_)
+            | Self::Nobody => Poll::Ready(Ok(())),
         }
     }
 
@@ -310,7 +335,9 @@ impl Socket {
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         match self {
-            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => Ok(()),
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+                Ok(())
+            }
             Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
         }
     }
@@ -320,7 +347,7 @@ impl Socket {
         match self {
             Self::Plain(io) => Some(Idle { io, tls: None }),
             Self::Secure(io, tls) => Some(Idle { io, tls: Some(tls) }),
-            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
         }
     }
 
@@ -329,6 +356,7 @@ impl Socket {
     pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => return stream.poll_reset(cx),
+            Self::Quic(stream) => return stream.poll_reset(cx),
             Self::Nobody => return Poll::Pending,
             _ => {}
         }
@@ -340,11 +368,12 @@ impl Socket {
         }
     }
 
-    /// Waits for the peer to take its request back, which only a stream of HTTP/2 can tell from
+    /// Waits for the peer to take its request back, which only a stream can tell from
     /// having sent all of it.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
+            Self::Quic(stream) => stream.poll_reset(cx),
             Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::File(_) | Self::Nobody => {
                 Poll::Pending
             }
@@ -355,9 +384,12 @@ impl Socket {
     pub(crate) const fn fate(&self) -> StreamFailure {
         match self {
             Self::Call(call) => call.fate(),
-            Self::Plain(_) | Self::Secure(..) | Self::Stream(_) | Self::File(_) | Self::Nobody => {
-                StreamFailure::Unknown
-            }
+            Self::Plain(_)
+            | Self::Secure(..)
+            | Self::Stream(_)
+            | Self::Quic(_)
+            | Self::File(_)
+            | Self::Nobody => StreamFailure::Unknown,
         }
     }
 
@@ -374,6 +406,7 @@ impl Socket {
             Self::Plain(_) => {}
             Self::Secure(io, tls) => tls.close(io),
             Self::Stream(stream) => return stream.shut(),
+            Self::Quic(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),
             Self::File(_) | Self::Nobody => return,
         }
@@ -383,8 +416,10 @@ impl Socket {
 
     /// Closes the connection so that the peer cannot take what it got for the whole.
     pub(crate) fn reset(self) {
-        if let Self::Stream(mut stream) = self {
-            return stream.reset();
+        match self {
+            Self::Stream(mut stream) => return stream.reset(),
+            Self::Quic(mut stream) => return stream.reset(),
+            _ => {}
         }
         // Without it the peer sees an orderly end; nothing better is left to do.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_linger(Some(Duration::ZERO)));
@@ -424,7 +459,7 @@ impl Socket {
     fn io(&mut self) -> io::Result<&mut Io> {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Ok(io),
-            Self::Stream(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
                 Err(io::ErrorKind::Unsupported.into())
             }
         }

@@ -53,6 +53,10 @@ pub(crate) struct ListenerHandle {
     /// When what is left of a closing listener is cut.
     deadline: OnceLock<Instant>,
     cut: AtomicBool,
+    /// A worker sees to its HTTP/3.
+    has_http3: AtomicBool,
+    /// The line that offers HTTP/3 to clients of other versions, once it is served.
+    alt_svc: OnceLock<Box<[u8]>>,
 }
 
 /// How many client connections there may be, over all listeners.
@@ -119,6 +123,8 @@ impl ListenerHandle {
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
+            has_http3: AtomicBool::new(false),
+            alt_svc: OnceLock::new(),
         }
     }
 
@@ -146,6 +152,22 @@ impl ListenerHandle {
     /// Whether nothing that came through it may go on.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
+    }
+
+    /// Whether nobody sees to its HTTP/3 yet; whoever asks first does from now on.
+    pub(crate) fn claim_http3(&self) -> bool {
+        !self.has_http3.swap(true, Relaxed)
+    }
+
+    /// Lets clients know that HTTP/3 is served at `port`.
+    pub(crate) fn offer_http3(&self, port: u16) {
+        let line = format!("Alt-Svc: h3=\":{port}\"; ma={ALT_SVC_SECS}\r\n");
+        self.alt_svc.get_or_init(|| line.into_bytes().into());
+    }
+
+    /// The line that offers HTTP/3 (RFC 7838); empty where it is not served.
+    pub(crate) fn alt_svc(&self) -> &[u8] {
+        self.alt_svc.get().map_or(b"", |line| line)
     }
 
     /// Tells it from others for as long as it lives.
@@ -214,6 +236,9 @@ impl Drop for ConnectionGuard {
         self.listener.limit.tell_freed();
     }
 }
+
+/// How long a client remembers the offer: a day.
+const ALT_SVC_SECS: u32 = 86_400;
 
 #[cfg(test)]
 mod tests {

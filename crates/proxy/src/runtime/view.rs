@@ -123,6 +123,8 @@ pub(crate) struct ListenerContext {
     /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub(crate) http_version: Option<HttpVersion>,
     pub(crate) http2: Http2Limits,
+    /// Whether HTTP/3 is served beside it.
+    pub(crate) http3: bool,
     pub(crate) rules: ForwardRules,
     /// Which peers are trusted in what they say of the clients behind them.
     trusted_proxies: Vec<Network>,
@@ -156,6 +158,7 @@ impl ListenerContext {
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             http_version: listener.http_version,
             http2: listener.http2,
+            http3: listener.serves_http3(),
             rules: rules(listener.forwarded),
             trusted_proxies: listener.trusted_proxies.clone(),
             underscores: underscores(listener.underscore_headers),

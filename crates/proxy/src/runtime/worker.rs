@@ -7,7 +7,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     rc::Rc,
     sync::Arc,
 };
@@ -26,6 +26,7 @@ use tokio::{
 use crate::{
     http::compress::encoders::Encoders,
     http2::Links,
+    http3,
     io::buffer::Buffers,
     listener::{accept::accept, handle::ListenerHandle, set::Inbox},
     runtime::{
@@ -188,11 +189,22 @@ impl Worker {
         let view = self.view();
         let opened =
             self.inbox.take(|listener| is_last || view.listener_context(listener).is_some());
-        let begin = |(listener, socket): (Arc<ListenerHandle>, _)| {
+        let begin = |(listener, socket): (Arc<ListenerHandle>, Arc<TcpListener>)| {
             self.listeners.borrow_mut().push(listener.clone());
+            self.open_http3(&listener, &socket);
             spawn_local(accept(self.clone(), listener, socket))
         };
         opened.into_iter().map(begin).collect()
+    }
+
+    /// Sees to HTTP/3 beside a listener that can have it, unless another worker does.
+    fn open_http3(self: &Rc<Self>, listener: &Arc<ListenerHandle>, socket: &TcpListener) {
+        let view = self.view();
+        let has_tls = view.listener_context(listener).is_some_and(|context| context.tls.is_some());
+        let Some(address) = socket.local_addr().ok().filter(|_| has_tls) else { return };
+        if listener.claim_http3() {
+            spawn_local(http3::listen(self.clone(), listener.clone(), address));
+        }
     }
 
     /// Notes which listeners close; true if there are more than before.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rustls::{ProtocolVersion, ServerConnection};
+use rustls::{ProtocolVersion, ServerConnection, pki_types::CertificateDer};
 use x509_parser::{
     objects::{oid_registry, oid2abbrev},
     prelude::{FromDer as _, X509Certificate},
@@ -37,10 +37,20 @@ impl ClientTls {
         }
     }
 
+    /// That of a connection of QUIC, whose client asked for `name` and showed `certificate`.
+    pub(crate) fn of_quic(name: Option<String>, certificate: Option<&CertificateDer<'_>>) -> Self {
+        Self {
+            name: name.unwrap_or_default().into(),
+            // QUIC has no other (RFC 9001, 4.2).
+            version: "TLSv1.3",
+            cipher: "",
+            subject: subject(certificate).into(),
+        }
+    }
+
     /// That of a connection that both sides have agreed on.
     pub(super) fn of(connection: &ServerConnection) -> Self {
         let certificate = connection.peer_certificates().and_then(|chain| chain.first());
-        let subject = certificate.and_then(|it| X509Certificate::from_der(it).ok());
         let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
         Self {
             name: connection.server_name().unwrap_or_default().into(),
@@ -50,9 +60,14 @@ impl ClientTls {
                 _ => "",
             },
             cipher: suite.and_then(|suite| suite.as_str()).unwrap_or_default(),
-            subject: subject.map_or_else(String::new, |(_, it)| written(it.subject())).into(),
+            subject: subject(certificate).into(),
         }
     }
+}
+
+fn subject(certificate: Option<&CertificateDer<'_>>) -> String {
+    let parsed = certificate.and_then(|it| X509Certificate::from_der(it).ok());
+    parsed.map_or_else(String::new, |(_, it)| written(it.subject()))
 }
 
 /// A name as RFC 4514 writes it: the last part first.

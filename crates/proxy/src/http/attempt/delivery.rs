@@ -24,8 +24,15 @@ impl Attempt<'_, '_> {
     ) -> (Vec<u8>, Forwarded) {
         let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
-        let options =
-            ResponseOptions { client, keep_alive, dechunk, hsts, ..ResponseOptions::default() };
+        let extra = self.exchange.alt_svc();
+        let options = ResponseOptions {
+            client,
+            keep_alive,
+            dechunk,
+            hsts,
+            extra,
+            ..ResponseOptions::default()
+        };
         let mut text = worker.buffers.take_text();
         let mut forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];

@@ -1,0 +1,76 @@
+//! The body that a stream brings.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h3::{error::StreamError, server::RequestStream};
+use http::{HeaderMap, Method, header::CONTENT_LENGTH, request::Parts};
+use loadline_core::decide::reason::Reason;
+
+use super::quic::RecvStream;
+use crate::http2::Receive;
+
+/// The receiving half of a stream.
+pub(super) struct Receiver {
+    half: RequestStream<RecvStream, Bytes>,
+    /// What came while it was looked whether there is a body.
+    early: Option<Bytes>,
+    pub(super) is_over: bool,
+}
+
+impl Receiver {
+    /// Waits until it is known whether a request has a body that does not say so. One whose method
+    /// has a body begins at once: its client may wait for the head of the response.
+    pub(super) async fn open(
+        half: RequestStream<RecvStream, Bytes>,
+        parts: &Parts,
+    ) -> Result<Self, Reason> {
+        let mut receiver = Self { half, early: None, is_over: false };
+        if parts.headers.contains_key(CONTENT_LENGTH) {
+            return Ok(receiver);
+        }
+        let waits = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let first = poll_fn(|cx| match receiver.poll(cx) {
+            Poll::Pending if !waits => Poll::Ready(None),
+            first => first.map(Some),
+        });
+        match first.await.transpose()? {
+            Some(None) => receiver.is_over = true,
+            Some(early) => receiver.early = early,
+            None => {}
+        }
+        Ok(receiver)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Reason>> {
+        let data = ready!(self.half.poll_recv_data(cx)).map_err(|error| reason(&error))?;
+        Poll::Ready(Ok(data.map(|mut data| data.copy_to_bytes(data.remaining()))))
+    }
+}
+
+impl Receive for Receiver {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
+        if let Some(early) = self.early.take() {
+            return Poll::Ready(Some(Ok(early)));
+        }
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        self.poll(cx).map(Result::transpose)
+    }
+
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
+        self.half.poll_recv_trailers(cx).map_err(|error| reason(&error))
+    }
+}
+
+/// Why nothing comes from a client.
+const fn reason(error: &StreamError) -> Reason {
+    match error {
+        StreamError::RemoteTerminate { .. } => Reason::Reset,
+        _ => Reason::Closed,
+    }
+}

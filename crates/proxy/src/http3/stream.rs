@@ -1,0 +1,174 @@
+//! One stream as a socket: what is read from it is a request in HTTP/1, what is written to it has
+//! to be the response in HTTP/1.
+//!
+//! States of the response are those of HTTP/2: *awaited*, *begun*, *over*.
+
+use std::{
+    fmt, io, mem,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h3::server::RequestStream;
+use http::{Method, Request};
+use loadline_core::decide::reason::Reason;
+use loadline_http1::{self as http1, BodyReader, Framing, ResponseHead, Status};
+
+use super::{
+    quic::{BidiStream, Stopped},
+    receive::Receiver,
+    send::{Part, Sender},
+};
+use crate::http2::{ANY, Incoming, Place, answer, fields, write_request};
+
+/// A stream that a client opened.
+pub(crate) struct Stream {
+    request: Incoming<Receiver>,
+    /// What decides whether the response has a body.
+    method: http1::Method,
+    answer: ResponseState,
+    send: Sender,
+    /// Bytes that were taken and have not been reported as written.
+    owed: usize,
+    /// None when the client has taken everything.
+    stopped: Option<Stopped>,
+    place: Place,
+}
+
+enum ResponseState {
+    Awaited,
+    Begun(BodyReader),
+    Over,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("owed", &self.owed).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// A stream whose head has come.
+    ///
+    /// # Errors
+    /// If the client takes it back before it is known whether it has a body.
+    pub(super) async fn open(
+        request: Request<()>,
+        stream: RequestStream<BidiStream, Bytes>,
+        stopped: Stopped,
+        place: Place,
+    ) -> Result<Box<Self>, Reason> {
+        let (parts, ()) = request.into_parts();
+        let (send, receive) = stream.split();
+        let receiver = Receiver::open(receive, &parts).await?;
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        let coding = write_request(&mut text, &parts, receiver.is_over);
+        let is_head = parts.method == Method::HEAD;
+        Ok(Box::new(Self {
+            request: Incoming::new(text, coding, receiver),
+            method: if is_head { http1::Method::Head } else { http1::Method::Other },
+            answer: ResponseState::Awaited,
+            send: Sender::Ready(send),
+            owed: 0,
+            stopped: Some(stopped),
+            place,
+        }))
+    }
+
+    /// Reads of the request; 0 at its end.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.request.poll_read(cx, into)
+    }
+
+    /// Writes of the response. A head has to be written in one piece. Once this has been pending,
+    /// the next call must begin with the same bytes.
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.owed == 0 {
+            let part = match self.answer {
+                ResponseState::Awaited => self.take_head(bytes)?,
+                ResponseState::Begun(_) => self.take_body(bytes)?,
+                ResponseState::Over => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            };
+            self.send.begin(part);
+        }
+        ready!(self.send.poll(cx))?;
+        Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
+    /// Ready when the client has taken the stream back, or is gone.
+    pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stopped) = &mut self.stopped else { return Poll::Pending };
+        let is_gone = ready!(stopped.as_mut().poll(cx));
+        self.stopped = None;
+        if is_gone { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Ends the response. Without one, or with half of one, the stream is reset.
+    pub(crate) fn shut(&mut self) {
+        let is_whole = match &mut self.answer {
+            ResponseState::Over => return,
+            ResponseState::Begun(body) => self.owed == 0 && body.end_of_stream().is_ok(),
+            ResponseState::Awaited => false,
+        };
+        self.answer = ResponseState::Over;
+        if is_whole { self.send.end() } else { self.send.reset() }
+    }
+
+    /// Ends the stream so that nobody takes what there was of the response for the whole.
+    pub(crate) fn reset(&mut self) {
+        self.send.reset();
+    }
+
+    /// Takes the head at the beginning of `bytes`.
+    fn take_head(&mut self, bytes: &[u8]) -> io::Result<Part> {
+        let mut head = ResponseHead::new(ANY);
+        let Ok(Status::Complete(length)) = head.parse(bytes, self.method) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        self.owed = length;
+        let mut part = Part { head: Some(answer(&head, bytes, head.status())?), ..Part::default() };
+        if head.is_interim() {
+            return Ok(part);
+        }
+        self.place.was_answered = true;
+        part.ends = matches!(head.framing(), Framing::None | Framing::Length(0));
+        self.answer = match part.ends {
+            true => ResponseState::Over,
+            false => ResponseState::Begun(BodyReader::new(head.framing())),
+        };
+        Ok(part)
+    }
+
+    /// Takes a piece of the body.
+    fn take_body(&mut self, bytes: &[u8]) -> io::Result<Part> {
+        let ResponseState::Begun(body) = &mut self.answer else { return Ok(Part::default()) };
+        let piece = &bytes[..bytes.len().min(PIECE)];
+        let mut payload = Vec::with_capacity(piece.len());
+        let fed = body.feed_data(piece, |data| payload.extend_from_slice(data));
+        match fed {
+            Ok(progress) if progress.consumed > 0 => self.owed = progress.consumed,
+            // Something behind the body.
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        let ends = body.is_finished();
+        let trailers = body.trailers().filter(|_| ends).map(|it| fields(it.iter()));
+        if ends {
+            self.answer = ResponseState::Over;
+        }
+        Ok(Part { data: payload.into(), trailers, ends, ..Part::default() })
+    }
+}
+
+/// Most heads are shorter.
+const TEXT_BYTES: usize = 512;
+
+/// Taken at a time.
+const PIECE: usize = 16 << 10;
