@@ -5,6 +5,7 @@ mod authority;
 mod clients;
 mod handed_on;
 mod hsts;
+mod http3;
 mod servers;
 mod stops;
 mod support;
