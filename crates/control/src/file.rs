@@ -55,7 +55,7 @@ pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route,
 pub(crate) use shared_routes::{ListenerRoutes, RouteList};
 pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
-pub(crate) use store::Store;
+pub(crate) use store::{CredentialSource, Store};
 pub(crate) use stream::NamedService;
 pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
 pub(crate) use tracing::Tracing;

@@ -43,7 +43,7 @@ pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use standby::Standby;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
-pub use store::{Store, StorePlace};
+pub use store::{Access, Bucket, Store, StorePlace};
 pub use tls::{Certificate, ClientCheck, Hsts, ListenerTls, ServerTls, TlsTerms, TlsVersion};
 pub use tracing::Tracing;
 

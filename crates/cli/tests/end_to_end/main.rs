@@ -13,4 +13,5 @@ mod process;
 mod secrets;
 mod service;
 mod slow_clients;
+mod stores;
 mod tls_servers;

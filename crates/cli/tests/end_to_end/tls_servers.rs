@@ -6,10 +6,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 
 use crate::process::{Process, file, loadline, run};
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 /// An authority of the test's own, and the file of its certificate.
-fn authority(name: &str) -> (Authority, String) {
+pub(crate) fn authority(name: &str) -> (Authority, String) {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, name);
@@ -18,16 +18,18 @@ fn authority(name: &str) -> (Authority, String) {
     (authority, path)
 }
 
+/// The file of a certificate for this name, and of its key.
+pub(crate) fn certificate(authority: &Authority, name: &str) -> String {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new([name.to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, authority).unwrap();
+    file("server.pem", &(certificate.pem() + &key.serialize_pem())).display().to_string()
+}
+
 /// A server that answers with its first name, and has a certificate for each. Clients that ask for
 /// none of them are shown the first.
 fn secured(authority: &Authority, host: &str, names: &[&str]) -> (Process, u16) {
-    let files = names.iter().map(|name| {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([(*name).to_owned()]).unwrap();
-        let certificate = certificate.signed_by(&key, authority).unwrap();
-        file("server.pem", &(certificate.pem() + &key.serialize_pem()))
-    });
-    let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+    let files: Vec<String> = names.iter().map(|name| certificate(authority, name)).collect();
     let text = format!(
         "[[listener]]\nbind = \"{host}:0\"\nprotocol = \"https\"\nservice = \"none\"\n\
          tls = {{ certificates = {files:?} }}\n\

@@ -59,6 +59,15 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
     let distance = context.regions.distance_of_group(&region, &place, measured, problems);
     check_burst(&given.burst, given.max_rate.given(), problems);
     let defaults = defaults(given.per_server.get(), problems);
+    let of_store = store::servers(given, &defaults, context.resolver, problems);
+    let (servers, discovery) = match of_store {
+        Some(both) => both,
+        None if given.store.given() => (vec![], None),
+        None => (
+            servers(entry, (&region, &defaults), context, problems),
+            discovery(&given.discover, &defaults, problems),
+        ),
+    };
     Group {
         name: given.name.get().map_or(&region, |name| &name.0.0).clone(),
         rtt: rtt_given.or(distance),
@@ -70,8 +79,8 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
             max_utilization: given.max_utilization.get().map(|share| share.0.0),
         },
         scaler: given.scaler.get().map_or(Ratio::ONE, |scaler| scaler.0.0),
-        servers: servers(entry, (&region, &defaults), context, problems),
-        discovery: discovery(&given.discover, &defaults, problems),
+        servers,
+        discovery,
         region,
     }
 }
@@ -93,9 +102,6 @@ fn servers(
     context: &Context<'_>,
     problems: &mut Problems,
 ) -> Vec<Server> {
-    if let Some(servers) = store::servers(&entry.value, defaults, problems) {
-        return servers;
-    }
     let given = entry.value.servers.at();
     if let Some(discover) = entry.value.discover.at() {
         if given.is_some() {
@@ -188,7 +194,7 @@ fn override_with(given: &file::Server, server: &mut Server, problems: &mut Probl
     check_burst(&given.burst, capacity.max_rate.is_some(), problems);
 }
 
-fn resolved(
+pub(super) fn resolved(
     place: &Place,
     span: &Span,
     resolver: &dyn Resolve,

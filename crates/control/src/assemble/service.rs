@@ -97,6 +97,7 @@ fn service(
     service.groups = group::groups(&given.group, &context, problems);
     check_soonest(given, &service, problems);
     super::store::check(given, &service, problems);
+    super::store::secure(entry, &mut service, problems);
     service
 }
 

@@ -1,20 +1,31 @@
 //! Groups whose responses come from a store of objects, and what a service with one cannot have.
 
-use loadline_core::fleet::{HttpVersion, Protocol, Server, Service, Store, StorePlace};
+use std::{collections::BTreeSet, sync::Arc};
+
+use loadline_core::fleet::{
+    Access, Bucket, Discovery, Family, HttpVersion, ListPlace, Protocol, Server, ServerTls,
+    Service, Source, Store, StorePlace,
+};
 use loadline_spanned::{At, Problems, Span};
 
-use super::set;
+use super::{group::resolved, set};
 use crate::{
-    file,
-    value::{either::TextOr, store::StoreUrl},
+    file::{self, CredentialSource::Anonymous},
+    resolve::Resolve,
+    value::{
+        address::Place,
+        either::TextOr,
+        store::{StoreEndpoint, StoreUrl},
+    },
 };
 
-/// The servers of a group with `store`: none where it has none, or where that is no use.
+/// The servers of a group with `store`, or where they are listed; none where it has none.
 pub(super) fn servers(
     given: &file::Group,
     defaults: &Server,
+    resolver: &dyn Resolve,
     problems: &mut Problems,
-) -> Option<Vec<Server>> {
+) -> Option<(Vec<Server>, Option<Discovery>)> {
     let entry = given.store.at()?;
     let others = [given.servers.at().map(|at| &at.span), given.discover.at().map(|at| &at.span)];
     for other in others.into_iter().flatten() {
@@ -22,36 +33,127 @@ pub(super) fn servers(
         let help = "leave one of them out, or give the servers a group of their own".to_owned();
         problems.error(other, message, "a group has either", help);
     }
-    let store = store(entry, problems)?;
-    let server = Server::of_files(store);
-    let (capacity, max_connections) = (defaults.capacity, defaults.max_connections);
-    Some(vec![Server { capacity, max_connections, ..server }])
-}
-
-fn store(entry: &At<TextOr<StoreUrl, file::Store>>, problems: &mut Problems) -> Option<Store> {
-    let table = match &entry.value {
-        TextOr::Text(url) => return Some(Store::at(place(url))),
-        TextOr::Table(table) => table,
+    let absent = file::Store::default();
+    let (url, table) = match &entry.value {
+        TextOr::Text(url) => (url, &absent),
+        TextOr::Table(table) => {
+            let Some(url) = table.url.get() else {
+                let help = "add it: { url = \"file:///srv/www\" }".to_owned();
+                let message = "a store without `url`".to_owned();
+                problems.absent(&entry.span, &entry.span, message, help);
+                return None;
+            };
+            (&url.0, table)
+        }
     };
-    let Some(url) = table.url.get() else {
-        let help = "add it: { url = \"file:///srv/www\" }".to_owned();
-        problems.absent(&entry.span, &entry.span, "a store without `url`".to_owned(), help);
-        return None;
-    };
-    let mut store = Store::at(place(&url.0));
+    let (place, endpoint) = place(url, table, problems);
+    let mut store = Store::at(place);
     set(&table.index, |name| &name.0.0, &mut store.index);
-    Some(store)
+    let (capacity, max_connections) = (defaults.capacity, defaults.max_connections);
+    let Some(endpoint) = endpoint else {
+        let server = Server::of_files(store);
+        return Some((vec![Server { capacity, max_connections, ..server }], None));
+    };
+    let template = Server { store: Some(Arc::new(store)), ..defaults.clone() };
+    Some(match &endpoint.place {
+        // The addresses of a large store change from minute to minute.
+        Place::Name(name, port) if name.contains('.') => {
+            let (name, port, family) = (name.clone(), *port, Family::default());
+            let place = ListPlace::Addresses { name, port, family };
+            (vec![], Some(Discovery { source: Source { place, allow_empty: false }, template }))
+        }
+        place => {
+            let address = resolved(place, &entry.span, resolver, problems)?;
+            let host = match place {
+                Place::Name(host, _) => Some(host.clone()),
+                Place::Address(_) => None,
+            };
+            (vec![Server { address, host, ..template }], None)
+        }
+    })
 }
 
-fn place(url: &StoreUrl) -> StorePlace {
-    match url {
-        StoreUrl::Files(path) => StorePlace::Files(path.clone()),
+/// Where the objects are, and where a bucket is reached.
+fn place(
+    url: &StoreUrl,
+    table: &file::Store,
+    problems: &mut Problems,
+) -> (StorePlace, Option<StoreEndpoint>) {
+    let (of_google, name, prefix) = match url {
+        StoreUrl::Bucket { of_google, name, prefix } => (of_google, name, prefix),
+        StoreUrl::Files(path) => {
+            refuse_of_buckets(table, problems);
+            return (StorePlace::Files(path.clone()), None);
+        }
+    };
+    let usual = if *of_google { "auto" } else { "us-east-1" };
+    let region = table.region.get().map_or(usual, |region| &region.0.0).to_owned();
+    let host = match of_google {
+        true => "storage.googleapis.com".to_owned(),
+        false => format!("s3.{region}.amazonaws.com"),
+    };
+    let usual = StoreEndpoint { is_secure: true, place: Place::Name(host, 443) };
+    let endpoint = table.endpoint.get().map_or(usual, |endpoint| endpoint.0.clone());
+    let base = format!("/{name}{}", Bucket::encoded(prefix.as_bytes()));
+    let anonymous = table.credentials.get().is_some_and(|word| word.0.0 == Anonymous);
+    let profile = table.profile.get().map(|profile| profile.0.0.clone());
+    let access = if anonymous { Access::Anonymous } else { Access::Found { profile } };
+    let (authority, is_secure) = (endpoint.authority(), endpoint.is_secure);
+    let bucket = Bucket { authority, is_secure, base, region, access };
+    (StorePlace::Bucket(bucket), Some(endpoint))
+}
+
+/// Warns of keys that only a bucket has a use for.
+fn refuse_of_buckets(table: &file::Store, problems: &mut Problems) {
+    let places: [(&str, Option<&Span>); 4] = [
+        ("endpoint", table.endpoint.at().map(|at| &at.span)),
+        ("region", table.region.at().map(|at| &at.span)),
+        ("credentials", table.credentials.at().map(|at| &at.span)),
+        ("profile", table.profile.at().map(|at| &at.span)),
+    ];
+    for (key, span) in places.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        let message = format!("`{key}` of files");
+        problems.error(span, message, "for buckets alone", "leave it out".to_owned());
     }
+}
+
+/// The stores of a service.
+fn stores(service: &Service) -> impl Iterator<Item = &Store> {
+    let servers = service.groups.iter().flat_map(|group| {
+        group.servers.iter().chain(group.discovery.as_ref().map(|it| &it.template))
+    });
+    servers.filter_map(|server| server.store.as_deref())
 }
 
 /// Whether requests of the service may go to a store.
 fn has_store(service: &Service) -> bool {
-    service.groups.iter().flat_map(|group| &group.servers).any(|server| server.store.is_some())
+    stores(service).next().is_some()
+}
+
+/// Lets connections to the stores of a service have TLS where their URLs say so.
+pub(super) fn secure(given: &At<file::Service>, service: &mut Service, problems: &mut Problems) {
+    let buckets = || stores(service).filter_map(|store| store.place.bucket());
+    let secure: BTreeSet<String> =
+        buckets().filter(|it| it.is_secure).map(|it| it.authority.clone()).collect();
+    let Some(authority) = secure.first() else { return };
+    let is_bucket = |server: &Server| {
+        server.store.as_ref().and_then(|it| it.place.bucket()).is_some_and(|it| it.is_secure)
+    };
+    let others = service.groups.iter().any(|group| {
+        let mut servers =
+            group.servers.iter().chain(group.discovery.as_ref().map(|it| &it.template));
+        servers.any(|server| {
+            !is_bucket(server) && server.store.as_ref().is_none_or(|it| it.place.bucket().is_some())
+        })
+    });
+    if secure.len() > 1 || others && !given.value.tls.given() {
+        let message = "one service speaks TLS to all its servers, and asks for one name".to_owned();
+        let help = "give each store, and the servers, a service of its own".to_owned();
+        problems.error(&given.span, message, "stores and servers that differ in that", help);
+    }
+    let host = authority.rsplit_once(':').map_or(&**authority, |(host, _)| host).to_owned();
+    let tls = service.tls.get_or_insert_with(ServerTls::default);
+    tls.name.get_or_insert(host.trim_matches(['[', ']']).to_owned());
 }
 
 /// Refuses what is for servers that speak for themselves.

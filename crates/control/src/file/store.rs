@@ -4,17 +4,41 @@ use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::value::store::{IndexName, StoreUrl};
+use crate::value::{
+    label::Name,
+    store::{IndexName, StoreEndpoint, StoreUrl},
+    word::Word,
+};
 
 /// A store with settings besides its URL.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["url"]))]
 pub(crate) struct Store {
-    /// Where the objects are: `file:///srv/www` is files below a directory of this machine. Paths
-    /// of requests continue it.
+    /// Where the objects are: `file:///srv/www` is files below a directory of this machine,
+    /// `s3://bucket/prefix` a bucket of Amazon S3 or of another store with its API,
+    /// `gs://bucket/prefix` a bucket of Google Cloud Storage. Paths of requests continue it.
     pub(crate) url: Key<Text<StoreUrl>>,
     /// The name that is appended to a path which ends with a slash.
     #[schemars(extend("default" = "index.html"))]
     pub(crate) index: Key<Text<IndexName>>,
+    /// Where a store with the API of S3 is reached. Default: Amazon's of the region, or Google's.
+    #[schemars(extend("examples" = ["https://minio.example.com"]))]
+    pub(crate) endpoint: Key<Text<StoreEndpoint>>,
+    /// The region of the bucket. Default: `us-east-1`; for `gs://` `auto`.
+    #[schemars(extend("examples" = ["eu-central-1"]))]
+    pub(crate) region: Key<Text<Name>>,
+    /// Who asks for objects of a bucket.
+    #[schemars(extend("default" = "default"))]
+    pub(crate) credentials: Key<Text<Word<CredentialSource>>>,
+    /// The profile of the shared credential files. Default: `AWS_PROFILE`, or `default`.
+    #[schemars(extend("examples" = ["shop"]))]
+    pub(crate) profile: Key<Text<Name>>,
+}
+
+/// Where the credentials for a store come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CredentialSource {
+    Default,
+    Anonymous,
 }

@@ -1,20 +1,31 @@
 //! Where the objects of a store are, as a URL, and the name of the one that stands for a directory.
 
+use std::net::IpAddr;
+
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
-use super::label::file_path;
+use super::{address::Place, label::file_path};
 
 /// A place where objects are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
     /// Files below a directory.
     Files(String),
+    /// Objects of a bucket, below a prefix that is empty or begins with a slash.
+    Bucket {
+        /// Whether it is one of Google's.
+        of_google: bool,
+        /// Its name.
+        name: String,
+        /// What goes before the paths of objects.
+        prefix: String,
+    },
 }
 
 impl Textual for StoreUrl {
     fn expected() -> String {
-        "a URL like \"file:///srv/www\"".to_owned()
+        "a URL like \"file:///srv/www\" or \"s3://bucket\"".to_owned()
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
@@ -25,8 +36,13 @@ impl Textual for StoreUrl {
         if text.starts_with("http://") || text.starts_with("https://") {
             return Err(wrong("a server of HTTP is one of `servers`: servers = [\"10.0.0.1:80\"]"));
         }
+        for (scheme, of_google) in [("s3://", false), ("gs://", true)] {
+            if let Some(rest) = text.strip_prefix(scheme) {
+                return bucket(rest, of_google).ok_or_else(|| wrong(BUCKET_HELP));
+            }
+        }
         let Some(path) = text.strip_prefix("file://") else {
-            return Err(wrong("write \"file:///srv/www\""));
+            return Err(wrong("write \"file:///srv/www\" or \"s3://bucket/prefix\""));
         };
         if !path.starts_with('/') {
             return Err(wrong("write the whole path behind two slashes: \"file:///srv/www\""));
@@ -38,8 +54,81 @@ impl Textual for StoreUrl {
         json_schema!({
             "type": "string",
             "title": "the URL of a store",
-            "pattern": "^file:///.*$",
-            "examples": ["file:///srv/www"],
+            "pattern": "^(file:///|s3://|gs://).*$",
+            "examples": ["file:///srv/www", "s3://bucket/prefix"],
+        })
+    }
+}
+
+/// A bucket and a prefix; none where they cannot be.
+fn bucket(text: &str, of_google: bool) -> Option<StoreUrl> {
+    let (name, prefix) = text.split_at(text.find('/').unwrap_or(text.len()));
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name =
+        (1..=255).contains(&name.len()) && name.bytes().all(fits) && !name.starts_with('.');
+    let prefix = prefix.trim_end_matches('/');
+    let odd = |part: &str| part == "." || part == "..";
+    let is_prefix = !prefix.split('/').any(odd) && prefix.chars().all(|c| !c.is_control());
+    let (name, prefix) = (name.to_owned(), prefix.to_owned());
+    (is_name && is_prefix).then_some(StoreUrl::Bucket { of_google, name, prefix })
+}
+
+const BUCKET_HELP: &str =
+    "write the name of a bucket, and a prefix if need be: \"s3://bucket/site\"";
+
+/// Where a store is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreEndpoint {
+    /// Over TLS.
+    pub(crate) is_secure: bool,
+    /// Host and port.
+    pub(crate) place: Place,
+}
+
+impl StoreEndpoint {
+    /// Host and port as a Host header names them.
+    pub(crate) fn authority(&self) -> String {
+        let usual = if self.is_secure { 443 } else { 80 };
+        match &self.place {
+            Place::Address(address) if address.port() != usual => address.to_string(),
+            Place::Address(address) => match address.ip() {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            },
+            Place::Name(host, port) if *port == usual => host.clone(),
+            Place::Name(host, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+impl Textual for StoreEndpoint {
+    fn expected() -> String {
+        "a URL like \"https://minio.example.com\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let wrong = || {
+            let help = "write scheme, host and port alone: \"http://127.0.0.1:9000\"";
+            Complaint::new(format!("`{text}` is not the endpoint of a store"), help)
+        };
+        let (is_secure, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://"))
+        {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => return Err(wrong()),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let usual = if is_secure { 443 } else { 80 };
+        let place = Place::read(rest).or_else(|_| Place::read(&format!("{rest}:{usual}")));
+        place.map(|place| Self { is_secure, place }).map_err(|_| wrong())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "the endpoint of a store",
+            "pattern": "^https?://[^/]+/?$",
+            "examples": ["http://127.0.0.1:9000"],
         })
     }
 }
@@ -84,6 +173,36 @@ mod tests {
         ] {
             let Complaint { message, help } = StoreUrl::read(text).unwrap_err();
             assert!(format!("{message} {help}").contains(words), "{text}: {message}, {help}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_has_a_name_and_perhaps_a_prefix() {
+        let read = |text: &str| StoreUrl::read(text).ok();
+        let bucket = |of_google, name: &str, prefix: &str| {
+            let (name, prefix) = (name.to_owned(), prefix.to_owned());
+            Some(StoreUrl::Bucket { of_google, name, prefix })
+        };
+        assert_eq!(read("s3://shop"), bucket(false, "shop", ""));
+        assert_eq!(read("s3://shop/"), bucket(false, "shop", ""));
+        assert_eq!(read("gs://my.shop/a b/c/"), bucket(true, "my.shop", "/a b/c"));
+        for wrong in ["s3://", "s3:///key", "s3://a b", "s3://b/../c", "az://container"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_a_host_with_the_usual_port_or_another() {
+        let authority = |text: &str| StoreEndpoint::read(text).map(|it| it.authority()).ok();
+        for (text, expected) in [
+            ("https://minio.example.com", Some("minio.example.com")),
+            ("https://minio.example.com:443/", Some("minio.example.com")),
+            ("http://127.0.0.1:9000", Some("127.0.0.1:9000")),
+            ("http://[::1]:80", Some("[::1]")),
+            ("http://minio:9000/bucket", None),
+            ("minio:9000", None),
+        ] {
+            assert_eq!(authority(text).as_deref(), expected, "{text}");
         }
     }
 

@@ -13,7 +13,7 @@ use schemars::Schema;
 
 use crate::{
     admin::Detail,
-    file::{Forward, Found, Repeated, Scheme, Spoken},
+    file::{CredentialSource, Forward, Found, Repeated, Scheme, Spoken},
     suggest::Configuration,
 };
 
@@ -205,6 +205,22 @@ impl Keyword<Configuration> for Found {
         vec![
             ("auto", Self::Auto, "Requests in flight up to where more bring no more responses."),
             ("none", Self::None, "Nothing is found: all requests are sent."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for CredentialSource {
+    const WHAT: &'static str = "a source of credentials";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            (
+                "default",
+                Self::Default,
+                "As the AWS SDKs find them: environment, shared files, web identity, the \
+                 container or the instance.",
+            ),
+            ("anonymous", Self::Anonymous, "None: requests are not signed."),
         ]
     }
 }

@@ -62,6 +62,8 @@ pub enum Ending {
     /// The store gives nothing to anybody: its directory or bucket is not there, or its credentials
     /// are refused: 502.
     StoreRefused,
+    /// The store asked for fewer requests: 503 with Retry-After.
+    Throttled,
     /// The client asked for another protocol, which a server spoken to in HTTP/2 does not offer or
     /// HTTP/2 cannot ask for: 501.
     NoUpgrade,
@@ -89,7 +91,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -116,6 +118,7 @@ impl Ending {
         Self::ServerCut,
         Self::ServerStalled,
         Self::StoreRefused,
+        Self::Throttled,
         Self::NoUpgrade,
         Self::Drained,
         Self::Internal,
@@ -151,6 +154,7 @@ impl Ending {
             Self::ServerCut => "server-cut",
             Self::ServerStalled => "server-stalled",
             Self::StoreRefused => "store-refused",
+            Self::Throttled => "throttled",
             Self::NoUpgrade => "no-upgrade",
             Self::Drained => "drained",
             Self::Internal => "internal",
@@ -191,7 +195,7 @@ impl Ending {
             | Self::ServerCut
             | Self::ServerStalled
             | Self::StoreRefused => Fault::Server,
-            Self::Shed | Self::QueueFull | Self::QueueTimeout => Fault::Capacity,
+            Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Throttled => Fault::Capacity,
             Self::NoUpgrade | Self::Drained | Self::Internal => Fault::Proxy,
         }
     }
@@ -220,9 +224,12 @@ impl Ending {
             | Self::ServerBodyBad
             | Self::StoreRefused => Some(502),
             Self::ConnectTimeout | Self::TlsTimeout | Self::ServerTimeout => Some(504),
-            Self::NoServer | Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Internal => {
-                Some(503)
-            }
+            Self::NoServer
+            | Self::Shed
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::Throttled
+            | Self::Internal => Some(503),
             Self::Complete
             | Self::Tunnel
             | Self::Idle

@@ -34,4 +34,5 @@ pub mod retry;
 pub(crate) mod roster;
 pub mod service_plans;
 pub(crate) mod sticky;
+pub mod store_response;
 pub(crate) mod turn;

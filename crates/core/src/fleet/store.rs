@@ -1,4 +1,5 @@
-//! What takes the place of a server where its responses are objects: files of this machine.
+//! What takes the place of a server where its responses are objects: files of this machine, or a
+//! bucket of an object store.
 
 use alloc::{
     string::{String, ToString as _},
@@ -22,6 +23,65 @@ pub struct Store {
 pub enum StorePlace {
     /// Files below this directory.
     Files(String),
+    /// Objects of a bucket.
+    Bucket(Bucket),
+}
+
+/// A bucket of an object store that speaks the API of S3.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket {
+    /// Host and port of the store, as a Host header names them.
+    pub authority: String,
+    /// Whether it is reached over TLS.
+    pub is_secure: bool,
+    /// The path that goes before those of objects, as it is sent: that of the bucket and a prefix.
+    pub base: String,
+    /// The region for which requests are signed, until the store names another.
+    pub region: String,
+    /// Who asks.
+    pub access: Access,
+}
+
+/// As whom a store is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// As anybody: requests are not signed.
+    #[default]
+    Anonymous,
+    /// With the credentials that are found in the environment, in files or of the instance.
+    Found {
+        /// The profile of the files, where it is not the default one.
+        profile: Option<String>,
+    },
+}
+
+impl Bucket {
+    /// The path of a key as it is sent: what a canonical request leaves as it is, and nothing else,
+    /// stays as it is (S3 API reference, "Create a canonical request").
+    #[must_use]
+    pub fn encoded(key: &[u8]) -> String {
+        let mut path = String::with_capacity(key.len());
+        for byte in key {
+            if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+                path.push(char::from(*byte));
+            } else {
+                let digit = |nibble: u8| char::from(b"0123456789ABCDEF"[usize::from(nibble)]);
+                path.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
+        path
+    }
+}
+
+impl StorePlace {
+    /// The bucket, where it is one.
+    #[must_use]
+    pub const fn bucket(&self) -> Option<&Bucket> {
+        match self {
+            Self::Bucket(bucket) => Some(bucket),
+            Self::Files(_) => None,
+        }
+    }
 }
 
 impl Store {

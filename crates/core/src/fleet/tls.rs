@@ -60,6 +60,14 @@ pub struct ServerTls {
     pub terms: TlsTerms,
 }
 
+impl Default for ServerTls {
+    /// Servers prove their names to the authorities of the system.
+    fn default() -> Self {
+        let terms = TlsTerms::default();
+        Self { authorities: None, verify: true, name: None, certificate: None, terms }
+    }
+}
+
 /// A certificate and what goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {

@@ -7,6 +7,7 @@
 //! the client has seen something, and nobody may try again.
 
 mod fill;
+mod refused;
 
 use std::{
     future::poll_fn,
@@ -38,6 +39,7 @@ use crate::{
     },
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
+    store::{Signed, is_object},
     tcp::tunnel::tunnel,
     telemetry::reason::{of_io, of_syntax},
     upstream::pool::Connection,
@@ -51,6 +53,10 @@ mod delivery;
 pub(crate) struct Attempt<'e, 'a> {
     exchange: &'e mut Exchange<'a>,
     connection: Connection,
+    /// What a store is asked instead of the request, where the server is one.
+    signed: Option<Signed>,
+    /// The store takes another signature, which is at hand.
+    again: bool,
     timeouts: ServerTimeouts,
     upload: Relay,
     /// The kernel took some of the request.
@@ -79,14 +85,20 @@ pub(crate) struct Done {
 }
 
 impl<'e, 'a> Attempt<'e, 'a> {
-    /// An attempt over `connection`.
-    pub(crate) fn new(exchange: &'e mut Exchange<'a>, connection: Connection) -> Self {
+    /// An attempt over `connection`, of what is `signed` where that is to a store.
+    pub(crate) fn new(
+        exchange: &'e mut Exchange<'a>,
+        connection: Connection,
+        signed: Option<Signed>,
+    ) -> Self {
         let copy = exchange.request.copy.take();
         let upload = Relay::new(exchange.request.body.clone()).copied(copy);
         let timeouts = exchange.driver.route.settings().timeouts;
         Self {
             exchange,
             connection,
+            signed,
+            again: false,
             timeouts,
             upload,
             sent: false,
@@ -142,7 +154,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             ..Progress::NOTHING
         };
         let failed = Failed { reason, progress };
-        Failure { failed, refused: self.refused, committed: self.committed }
+        Failure { failed, refused: self.refused, committed: self.committed, again: self.again }
     }
 
     /// Whether some of the request's body has been sent that is not at hand any more.
@@ -159,6 +171,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
+        if self.is_of_bucket() && !is_object(head.status()) {
+            return Box::pin(self.refused(head, buffer, now)).await;
+        }
         let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
@@ -183,10 +198,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Sends the head and what came with it; connects if need be.
     async fn send(&mut self) -> Result<(), Reason> {
-        let Self { exchange, connection, sent, .. } = self;
+        let Self { exchange, connection, signed, sent, .. } = self;
         let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
         exchange.timer.arm(limit);
-        let mut text = &exchange.request.text[..];
+        let signed = signed.as_ref().and_then(Signed::request);
+        let mut text = signed.unwrap_or(&exchange.request.text);
         let sent = poll_fn(|cx| {
             while !text.is_empty() {
                 match connection.peer.socket.poll_write(cx, text) {

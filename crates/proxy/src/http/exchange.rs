@@ -2,6 +2,7 @@
 //! of it is told and recorded.
 
 mod cached;
+mod object;
 mod stored;
 
 use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
@@ -300,30 +301,40 @@ impl<'a> Exchange<'a> {
         let settings = self.driver.route.settings();
         let (is_shared, introduces) =
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
-        let files = self.driver.route.store(place).cloned();
-        let mut kept = match (is_shared, introduces) {
-            (false, None) if files.is_none() => {
-                self.worker.pools.take(&self.worker.shared, place.server)
-            }
-            _ => None,
-        };
+        let store = self.driver.route.store(place).cloned();
+        let (mut takes_kept, mut may_renew) = (!is_shared && introduces.is_none(), true);
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
-            let opened = match (kept.take(), introduces) {
+            let signed = match &store {
+                None => Ok(None),
+                Some(store) => Box::pin(self.sign(store)).await,
+            };
+            let signed = match signed {
+                Ok(signed) => signed,
+                Err(reason) => return Err(self.failed(&Failure::new(reason))),
+            };
+            let local = store.as_ref().and_then(|store| self.local(store, signed.as_ref()));
+            let kept = (local.is_none() && std::mem::take(&mut takes_kept))
+                .then(|| self.worker.pools.take(&self.worker.shared, place.server));
+            let opened = match (local.or(kept.flatten()), introduces) {
                 (Some(connection), _) => Ok(connection),
-                (None, _) if let Some(store) = &files => Ok(Connection::to_files(store)),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
                 (None, None) => self.open(place),
                 (None, Some(version)) => Box::pin(self.introduce(version, place)).await,
             };
             let carried = match opened {
                 Ok(connection) => {
-                    let mut attempt = Attempt::new(self, connection);
+                    let mut attempt = Attempt::new(self, connection, signed);
                     let carried = attempt.carry().await;
                     attempt.conclude(carried, place)
                 }
                 Err(failure) => Err(failure),
             };
+            if let Err(Failure { again: true, .. }) = carried
+                && std::mem::take(&mut may_renew)
+            {
+                continue;
+            }
             match carried.map_err(|failure| self.failed(&failure)) {
                 Err(Action::Resend) => {}
                 done => return done,

@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     pub(crate) refused: Option<ParseError>,
     /// Part of a response has reached the client, whose connection has to go like this.
     pub(crate) committed: Option<Next>,
+    /// It is worth the same attempt once more: the store takes another signature.
+    pub(crate) again: bool,
 }
 
 impl Failure {
@@ -27,6 +29,7 @@ impl Failure {
         },
         committed: Some(Next::Reset),
         refused: None,
+        again: false,
     };
 
     /// The server has all the connections it may have.
@@ -37,11 +40,12 @@ impl Failure {
         },
         refused: None,
         committed: None,
+        again: false,
     };
 
     /// A failure before anything was sent.
     pub(crate) const fn new(reason: Reason) -> Self {
         let failed = Failed { reason, progress: Progress::NOTHING };
-        Self { failed, refused: None, committed: None }
+        Self { failed, refused: None, committed: None, again: false }
     }
 }

@@ -84,7 +84,7 @@ impl Route {
 
     /// The store that is the server at this place; none of a service without any.
     pub(crate) fn store(&self, place: &Place) -> Option<&Arc<Store>> {
-        self.service_context().has_store.then(|| self.server(place)?.store.as_ref()).flatten()
+        self.service_context().has_store().then(|| self.server(place)?.store.as_ref()).flatten()
     }
 
     fn server(&self, place: &Place) -> Option<&Server> {

@@ -19,6 +19,7 @@ use crate::{
     cache::Store,
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
+    store::Remotes,
     telemetry::{
         access_log::Log,
         efforts::Efforts,
@@ -47,6 +48,7 @@ pub struct Shared {
     keys: ArcSwap<Keys>,
     listeners: Mutex<Listeners>,
     queues: Mutex<BTreeMap<String, Arc<Queue>>>,
+    pub(crate) remotes: Remotes,
     /// Connections by server.
     common: Mutex<Vec<Arc<Common>>>,
     pub(crate) efforts: Efforts,
@@ -107,6 +109,7 @@ impl Shared {
             keys: ArcSwap::from_pointee(keys),
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
+            remotes: Remotes::default(),
             common: Mutex::default(),
             efforts: Efforts::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),

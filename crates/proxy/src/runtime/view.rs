@@ -9,7 +9,7 @@ use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{
         ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, PolicyKind,
-        Service, Sticky, UnderscoreHeaders,
+        Service, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
         Network, RouteLimiters, Routes,
@@ -23,6 +23,7 @@ use crate::{
     http::sticky::Sessions,
     listener::handle::{ListenerHandle, ListenerKey},
     runtime::wait_queue::Queue,
+    store::{Remote, Remotes},
     telemetry::{access_log::Came, meter::ListenerCells, tally::Cells},
     tls::{ClientTls, Dialing, Keys},
     upstream::{
@@ -69,8 +70,8 @@ pub(crate) struct ServiceContext {
     pub(crate) tls: Option<Dialing>,
     /// Where a cookie keeps sessions on one server.
     pub(crate) sessions: Option<Sessions>,
-    /// Whether some of its servers are stores.
-    pub(crate) has_store: bool,
+    /// The stores among its servers, and how those are reached that are not on this machine.
+    stores: Vec<(Arc<Store>, Option<Arc<Remote>>)>,
     /// Servers to which connections are kept ready, if it is reached over HTTP.
     pub(crate) warm: Vec<Warm>,
 }
@@ -82,6 +83,7 @@ impl ServiceContext {
         cells: Arc<Cells>,
         queue: Arc<Queue>,
         tls: Option<Dialing>,
+        remotes: &Remotes,
     ) -> Self {
         let hash = match &service.sticky {
             Some(Sticky::Hash(key)) => Some(key.clone()),
@@ -93,12 +95,21 @@ impl ServiceContext {
             group.capacity.max_utilization.is_some()
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
-        let mut servers = service.groups.iter().flat_map(|group| &group.servers);
-        let has_store = servers.any(|server| server.store.is_some());
+        let stores = stores(service, remotes);
         let reads_load = limits_load || service.policy == PolicyKind::Prequal;
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
-        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, has_store, warm }
+        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, stores, warm }
+    }
+
+    /// Whether some of its servers are stores.
+    pub(crate) const fn has_store(&self) -> bool {
+        !self.stores.is_empty()
+    }
+
+    /// How this store is reached; none for one on this machine.
+    pub(crate) fn remote(&self, store: &Arc<Store>) -> Option<&Arc<Remote>> {
+        self.stores.iter().find(|(known, _)| known == store)?.1.as_ref()
     }
 
     /// Whether connections that are kept to the group at this index are for every worker.
@@ -271,7 +282,7 @@ impl View {
             let stays = |service_context: &&Rc<ServiceContext>| {
                 // Another configuration may come with other keys.
                 Arc::ptr_eq(&service_context.plan, decided)
-                    && (known.is_some() || service.tls.is_none())
+                    && (known.is_some() || service.tls.is_none() && !service_context.has_store())
             };
             let desk_before = desk_before.filter(stays).cloned();
             desk_before.unwrap_or_else(|| Rc::new(service_context(service, decided.clone())))
@@ -319,6 +330,20 @@ impl View {
             .max()
             .unwrap_or(0)
     }
+}
+
+/// The stores among the servers of a service, each once.
+fn stores(service: &Service, remotes: &Remotes) -> Vec<(Arc<Store>, Option<Arc<Remote>>)> {
+    let mut stores: Vec<(Arc<Store>, Option<Arc<Remote>>)> = Vec::new();
+    let templates = service.groups.iter().filter_map(|it| Some(&it.discovery.as_ref()?.template));
+    let servers = service.groups.iter().flat_map(|group| &group.servers).chain(templates);
+    for store in servers.filter_map(|server| server.store.as_ref()) {
+        if stores.iter().all(|(known, _)| known != store) {
+            let remote = store.place.bucket().and_then(|bucket| remotes.of(bucket));
+            stores.push((store.clone(), remote));
+        }
+    }
+    stores
 }
 
 fn hsts(listener: &Listener) -> Box<[u8]> {

@@ -296,6 +296,7 @@ fn view(
             cells.clone(),
             shared.queue(name),
             keys.service(name),
+            &shared.remotes,
         )
     };
     let mut cells = |bind: SocketAddr| {

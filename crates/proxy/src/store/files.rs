@@ -66,6 +66,14 @@ impl FileReply {
         Self { store, pieces: VecDeque::new(), file: None, was_asked: false }
     }
 
+    /// One that has a response already: this status, with these lines.
+    pub(crate) fn local(store: Arc<Store>, text: &[u8], (status, lines): (u16, &str)) -> Self {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        short(&mut head, now(), status, lines, Asked::of(text));
+        let pieces = VecDeque::from([Piece::Text(head)]);
+        Self { store, pieces, file: None, was_asked: true }
+    }
+
     /// Takes a request: its head comes first and whole. A body means nothing here.
     ///
     /// # Errors
@@ -164,7 +172,9 @@ impl FileReply {
 
     /// Finds the file of a path.
     fn open(&self, path: &[u8]) -> io::Result<Found> {
-        let StorePlace::Files(root) = &self.store.place;
+        let StorePlace::Files(root) = &self.store.place else {
+            return Ok(Found::Nothing(404));
+        };
         let Some(mut name) = name(path) else { return Ok(Found::Nothing(404)) };
         if name.is_empty() || name.ends_with(b"/") {
             name.extend_from_slice(self.store.index.as_bytes());

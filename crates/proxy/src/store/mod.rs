@@ -8,8 +8,16 @@
 //! |---|---|
 //! | `asked` | the head of a request as a store reads it |
 //! | `files` | files of this machine |
+//! | `bucket`, `remote` | requests for objects of a bucket, and who signs them |
+//! | `credentials`, `client` | who loadline is for a store, kept up to date |
 
 mod asked;
+mod bucket;
+mod client;
+mod credentials;
 mod files;
+mod remote;
 
+pub(crate) use bucket::{hide_rest, is_object};
 pub(crate) use files::FileReply;
+pub(crate) use remote::{Remote, Remotes, Signed};

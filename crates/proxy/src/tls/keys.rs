@@ -153,6 +153,17 @@ impl Dialing {
         Ok(Some((Self { config, name, hosts: Arc::new(hosts) }, validity)))
     }
 
+    /// For any server whose certificate this machine trusts.
+    pub(crate) fn verified() -> Result<Self, TlsError> {
+        let (config, _) = for_servers(&ServerTls::default(), &["http/1.1"])?;
+        Ok(Self { config, name: None, hosts: Arc::default() })
+    }
+
+    /// The configuration alone.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+
     /// Without any that is verified.
     pub(crate) fn unverified() -> Result<Self, TlsError> {
         let tls = ServerTls {

@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use loadline_core::{decide::ledger::ServerId, fleet::Store, time::Instant};
+use loadline_core::{decide::ledger::ServerId, time::Instant};
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
@@ -78,8 +78,8 @@ impl Connection {
     }
 
     /// Files of this machine, whose responses take no connection.
-    pub(crate) fn to_files(store: &Arc<Store>) -> Self {
-        let peer = Peer::new(Socket::File(Box::new(FileReply::of(store.clone()))));
+    pub(crate) fn to_files(reply: FileReply) -> Self {
+        let peer = Peer::new(Socket::File(Box::new(reply)));
         Self { peer, reused: false, large: false, read_proxy_header: false, slot: None }
     }
 

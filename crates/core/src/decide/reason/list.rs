@@ -156,6 +156,15 @@ reasons! {
     StreamTimeout: ServerStalled = "timed out while sending to the server",
     // Stores.
     StoreMissing: StoreRefused = "the directory of the store cannot be opened",
+    StoreNoBucket: StoreRefused = "NoSuchBucket: the store has no such bucket",
+    StoreNoCredentials: StoreRefused = "no credentials for the store were found",
+    StoreCredentials: StoreRefused = "InvalidAccessKeyId: the store does not know the credentials",
+    StoreSignature: StoreRefused = "SignatureDoesNotMatch: the secret key is not the right one",
+    StoreTokenExpired: StoreRefused = "ExpiredToken: the credentials for the store have expired",
+    StoreClock: StoreRefused = "RequestTimeTooSkewed: the clock of this machine is wrong",
+    StoreRegion: StoreRefused = "PermanentRedirect: the bucket is in another region",
+    StoreRefuses: StoreRefused = "the store refuses the request",
+    StoreThrottled: Throttled = "SlowDown: the store asks for fewer requests",
     // HTTP/2.
     NotHttp2: ServerBad = "not HTTP/2: server does not begin with SETTINGS",
     SettingsTimeout: ConnectTimeout = "timed out while waiting for SETTINGS of HTTP/2",

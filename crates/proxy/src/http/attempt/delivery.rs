@@ -11,6 +11,7 @@ use crate::http::{
     exchange::{Exchange, Next},
     sticky::Session,
 };
+use crate::store::hide_rest;
 
 impl Attempt<'_, '_> {
     /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
@@ -36,6 +37,13 @@ impl Attempt<'_, '_> {
         let mut text = worker.buffers.take_text();
         let mut forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];
+        if self.is_of_bucket() {
+            if forwarded == Forwarded::Unchanged {
+                text.extend_from_slice(bytes);
+            }
+            hide_rest(&mut text);
+            forwarded = Forwarded::Rewritten;
+        }
         if let Some(changes) = &request.changes {
             forwarded = changes.of_answer(forwarded, bytes, &mut text);
         }

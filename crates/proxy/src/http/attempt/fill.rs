@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use loadline_core::{
     decide::{
         ending::Ending,
@@ -10,13 +10,14 @@ use loadline_core::{
     },
     state::ServiceCounter,
 };
-use loadline_http1::{BodyReader, ResponseHead};
+use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
     cache::{Came, Fetch, Filling, Via, unix_now},
     http::exchange::Next,
     io::{buffer::Buffer, peer::Gone},
+    store::hide_rest,
     telemetry::reason::of_syntax,
 };
 
@@ -31,7 +32,7 @@ impl Attempt<'_, '_> {
         self.committed = Some(Next::Close);
         self.exchange.record.status = head.status();
         self.exchange.timer.arm(self.timeouts.idle);
-        let filling = fetch.answered(&self.came(head, &buffer));
+        let filling = self.begin_filling(fetch, head, buffer.filled())?;
         buffer.consume(head.head_len());
         let mut body = BodyReader::new(head.framing());
         let filled = self.fill_body(fetch, filling, &mut body, buffer).await;
@@ -41,7 +42,54 @@ impl Attempt<'_, '_> {
         Ok(Done { ending: Ending::Complete, next: Next::KeepAlive, reusable })
     }
 
-    fn came<'b>(&'b self, head: &'b ResponseHead, buffer: &'b Buffer) -> Came<'b> {
+    /// Takes a response of our own for the one to a fetch.
+    pub(super) fn fill_instead(
+        &mut self,
+        fetch: &Fetch,
+        (status, reusable): (u16, bool),
+    ) -> Result<Done, Reason> {
+        self.committed = Some(Next::Close);
+        self.exchange.record.status = status;
+        let mut text = Vec::new();
+        LocalReply { close: false, ..LocalReply::closing(status) }.write(&mut text);
+        let mut head = self.exchange.listener_context.take_response_head();
+        head.parse(&text, Method::Get).map_err(of_syntax)?;
+        let mut filling = fetch.answered(&self.came(&head, &text));
+        if let Some(filling) = &mut filling {
+            fetch.append(filling, Bytes::copy_from_slice(&text[head.head_len()..]));
+        }
+        self.exchange.listener_context.give_response_head(head);
+        self.finish_filling(fetch, filling);
+        Ok(Done { ending: Ending::Complete, next: Next::KeepAlive, reusable })
+    }
+
+    /// Tells the fetch of the head that `bytes` begin with: of a bucket's, what clients may see.
+    fn begin_filling(
+        &self,
+        fetch: &Fetch,
+        head: &ResponseHead,
+        bytes: &[u8],
+    ) -> Result<Option<Filling>, Reason> {
+        if !self.is_of_bucket() {
+            return Ok(fetch.answered(&self.came(head, bytes)));
+        }
+        let mut text = bytes[..head.head_len()].to_vec();
+        hide_rest(&mut text);
+        let mut shown = self.exchange.listener_context.take_response_head();
+        shown.parse(&text, Method::Get).map_err(of_syntax)?;
+        let filling = fetch.answered(&self.came(&shown, &text));
+        self.exchange.listener_context.give_response_head(shown);
+        Ok(filling)
+    }
+
+    fn finish_filling(&self, fetch: &Fetch, filling: Option<Filling>) {
+        if filling.is_some_and(|filling| fetch.finish(filling)) {
+            let cells = &self.exchange.driver.route.service_context().cells;
+            cells.add(ServiceCounter::CacheStored, 1);
+        }
+    }
+
+    fn came<'b>(&'b self, head: &'b ResponseHead, bytes: &'b [u8]) -> Came<'b> {
         let record = &self.exchange.record;
         let (now, received) = (self.exchange.worker.shared.clock.now(), unix_now());
         let requested = received - now.since(record.times.picked.unwrap_or(now));
@@ -52,7 +100,7 @@ impl Attempt<'_, '_> {
             answered: record.times.answered,
         };
         let asked = &self.exchange.request.text;
-        Came { head, bytes: buffer.filled(), asked, requested, received, via }
+        Came { head, bytes, asked, requested, received, via }
     }
 
     async fn fill_body(
@@ -81,10 +129,7 @@ impl Attempt<'_, '_> {
                 None => break body.end_of_stream().map_err(|_| Reason::ClosedInBody)?,
             }
         }
-        if filling.is_some_and(|filling| fetch.finish(filling)) {
-            let cells = &self.exchange.driver.route.service_context().cells;
-            cells.add(ServiceCounter::CacheStored, 1);
-        }
+        self.finish_filling(fetch, filling);
         Ok(())
     }
 

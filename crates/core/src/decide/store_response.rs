@@ -1,0 +1,156 @@
+//! What a response of an object store means that is not an object.
+//!
+//! Stores tell in XML what is wrong, in an element `Code` (S3 API reference, "Error responses").
+//! Much of that is between the store and loadline: keys, signatures, regions, throttling. Clients
+//! are told what it means for them, and nothing else of it.
+
+use crate::decide::reason::Reason;
+
+/// What is to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The client gets this status, with a body of ours.
+    Replace(u16),
+    /// The request is sent once more with credentials that are read anew, and fails for this reason
+    /// if that does not help.
+    Renew(Reason),
+    /// The request is sent once more, signed for the region that the response names, and fails for
+    /// this reason if it names none.
+    Region(Reason),
+    /// The request fails.
+    Fail(Reason),
+}
+
+/// Judges a response by its status, its `Code` and the region that it names, which are empty where
+/// there are none: a response to HEAD has no body.
+#[must_use]
+pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
+    match code {
+        "" if status == 400 && !region.is_empty() => Verdict::Region(Reason::StoreRegion),
+        "NoSuchBucket" | "InvalidBucketName" | "UserProjectMissing" => {
+            Verdict::Fail(Reason::StoreNoBucket)
+        }
+        "InvalidAccessKeyId" | "InvalidToken" | "InvalidSecurity" => {
+            Verdict::Renew(Reason::StoreCredentials)
+        }
+        "ExpiredToken" | "TokenRefreshRequired" => Verdict::Renew(Reason::StoreTokenExpired),
+        "SignatureDoesNotMatch" => Verdict::Renew(Reason::StoreSignature),
+        "RequestTimeTooSkewed" | "RequestExpired" => Verdict::Fail(Reason::StoreClock),
+        "AuthorizationHeaderMalformed" => Verdict::Region(Reason::StoreRegion),
+        "PermanentRedirect" | "TemporaryRedirect" => Verdict::Fail(Reason::StoreRegion),
+        "SlowDown" | "RequestLimitExceeded" | "TooManyRequests" | "ServerBusy" => {
+            Verdict::Fail(Reason::StoreThrottled)
+        }
+        // A store whose keys may not be listed does not tell missing from forbidden.
+        "AccessDenied" | "NoSuchKey" | "NoSuchVersion" | "KeyTooLongError" | "InvalidURI" => {
+            Verdict::Replace(404)
+        }
+        // A missing object has one of the names above: what is not found here may be anything.
+        _ if matches!(status, 403 | 404) && !code.is_empty() => Verdict::Fail(Reason::StoreRefuses),
+        _ => of_status(status),
+    }
+}
+
+const fn of_status(status: u16) -> Verdict {
+    match status {
+        429 | 503 => Verdict::Fail(Reason::StoreThrottled),
+        301 | 302 | 307 | 308 => Verdict::Fail(Reason::StoreRegion),
+        // A HEAD of which nobody says why it fails: an expired token is the likeliest.
+        400 | 401 => Verdict::Renew(Reason::StoreRefuses),
+        403 | 404 | 412 | 416 | 500..=599 => Verdict::Replace(status),
+        // The object was deleted, and a marker stands where it was.
+        405 => Verdict::Replace(404),
+        _ => Verdict::Fail(Reason::StoreRefuses),
+    }
+}
+
+/// The text of the first element of this name; empty where there is none.
+#[must_use]
+pub fn element<'a>(body: &'a [u8], name: &str) -> &'a str {
+    let find = |text: &[u8], word: &[u8]| text.windows(word.len()).position(|it| it == word);
+    let after = |at: usize| body.get(at + name.len() + 2..);
+    let mut from = 0;
+    while let Some(at) = body.get(from..).and_then(|rest| find(rest, name.as_bytes())) {
+        let at = from + at;
+        let opens = at > 0 && body[at - 1] == b'<' && body.get(at + name.len()) == Some(&b'>');
+        if opens {
+            let text = after(at - 1).unwrap_or_default();
+            let end = text.iter().position(|byte| *byte == b'<').unwrap_or(0);
+            return core::str::from_utf8(&text[..end]).unwrap_or_default();
+        }
+        from = at + name.len();
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::ending::{Ending, Fault};
+
+    #[test]
+    fn what_is_missing_is_no_fault_of_the_store() {
+        for (status, code, told) in [
+            (404, "NoSuchKey", 404),
+            (404, "", 404),
+            (403, "AccessDenied", 404),
+            (403, "", 403),
+            (400, "KeyTooLongError", 404),
+            (405, "MethodNotAllowed", 404),
+            (412, "PreconditionFailed", 412),
+            (416, "InvalidRange", 416),
+            (500, "InternalError", 500),
+        ] {
+            assert_eq!(judge(status, code, ""), Verdict::Replace(told), "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_read_anew_before_a_request_fails_for_them() {
+        for (status, code, reason) in [
+            (400, "ExpiredToken", Reason::StoreTokenExpired),
+            (403, "InvalidAccessKeyId", Reason::StoreCredentials),
+            (403, "SignatureDoesNotMatch", Reason::StoreSignature),
+            (400, "", Reason::StoreRefuses),
+        ] {
+            assert_eq!(judge(status, code, ""), Verdict::Renew(reason), "{status} {code}");
+            assert_eq!(reason.ending(), Ending::StoreRefused);
+        }
+    }
+
+    #[test]
+    fn a_store_that_asks_for_less_is_full_and_not_broken() {
+        for (status, code) in [(503, "SlowDown"), (503, ""), (429, ""), (400, "ServerBusy")] {
+            assert_eq!(judge(status, code, ""), Verdict::Fail(Reason::StoreThrottled));
+        }
+        let ending = Reason::StoreThrottled.ending();
+        assert_eq!((ending.fault(), ending.status()), (Fault::Capacity, Some(503)));
+    }
+
+    #[test]
+    fn another_region_is_learnt_where_the_store_names_it() {
+        let judge = |status, code| judge(status, code, "eu-central-1");
+        for code in ["AuthorizationHeaderMalformed", ""] {
+            assert_eq!(judge(400, code), Verdict::Region(Reason::StoreRegion), "{code}");
+        }
+        for code in ["PermanentRedirect", ""] {
+            assert_eq!(judge(301, code), Verdict::Fail(Reason::StoreRegion), "{code}");
+        }
+        // An unknown key, as versitygw tells it.
+        let refused = Verdict::Fail(Reason::StoreRefuses);
+        assert_eq!(judge(404, "XAdminUserNotFound"), refused);
+        assert_eq!(judge(404, "NoSuchBucket"), Verdict::Fail(Reason::StoreNoBucket));
+    }
+
+    #[test]
+    fn an_element_is_found_in_a_document_and_in_none_that_is_broken() {
+        let body = b"<?xml version=\"1.0\"?>\n<Error><ErrorCode>x</ErrorCode><Code>SlowDown</Code>\
+            <Region>eu-central-1</Region><Code>Second</Code></Error>";
+        assert_eq!(element(body, "Code"), "SlowDown");
+        assert_eq!(element(body, "Region"), "eu-central-1");
+        for broken in [&b""[..], b"Code", b"<Code", b"<Code>", b"<Code>x", b"<Code>\xff</Code>"] {
+            assert_eq!(element(broken, "Code"), "", "{broken:?}");
+        }
+        assert_eq!(element(b"Code>", "Code"), "");
+    }
+}

@@ -1,0 +1,151 @@
+//! A response of a bucket that is no object: what the store says of it decides
+//! ([`loadline_core::decide::store_response`]), and the client gets a response of our own.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    decide::{
+        ending::Ending,
+        reason::{Phase, Reason},
+        request::{Action, Event},
+        store_response::{Verdict, element, judge},
+    },
+    time::Instant,
+};
+use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
+
+use super::{Attempt, Done};
+use crate::{
+    http::exchange::Next,
+    io::{
+        buffer::Buffer,
+        peer::{Gone, client_gone},
+    },
+    store::Remote,
+    telemetry::reason::of_syntax,
+};
+
+impl Attempt<'_, '_> {
+    /// Whether a bucket is asked.
+    pub(super) fn is_of_bucket(&self) -> bool {
+        self.signed.as_ref().is_some_and(|signed| signed.request().is_some())
+    }
+
+    /// Ends the attempt as the response asks for.
+    pub(super) async fn refused(
+        &mut self,
+        head: Box<ResponseHead>,
+        buffer: Buffer,
+        now: Instant,
+    ) -> Result<Done, Reason> {
+        let status = head.status();
+        // What is throttled is no fault of the store, and goes by its own rule.
+        if status >= 500 && status != 503 {
+            let came = Event::Head { status, untouched: !self.is_touched() };
+            if let Action::Discard = self.exchange.tell(now, came) {
+                return Ok(self.discard(head, buffer));
+            }
+        }
+        let named = head.fields().get(buffer.filled(), "x-amz-bucket-region");
+        let named =
+            named.and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default().to_owned();
+        let (body, is_over) = self.read_error(&head, buffer).await?;
+        let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
+        self.exchange.listener_context.give_response_head(head);
+        let region = if named.is_empty() { element(&body, "Region") } else { &*named };
+        match judge(status, element(&body, "Code"), region) {
+            Verdict::Replace(told) => {
+                if status < 500 {
+                    let came = Event::Head { status: told, untouched: !self.is_touched() };
+                    let _ = self.exchange.tell(now, came);
+                }
+                self.replace(told, reusable).await
+            }
+            Verdict::Fail(reason) => Err(reason),
+            Verdict::Renew(reason) => {
+                self.again = self.renew().await;
+                Err(reason)
+            }
+            Verdict::Region(reason) => {
+                self.again = self.learn_region(region);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Has the credentials read anew: whether there are others.
+    async fn renew(&self) -> bool {
+        match (self.remote(), &self.signed) {
+            (Some(remote), Some(signed)) => remote.renew(signed, self.timeouts.connect).await,
+            _ => false,
+        }
+    }
+
+    fn learn_region(&self, region: &str) -> bool {
+        let signed = self.signed.as_ref();
+        self.remote().zip(signed).is_some_and(|(remote, it)| remote.learn_region(it, region))
+    }
+
+    /// What is known of the bucket that is asked.
+    fn remote(&self) -> Option<&Arc<Remote>> {
+        let driver = &self.exchange.driver;
+        let store = driver.route.store(&driver.place()?)?;
+        driver.route.service_context().remote(store)
+    }
+
+    /// Reads what the store says is wrong, and whether that was all.
+    async fn read_error(
+        &mut self,
+        head: &ResponseHead,
+        mut buffer: Buffer,
+    ) -> Result<(Vec<u8>, bool), Reason> {
+        let worker = self.exchange.worker;
+        let mut body = BodyReader::new(head.framing());
+        let mut text = Vec::new();
+        self.exchange.timer.arm(self.timeouts.idle);
+        buffer.consume(head.head_len());
+        loop {
+            let fed = body.feed_data(buffer.filled(), |piece| text.extend_from_slice(piece));
+            let is_more = fed.is_ok_and(|progress| progress.consumed < buffer.filled().len());
+            worker.buffers.give(buffer);
+            fed.map_err(of_syntax)?;
+            if body.is_finished() || text.len() > ERROR_MAX {
+                return Ok((text, body.is_finished() && !is_more));
+            }
+            buffer = match self.connection.peer.fill(&worker.buffers, self.exchange.timer).await {
+                Ok(buffer) => buffer,
+                Err(Gone::Closed) => return Ok((text, false)),
+                Err(gone) => return Err(gone.reason().during(Phase::Body)),
+            };
+        }
+    }
+
+    /// Responds with this status instead of the store.
+    async fn replace(&mut self, status: u16, reusable: bool) -> Result<Done, Reason> {
+        if let Some(fetch) = self.exchange.request.fetch.clone() {
+            return self.fill_instead(&fetch, (status, reusable));
+        }
+        let is_complete = self.upload.is_complete();
+        let exchange = &mut *self.exchange;
+        let keep_alive = exchange.request.keep_alive && is_complete && !exchange.is_leaving();
+        let answer = LocalReply {
+            status,
+            retry_after: None,
+            close: !keep_alive,
+            to_head: exchange.request.method == Method::Head,
+            extra: &exchange.listener_context.hsts,
+        };
+        let mut text = Vec::new();
+        answer.write(&mut text);
+        self.committed = Some(Next::Close);
+        exchange.record.status = status;
+        exchange.timer.arm(exchange.listener_context.timeouts.idle);
+        exchange.client.send(&text, exchange.timer).await.map_err(client_gone)?;
+        exchange.record.bytes += text.len() as u64;
+        let next = if keep_alive { Next::KeepAlive } else { Next::Close };
+        Ok(Done { ending: Ending::Complete, next, reusable })
+    }
+}
+
+/// Errors of stores are some hundred bytes; what is longer is none.
+const ERROR_MAX: usize = 16 << 10;

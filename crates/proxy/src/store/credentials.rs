@@ -1,0 +1,183 @@
+//! Credentials for stores: found, and renewed before they expire, on a thread of their own.
+//!
+//! They are searched as the AWS SDKs do: environment, shared files, a web identity, addresses of
+//! containers and instances. A request takes what is known and waits only where nothing is yet, or
+//! where the store has refused what was known.
+
+use std::{
+    fs, io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use loadline_core::fleet::Access;
+use reqsign_aws_v4::{Credential, DefaultCredentialProvider};
+use reqsign_core::{
+    Context, Error, FileRead, OsEnv, ProvideCredential as _, SigningCredential as _,
+};
+use tokio::{
+    runtime::Builder,
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+use tracing::{info, warn};
+
+use super::client::Client;
+
+/// What all workers know of the credentials of one kind.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    known: watch::Receiver<Known>,
+    refused: Arc<Notify>,
+}
+
+/// The credentials, as they were last read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) credential: Option<Arc<Credential>>,
+    /// Counts those that were other than the ones before.
+    pub(super) generation: u64,
+    /// When they were last read; never, if nobody was through with that.
+    read_at: Option<Instant>,
+}
+
+impl Credentials {
+    /// Begins to read them.
+    ///
+    /// # Errors
+    /// If there cannot be another thread.
+    pub(super) fn start(access: &Access) -> io::Result<Self> {
+        let (sender, known) = watch::channel(Known::default());
+        let refused = Arc::new(Notify::new());
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (access, wake) = (access.clone(), refused.clone());
+        thread::Builder::new().name("credentials".to_owned()).spawn(move || {
+            runtime.block_on(keep(&access, &sender, &wake));
+        })?;
+        Ok(Self { known, refused })
+    }
+
+    /// What is known; waits where nothing was read yet, for so long.
+    pub(super) async fn known(&self, limit: Duration) -> Known {
+        let known = self.known.borrow().clone();
+        if known.read_at.is_some() {
+            return known;
+        }
+        let mut receiver = self.known.clone();
+        // Where the time is over there are no credentials, which is told.
+        let _ = timeout(limit, receiver.wait_for(|known| known.read_at.is_some())).await;
+        self.known.borrow().clone()
+    }
+
+    /// Has them read anew, since the store has refused those of this generation: whether there are
+    /// others. What was read a moment ago is not read again.
+    pub(super) async fn renewed(&self, generation: u64, limit: Duration) -> bool {
+        let is_other = |known: &Known| known.generation != generation;
+        let known = self.known.borrow().clone();
+        let is_fresh = known.read_at.is_some_and(|read_at| read_at.elapsed() < FRESH);
+        if is_other(&known) || is_fresh {
+            return is_other(&known);
+        }
+        let mut receiver = self.known.clone();
+        receiver.mark_unchanged();
+        self.refused.notify_one();
+        let _ = timeout(limit, receiver.changed()).await;
+        is_other(&self.known.borrow())
+    }
+}
+
+/// Reads credentials, and again before they expire or when they are refused, until nobody wants
+/// them any more.
+async fn keep(access: &Access, known: &watch::Sender<Known>, refused: &Notify) {
+    let context = Context::new().with_file_read(Files).with_http_send(Client).with_env(OsEnv);
+    let provider = match access {
+        Access::Anonymous => return,
+        Access::Found { profile: None } => DefaultCredentialProvider::new(),
+        Access::Found { profile: Some(profile) } => {
+            DefaultCredentialProvider::builder().with_profile(profile.clone()).build()
+        }
+    };
+    let mut pause = PAUSE_MIN;
+    loop {
+        let found = timeout(LIMIT, provider.provide_credential(&context)).await;
+        let found = tell(found.unwrap_or_else(|_| Err(Error::unexpected("it took too long"))));
+        pause = if found.is_some() { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+        known.send_modify(|known| {
+            known.read_at = Some(Instant::now());
+            if let Some(found) = found
+                && known.credential.as_deref().is_none_or(|before| !is_same(before, &found))
+            {
+                known.credential = Some(Arc::new(found));
+                known.generation += 1;
+            }
+        });
+        if wait(known, refused, pause).await {
+            return;
+        }
+    }
+}
+
+/// Waits until credentials are to be read again; true if nobody wants them any more.
+async fn wait(known: &watch::Sender<Known>, refused: &Notify, pause: Duration) -> bool {
+    loop {
+        tokio::select! {
+            () = known.closed() => return true,
+            () = refused.notified() => return false,
+            () = sleep(pause) => {}
+        }
+        let credential = known.borrow().credential.clone();
+        if credential.is_none_or(|it| !it.is_valid()) {
+            return false;
+        }
+    }
+}
+
+/// Says in the log what came of a search.
+fn tell(found: Result<Option<Credential>, Error>) -> Option<Credential> {
+    match found {
+        Ok(Some(credential)) => {
+            info!("credentials for stores are read");
+            Some(credential)
+        }
+        Ok(None) => {
+            warn!(
+                "no credentials for stores: neither the environment (AWS_ACCESS_KEY_ID) nor shared \
+                 files nor an instance has any"
+            );
+            None
+        }
+        Err(error) => {
+            warn!("credentials for stores cannot be read: {error}");
+            None
+        }
+    }
+}
+
+fn is_same(one: &Credential, other: &Credential) -> bool {
+    one.access_key_id == other.access_key_id
+        && one.secret_access_key == other.secret_access_key
+        && one.session_token == other.session_token
+}
+
+/// Files as they are: nobody waits on this thread.
+#[derive(Debug)]
+struct Files;
+
+impl FileRead for Files {
+    async fn file_read(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let wrong = |error: io::Error| Error::unexpected(format!("{path}: {error}"));
+        fs::read(path).map_err(wrong)
+    }
+}
+
+/// How long a search may take: there are addresses in it that answer nobody outside of a cloud.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Credentials that were read so recently are as good as new.
+const FRESH: Duration = Duration::from_secs(1);
+
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Longest pause while there are none.
+const PAUSE_MAX: Duration = Duration::from_secs(30);

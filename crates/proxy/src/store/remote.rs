@@ -1,0 +1,156 @@
+//! What all workers know of one bucket: how requests for it are signed.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use loadline_core::{
+    decide::reason::Reason,
+    fleet::{Access, Bucket, Store},
+    time::Duration,
+};
+use tracing::error;
+
+use super::{
+    bucket::{Outgoing, outgoing},
+    credentials::{Credentials, Known},
+};
+
+/// A bucket, as it is reached.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    /// None where requests are not signed.
+    credentials: Option<Arc<Credentials>>,
+    /// For which requests are signed: that of the file, or another that the store has named.
+    region: ArcSwap<String>,
+}
+
+/// The buckets of the process, and its credentials.
+#[derive(Debug, Default)]
+pub(crate) struct Remotes {
+    known: Mutex<RemotesKnown>,
+}
+
+#[derive(Debug, Default)]
+struct RemotesKnown {
+    buckets: BTreeMap<Bucket, Arc<Remote>>,
+    credentials: BTreeMap<Access, Arc<Credentials>>,
+}
+
+impl Remotes {
+    /// That of a bucket; none where the thread that reads its credentials cannot be started.
+    pub(crate) fn of(&self, bucket: &Bucket) -> Option<Arc<Remote>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let RemotesKnown { buckets, credentials } = &mut *known;
+        if let Some(remote) = buckets.get(bucket) {
+            return Some(remote.clone());
+        }
+        let made = Remote::of(bucket, |access| {
+            if let Some(known) = credentials.get(access) {
+                return Ok(known.clone());
+            }
+            let started = Arc::new(Credentials::start(access)?);
+            credentials.insert(access.clone(), started.clone());
+            Ok(started)
+        });
+        match made {
+            Ok(remote) => {
+                let remote = Arc::new(remote);
+                buckets.insert(bucket.clone(), remote.clone());
+                Some(remote)
+            }
+            Err(error) => {
+                error!("no thread can be started for the credentials of stores: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// A request that is signed, and with what.
+#[derive(Debug)]
+pub(crate) struct Signed {
+    outgoing: Outgoing,
+    generation: u64,
+    region: Arc<String>,
+}
+
+impl Signed {
+    /// What is sent to the store; none where the client is answered without it.
+    pub(crate) fn request(&self) -> Option<&[u8]> {
+        match &self.outgoing {
+            Outgoing::Request(text) => Some(text),
+            Outgoing::Local(..) => None,
+        }
+    }
+
+    /// The status, and lines, that the client gets without the store being asked.
+    pub(crate) const fn local(&self) -> Option<(u16, &'static str)> {
+        match self.outgoing {
+            Outgoing::Request(_) => None,
+            Outgoing::Local(status, lines) => Some((status, lines)),
+        }
+    }
+}
+
+impl Remote {
+    /// The one of `bucket`, with credentials that `find` knows.
+    fn of(
+        bucket: &Bucket,
+        find: impl FnOnce(&Access) -> io::Result<Arc<Credentials>>,
+    ) -> io::Result<Self> {
+        let credentials = match &bucket.access {
+            Access::Anonymous => None,
+            access @ Access::Found { .. } => Some(find(access)?),
+        };
+        Ok(Self { credentials, region: ArcSwap::from_pointee(bucket.region.clone()) })
+    }
+
+    /// Makes the request for the store out of one whose head `text` begins with.
+    ///
+    /// # Errors
+    /// [`Reason::StoreNoCredentials`] where none are found within `limit`, else those of
+    /// [`outgoing`].
+    pub(crate) async fn sign(
+        &self,
+        (store, bucket): (&Store, &Bucket),
+        (text, has_body): (&[u8], bool),
+        limit: Duration,
+    ) -> Result<Signed, Reason> {
+        let Known { credential, generation, .. } = match &self.credentials {
+            None => Known::default(),
+            Some(credentials) => credentials.known(limit.to_std()).await,
+        };
+        if credential.is_none() && self.credentials.is_some() {
+            return Err(Reason::StoreNoCredentials);
+        }
+        let region = self.region.load_full();
+        let with = (credential.as_deref(), region.as_str());
+        let outgoing = outgoing((store, bucket), text, has_body, with)?;
+        Ok(Signed { outgoing, generation, region })
+    }
+
+    /// Reads credentials anew, since the store refuses those of `signed`: whether there are others.
+    pub(crate) async fn renew(&self, signed: &Signed, limit: Duration) -> bool {
+        match &self.credentials {
+            None => false,
+            Some(credentials) => credentials.renewed(signed.generation, limit.to_std()).await,
+        }
+    }
+
+    /// Signs for this region from now on: whether `signed` is for another.
+    pub(crate) fn learn_region(&self, signed: &Signed, region: &str) -> bool {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_name = (1..=64).contains(&region.len()) && region.bytes().all(fits);
+        if !is_name || *signed.region == region {
+            return false;
+        }
+        if self.region.load().as_str() != region {
+            self.region.store(Arc::new(region.to_owned()));
+        }
+        true
+    }
+}
