@@ -110,10 +110,14 @@ impl<'a> Look<'a> {
 
 /// A value as it is written in the file, on one line.
 fn toml(value: &Value) -> String {
-    let Some(table) = value.as_object() else { return value.to_string() };
-    let entries: Vec<String> =
-        table.iter().map(|(key, value)| format!("{key} = {}", toml(value))).collect();
-    format!("{{ {} }}", entries.join(", "))
+    match value {
+        Value::Object(table) => {
+            let entry = |(key, value): (&String, &Value)| format!("{key} = {}", toml(value));
+            format!("{{ {} }}", table.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ impl SendStream {
 
 impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        while let Some(data) = self.writing.as_mut().filter(|data| data.has_remaining()) {
+        while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
             let written = Pin::new(&mut self.quinn).poll_write(cx, data.chunk());
             data.advance(ready!(written).map_err(of_write)?);
         }

@@ -18,6 +18,7 @@ type Half = RequestStream<SendStream, Bytes>;
 type Sending = Pin<Box<dyn Future<Output = (Half, Result<(), StreamError>)>>>;
 
 /// The sending half of a stream. Dropped before its end it is reset.
+#[expect(clippy::large_enum_variant, reason = "a stream has one, which is nearly always ready")]
 pub(super) enum Sender {
     Ready(Half),
     Busy(Sending),

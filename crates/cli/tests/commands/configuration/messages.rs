@@ -44,6 +44,7 @@ fn a_wrong_command_is_refused_with_what_would_be_right() {
         ("taken.toml", RIGHT.replace("127.0.0.1:0", &taken)),
         ("administration.toml", format!("[admin]\nbind = \"{taken}\"\n{RIGHT}")),
     ];
+    fs::create_dir(directory.path().join("empty")).unwrap();
     for (name, text) in &files {
         fs::write(directory.path().join(name), text).unwrap();
     }

@@ -108,7 +108,7 @@ pub(crate) const COMMANDS: &[Wrong] = &[
     ("serve --listen :8080", 1, &["--to"]),
     ("serve nowhere.toml", 1, &["cannot read `nowhere.toml`", "No such file or directory"]),
     ("check nowhere.toml", 1, &["cannot read `nowhere.toml`", "No such file or directory"]),
-    ("check .", 1, &["cannot read `.`", "no file in it ends in .toml"]),
+    ("check empty", 1, &["cannot read `empty`", "no file in it ends in .toml"]),
     ("chek a.toml", 1, &["check"]),
     ("bench http://TAKEN/ --rate fast", 1, &["fast"]),
     (
