@@ -22,7 +22,7 @@
 // (`listener::syscalls`).
 #![deny(unsafe_code)]
 
-mod cache;
+pub mod cache;
 mod http;
 mod http2;
 mod io;

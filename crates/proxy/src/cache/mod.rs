@@ -16,9 +16,11 @@
 //! | `purge` | what is taken out on somebody's word, and what there is to tell |
 //! | `result` | what it did for a request, as it is counted and logged |
 //! | `answer` | what one client gets of a response |
+//! | `disk` | the second tier, on disk; nothing uses it yet |
 
 mod answer;
 mod arrival;
+pub mod disk;
 mod fetch;
 mod fill;
 mod object;
