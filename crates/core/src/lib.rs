@@ -19,6 +19,7 @@ pub mod compress;
 pub mod decide;
 pub mod fleet;
 pub mod health;
+pub mod renewal;
 pub mod rules;
 pub mod state;
 pub mod time;
