@@ -1,7 +1,7 @@
 //! What becomes of one request, by the configuration alone: which listener takes it, which route
 //! decides and why none before it did, what is changed, and in which order groups are asked.
 //!
-//! The decision is that of [`rules::Routes::find`], which the proxy asks too; nothing is decided here.
+//! The decision is that of [`rules::Routes::find`], which the proxy asks too.
 
 mod route;
 mod text;
