@@ -36,9 +36,9 @@ use crate::value::{
     label::{FilePath, HeaderName, LogPlace, Name},
     link::Mac,
     number::{Number, Scaler, Whole},
-    pattern::{NetworkRange, OneOrMore},
+    one_or_more::OneOrMore,
+    pattern::NetworkRange,
     quantity::{AnyRate, PERCENT, PositiveBitRate, PositiveRate, Share, Size, Time, TimeOrOff},
-    several::Several,
     store::StoreUrl,
     word::Word,
 };
@@ -147,7 +147,7 @@ pub(crate) struct Listener {
     /// The address to bind, or a list of addresses, each with the same settings and counts of its
     /// own. A port alone, `:8080`, is every IPv4 address of the machine, `[::]:8080` every IPv6
     /// address.
-    pub(crate) bind: Key<Several<Bind>>,
+    pub(crate) bind: Key<OneOrMore<Bind>>,
     /// Protocol of the listener. With `forward` other than `proxy` the default is `tcp`.
     #[schemars(extend("default" = "http"))]
     pub(crate) protocol: Key<Text<Word<Spoken>>>,

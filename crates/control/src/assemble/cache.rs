@@ -10,7 +10,7 @@ use loadline_spanned::{At, Key, Problems};
 use super::set;
 use crate::{
     file,
-    value::{label::Name, pattern::OneOrMore},
+    value::{label::Name, one_or_more::OneOrMore},
 };
 
 /// What the cache of the edge may hold.
@@ -38,7 +38,7 @@ pub(super) fn caching(given: &At<file::RouteCache>, problems: &mut Problems) -> 
     }
     let ignored = names(&file.ignore_query).map(QueryKey::Ignore);
     let kept = || names(&file.keep_query).map(QueryKey::Keep);
-    let headers = file.key_headers.get().into_iter().flat_map(|all| &all.0);
+    let headers = file.key_headers.get().into_iter().flat_map(OneOrMore::iter);
     let mut caching = Caching {
         query: ignored.or_else(kept).unwrap_or(QueryKey::All),
         headers: headers.map(|name| name.0.clone()).collect(),
@@ -56,5 +56,5 @@ pub(super) fn caching(given: &At<file::RouteCache>, problems: &mut Problems) -> 
 }
 
 fn names(given: &Key<OneOrMore<Name>>) -> Option<Vec<String>> {
-    Some(given.get()?.0.iter().map(|name| name.0.clone()).collect())
+    Some(given.get()?.iter().map(|name| name.0.clone()).collect())
 }

@@ -25,7 +25,7 @@ pub(super) fn compression(
         }
     }
     if let Some(types) = table.types.get() {
-        compression.types = types.0.iter().map(|range| range.0.clone()).collect();
+        compression.types = types.iter().map(|range| range.0.clone()).collect();
     }
     set(&table.min_size, |size| &size.0.0, &mut compression.min_size);
     set(&table.credentials, |on| on, &mut compression.credentials);

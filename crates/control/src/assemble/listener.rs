@@ -127,7 +127,7 @@ fn listener(
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
-    let trusted = given.trusted_proxies.get().map(|all| all.0.iter().map(|it| it.0).collect());
+    let trusted = given.trusted_proxies.get().map(|all| all.iter().map(|it| it.0).collect());
     listener.trusted_proxies = trusted.unwrap_or_default();
     set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);

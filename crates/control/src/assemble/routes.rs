@@ -16,7 +16,8 @@ use crate::{
     value::{
         label::{HeaderName, UrlPath},
         number::Whole,
-        pattern::{HeaderValue, OneOrMore, ValuePattern},
+        one_or_more::OneOrMore,
+        pattern::{HeaderValue, ValuePattern},
     },
 };
 
@@ -82,10 +83,10 @@ fn refuse_unused(route: &file::Route, problems: &mut Problems) {
 }
 
 fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
-    let hosts = route.host.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
-    let paths = route.path.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
-    let methods = route.method.get().map(|all| all.0.iter().map(|it| it.0.clone()).collect());
-    let sources = route.source.get().map(|all| all.0.iter().map(|it| it.0).collect());
+    let hosts = route.host.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
+    let paths = route.path.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
+    let methods = route.method.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
+    let sources = route.source.get().map(|all| all.iter().map(|it| it.0).collect());
     for (name, _) in route.header.get().into_iter().flat_map(Named::iter) {
         check_name(name, problems);
     }
@@ -106,7 +107,7 @@ fn fields(given: &Key<Named<OneOrMore<ValuePattern>>>) -> Vec<Field> {
         .map(|(name, patterns)| {
             // A star among the values makes the others superfluous: any will do.
             let values: Option<Vec<_>> =
-                patterns.value.0.iter().map(|pattern| pattern.0.clone()).collect();
+                patterns.value.iter().map(|pattern| pattern.0.clone()).collect();
             Field { name: name.value.clone(), values: values.unwrap_or_default() }
         })
         .collect()
@@ -242,8 +243,13 @@ fn path_change(given: &At<file::PathChange>, problems: &mut Problems) -> Option<
 fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problems) -> HeaderEdits {
     let Some(given) = given.at() else { return HeaderEdits::default() };
     let file = &given.value;
-    let remove: Vec<String> =
-        file.remove.get().into_iter().flat_map(|all| &all.0).map(|name| name.0.clone()).collect();
+    let remove: Vec<String> = file
+        .remove
+        .get()
+        .into_iter()
+        .flat_map(OneOrMore::iter)
+        .map(|name| name.0.clone())
+        .collect();
     let place = file.remove.place_or(&given.span);
     remove.iter().for_each(|name| refuse_framing(name, &place, false, problems));
     let named = |key: &Key<Named<Text<HeaderValue>>>, may_host, problems: &mut Problems| {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::value::{
     label::{HeaderName, Name},
-    pattern::OneOrMore,
+    one_or_more::OneOrMore,
     quantity::{Size, TimeOrOff},
 };
 

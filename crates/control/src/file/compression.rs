@@ -6,10 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    number::Whole,
-    pattern::{MediaType, OneOrMore},
-    quantity::Size,
-    word::Word,
+    number::Whole, one_or_more::OneOrMore, pattern::MediaType, quantity::Size, word::Word,
 };
 
 /// Compression of responses for clients that accept it; see `docs/compression.md`.

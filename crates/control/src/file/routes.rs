@@ -10,9 +10,10 @@ use crate::value::{
     either::TextOr,
     label::{HeaderName, Host, Name, UrlPath},
     number::Whole,
+    one_or_more::OneOrMore,
     pattern::{
-        Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, OneOrMore,
-        PathPattern, ValuePattern,
+        Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, PathPattern,
+        ValuePattern,
     },
     quantity::{PERCENT, PositiveRate, Share, Size},
     word::Word,

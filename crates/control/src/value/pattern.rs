@@ -1,70 +1,11 @@
-//! What routes compare with: hosts, paths, values and networks, one or a list of them.
-
-use std::{borrow::Cow, fmt, marker::PhantomData};
+//! What routes compare with: hosts, paths, values and networks.
 
 use loadline_core::{
     compress::MediaRange,
     rules::{self, Network, Regex},
 };
-use loadline_spanned::{Complaint, Text, Textual};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, SeqAccess, Visitor},
-};
-
-/// A text, or a list of at least one.
-#[derive(Clone, Debug)]
-pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
-
-impl<'de, T: Textual> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(OneOrMoreVisitor(PhantomData))
-    }
-}
-
-struct OneOrMoreVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Textual> Visitor<'de> for OneOrMoreVisitor<T> {
-    type Value = OneOrMore<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, or a list", T::expected())
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        let read = T::read(text).map_err(|complaint| complaint.carried())?;
-        Ok(OneOrMore(vec![read]))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(Text(one)) = list.next_element::<Text<T>>()? {
-            all.push(one);
-        }
-        if all.is_empty() {
-            let help = "name at least one, or leave the key out";
-            return Err(Complaint::new("an empty list matches nothing", help).carried());
-        }
-        Ok(OneOrMore(all))
-    }
-}
-
-impl<T: Textual> JsonSchema for OneOrMore<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "OneOrMore".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "oneOf": [T::schema(), { "type": "array", "items": T::schema(), "minItems": 1 }],
-        })
-    }
-}
+use loadline_spanned::{Complaint, Textual};
+use schemars::{Schema, json_schema};
 
 /// A host, or all below a domain.
 #[derive(Clone, Debug)]

@@ -54,11 +54,8 @@ impl quic::Connection<Bytes> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        let quinn = &self.quinn;
-        let come = poll(&mut self.uni, cx, || {
-            let quinn = quinn.clone();
-            Box::pin(async move { quinn.accept_uni().await })
-        });
+        let come =
+            poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.accept_uni().await });
         come.map(|come| come.map(RecvStream).map_err(of_connection))
     }
 
@@ -66,11 +63,8 @@ impl quic::Connection<Bytes> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream, ConnectionErrorIncoming>> {
-        let quinn = &self.quinn;
-        let come = poll(&mut self.bidi, cx, || {
-            let quinn = quinn.clone();
-            Box::pin(async move { quinn.accept_bi().await })
-        });
+        let come =
+            poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.accept_bi().await });
         let (send, receive) = ready!(come).map_err(of_connection)?;
         self.last.set(Some([stopped(&send), stopped(&send)]));
         Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
@@ -119,11 +113,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream, StreamErrorIncoming>> {
-        let quinn = &self.quinn;
-        let open = poll(&mut self.bidi, cx, || {
-            let quinn = quinn.clone();
-            Box::pin(async move { quinn.open_bi().await })
-        });
+        let open =
+            poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.open_bi().await });
         let (send, receive) = ready!(open).map_err(of_stream)?;
         Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
     }
@@ -132,11 +123,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<SendStream, StreamErrorIncoming>> {
-        let quinn = &self.quinn;
-        let open = poll(&mut self.uni, cx, || {
-            let quinn = quinn.clone();
-            Box::pin(async move { quinn.open_uni().await })
-        });
+        let open =
+            poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.open_uni().await });
         open.map(|open| open.map(SendStream::new).map_err(of_stream))
     }
 
@@ -295,12 +283,14 @@ fn stopped(send: &quinn::SendStream) -> Stopped {
 }
 
 /// Goes on with what is waited for, or begins to wait.
-fn poll<T>(
+fn poll<T, F: Future<Output = Result<T, ConnectionError>> + 'static>(
     waiting: &mut Waiting<T>,
     cx: &mut Context<'_>,
-    begin: impl FnOnce() -> Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>,
+    quinn: &quinn::Connection,
+    begin: impl FnOnce(quinn::Connection) -> F,
 ) -> Poll<Result<T, ConnectionError>> {
-    let done = ready!(waiting.get_or_insert_with(begin).as_mut().poll(cx));
+    let wait = waiting.get_or_insert_with(|| Box::pin(begin(quinn.clone())));
+    let done = ready!(wait.as_mut().poll(cx));
     *waiting = None;
     Poll::Ready(done)
 }

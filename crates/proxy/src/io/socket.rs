@@ -114,12 +114,7 @@ impl Socket {
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_handshake(io, cx),
-            Self::Plain(_)
-            | Self::Stream(_)
-            | Self::Quic(_)
-            | Self::Call(_)
-            | Self::File(_)
-            | Self::Nobody => Poll::Ready(Ok(())),
+            _ => Poll::Ready(Ok(())),
         }
     }
 
@@ -251,12 +246,7 @@ impl Socket {
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Secure(io, tls) => tls.poll_flush(io, cx),
-            Self::Plain(_)
-            | Self::Stream(_)
-            | Self::Quic(_)
-            | Self::Call(_)
-            | Self::File(_)
-            | Self::Nobody => Poll::Ready(Ok(())),
+            _ => Poll::Ready(Ok(())),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One value or a list of them, each with its place.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt, iter, marker::PhantomData};
 
 use loadline_spanned::{At, Complaint, Span, Text, Textual, read_text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,39 +11,49 @@ use serde::{
 
 /// A text, or a list of at least one, whose elements know where they stand.
 #[derive(Clone, Debug)]
-pub(crate) enum Several<T> {
+pub(crate) enum OneOrMore<T> {
     One(T),
     List(Vec<At<Text<T>>>),
 }
 
-impl<T> Several<T> {
-    /// Each value with its place, where the whole is at `span`.
-    pub(crate) fn each<'a>(&'a self, span: &'a Span) -> impl Iterator<Item = (&'a T, &'a Span)> {
+impl<T> OneOrMore<T> {
+    /// The values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let (one, list) = match self {
-            Self::One(value) => (Some((value, span)), &[][..]),
+            Self::One(value) => (Some(value), &[][..]),
             Self::List(list) => (None, list.as_slice()),
         };
-        one.into_iter().chain(list.iter().map(|at| (&at.value.0, &at.span)))
+        one.into_iter().chain(list.iter().map(|at| &at.value.0))
+    }
+
+    /// Each value with its place, where the whole is at `span`.
+    pub(crate) fn each<'a>(&'a self, span: &'a Span) -> impl Iterator<Item = (&'a T, &'a Span)> {
+        let places = match self {
+            Self::One(_) => &[][..],
+            Self::List(list) => list.as_slice(),
+        };
+        let places = places.iter().map(|at| &at.span).chain(iter::once(span));
+        self.iter().zip(places)
     }
 }
 
-impl<'de, T: Textual> Deserialize<'de> for Several<T> {
+impl<'de, T: Textual> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SeveralVisitor(PhantomData))
+        deserializer.deserialize_any(OneOrMoreVisitor(PhantomData))
     }
 }
 
-struct SeveralVisitor<T>(PhantomData<T>);
+struct OneOrMoreVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Textual> Visitor<'de> for SeveralVisitor<T> {
-    type Value = Several<T>;
+impl<'de, T: Textual> Visitor<'de> for OneOrMoreVisitor<T> {
+    type Value = OneOrMore<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, or a list", T::expected())
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        read_text(text).map(Several::One)
+        read_text(text).map(OneOrMore::One)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -55,17 +65,17 @@ impl<'de, T: Textual> Visitor<'de> for SeveralVisitor<T> {
             let help = format!("write {}, or a list of them", T::expected());
             return Err(Complaint::new("an empty list", help).carried());
         }
-        Ok(Several::List(list))
+        Ok(OneOrMore::List(list))
     }
 }
 
-impl<T: Textual> JsonSchema for Several<T> {
+impl<T: Textual> JsonSchema for OneOrMore<T> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Several".into()
+        "OneOrMore".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
