@@ -81,6 +81,7 @@ impl Choices<'_> {
             limit: None,
             class: None,
             mirror: None,
+            cache: None,
             action: Action::Service(Split::all(0)),
             path: None,
             request: HeaderEdits::default(),
