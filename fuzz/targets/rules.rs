@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use libfuzzer_sys::fuzz_target;
 use loadline_core::rules::{
-    Action, Conditions, HeaderEdits, Host, Path, Regex, Request, Rule, Split, Table,
+    Action, Conditions, Host, Path, Regex, Request, Rule, Split, Table,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -77,15 +77,7 @@ impl Choices<'_> {
         let methods = if self.below(4) == 0 { vec!["POST".to_owned()] } else { Vec::new() };
         Rule {
             priority: self.below(3) as i32,
-            when: Conditions { hosts, paths, methods, ..Conditions::default() },
-            limit: None,
-            class: None,
-            mirror: None,
-            cache: None,
-            action: Action::Service(Split::all(0)),
-            path: None,
-            request: HeaderEdits::default(),
-            answer: HeaderEdits::default(),
+            ..Rule::new(Conditions { hosts, paths, methods, ..Conditions::default() }, Action::Service(Split::all(0)))
         }
     }
 }

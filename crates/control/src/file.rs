@@ -176,6 +176,9 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// Limits of request and response headers.
     pub(crate) limits: Key<HeadLimits>,
+    /// Maximum size of a request body, where the route has none. A longer one gets 413. No limit
+    /// if omitted.
+    pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
     /// Restricts the listener to one HTTP version. Default: both; over TLS the client chooses by
     /// ALPN, without TLS by its first bytes.
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,

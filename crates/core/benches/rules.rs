@@ -18,7 +18,7 @@ use std::{
 };
 
 use loadline_core::rules::{
-    Action, Conditions, Field, HeaderEdits, Host, Path, Regex, Request, Rule, Split, Table, Text,
+    Action, Conditions, Field, Host, Path, Regex, Request, Rule, Split, Table, Text,
 };
 
 fn main() {
@@ -127,18 +127,7 @@ fn measure(case: &Case, count: usize) {
 }
 
 fn rule(when: Conditions) -> Rule {
-    Rule {
-        priority: 0,
-        when,
-        limit: None,
-        class: None,
-        mirror: None,
-        cache: None,
-        action: Action::Service(Split::all(0)),
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    }
+    Rule::new(when, Action::Service(Split::all(0)))
 }
 
 fn host_name(n: usize) -> String {

@@ -118,6 +118,8 @@ pub struct Listener {
     pub timeouts: ClientTimeouts,
     /// How large a head may be.
     pub limits: HeadLimits,
+    /// How long the body of a request may be.
+    pub max_body: Option<Bytes>,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub http_version: Option<HttpVersion>,
     /// What clients may do with HTTP/2.
@@ -148,6 +150,7 @@ impl Listener {
             max_connections: CONNECTIONS_MAX,
             timeouts: ClientTimeouts::default(),
             limits: HeadLimits::default(),
+            max_body: None,
             http_version: None,
             http2: Http2Limits::default(),
             http3: true,

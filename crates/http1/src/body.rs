@@ -39,6 +39,8 @@ pub struct BodyReader {
     /// Only there if the body has trailers.
     trailers: Option<Box<Trailers>>,
     underscores: Underscores,
+    /// How much more may come in chunks.
+    room: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +62,24 @@ impl BodyReader {
             Framing::Chunked => State::Chunked(Chunked::START),
             Framing::UntilClose => State::UntilClose,
         };
-        Self { state, trailers: None, underscores: Underscores::Keep }
+        Self { state, trailers: None, underscores: Underscores::Keep, room: u64::MAX }
+    }
+
+    /// The same for a body of `max` bytes at most, without its framing.
+    ///
+    /// # Errors
+    /// [`ParseError::BodyTooLarge`] if it is known to be longer. Of a chunked body [`feed`] says so
+    /// before the first chunk that is beyond the limit.
+    ///
+    /// [`feed`]: Self::feed
+    pub fn limited(mut self, max: u64) -> Result<Self, ParseError> {
+        if let State::Length { left } = self.state
+            && left > max
+        {
+            return Err(ParseError::BodyTooLarge);
+        }
+        self.room = max;
+        Ok(self)
     }
 
     /// The same with what becomes of trailers whose names have an underscore.
@@ -136,6 +155,9 @@ impl BodyReader {
                 syntax => {
                     chunked = syntax.step(byte)?;
                     at += 1;
+                    if let Chunked::Data { left } = chunked {
+                        self.room = self.room.checked_sub(left).ok_or(ParseError::BodyTooLarge)?;
+                    }
                 }
             }
         }

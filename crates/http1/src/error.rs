@@ -98,6 +98,9 @@ pub enum ParseError {
     /// Transfer-Encoding in an HTTP/1.0 message.
     #[error("Transfer-Encoding in an HTTP/1.0 message")]
     TransferEncodingOnHttp10,
+    /// The body of a request is longer than its limit.
+    #[error("body exceeds its size limit")]
+    BodyTooLarge,
     /// CONNECT with a body.
     #[error("CONNECT with a body")]
     ConnectWithBody,
@@ -135,6 +138,7 @@ impl ParseError {
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
+            Self::BodyTooLarge => 413,
             Self::TargetTooLong => 414,
             Self::HeadTooLarge | Self::TooManyFields | Self::TrailersTooLarge => 431,
             Self::UnknownTransferCoding => 501,
@@ -151,6 +155,7 @@ mod tests {
     #[test]
     fn each_kind_of_refusal_has_its_status() {
         assert_eq!(ParseError::BareLf.status(), 400);
+        assert_eq!(ParseError::BodyTooLarge.status(), 413);
         assert_eq!(ParseError::TargetTooLong.status(), 414);
         assert_eq!(ParseError::HeadTooLarge.status(), 431);
         assert_eq!(ParseError::TooManyFields.status(), 431);

@@ -57,8 +57,6 @@ fn cases() -> Vec<script::Case> {
 
 /// The cases that loadline does not obey, and why.
 const KNOWN: &[(&str, &str)] = &[
-    ("head-refreshes", "a HEAD that goes to the server does not update what is stored"),
-    ("head-shows-a-change", "a HEAD that goes to the server does not update what is stored"),
     ("post-stored", "responses to POST are never stored"),
     ("vary-language-wanted", "Content-Language does not select among stored responses"),
 ];

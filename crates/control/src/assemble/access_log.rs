@@ -31,7 +31,9 @@ pub(super) fn access_log(
     set(&table.query, |it| it, &mut log.query);
     log.fields = match table.fields.get() {
         Some(fields) => fields.iter().map(|field| field.0.0).collect(),
-        None if log.format == LogFormat::Json => LogField::ALL.to_vec(),
+        None if log.format == LogFormat::Json => {
+            LogField::ALL.into_iter().filter(|field| !field.is_made()).collect()
+        }
         None => Vec::new(),
     };
     Some(log)

@@ -8,7 +8,7 @@ use loadline_spanned::{At, Key, Named, Problems, Text};
 
 use crate::{
     file,
-    value::{either::TextOr, pattern::HeaderValue},
+    value::{either::TextOr, pattern::HeaderTemplate},
 };
 
 /// What a listener says in each response; nothing where the file has no `hsts`.
@@ -50,7 +50,7 @@ pub(super) fn hsts(
 
 /// A route would say it a second time (RFC 6797, 6.1: once at most).
 fn refuse_in_routes(listener: &file::Listener, problems: &mut Problems) {
-    let mut refuse = |fields: &Key<Named<Text<HeaderValue>>>| {
+    let mut refuse = |fields: &Key<Named<Text<HeaderTemplate>>>| {
         for (name, _) in fields.get().into_iter().flat_map(Named::iter) {
             if name.value.eq_ignore_ascii_case("strict-transport-security") {
                 let message = "`hsts` of this listener says this already".to_owned();

@@ -110,6 +110,7 @@ fn listener(
     let mut listener = Listener {
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
+        max_body: given.max_body.get().map(|size| size.0.0),
         ..Listener::new(bind, service)
     };
     if let Some(Spoken::Proxied(protocol)) = given.protocol.get().map(|word| word.0.0) {

@@ -4,7 +4,7 @@ use loadline_core::{
     fleet::Protocol,
     rules::{
         self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, PathChange,
-        RateLimit, Redirect, Routes, Rule, Share, Split,
+        RateLimit, Redirect, Routes, Rule, Share, Split, Template,
     },
     units::Rate,
 };
@@ -17,7 +17,7 @@ use crate::{
         label::{HeaderName, UrlPath},
         number::Whole,
         one_or_more::OneOrMore,
-        pattern::{HeaderValue, ValuePattern},
+        pattern::{HeaderTemplate, ValuePattern},
     },
 };
 
@@ -55,6 +55,7 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
+        max_body: route.max_body.get().map(|size| size.0.0),
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
@@ -252,7 +253,7 @@ fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problem
         .collect();
     let place = file.remove.place_or(&given.span);
     remove.iter().for_each(|name| refuse_framing(name, &place, false, problems));
-    let named = |key: &Key<Named<Text<HeaderValue>>>, may_host, problems: &mut Problems| {
+    let named = |key: &Key<Named<Text<HeaderTemplate>>>, may_host, problems: &mut Problems| {
         for (name, _) in key.get().into_iter().flat_map(Named::iter) {
             refuse_framing(&name.value, &name.span, may_host, problems);
         }
@@ -266,9 +267,9 @@ fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problem
 }
 
 fn header_fields(
-    given: &Key<Named<Text<HeaderValue>>>,
+    given: &Key<Named<Text<HeaderTemplate>>>,
     problems: &mut Problems,
-) -> Vec<(String, String)> {
+) -> Vec<(String, Template)> {
     let mut fields = Vec::new();
     for (name, value) in given.get().into_iter().flat_map(Named::iter) {
         check_name(name, problems);

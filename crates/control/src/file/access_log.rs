@@ -31,8 +31,9 @@ pub(crate) struct AccessLog {
     #[schemars(extend("default" = true))]
     pub(crate) query: Key<bool>,
     /// Further fields of a line: `host`, `scheme`, `listener`, `server_name`, `tls_version`,
-    /// `tls_cipher`, `client_certificate`. At the end as `host="www.example.com"`, as members of
-    /// JSON. Default: all in JSON, none otherwise.
+    /// `tls_cipher`, `client_certificate`, `cache`, `request_id`. At the end as
+    /// `host="www.example.com"`, as members of JSON. Default: all but `request_id` in JSON, none
+    /// otherwise.
     #[schemars(extend("examples" = [["host", "tls_version"]]))]
     pub(crate) fields: Key<Vec<Text<Word<LogField>>>>,
 }

@@ -12,7 +12,7 @@ use crate::value::{
     number::Whole,
     one_or_more::OneOrMore,
     pattern::{
-        Body, Expression, HeaderValue, HostPattern, MethodName, NetworkRange, PathPattern,
+        Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, PathPattern,
         ValuePattern,
     },
     quantity::{PERCENT, PositiveRate, Share, Size},
@@ -62,6 +62,8 @@ pub(crate) struct Route {
     pub(crate) class: Key<Text<Word<Class>>>,
     /// Rate limit; requests above it get 429.
     pub(crate) limit: Key<Limit>,
+    /// Maximum size of a request body. A longer one gets 413. Default: that of the listener.
+    pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
     /// Changes the path on the way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
     /// Changes the headers of the request on the way to a server.
@@ -119,7 +121,7 @@ pub(crate) struct FixedAnswer {
     #[schemars(extend("default" = 200))]
     pub(crate) status: Key<Whole<200, 599>>,
     /// Headers by name. `Content-Type` is plain text if omitted.
-    pub(crate) headers: Key<Named<Text<HeaderValue>>>,
+    pub(crate) headers: Key<Named<Text<HeaderTemplate>>>,
     /// The body.
     pub(crate) body: Key<Text<Body>>,
 }
@@ -157,14 +159,15 @@ pub(crate) struct PathChange {
     pub(crate) to: Key<Text<UrlPath>>,
 }
 
-/// Changes of header fields, in this order: `remove`, `set`, `add`.
+/// Changes of header fields, in this order: `remove`, `set`, `add`. Values may have variables:
+/// `"$scheme://$host$path"`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct HeaderEdits {
     /// Names of headers to remove.
     pub(crate) remove: Key<OneOrMore<HeaderName>>,
     /// Headers to set, which replace all of their name.
-    pub(crate) set: Key<Named<Text<HeaderValue>>>,
+    pub(crate) set: Key<Named<Text<HeaderTemplate>>>,
     /// Headers to add to those of their name.
-    pub(crate) add: Key<Named<Text<HeaderValue>>>,
+    pub(crate) add: Key<Named<Text<HeaderTemplate>>>,
 }

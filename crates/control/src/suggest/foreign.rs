@@ -68,6 +68,18 @@ const WORDS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("path", "", &["uri", "url", "$request-uri", "$uri"]),
+    // Variables.
+    ("client_address", "", &["remote-addr", "binary-remote-addr", "realip-remote-addr", "ip"]),
+    ("client_port", "", &["remote-port", "src-port"]),
+    ("client_certificate", "", &["ssl-client-s-dn", "ssl-c-s-dn"]),
+    ("host", "", &["http-host", "authority"]),
+    ("method", "", &["request-method"]),
+    ("path", "", &["uri", "document-uri", "request-uri"]),
+    ("query", "", &["args", "query-string"]),
+    ("request_id", "", &["unique-id", "uuid", "x-request-id"]),
+    ("server_name", "", &["ssl-server-name", "ssl-fc-sni", "sni"]),
+    ("tls_cipher", "", &["ssl-cipher", "ssl-fc-cipher"]),
+    ("tls_version", "", &["ssl-protocol", "ssl-fc-protocol"]),
     // Protocols.
     ("http", "", &["http1", "http2", "http/1.1", "http/2", "h2", "h2c", "grpc", "ws", "websocket"]),
     ("https", "", &["wss", "grpcs", "h2s"]),

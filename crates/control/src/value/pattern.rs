@@ -2,10 +2,12 @@
 
 use loadline_core::{
     compress::MediaRange,
-    rules::{self, Network, Regex},
+    rules::{self, Network, Regex, Template, Variable},
 };
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
+
+use crate::suggest;
 
 /// A host, or all below a domain.
 #[derive(Clone, Debug)]
@@ -163,22 +165,25 @@ impl Textual for MethodName {
     }
 }
 
-/// The value of a header field.
+/// The value of a header field, which may have variables.
 #[derive(Clone, Debug)]
-pub(crate) struct HeaderValue(pub(crate) String);
+pub(crate) struct HeaderTemplate(pub(crate) Template);
 
-impl Textual for HeaderValue {
+impl Textual for HeaderTemplate {
     fn expected() -> String {
         "the value of a header".to_owned()
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let is_visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        if is_visible && text.trim() == text {
-            return Ok(Self(text.to_owned()));
+        if !is_visible || text.trim() != text {
+            let help = "write ASCII on one line, without spaces at its ends";
+            return Err(Complaint::new("not allowed in a header", help));
         }
-        let help = "write ASCII on one line, without spaces at its ends";
-        Err(Complaint::new("not allowed in a header", help))
+        Template::read(text).map(Self).map_err(|unknown| {
+            let help = suggest::known(&unknown.0, &Variable::ALL.map(Variable::name));
+            Complaint::new(unknown.to_string(), format!("{help}; `$$` is a dollar sign"))
+        })
     }
 
     fn schema() -> Schema {
@@ -240,4 +245,30 @@ impl Textual for Body {
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn say(error: rules::PatternError) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_variable_of_headers() {
+        let page = include_str!("../reference.md");
+        for variable in Variable::ALL {
+            assert!(page.contains(&format!("`${}`", variable.name())), "{}", variable.name());
+        }
+    }
+
+    #[test]
+    fn a_variable_of_nginx_or_haproxy_is_told_by_our_name() {
+        for (text, ours) in [
+            ("$remote_addr", "client_address"),
+            ("$http_host", "host"),
+            ("$ssl_protocol", "tls_version"),
+            ("$request_idd", "request_id"),
+        ] {
+            let complaint = HeaderTemplate::read(text).expect_err(text);
+            assert!(complaint.help.contains(&format!("did you mean `{ours}`?")), "{complaint:?}");
+        }
+    }
 }

@@ -284,6 +284,10 @@ impl Keyword<Configuration> for LogField {
             Self::TlsVersion => "The version of TLS towards the client.",
             Self::TlsCipher => "The cipher suite towards the client.",
             Self::ClientCertificate => "The subject of the client's certificate (RFC 4514).",
+            Self::RequestId => {
+                "The id of the request, as `$request_id` in headers: that of a trusted proxy \
+                 (`X-Request-Id`), or a new one."
+            }
             Self::Cache => {
                 "What the cache did: hit, stale, revalidated, collapsed, miss or bypass."
             }

@@ -46,13 +46,15 @@ pub enum LogField {
     TlsCipher,
     /// The subject of the client's certificate.
     ClientCertificate,
+    /// The id of the request.
+    RequestId,
     /// What the cache did.
     Cache,
 }
 
 impl LogField {
     /// Every field, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Host,
         Self::Scheme,
         Self::Listener,
@@ -60,6 +62,7 @@ impl LogField {
         Self::TlsVersion,
         Self::TlsCipher,
         Self::ClientCertificate,
+        Self::RequestId,
         Self::Cache,
     ];
 
@@ -74,8 +77,15 @@ impl LogField {
             Self::TlsVersion => "tls_version",
             Self::TlsCipher => "tls_cipher",
             Self::ClientCertificate => "client_certificate",
+            Self::RequestId => "request_id",
             Self::Cache => "cache",
         }
+    }
+
+    /// Whether it is made for the log where no rule asks for it.
+    #[must_use]
+    pub const fn is_made(self) -> bool {
+        matches!(self, Self::RequestId)
     }
 
     /// Whether it is known by a handshake of TLS.

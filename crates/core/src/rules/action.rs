@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Regex, normal, pattern::is_under};
+use super::{Regex, Template, Variables, normal, pattern::is_under};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub struct DirectResponse {
     /// 200 to 599.
     pub status: u16,
     /// Names and values.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Template)>,
     /// What it says.
     pub body: String,
 }
@@ -143,9 +143,9 @@ pub struct HeaderEdits {
     /// Names of fields that are dropped.
     pub remove: Vec<String>,
     /// Fields that replace all of their name.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, Template)>,
     /// Fields that come beside those of their name.
-    pub add: Vec<(String, String)>,
+    pub add: Vec<(String, Template)>,
 }
 
 impl HeaderEdits {
@@ -163,8 +163,25 @@ impl HeaderEdits {
     }
 
     /// The fields that come in.
-    pub fn fields(&self) -> impl Iterator<Item = &(String, String)> {
+    pub fn fields(&self) -> impl Iterator<Item = &(String, Template)> {
         self.set.iter().chain(&self.add)
+    }
+
+    /// The same for one request, without variables; none where they have none.
+    #[must_use]
+    pub fn filled_in(&self, variables: &dyn Variables) -> Option<Self> {
+        if self.fields().all(|(_, value)| value.is_literal()) {
+            return None;
+        }
+        let fill = |fields: &[(String, Template)]| {
+            let filled = fields.iter().map(|(name, value)| {
+                let mut text = Vec::new();
+                value.write(variables, &mut text);
+                (name.clone(), Template::literal(&String::from_utf8_lossy(&text)))
+            });
+            filled.collect()
+        };
+        Some(Self { remove: self.remove.clone(), set: fill(&self.set), add: fill(&self.add) })
     }
 }
 

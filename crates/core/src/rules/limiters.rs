@@ -83,23 +83,18 @@ mod tests {
     use super::*;
     use crate::{
         fleet::{Edge, Listener, forwarding::Forwarding},
-        rules::{Action, Conditions, HeaderEdits, Path, RateLimit, Routes, Rule, Split},
+        rules::{Action, Conditions, Path, RateLimit, Routes, Rule, Split},
         time::Duration,
         units::Rate,
     };
 
     fn rule(path: &str, by: LimitKey) -> Rule {
         Rule {
-            priority: 0,
-            when: Conditions { paths: vec![Path::prefix(path).unwrap()], ..Conditions::default() },
             limit: Some(RateLimit { rate: Rate::per_sec(1), burst: 1, by, keys: 64 }),
-            class: None,
-            action: Action::Service(Split::all(0)),
-            mirror: None,
-            cache: None,
-            path: None,
-            request: HeaderEdits::default(),
-            answer: HeaderEdits::default(),
+            ..Rule::new(
+                Conditions { paths: vec![Path::prefix(path).unwrap()], ..Conditions::default() },
+                Action::Service(Split::all(0)),
+            )
         }
     }
 

@@ -25,11 +25,12 @@ pub mod normal;
 mod pattern;
 mod routes;
 mod table;
+mod template;
 
 use alloc::{string::String, vec::Vec};
 use core::net::IpAddr;
 
-use crate::fleet::Class;
+use crate::{fleet::Class, units::Bytes};
 
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use caching::{Caching, QueryKey};
@@ -44,6 +45,7 @@ pub use pattern::{
 };
 pub use routes::Routes;
 pub use table::{Matched, Table};
+pub use template::{Template, UnknownVariable, Variable, Variables};
 
 /// What is done with the requests that meet some conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Rule {
     pub when: Conditions,
     /// How many of them are let through.
     pub limit: Option<RateLimit>,
+    /// How long a body may be; as the listener says if omitted.
+    pub max_body: Option<Bytes>,
     /// How much those matter where not all can be served; as the service says if omitted.
     pub class: Option<Class>,
     /// What is done with those.
@@ -118,6 +122,26 @@ impl Headers for [(&str, &str)] {
     fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let mut named = self.iter().filter(|field| field.0.eq_ignore_ascii_case(name));
         named.any(|field| test(field.1.as_bytes()))
+    }
+}
+
+impl Rule {
+    /// A rule that does this with such requests, and changes nothing.
+    #[must_use]
+    pub fn new(when: Conditions, action: Action) -> Self {
+        Self {
+            priority: 0,
+            when,
+            limit: None,
+            max_body: None,
+            class: None,
+            action,
+            mirror: None,
+            cache: None,
+            path: None,
+            request: HeaderEdits::default(),
+            answer: HeaderEdits::default(),
+        }
     }
 }
 

@@ -37,18 +37,7 @@ fn get(host: &'static str, path: &str) -> Made {
 }
 
 fn rule(when: Conditions) -> Rule {
-    Rule {
-        priority: 0,
-        when,
-        limit: None,
-        class: None,
-        mirror: None,
-        cache: None,
-        action: Action::Service(Split::all(0)),
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    }
+    Rule::new(when, Action::Service(Split::all(0)))
 }
 
 fn hosts(texts: &[&str]) -> Vec<Host> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use loadline_core::{
     cache::{
-        self, Exchange, Field, Fields, Metadata, Vary, format_date, freshen, is_about,
+        self, Exchange, Field, Fields, Metadata, Refusal, Vary, format_date, freshen, is_about,
         is_for_the_cache, may_store, stored_fields, tags,
     },
     time::{Duration, UnixTime},
@@ -17,7 +17,7 @@ use super::{
     arrival::{Abandoned, Begun},
     fetch::{Fetch, Via},
     object::{Object, Response, fields},
-    wanted::request_fields,
+    wanted::{Wanted, request_fields},
 };
 
 /// A head of a response to a fetch, when it came, and what was asked.
@@ -39,17 +39,33 @@ pub(crate) struct Filling {
     metadata: Option<Metadata>,
 }
 
+impl Came<'_> {
+    /// The fields of the response.
+    pub(super) fn fields(&self) -> Vec<Field<'_>> {
+        self.head.fields().iter(self.bytes).map(field).collect()
+    }
+
+    /// What was asked and what came, as the rules of the cache see it, with these fields.
+    pub(super) fn exchange<'a>(
+        &self,
+        wanted: &'a Wanted,
+        asked: &'a [Field<'a>],
+        received: &'a [Field<'a>],
+    ) -> Exchange<'a> {
+        Exchange {
+            request: wanted.request(asked),
+            response: cache::Response { status: self.head.status(), fields: Fields(received) },
+            requested: self.requested,
+            received: self.received,
+        }
+    }
+}
+
 impl Fetch {
     /// Takes the head of the response. Its body is to follow; none where what is stored is good.
     pub(crate) fn answered(&self, came: &Came<'_>) -> Option<Filling> {
-        let asked = request_fields(came.asked);
-        let received: Vec<Field<'_>> = came.head.fields().iter(came.bytes).map(field).collect();
-        let exchange = Exchange {
-            request: self.wanted.request(&asked),
-            response: cache::Response { status: came.head.status(), fields: Fields(&received) },
-            requested: came.requested,
-            received: came.received,
-        };
+        let (asked, received) = (request_fields(came.asked), came.fields());
+        let exchange = came.exchange(&self.wanted, &asked, &received);
         if let (304, Some(stored)) = (came.head.status(), self.stored.clone()) {
             self.validated(&stored, &exchange, came.via);
             return None;
@@ -68,7 +84,7 @@ impl Fetch {
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let response = Arc::new(self.response(&exchange, text, length));
+        let response = Arc::new(response(&self.wanted, &exchange, text, length));
         self.announce(&response, metadata, came);
         Some(Filling { response, metadata })
     }
@@ -103,17 +119,8 @@ impl Fetch {
             self.close();
             return self.arrival.begin(Begun::Again, via);
         }
-        let status = stored.response.status;
-        let object = match freshen(Fields(&old), status, exchange, self.settings()) {
-            Ok(fresh) => {
-                let text =
-                    head(first_line(&stored.response.text), fresh.fields.into_iter(), exchange);
-                let mut response = self.response(exchange, text, Some(stored.length));
-                response.status = status;
-                if response.tags.is_empty() {
-                    response.tags.clone_from(&stored.response.tags);
-                }
-                let object = stored.freshened(Arc::new(response), fresh.metadata);
+        let object = match freshened(&self.wanted, stored, exchange) {
+            Ok(object) => {
                 if self.close() {
                     self.store.store(&self.wanted.url, &object);
                 }
@@ -126,20 +133,6 @@ impl Fetch {
             }
         };
         self.arrival.begin(Begun::Stored(object), via);
-    }
-
-    fn response(&self, exchange: &Exchange<'_>, text: Vec<u8>, length: Option<u64>) -> Response {
-        let vary = Vary::of(Fields(&fields(&text)));
-        let tags = tags(exchange.response.fields).map(Into::into).collect();
-        Response {
-            status: exchange.response.status,
-            text: text.into(),
-            length,
-            variant: self.wanted.variant.clone(),
-            secondary: vary.secondary_key(exchange.request.fields),
-            vary,
-            tags,
-        }
     }
 
     /// Whether a body that is framed like this may be stored, as far as is known.
@@ -222,6 +215,42 @@ fn head<'a>(
         write(&mut text, b"Date", &format_date(exchange.received));
     }
     text
+}
+
+/// What is stored, with what a newer response says of it.
+pub(super) fn freshened(
+    wanted: &Wanted,
+    stored: &Object,
+    exchange: &Exchange<'_>,
+) -> Result<Arc<Object>, Refusal> {
+    let (status, old) = (stored.response.status, stored.response.fields());
+    let fresh = freshen(Fields(&old), status, exchange, &wanted.caching().settings)?;
+    let text = head(first_line(&stored.response.text), fresh.fields.into_iter(), exchange);
+    let mut response = response(wanted, exchange, text, Some(stored.length));
+    response.status = status;
+    if response.tags.is_empty() {
+        response.tags.clone_from(&stored.response.tags);
+    }
+    Ok(stored.freshened(Arc::new(response), fresh.metadata))
+}
+
+fn response(
+    wanted: &Wanted,
+    exchange: &Exchange<'_>,
+    text: Vec<u8>,
+    length: Option<u64>,
+) -> Response {
+    let vary = Vary::of(Fields(&fields(&text)));
+    let tags = tags(exchange.response.fields).map(Into::into).collect();
+    Response {
+        status: exchange.response.status,
+        text: text.into(),
+        length,
+        variant: wanted.variant.clone(),
+        secondary: vary.secondary_key(exchange.request.fields),
+        vary,
+        tags,
+    }
 }
 
 fn field<'a>((name, value): (&'a [u8], &'a [u8])) -> Field<'a> {

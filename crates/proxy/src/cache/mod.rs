@@ -12,6 +12,7 @@
 //! | `object` | a response that is stored |
 //! | `fetch` | a request of the cache's own |
 //! | `fill` | what becomes of its response |
+//! | `head` | what a response to `HEAD` says of what is stored |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
 //! | `purge` | what is taken out on somebody's word, and what there is to tell |
 //! | `result` | what it did for a request, as it is counted and logged |
@@ -21,6 +22,7 @@ mod answer;
 mod arrival;
 mod fetch;
 mod fill;
+mod head;
 mod object;
 mod pieces;
 mod purge;

@@ -178,9 +178,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
-        if let Some(wanted) = &self.exchange.request.wanted {
-            self.exchange.worker.shared.store.invalidate_by(wanted, &head, buffer.filled());
-        }
+        self.tell_cache(&head, buffer.filled());
         if self.exchange.driver.route.service_context().reads_load {
             self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
         }

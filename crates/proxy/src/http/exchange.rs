@@ -170,6 +170,9 @@ impl<'a> Exchange<'a> {
                 Some(answered) => answered,
                 None => {
                     self.record.cache = Some(CacheResult::Bypass);
+                    if self.request.method == Method::Head {
+                        self.request.wanted = Some(wanted);
+                    }
                     self.pass_on().await
                 }
             }
@@ -569,6 +572,7 @@ impl<'a> Exchange<'a> {
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
             came: Came {
                 cache: self.record.cache.map_or("", CacheResult::name),
+                request_id: asked.map_or(b"", Asked::request_id),
                 ..self
                     .listener_context
                     .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref())

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `session` | a client connection: request after request |
 //! | `rules`, `route` | which service a request is for, or which response it gets at once |
-//! | `request` | a request as it will be sent |
+//! | `request`, `request_id` | a request as it will be sent, and what it is known by |
 //! | `sticky` | sessions that a cookie keeps on one server |
 //! | `exchange` | one request: does what its machine (`core::decide::request`) says |
 //! | `driver` | hands the machine its plan, wait queue and clock |
@@ -22,6 +22,7 @@ pub(crate) mod failure;
 pub(crate) mod mirror;
 pub(crate) mod relay;
 pub(crate) mod request;
+pub(crate) mod request_id;
 pub(crate) mod route;
 pub(crate) mod rules;
 pub(crate) mod session;

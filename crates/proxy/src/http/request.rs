@@ -21,6 +21,7 @@ use crate::{
     http::{
         compress,
         mirror::{Copy, CopyGuard},
+        request_id::RequestId,
         rules::{self, Changes, Reply, Routed},
         sticky::Session,
     },
@@ -121,10 +122,11 @@ impl Request {
             let subject = from.tls.map_or("", |tls| &tls.subject);
             rules::hand_on_subject(&mut text, header, subject);
         }
+        let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
         let routed = if listener_context.routes.is_empty() {
             Routed { service: listener_context.service, ..Routed::default() }
         } else {
-            rules::route(worker, listener_context, (head, bytes), from)
+            rules::route(worker, listener_context, (head, bytes), (from, &id))
         };
         if let Some(changes) = &routed.changes {
             changes.of_request(&mut text);
@@ -142,7 +144,10 @@ impl Request {
             let service = &view.plan.fleet.services[routed.service].name;
             Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
         });
-        let mut body = head.body();
+        let mut body = match listener_context.max_body(routed.rank) {
+            Some(max) => head.body().limited(max)?,
+            None => head.body(),
+        };
         let early = &bytes[head.head_len()..];
         let progress = body.feed(early)?;
         text.extend_from_slice(&early[..progress.passed]);
@@ -169,14 +174,15 @@ impl Request {
             key: key(&view.services[routed.service], head, bytes, from.address),
             client: from.address,
             received: worker.shared.clock.now(),
-            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, (head, bytes), &id)),
             trace,
             tls: from.tls.cloned(),
             wanted,
             fetch: None,
         };
         if let Some(copies) = routed.copies {
-            request.copy = request.copy(&copies, (worker, view), (head, &bytes[..used]), from);
+            let seen = (head, &bytes[..used]);
+            request.copy = request.copy(&copies, (worker, view), seen, (from, &id));
         }
         buffer.consume(used);
         Ok(request)
@@ -190,7 +196,7 @@ impl Request {
         copies: &Arc<Copies>,
         (worker, view): (&Worker, &Rc<View>),
         (head, bytes): (&RequestHead, &[u8]),
-        from: From<'_>,
+        (from, id): (From<'_>, &RequestId<'_>),
     ) -> Option<Box<Copy>> {
         if self.upgrade {
             return None;
@@ -219,7 +225,7 @@ impl Request {
             class: None,
             session: session(&view.services[service], head, bytes),
             key: key(&view.services[service], head, bytes, from.address),
-            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, head, bytes)),
+            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, (head, bytes), id)),
             // Its server is told of the span of the request, and no span tells of it.
             trace: None,
             tls: self.tls.clone(),
@@ -239,9 +245,14 @@ impl Request {
 
 /// What `log` tells of a head.
 #[cold]
-fn asked(worker: &Worker, log: &Log, head: &RequestHead, bytes: &[u8]) -> Box<Asked> {
+fn asked(
+    worker: &Worker,
+    log: &Log,
+    (head, bytes): (&RequestHead, &[u8]),
+    id: &RequestId<'_>,
+) -> Box<Asked> {
     let mut asked = worker.log.take_asked();
-    asked.take(&log.settings, head, bytes);
+    asked.take(&log.settings, head, bytes, id);
     asked
 }
 

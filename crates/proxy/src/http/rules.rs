@@ -14,15 +14,16 @@ use loadline_core::{
     fleet::Class,
     rules::{
         self, Action, Asked, Copies, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect,
-        Routes, Rule, any_cookie, normal,
+        Routes, Rule, Template, Variable, Variables, any_cookie, normal,
     },
     time::Duration,
 };
 use loadline_http1::{Fields, Forwarded, RequestHead, reason};
 
 use crate::{
-    http::request::From,
+    http::{request::From, request_id::RequestId},
     runtime::{view::ListenerContext, worker::Worker},
+    tls::ClientTls,
 };
 
 /// What is to be done with a request.
@@ -57,6 +58,8 @@ pub(crate) struct Changes {
     routes: Routes,
     /// Its place in the order in which rules are asked.
     rank: usize,
+    /// Its changes of the headers of the request and of the response, where they have variables.
+    filled_in: [Option<Box<HeaderEdits>>; 2],
 }
 
 /// A request whose head is at hand, in the form in which rules see it.
@@ -67,8 +70,8 @@ struct Seen<'a> {
     raw_path: &'a [u8],
     path: &'a [u8],
     query: &'a [u8],
-    source: IpAddr,
-    scheme: &'static str,
+    from: From<'a>,
+    id: &'a RequestId<'a>,
 }
 
 /// Decides by the rules of `listener_context`; its own service gets what none of them is for.
@@ -76,7 +79,7 @@ pub(crate) fn route(
     worker: &Worker,
     listener_context: &ListenerContext,
     (head, bytes): (&RequestHead, &[u8]),
-    from: From<'_>,
+    (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
     let (raw_path, query) = split_query(head.path(bytes));
     let raw_path = if raw_path.is_empty() { b"/" } else { raw_path };
@@ -88,8 +91,8 @@ pub(crate) fn route(
         raw_path,
         path: normal::path(raw_path, &mut path),
         query,
-        source: from.address.ip(),
-        scheme: from.scheme,
+        from,
+        id,
     };
     let unruled = Routed { service: listener_context.service, ..Routed::default() };
     let Some(matched) = listener_context.routes.find(&seen.request()) else { return unruled };
@@ -102,13 +105,15 @@ pub(crate) fn route(
             let reply = Reply::redirect(redirect, &seen.asked());
             Routed { reply: Some(Box::new(reply)), ..ruled }
         }
-        Action::Respond(answer) => Routed { reply: Some(Box::new(Reply::fixed(answer))), ..ruled },
+        Action::Respond(answer) => {
+            Routed { reply: Some(Box::new(Reply::fixed(answer, &seen))), ..ruled }
+        }
         Action::Service(split) => {
             let service = match split.shares() {
                 [only] => only.service,
                 _ => split.choose(worker.random.draw()),
             };
-            let changes = Changes::of(&listener_context.routes, matched);
+            let changes = Changes::of(&listener_context.routes, matched, &seen);
             let copies = copies(worker, &listener_context.routes, matched);
             Routed { service, changes, class: matched.rule.class, copies, ..ruled }
         }
@@ -129,15 +134,15 @@ impl Seen<'_> {
             path: self.path,
             query: self.query,
             method: self.head.method_text(self.bytes),
-            source: self.source,
-            scheme: self.scheme,
+            source: self.from.address.ip(),
+            scheme: self.from.scheme,
             headers: self,
         }
     }
 
     fn asked(&self) -> Asked<'_> {
         Asked {
-            scheme: self.scheme,
+            scheme: self.from.scheme,
             authority: self.head.host(self.bytes).unwrap_or_default(),
             host: self.host,
             raw_path: self.raw_path,
@@ -171,9 +176,40 @@ impl Seen<'_> {
         };
         match key {
             Some(key) if found => key,
-            _ => of_client(self.source),
+            _ => of_client(self.from.address.ip()),
         }
     }
+}
+
+impl Variables for Seen<'_> {
+    fn write(&self, variable: Variable, out: &mut Vec<u8>) {
+        let tls = self.from.tls.map(|tls| &**tls);
+        let of_tls = |value: fn(&ClientTls) -> &str| tls.map_or("", value).as_bytes();
+        let value = match variable {
+            Variable::ClientAddress => {
+                return write(out, self.from.address.ip().to_canonical());
+            }
+            Variable::ClientPort => return write(out, self.from.address.port()),
+            Variable::ClientCertificate => of_tls(|tls| &tls.subject),
+            Variable::Host => self.host,
+            Variable::Method => self.head.method_text(self.bytes),
+            Variable::Path => self.raw_path,
+            Variable::Query => self.query,
+            Variable::RequestId => self.id.text(),
+            Variable::Scheme => self.from.scheme.as_bytes(),
+            Variable::ServerName => of_tls(|tls| &tls.name),
+            Variable::TlsCipher => of_tls(|tls| tls.cipher),
+            Variable::TlsVersion => of_tls(|tls| tls.version),
+        };
+        out.extend_from_slice(value);
+    }
+}
+
+/// What has no variables is written without any.
+struct NoVariables;
+
+impl Variables for NoVariables {
+    fn write(&self, _: Variable, _: &mut Vec<u8>) {}
 }
 
 impl Headers for Seen<'_> {
@@ -216,13 +252,15 @@ impl Reply {
         reply
     }
 
-    fn fixed(answer: &rules::DirectResponse) -> Self {
+    fn fixed(answer: &rules::DirectResponse, variables: &dyn Variables) -> Self {
         let mut reply = Self::new(answer.status);
         let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
         if !has_type && !answer.body.is_empty() {
             reply.field("Content-Type", "text/plain; charset=utf-8");
         }
-        answer.headers.iter().for_each(|(name, value)| reply.field(name, value));
+        for (name, value) in &answer.headers {
+            write_template(&mut reply.head, name, value, variables);
+        }
         reply.body = answer.body.clone().into_bytes();
         reply
     }
@@ -248,12 +286,13 @@ impl Reply {
 
 impl Changes {
     /// Those of a rule, if it has any.
-    fn of(routes: &Routes, matched: Matched<'_>) -> Option<Self> {
+    fn of(routes: &Routes, matched: Matched<'_>, variables: &dyn Variables) -> Option<Self> {
         let Rule { path, request, answer, .. } = matched.rule;
         if path.is_none() && request.is_empty() && answer.is_empty() {
             return None;
         }
-        Some(Self { routes: routes.clone(), rank: matched.rank })
+        let filled_in = [request, answer].map(|edits| edits.filled_in(variables).map(Box::new));
+        Some(Self { routes: routes.clone(), rank: matched.rank, filled_in })
     }
 
     fn rule(&self) -> &Rule {
@@ -266,7 +305,7 @@ impl Changes {
         if let Some(change) = &rule.path {
             change_path(text, change);
         }
-        change_fields(text, &rule.request);
+        change_fields(text, self.filled_in[0].as_deref().unwrap_or(&rule.request));
     }
 
     /// Changes the head of a response: `head` as the server wrote it, `text` as it is to be sent,
@@ -277,7 +316,7 @@ impl Changes {
         head: &[u8],
         text: &mut Vec<u8>,
     ) -> Forwarded {
-        let edits = &self.rule().answer;
+        let edits = self.filled_in[1].as_deref().unwrap_or(&self.rule().answer);
         if edits.is_empty() {
             return forwarded;
         }
@@ -315,7 +354,7 @@ fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
             text.extend_from_slice(line);
         }
     }
-    edits.fields().for_each(|(name, value)| write_field(text, name, value));
+    edits.fields().for_each(|(name, value)| write_template(text, name, value, &NoVariables));
     text.extend_from_slice(b"\r\n");
 }
 
@@ -327,13 +366,23 @@ pub(crate) fn hand_on_subject(text: &mut Vec<u8>, header: &str, subject: &str) {
     if subject.is_empty() {
         edits.remove.push(header.to_owned());
     } else {
-        edits.set.push((header.to_owned(), subject.to_owned()));
+        edits.set.push((header.to_owned(), Template::literal(subject)));
     }
     change_fields(text, &edits);
 }
 
 fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
-    write!(out, "{name}: {value}\r\n").expect("a vector takes all that is written");
+    write(out, format_args!("{name}: {value}\r\n"));
+}
+
+fn write_template(out: &mut Vec<u8>, name: &str, value: &Template, variables: &dyn Variables) {
+    write(out, format_args!("{name}: "));
+    value.write(variables, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write(out: &mut Vec<u8>, what: impl std::fmt::Display) {
+    write!(out, "{what}").expect("a vector takes all that is written");
 }
 
 /// Path and query of a target; the query is empty where there is none.
@@ -353,7 +402,7 @@ mod tests {
 
     #[test]
     fn fields_are_dropped_replaced_and_added_in_any_case() {
-        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let field = |name: &str, value: &str| (name.to_owned(), Template::literal(value));
         let edits = HeaderEdits {
             remove: vec!["X-Secret".to_owned()],
             set: vec![field("Server", "loadline")],

@@ -15,6 +15,7 @@ use loadline_core::{
         Network, RouteLimiters, Routes,
         client::{Trail, client_address, client_scheme, is_trusted},
     },
+    units::Bytes,
 };
 use loadline_http1::{ForwardRules, HeadLimits, Known, RequestHead, ResponseHead, Underscores};
 use rustls::ServerConfig;
@@ -131,6 +132,8 @@ pub(crate) struct ListenerContext {
     pub(crate) limiters: RouteLimiters,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
+    /// How long the body of a request may be, where its rule does not say.
+    max_body: Option<Bytes>,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub(crate) http_version: Option<HttpVersion>,
     pub(crate) http2: Http2Limits,
@@ -167,6 +170,7 @@ impl ListenerContext {
             limiters,
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
+            max_body: listener.max_body,
             http_version: listener.http_version,
             http2: listener.http2,
             http3: listener.serves_http3(),
@@ -189,6 +193,13 @@ impl ListenerContext {
     /// The most client connections at a time.
     pub(crate) fn max_connections(&self) -> u32 {
         self.max_connections
+    }
+
+    /// How long the body of a request may be that the rule of this rank decides.
+    pub(crate) fn max_body(&self, rank: Option<usize>) -> Option<u64> {
+        let rule = rank.and_then(|rank| self.routes.rules().get(rank)).map(|(_, rule)| rule);
+        let own = rule.and_then(|rule| rule.max_body);
+        own.or(self.max_body).map(Bytes::get)
     }
 
     /// How a request came that asked for `host`, for the access log.

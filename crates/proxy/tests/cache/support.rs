@@ -12,7 +12,7 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::forwarding::Forwarding,
     fleet::{CacheLimits, Capacity, Edge, Fleet, Group, Listener, Server, Service},
-    rules::{Action, Caching, Conditions, HeaderEdits, Routes, Rule, Split},
+    rules::{Action, Caching, Conditions, Routes, Rule, Split},
     time::Duration,
     units::{Bytes, Ratio},
 };
@@ -90,16 +90,8 @@ pub(crate) fn fresh(body: &str) -> String {
 /// A rule for every path that caches like this.
 pub(crate) fn rule(caching: Caching) -> Rule {
     Rule {
-        priority: 0,
-        when: Conditions::default(),
-        limit: None,
-        class: None,
-        mirror: None,
         cache: Some(caching),
-        action: Action::Service(Split::all(0)),
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
+        ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Capacity, Class, Cookie, Ejection, HashKey, SameSite, Secret, Sticky, Then, WhenFull},
-    rules::{Action, Conditions, HeaderEdits, Path, Routes, Rule, Split},
+    rules::{Action, Conditions, Path, Routes, Rule, Split},
     state::ServiceCounter,
     time::Duration,
 };
@@ -24,16 +24,11 @@ use crate::support::{
 /// Requests for `/high` and `/low` are of that class.
 fn classes() -> Routes {
     let rule = |(path, class): (&str, Class)| Rule {
-        priority: 0,
-        when: Conditions { paths: vec![Path::Prefix(path.into())], ..Conditions::default() },
-        limit: None,
         class: Some(class),
-        mirror: None,
-        cache: None,
-        action: Action::Service(Split::all(0)),
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
+        ..Rule::new(
+            Conditions { paths: vec![Path::Prefix(path.into())], ..Conditions::default() },
+            Action::Service(Split::all(0)),
+        )
     };
     Routes::new([("/high", Class::High), ("/low", Class::Low)].map(rule).into())
 }

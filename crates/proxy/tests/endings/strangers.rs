@@ -5,9 +5,7 @@ use std::{fs, io::Write as _};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, Fleet, Forwarded, LogTarget, PolicyKind, Server, UnderscoreHeaders},
-    rules::{
-        Action, Conditions, DirectResponse, HeaderEdits, LimitKey, RateLimit, Routes, Rule, Split,
-    },
+    rules::{Action, Conditions, DirectResponse, LimitKey, RateLimit, Routes, Rule, Split},
     units::Rate,
 };
 
@@ -100,18 +98,7 @@ fn nothing_of_a_stranger_passes_where_servers_are_told_nothing() {
 /// A rule for the requests of these clients, or for all.
 fn rule(sources: &[&str], limit: Option<RateLimit>, action: Action) -> Rule {
     let sources = sources.iter().map(|network| network.parse().unwrap()).collect();
-    Rule {
-        priority: 0,
-        when: Conditions { sources, ..Conditions::default() },
-        limit,
-        class: None,
-        mirror: None,
-        cache: None,
-        action,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    }
+    Rule { limit, ..Rule::new(Conditions { sources, ..Conditions::default() }, action) }
 }
 
 #[test]

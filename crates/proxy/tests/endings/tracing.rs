@@ -10,7 +10,7 @@ use std::{
 
 use loadline_core::{
     fleet::{AccessLog, LogFormat, LogTarget, Tracing},
-    rules::{Action, Conditions, HeaderEdits, Path, Routes, Rule, Split},
+    rules::{Action, Conditions, Path, Routes, Rule, Split},
 };
 
 use crate::{
@@ -213,17 +213,11 @@ fn whether_a_request_is_sampled_is_decided_once_and_for_all_behind() {
 fn a_rule_names_the_route_and_its_answer_is_a_span_without_a_server() {
     let (server, collector) = (Keeping::new(), Collector::answering(&[]));
     let mut fleet = collector.fleet(&[server.server.address], 100);
-    let rule = |path: &str, action| Rule {
-        priority: 0,
-        when: Conditions { paths: vec![Path::prefix(path).unwrap()], ..Conditions::default() },
-        limit: None,
-        mirror: None,
-        cache: None,
-        class: None,
-        action,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
+    let rule = |path: &str, action| {
+        Rule::new(
+            Conditions { paths: vec![Path::prefix(path).unwrap()], ..Conditions::default() },
+            action,
+        )
     };
     let gone =
         loadline_core::rules::DirectResponse { status: 410, headers: vec![], body: String::new() };

@@ -15,7 +15,7 @@ use h2::{Reason, SendStream};
 use loadline_core::{
     decide::ending::Ending,
     fleet::Fleet,
-    rules::{Action, Conditions, DirectResponse as Fixed, HeaderEdits, Redirect, Routes, Rule},
+    rules::{Action, Conditions, DirectResponse as Fixed, Redirect, Routes, Rule},
 };
 
 use crate::{
@@ -42,18 +42,7 @@ fn refusing() -> SocketAddr {
 
 /// Has the listener answer every request by itself.
 fn rule(fleet: &mut Fleet, action: Action) {
-    let rule = Rule {
-        priority: 0,
-        when: Conditions::default(),
-        limit: None,
-        class: None,
-        mirror: None,
-        cache: None,
-        action,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    };
+    let rule = Rule::new(Conditions::default(), action);
     fleet.listeners[0].routes = Routes::new(vec![rule]);
 }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use http::{HeaderMap, HeaderValue};
 use loadline_core::{
-    rules::{Action, Conditions, CopyResult, HeaderEdits, Mirror, Routes, Rule, Split},
+    rules::{Action, Conditions, CopyResult, Mirror, Routes, Rule, Split},
     units::{Bytes, Ratio},
 };
 
@@ -18,16 +18,8 @@ fn to_both() -> Routes {
     let mirror =
         Mirror { service: 1, share: Ratio::ONE, body_max: Bytes::new(1_000), in_flight_max: 1 };
     Routes::new(vec![Rule {
-        priority: 0,
-        when: Conditions::default(),
-        limit: None,
-        class: None,
-        action: Action::Service(Split::all(0)),
         mirror: Some(mirror),
-        cache: None,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
+        ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
     }])
 }
 

@@ -12,9 +12,9 @@ use loadline_core::{
     decide::ending::Ending,
     rules::{
         Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Path, PathChange,
-        RateLimit, Redirect, Share, Split, Text,
+        RateLimit, Redirect, Share, Split, Template, Text,
     },
-    units::Rate,
+    units::{Bytes, Rate},
 };
 
 use support::{Proxy, answer, rule, under};
@@ -152,7 +152,7 @@ fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
 
 #[test]
 fn path_and_headers_are_changed_on_the_way() {
-    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let field = |name: &str, value: &str| (name.to_owned(), Template::read(value).unwrap());
     let mut changing = rule(under("/api"), Action::Service(Split::all(1)));
     changing.path = Some(PathChange::Prefix { from: "/api".into(), to: String::new() });
     changing.request.set = vec![field("X-Env", "live")];
@@ -172,6 +172,60 @@ fn path_and_headers_are_changed_on_the_way() {
     assert!(!told.contains("X-Debug") && !told.contains("Server: "), "{told}");
     assert!(told.contains("Strict-Transport-Security: max-age=60\r\n"), "{told}");
     assert!(told.ends_with("one"), "{told}");
+}
+
+#[test]
+fn servers_and_clients_get_the_same_request_id_and_variables_in_headers() {
+    let field = |name: &str, value: &str| (name.to_owned(), Template::read(value).unwrap());
+    let mut telling = rule(under("/"), Action::Service(Split::all(1)));
+    let url = "$method $scheme://$host$path?$query";
+    telling.request.set = vec![field("X-Request-Id", "$request_id"), field("X-Url", url)];
+    telling.answer.set =
+        vec![field("X-Request-Id", "$request_id"), field("X-Client", "<$client_address>")];
+    let proxy = Proxy::of(vec![telling]);
+    let told = proxy.ask(concat!(
+        "GET /a%20b?v=1 HTTP/1.1\r\nHost: X.test:80\r\nX-Request-Id: mine\r\n",
+        "Connection: close\r\n\r\n",
+    ));
+    assert!(told.contains("X-Url: GET http://x.test/a%20b?v=1\r\n"), "{told}");
+    assert!(told.contains("X-Client: <127.0.0.1>\r\n"), "{told}");
+    let ids: Vec<&str> =
+        told.lines().filter_map(|line| line.strip_prefix("X-Request-Id: ")).collect();
+    assert!(ids.len() == 2 && ids[0] == ids[1] && ids[0].len() == 32, "{told}");
+}
+
+#[test]
+fn a_body_over_the_limit_of_its_route_gets_413_however_it_is_framed() {
+    let mut limited = rule(under("/small"), Action::Service(Split::all(1)));
+    limited.max_body = Some(Bytes::new(4));
+    let proxy = Proxy::of(vec![limited]);
+    let post = |path: &str, framing: &str, body: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{framing}");
+        let told = proxy.ask(&format!("{head}\r\n\r\n{body}"));
+        told.get(9..12).unwrap_or_default().to_owned()
+    };
+    let counted = |length: usize| format!("Content-Length: {length}");
+    let chunked = "Transfer-Encoding: chunked";
+    assert_eq!(post("/small", &counted(4), "abcd"), "200");
+    assert_eq!(post("/small", &counted(5), "abcde"), "413");
+    assert_eq!(post("/small", chunked, "2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n"), "200");
+    assert_eq!(post("/small", chunked, "2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"), "413");
+    assert_eq!(post("/large", &counted(5), "abcde"), "200");
+    assert_eq!(proxy.count(Ending::ClientBad), 2);
+}
+
+#[test]
+fn a_chunked_body_that_grows_over_the_limit_while_it_is_sent_gets_413() {
+    let mut limited = rule(under("/"), Action::Service(Split::all(1)));
+    limited.max_body = Some(Bytes::new(4));
+    let proxy = Proxy::of(vec![limited]);
+    let mut client = proxy.connect();
+    let head =
+        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write_all(format!("{head}3\r\nabc\r\n").as_bytes()).unwrap();
+    client.write_all(b"9\r\nabcdefghi\r\n0\r\n\r\n").unwrap();
+    let told = support::until_closed(&mut client);
+    assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
 }
 
 #[test]

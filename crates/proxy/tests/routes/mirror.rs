@@ -10,7 +10,7 @@ use std::{
 
 use loadline_core::{
     fleet::{AccessLog, Fleet, LogTarget},
-    rules::{Action, CopyResult, Mirror, PathChange, Rule, Split},
+    rules::{Action, CopyResult, Mirror, PathChange, Rule, Split, Template},
     state::ServiceCounter,
     units::{Bytes, Ratio},
 };
@@ -71,7 +71,7 @@ fn a_copy_is_the_request_as_the_service_gets_it_and_its_answer_goes_nowhere() {
     let path = std::env::temp_dir().join(format!("loadline-mirror-{}", std::process::id()));
     let mut changing = mirrored(0, 9);
     changing.path = Some(PathChange::Prefix { from: "/api".into(), to: "/v2".into() });
-    changing.request.set = vec![("X-Env".into(), "live".into())];
+    changing.request.set = vec![("X-Env".into(), Template::literal("live"))];
     let proxy = Proxy::beside(vec![changing], address, |fleet| {
         fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
     });

@@ -14,7 +14,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
-    rules::{Action, Conditions, CopyResult, DirectResponse, HeaderEdits, Path, Routes, Rule},
+    rules::{Action, Conditions, CopyResult, DirectResponse, Path, Routes, Rule},
     time::Duration,
     units::Ratio,
 };
@@ -25,18 +25,7 @@ pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
 
 /// A rule that changes nothing.
 pub(crate) fn rule(when: Conditions, action: Action) -> Rule {
-    Rule {
-        priority: 0,
-        when,
-        limit: None,
-        class: None,
-        mirror: None,
-        cache: None,
-        action,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    }
+    Rule::new(when, action)
 }
 
 /// All paths below this one.

@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     fleet::{Fleet, Hsts},
-    rules::{Action, Conditions, DirectResponse, HeaderEdits, Path, Redirect, Routes, Rule},
+    rules::{Action, Conditions, DirectResponse, Path, Redirect, Routes, Rule},
     time::Duration,
 };
 use rustls::version::TLS13;
@@ -49,18 +49,7 @@ fn strict(authority: &Authority, server: SocketAddr) -> Fleet {
 
 fn rule(path: &str, action: Action) -> Rule {
     let paths = vec![Path::prefix(path).unwrap()];
-    Rule {
-        priority: 0,
-        when: Conditions { paths, ..Conditions::default() },
-        limit: None,
-        class: None,
-        mirror: None,
-        cache: None,
-        action,
-        path: None,
-        request: HeaderEdits::default(),
-        answer: HeaderEdits::default(),
-    }
+    Rule::new(Conditions { paths, ..Conditions::default() }, action)
 }
 
 /// Sends `head` with its empty line and gives the response.

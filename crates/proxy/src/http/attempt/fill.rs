@@ -89,6 +89,17 @@ impl Attempt<'_, '_> {
         }
     }
 
+    /// Tells the cache what the response says of what is stored.
+    pub(super) fn tell_cache(&self, head: &ResponseHead, bytes: &[u8]) {
+        let Some(wanted) = &self.exchange.request.wanted else { return };
+        let store = &self.exchange.worker.shared.store;
+        if wanted.is_retrieval() {
+            store.learn_from_head(wanted, &self.came(head, bytes));
+        } else {
+            store.invalidate_by(wanted, head, bytes);
+        }
+    }
+
     fn came<'b>(&'b self, head: &'b ResponseHead, bytes: &'b [u8]) -> Came<'b> {
         let record = &self.exchange.record;
         let (now, received) = (self.exchange.worker.shared.clock.now(), unix_now());

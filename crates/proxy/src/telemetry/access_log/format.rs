@@ -247,6 +247,7 @@ fn field_of(field: LogField, came: &Came<'_>, write: impl FnOnce(&[u8])) {
         LogField::TlsVersion => write(came.tls_version.as_bytes()),
         LogField::TlsCipher => write(came.tls_cipher.as_bytes()),
         LogField::ClientCertificate => write(came.client_certificate.as_bytes()),
+        LogField::RequestId => write(came.request_id),
         LogField::Cache => write(came.cache.as_bytes()),
     }
 }

@@ -10,6 +10,8 @@ use loadline_core::{
 };
 use loadline_http1::RequestHead;
 
+use crate::http::request_id::RequestId;
+
 /// What a line says. Bytes are as the client sent them.
 #[derive(Debug)]
 pub struct Line<'a> {
@@ -64,6 +66,8 @@ pub struct Came<'a> {
     pub tls_cipher: &'a str,
     /// The subject of the client's certificate.
     pub client_certificate: &'a str,
+    /// The id of the request.
+    pub request_id: &'a [u8],
     /// What the cache did: hit, stale, revalidated, collapsed, miss or bypass.
     pub cache: &'a str,
 }
@@ -109,13 +113,19 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     bytes: Vec<u8>,
-    /// Where method, target, referer, agent and host end.
-    ends: [usize; 5],
+    /// Where method, target, referer, agent, host and the id of the request end.
+    ends: [usize; 6],
 }
 
 impl Asked {
     /// Takes what the log tells of a head.
-    pub(crate) fn take(&mut self, settings: &AccessLog, head: &RequestHead, bytes: &[u8]) {
+    pub(crate) fn take(
+        &mut self,
+        settings: &AccessLog,
+        head: &RequestHead,
+        bytes: &[u8],
+        id: &RequestId<'_>,
+    ) {
         let whole = |target| if settings.query { target } else { without_query(target) };
         self.bytes.clear();
         self.add(0, head.method_text(bytes));
@@ -129,6 +139,8 @@ impl Asked {
         self.add(3, header("user-agent"));
         let host = settings.fields.contains(&LogField::Host).then(|| head.host(bytes)).flatten();
         self.add(4, host.unwrap_or_default());
+        let has_id = settings.fields.contains(&LogField::RequestId);
+        self.add(5, if has_id { id.text() } else { b"" });
     }
 
     fn add(&mut self, which: usize, bytes: &[u8]) {
@@ -161,6 +173,10 @@ impl Asked {
         self.part(4)
     }
 
+    pub(crate) fn request_id(&self) -> &[u8] {
+        self.part(5)
+    }
+
     /// Whether it is worth keeping.
     pub(super) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 1024
@@ -175,6 +191,7 @@ fn without_query(target: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::random::Random;
     use loadline_core::fleet::LogTarget;
     use loadline_http1::HeadLimits;
 
@@ -185,7 +202,8 @@ mod tests {
         let mut head = RequestHead::new(HeadLimits { bytes: 4096, fields: 32 });
         head.parse(HEAD).unwrap();
         let mut asked = Asked::default();
-        asked.take(settings, &head, HEAD);
+        let random = Random::new();
+        asked.take(settings, &head, HEAD, &RequestId::new(&random, (&head, HEAD), false));
         asked
     }
 

@@ -1,0 +1,231 @@
+//! Texts with variables: `$request_id` in the value of a header.
+//!
+//! A name begins after a dollar sign and has lower-case letters and `_`. `$$` is a dollar sign. A
+//! dollar sign before anything else stands for itself.
+
+use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
+use core::fmt;
+
+/// What a request tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// The address of the client, without its port.
+    ClientAddress,
+    /// The port of the client.
+    ClientPort,
+    /// The subject of the client's certificate (RFC 4514).
+    ClientCertificate,
+    /// The host that was asked for, without its port.
+    Host,
+    /// The method.
+    Method,
+    /// The path as it was asked for.
+    Path,
+    /// The query as it was asked for, without the question mark.
+    Query,
+    /// The id of the request.
+    RequestId,
+    /// `http` or `https`.
+    Scheme,
+    /// The server name (SNI) of the client's handshake.
+    ServerName,
+    /// The cipher suite towards the client.
+    TlsCipher,
+    /// The version of TLS towards the client.
+    TlsVersion,
+}
+
+impl Variable {
+    /// Every variable, by name.
+    pub const ALL: [Self; 12] = [
+        Self::ClientAddress,
+        Self::ClientCertificate,
+        Self::ClientPort,
+        Self::Host,
+        Self::Method,
+        Self::Path,
+        Self::Query,
+        Self::RequestId,
+        Self::Scheme,
+        Self::ServerName,
+        Self::TlsCipher,
+        Self::TlsVersion,
+    ];
+
+    /// The name, without the dollar sign.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClientAddress => "client_address",
+            Self::ClientCertificate => "client_certificate",
+            Self::ClientPort => "client_port",
+            Self::Host => "host",
+            Self::Method => "method",
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::RequestId => "request_id",
+            Self::Scheme => "scheme",
+            Self::ServerName => "server_name",
+            Self::TlsCipher => "tls_cipher",
+            Self::TlsVersion => "tls_version",
+        }
+    }
+}
+
+/// Appends what a variable stands for.
+pub trait Variables {
+    /// Appends the value of `variable` to `out`; nothing where there is none.
+    fn write(&self, variable: Variable, out: &mut Vec<u8>);
+}
+
+/// A text with variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Variable(Variable),
+}
+
+/// A name after a dollar sign that is not the name of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownVariable(pub String);
+
+impl Template {
+    /// A text without variables, which says just that.
+    #[must_use]
+    pub fn literal(text: &str) -> Self {
+        Self { parts: [Part::Literal(text.to_owned())].into() }
+    }
+
+    /// Reads a text as the file has it.
+    ///
+    /// # Errors
+    /// The first name that is not the name of a variable.
+    pub fn read(text: &str) -> Result<Self, UnknownVariable> {
+        let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find('$') {
+            let after = &rest[at + 1..];
+            literal.push_str(&rest[..at]);
+            let name = name_at(after);
+            if name.is_empty() {
+                literal.push('$');
+                rest = after.strip_prefix('$').unwrap_or(after);
+                continue;
+            }
+            let variable = Variable::ALL.into_iter().find(|variable| variable.name() == name);
+            let variable = variable.ok_or_else(|| UnknownVariable(name.to_owned()))?;
+            flush(&mut literal, &mut parts);
+            parts.push(Part::Variable(variable));
+            rest = &after[name.len()..];
+        }
+        literal.push_str(rest);
+        flush(&mut literal, &mut parts);
+        Ok(Self { parts })
+    }
+
+    /// Whether it is the same for every request.
+    #[must_use]
+    pub fn is_literal(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// Appends the text for one request.
+    pub fn write(&self, variables: &dyn Variables, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Variable(variable) => variables.write(*variable, out),
+            }
+        }
+    }
+}
+
+/// As the file has it.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| match part {
+            Part::Literal(text) => f.write_str(&text.replace('$', "$$")),
+            Part::Variable(variable) => write!(f, "${}", variable.name()),
+        })
+    }
+}
+
+/// The name with which a text begins; empty if it begins with none.
+fn name_at(text: &str) -> &str {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let end = text.find(|c| !is_of_name(c)).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn flush(literal: &mut String, parts: &mut Vec<Part>) {
+    if !literal.is_empty() {
+        parts.push(Part::Literal(core::mem::take(literal)));
+    }
+}
+
+impl fmt::Display for UnknownVariable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no variable `${}`", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString as _;
+
+    use super::*;
+
+    struct Names;
+
+    impl Variables for Names {
+        fn write(&self, variable: Variable, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"<");
+            out.extend_from_slice(variable.name().as_bytes());
+            out.extend_from_slice(b">");
+        }
+    }
+
+    fn written(text: &str) -> Result<String, UnknownVariable> {
+        let mut out = Vec::new();
+        Template::read(text)?.write(&Names, &mut out);
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn variables_are_replaced_and_all_else_stays() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("$request_id", "<request_id>"),
+            ("$scheme://$host$path?$query", "<scheme>://<host><path>?<query>"),
+            ("id=$request_id;", "id=<request_id>;"),
+            ("costs 5$", "costs 5$"),
+            ("$$host", "$host"),
+            ("$1 and $ and $-", "$1 and $ and $-"),
+            ("$tls_version-$tls_cipher", "<tls_version>-<tls_cipher>"),
+        ] {
+            assert_eq!(written(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told() {
+        assert_eq!(written("a $remote_addr"), Err(UnknownVariable("remote_addr".into())));
+        assert_eq!(written("$hosts"), Err(UnknownVariable("hosts".into())));
+    }
+
+    #[test]
+    fn every_variable_is_read_and_written_as_the_file_has_it() {
+        for variable in Variable::ALL {
+            let text = ["a$$b $", variable.name()].concat();
+            let template = Template::read(&text).expect("a variable");
+            assert!(!template.is_literal());
+            assert_eq!(template.to_string(), text);
+        }
+        assert!(Template::literal("$host").is_literal());
+    }
+}

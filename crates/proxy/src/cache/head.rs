@@ -1,0 +1,38 @@
+//! What the response to a `HEAD` that a server was asked says of what is stored for `GET`: RFC 9111
+//! section 4.3.5.
+
+use loadline_core::cache::{Effect, Field, Fields, effect_of_head};
+
+use super::{
+    fill::{Came, freshened},
+    store::{Store, What},
+    wanted::{Wanted, request_fields},
+};
+
+impl Store {
+    /// Freshens what is stored, or has it validated before its next use, if the response to a
+    /// `HEAD` says so.
+    pub(crate) fn learn_from_head(&self, wanted: &Wanted, came: &Came<'_>) {
+        let asked = request_fields(came.asked);
+        let found = self.find(&wanted.url, &wanted.variant, Fields(&asked));
+        let Some(What::Object(stored)) = found.what else { return };
+        let received = came.fields();
+        let exchange = came.exchange(wanted, &asked, &received);
+        let length = stored.length.to_string();
+        let mut old = stored.response.fields();
+        old.push(Field::new(b"Content-Length", length.as_bytes()));
+        match effect_of_head(&exchange.response, stored.response.status, Fields(&old)) {
+            Effect::Nothing => {}
+            Effect::Outdated => {
+                let mut metadata = stored.metadata;
+                metadata.invalidate();
+                self.replace(&found.key, &stored, stored.with(metadata));
+            }
+            Effect::Freshen => {
+                if let Ok(object) = freshened(wanted, &stored, &exchange) {
+                    self.replace(&found.key, &stored, object);
+                }
+            }
+        }
+    }
+}
