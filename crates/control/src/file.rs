@@ -51,7 +51,7 @@ pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
 pub(crate) use l4::{Forward, L4, Spoken};
 pub(crate) use manager::Manager;
-pub(crate) use routes::{HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
+pub(crate) use routes::{Cors, HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use shared_routes::{ListenerRoutes, RouteList};
 pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;

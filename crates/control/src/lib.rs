@@ -132,8 +132,8 @@ fn parse_at(
     let shown = parts.into_iter().map(|part| (part.name, masked::masked(&part.text)));
     let source = Source::of_parts::<Configuration>(shown.collect());
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
-    assemble::share_routes(&mut file, &mut problems);
     let mentions = outside::settle(&mut file.value, base);
+    assemble::share_routes(&mut file, &mut problems);
     let admin = assemble::admin(&file.value.admin, &mut problems);
     let process = assemble::process(&file.value.edge, &mut problems);
     let names = assemble::name_servers(&file.value.dns, &mut problems);

@@ -73,6 +73,7 @@ pub(crate) enum What {
     Key,
     Authorities,
     Staple,
+    Networks,
     Token,
     StandbyKey,
     Servers {
@@ -220,6 +221,12 @@ fn each(file: &mut File, visit: Visit<'_>) {
             }
             one(&mut tls.client_authorities, What::Authorities, visit);
         }
+        if let Some(file::ListenerRoutes::List(list)) = listener.value.routes.get_mut() {
+            of_routes(list, visit);
+        }
+    }
+    for list in file.routes.get_mut().into_iter().flat_map(Named::values_mut) {
+        of_routes(&mut list.value, visit);
     }
     for service in file.service.get_mut().into_iter().flat_map(Named::values_mut) {
         of_service(&mut service.value, visit);
@@ -239,6 +246,10 @@ fn of_edge(edge: &mut file::Edge, visit: Visit<'_>) {
     }
     one(&mut edge.control, What::Socket, visit);
     one(&mut edge.pid_file, What::PidFile, visit);
+}
+
+fn of_routes(list: &mut file::RouteList, visit: Visit<'_>) {
+    list.each_mut().for_each(|route| one(&mut route.value.source_file, What::Networks, visit));
 }
 
 fn of_service(service: &mut file::Service, visit: Visit<'_>) {

@@ -12,6 +12,7 @@ mod administration;
 mod bench;
 mod cache;
 mod capacity;
+mod change;
 mod check;
 mod compare;
 mod completions;
@@ -43,6 +44,11 @@ pub(crate) enum Command {
     L4(l4::Args),
     Top(top::Args),
     Cache(cache::Args),
+    Drain(change::Drain),
+    Maintenance(change::Maintenance),
+    Activate(change::Activate),
+    Weight(change::Weight),
+    Scaler(change::Scaler),
     Check(check::Args),
     Explain(explain::Args),
     Schema(schema::Args),
@@ -79,6 +85,11 @@ impl Command {
             Self::L4(args) => l4::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Cache(args) => cache::run(&args),
+            Self::Drain(args) => change::drain(&args),
+            Self::Maintenance(args) => change::maintenance(&args),
+            Self::Activate(args) => change::activate(&args),
+            Self::Weight(args) => change::weight(&args),
+            Self::Scaler(args) => change::scaler(&args),
             Self::Check(args) => check::run(&args),
             Self::Explain(args) => explain::run(&args),
             Self::Schema(args) => schema::run(&args),

@@ -187,6 +187,40 @@ fn changes_need_the_token_hold_until_a_reload_and_are_listed() {
 }
 
 #[test]
+fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let token = file("command-token", TOKEN);
+    let loadline = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let command = command.args(args).args(["--at", &edge.admin, "--token-file"]).arg(&token);
+        let ran = command.output().unwrap();
+        let told = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        (ran.status.code(), told)
+    };
+    let group = || edge.get("/api/state").json()["services"][0]["groups"][0].clone();
+    let traffic = || get(&format!("http://{}/", edge.traffic)).status;
+
+    let (code, told) = loadline(&["drain", &worker.place, "--deadline", "30s"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains(&format!("web/here/{}: deadline_s = 30.0, mode = drain", worker.place)),
+        "{told}"
+    );
+    assert_eq!(traffic(), 503);
+    let (code, told) = loadline(&["activate", &format!("web/{}", worker.place)]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(traffic(), 200);
+    let (code, told) = loadline(&["weight", &worker.place, "3"]);
+    assert_eq!((code, &group()["servers"][0]["weight"]), (Some(0), &json!(3)), "{told}");
+    let (code, told) = loadline(&["scaler", "web/here", "0.5"]);
+    assert_eq!((code, &group()["scaler"]), (Some(0), &json!(0.5)), "{told}");
+    let (code, told) = loadline(&["maintenance", "10.9.9.9:80"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("nothing is called `10.9.9.9:80`"), "{told}");
+}
+
+#[test]
 fn every_route_of_the_description_answers_as_it_says() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);

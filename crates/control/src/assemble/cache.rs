@@ -5,12 +5,12 @@ use loadline_core::{
     rules::{Caching, QueryKey},
     time::Duration,
 };
-use loadline_spanned::{At, Key, Problems};
+use loadline_spanned::{Key, Problems};
 
 use super::set;
 use crate::{
     file,
-    value::{label::Name, one_or_more::OneOrMore},
+    value::{either::TableOrSwitch, label::Name, one_or_more::OneOrMore},
 };
 
 /// What the cache of the edge may hold.
@@ -29,9 +29,15 @@ pub(super) fn limits(given: &Key<file::Cache>, problems: &mut Problems) -> Cache
     limits
 }
 
-/// How a route caches.
-pub(super) fn caching(given: &At<file::RouteCache>, problems: &mut Problems) -> Caching {
-    let file = &given.value;
+/// How a route caches; nothing where the file does not want that.
+pub(super) fn caching(
+    given: &Key<TableOrSwitch<file::RouteCache>>,
+    problems: &mut Problems,
+) -> Option<Caching> {
+    let file = match given.get()? {
+        TableOrSwitch::Switch(on) => return on.then(Caching::default),
+        TableOrSwitch::Table(table) => table,
+    };
     if let (Some(_), Some(keep)) = (file.ignore_query.at(), file.keep_query.at()) {
         let message = "parameters to ignore and parameters to keep".to_owned();
         problems.error(&keep.span, message, "never used", "leave one of them out".to_owned());
@@ -52,7 +58,7 @@ pub(super) fn caching(given: &At<file::RouteCache>, problems: &mut Problems) -> 
         caching.settings.stale_if_full = None;
     }
     set(&file.status, |on| on, &mut caching.status);
-    caching
+    Some(caching)
 }
 
 fn names(given: &Key<OneOrMore<Name>>) -> Option<Vec<String>> {

@@ -10,7 +10,7 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
-use super::{cache::caching, listener::Services, mirror::mirror};
+use super::{cache::caching, cors::cors, listener::Services, mirror::mirror, sources::sources};
 use crate::{
     file::{self, Scheme},
     value::{
@@ -59,7 +59,8 @@ fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problem
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
-        cache: route.cache.at().map(|given| caching(given, problems)),
+        cache: caching(&route.cache, problems),
+        cors: route.cors.at().map(|given| cors(given, problems)),
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
         request: edits(&route.request_headers, true, problems),
         answer: edits(&route.answer_headers, false, problems),
@@ -72,6 +73,7 @@ fn refuse_unused(route: &file::Route, problems: &mut Problems) {
         route.class.at().map(|it| &it.span),
         route.mirror.at().map(|it| &it.span),
         route.cache.at().map(|it| &it.span),
+        route.cors.at().map(|it| &it.span),
         route.rewrite.at().map(|it| &it.span),
         route.request_headers.at().map(|it| &it.span),
         route.answer_headers.at().map(|it| &it.span),
@@ -87,7 +89,6 @@ fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
     let hosts = route.host.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     let paths = route.path.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     let methods = route.method.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
-    let sources = route.source.get().map(|all| all.iter().map(|it| it.0).collect());
     for (name, _) in route.header.get().into_iter().flat_map(Named::iter) {
         check_name(name, problems);
     }
@@ -98,7 +99,7 @@ fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
         headers: fields(&route.header),
         query: fields(&route.query),
         cookies: fields(&route.cookie),
-        sources: sources.unwrap_or_default(),
+        sources: sources(route),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use loadline_core::{
     fleet::{Fleet, Listener},
-    rules::{Action, Conditions, Field, Host, Path, Rule, Text},
+    rules::{Action, Conditions, Field, Host, Networks, Path, Rule, Text},
     units::Ratio,
 };
 
@@ -27,10 +27,21 @@ pub(crate) fn conditions(when: &Conditions) -> String {
         fields("header", &when.headers),
         fields("query", &when.query),
         fields("cookie", &when.cookies),
-        list("from ", &when.sources.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        when.sources.as_ref().map(sources),
     ];
     let given: Vec<String> = all.into_iter().flatten().collect();
     if given.is_empty() { "any request".to_owned() } else { given.join(", ") }
+}
+
+/// Networks, of many the first ones.
+fn sources(networks: &Networks) -> String {
+    let listed = networks.listed();
+    let told: Vec<String> = listed.iter().take(SOURCES_TOLD).map(ToString::to_string).collect();
+    match listed.len().saturating_sub(SOURCES_TOLD) {
+        0 if told.is_empty() => "from nobody".to_owned(),
+        0 => format!("from {}", told.join(" or ")),
+        more => format!("from {} or {more} more networks", told.join(" or ")),
+    }
 }
 
 fn list(what: &str, items: &[String]) -> Option<String> {
@@ -89,3 +100,6 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
     let cached = if rule.cache.is_some() { ", cached" } else { "" };
     format!("{action}{limit}{cached}{}", mirror.unwrap_or_default())
 }
+
+/// As many as fit in a line.
+const SOURCES_TOLD: usize = 4;

@@ -7,15 +7,15 @@ use serde::Deserialize;
 
 use super::RouteCache;
 use crate::value::{
-    either::TextOr,
-    label::{HeaderName, Host, Name, UrlPath},
+    either::{TableOrSwitch, TextOr},
+    label::{FilePath, HeaderName, Host, Name, UrlPath},
     number::Whole,
     one_or_more::OneOrMore,
     pattern::{
-        Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, PathPattern,
-        ValuePattern,
+        Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, OriginPattern,
+        PathPattern, ValuePattern,
     },
-    quantity::{PERCENT, PositiveRate, Share, Size},
+    quantity::{PERCENT, PositiveRate, Share, Size, Time},
     word::Word,
 };
 
@@ -41,6 +41,9 @@ pub(crate) struct Route {
     pub(crate) cookie: Key<Named<OneOrMore<ValuePattern>>>,
     /// The address of the client.
     pub(crate) source: Key<OneOrMore<NetworkRange>>,
+    /// A file with further addresses and networks of `source`, one a line; `#` begins a comment. It
+    /// is read again at a reload. With an empty file the route matches nobody.
+    pub(crate) source_file: Key<Text<FilePath>>,
     /// The service that gets the request.
     pub(crate) service: Key<Text<Name>>,
     /// Services that share the requests, with their weights.
@@ -49,8 +52,12 @@ pub(crate) struct Route {
     /// Sends copies to another service as well, whose responses are discarded. No client waits for
     /// a copy or sees its failure. The Host header is unchanged.
     pub(crate) mirror: Key<TextOr<Name, Mirror>>,
-    /// Stores responses and answers from memory. Off if omitted.
-    pub(crate) cache: Key<RouteCache>,
+    /// Stores responses and answers from memory: `true` for the defaults, or a table.
+    #[schemars(extend("default" = false))]
+    pub(crate) cache: Key<TableOrSwitch<RouteCache>>,
+    /// CORS: which pages of other origins may read responses. Preflights are answered here; the route
+    /// has to match `OPTIONS`. CORS headers of servers are replaced.
+    pub(crate) cors: Key<Cors>,
     /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,
     /// Sends a fixed response.
@@ -124,6 +131,30 @@ pub(crate) struct FixedAnswer {
     pub(crate) headers: Key<Named<Text<HeaderTemplate>>>,
     /// The body.
     pub(crate) body: Key<Text<Body>>,
+}
+
+/// Cross-origin resource sharing, as browsers understand it (the Fetch standard).
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["origins"]))]
+pub(crate) struct Cors {
+    /// Origins of these pages.
+    pub(crate) origins: Key<OneOrMore<OriginPattern>>,
+    /// Methods that they may use beside GET, HEAD and POST.
+    #[schemars(extend("examples" = [["PUT", "DELETE"]]))]
+    pub(crate) methods: Key<OneOrMore<MethodName>>,
+    /// Headers that they may send beside the simple ones. Default: all that they ask for.
+    #[schemars(extend("examples" = [["X-Token"]]))]
+    pub(crate) headers: Key<OneOrMore<HeaderName>>,
+    /// Headers of responses that they may read beside the simple ones.
+    #[schemars(extend("examples" = [["X-Total"]]))]
+    pub(crate) exposed: Key<OneOrMore<HeaderName>>,
+    /// Whether they may send cookies and read what comes then.
+    #[schemars(extend("default" = false))]
+    pub(crate) credentials: Key<bool>,
+    /// How long browsers remember the response to a preflight, in whole seconds.
+    #[schemars(extend("default" = "5s"))]
+    pub(crate) max_age: Key<Time>,
 }
 
 /// A rate limit for each client address, or for each value of a header or a cookie.

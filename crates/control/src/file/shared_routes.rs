@@ -16,6 +16,13 @@ use crate::value::label::Name;
 #[derive(Clone, Debug)]
 pub(crate) struct RouteList(pub(crate) Arc<[At<Route>]>);
 
+impl RouteList {
+    /// Its routes, to be changed; none once listeners share it.
+    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = &mut At<Route>> {
+        Arc::get_mut(&mut self.0).into_iter().flatten()
+    }
+}
+
 impl<'de> Deserialize<'de> for RouteList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(|list| Self(list.into()))

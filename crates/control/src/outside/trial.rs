@@ -14,7 +14,7 @@ use rustix::{
 use super::What;
 use loadline_spanned::Complaint;
 
-use crate::{admin, discovery};
+use crate::{admin, assemble::sources, discovery};
 
 /// Tries it; relative paths counted from `base`.
 ///
@@ -27,6 +27,10 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Key => readable("key", at, base),
         What::Authorities => readable("authorities", at, base),
         What::Staple => readable("OCSP response", at, base),
+        What::Networks => readable("list of networks", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), NETWORKS_HELP);
+            sources::read(at).map(drop).map_err(wrong)
+        }),
         What::StandbyKey => readable("key of the standby", at, base),
         What::Token => readable("token", at, base).and_then(|()| {
             let wrong = |error: admin::AdminError| Complaint::new(error.to_string(), TOKEN_HELP);
@@ -143,6 +147,8 @@ fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
 }
 
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
+const NETWORKS_HELP: &str = "write an address or a network a line: 192.0.2.0/24";
+
 const LIST_HELP: &str = "write servers = [\"10.0.0.1:80\"], or { \"servers\": [...] } in JSON";
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use loadline_core::{
     compress::MediaRange,
-    rules::{self, Network, Regex, Template, Variable},
+    rules::{self, Network, Origin, OriginError, Regex, Template, Variable},
 };
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
@@ -119,6 +119,31 @@ impl Textual for NetworkRange {
             "title": "an address, or a network",
             "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
             "examples": ["10.0.0.0/8", "2001:db8::/32"],
+        })
+    }
+}
+
+/// Origins of web pages.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginPattern(pub(crate) Origin);
+
+impl Textual for OriginPattern {
+    fn expected() -> String {
+        "an origin like \"https://app.example.com\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let message = format!("`{text}` is not an origin");
+        let complain = |error: OriginError| Complaint::new(message, error.to_string());
+        Origin::parse(text).map(Self).map_err(complain)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an origin, with `*.` for all below a domain, or `*` for all",
+            "pattern": "^\\*$|^[A-Za-z][A-Za-z0-9+.-]*://(\\*\\.)?[A-Za-z0-9._:\\[\\]-]+$",
+            "examples": ["https://app.example.com", "https://*.example.com"],
         })
     }
 }

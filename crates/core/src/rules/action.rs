@@ -162,6 +162,13 @@ impl HeaderEdits {
         removed.into_iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
     }
 
+    /// Makes the changes of `other` as well.
+    pub fn extend(&mut self, other: Self) {
+        self.remove.extend(other.remove);
+        self.set.extend(other.set);
+        self.add.extend(other.add);
+    }
+
     /// The fields that come in.
     pub fn fields(&self) -> impl Iterator<Item = &(String, Template)> {
         self.set.iter().chain(&self.add)

@@ -1,7 +1,7 @@
 //! Whether one condition holds wherever another does. A yes is certain, a no is not: what regular
 //! expressions have in common is not worked out.
 
-use super::{Conditions, Field, Host, Network, Path, Text, pattern::is_under};
+use super::{Conditions, Field, Host, Networks, Path, Text, pattern::is_under};
 
 impl Conditions {
     /// Whether these hold of every request of which `other` hold.
@@ -10,11 +10,16 @@ impl Conditions {
         each_in(&self.hosts, &other.hosts, Host::covers)
             && (everywhere || each_in(&self.paths, &other.paths, Path::covers))
             && each_in(&self.methods, &other.methods, |own, other| own == other)
-            && each_in(&self.sources, &other.sources, Network::covers)
+            && covers_sources(self.sources.as_ref(), other.sources.as_ref())
             && implied(&self.headers, &other.headers, str::eq_ignore_ascii_case)
             && implied(&self.query, &other.query, |a, b| a == b)
             && implied(&self.cookies, &other.cookies, |a, b| a == b)
     }
+}
+
+/// The same of sets of networks, where none allows anybody.
+fn covers_sources(own: Option<&Networks>, other: Option<&Networks>) -> bool {
+    own.is_none_or(|own| other.is_some_and(|other| own.cover(other)))
 }
 
 /// Whether `own` allows all that `other` allows, where an empty list allows anything.

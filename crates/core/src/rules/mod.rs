@@ -16,11 +16,13 @@
 
 mod action;
 mod caching;
+mod cors;
 mod covers;
 mod limit;
 mod limiters;
 mod lint;
 mod mirror;
+mod networks;
 pub mod normal;
 mod pattern;
 mod routes;
@@ -34,11 +36,13 @@ use crate::{fleet::Class, units::Bytes};
 
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use caching::{Caching, QueryKey};
+pub use cors::{Cors, Origin, OriginError};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;
 pub use lint::{Shadowed, lint};
 pub use mirror::{Copies, CopyPlace, CopyResult, Mirror};
+pub use networks::Networks;
 pub use pattern::{
     Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
     any_cookie,
@@ -66,6 +70,8 @@ pub struct Rule {
     pub mirror: Option<Mirror>,
     /// How responses are cached, for [`Action::Service`]; not at all if omitted.
     pub cache: Option<Caching>,
+    /// Which pages of other origins may read responses; as the server says if omitted.
+    pub cors: Option<Cors>,
     /// How the path is changed on the way to a server.
     pub path: Option<PathChange>,
     /// How the headers of the request are changed on the way to a server.
@@ -89,8 +95,8 @@ pub struct Conditions {
     pub query: Vec<Field>,
     /// Each of these cookies is there.
     pub cookies: Vec<Field>,
-    /// The client is in one of these.
-    pub sources: Vec<Network>,
+    /// The client is in one of these; an empty set has nobody.
+    pub sources: Option<Networks>,
 }
 
 /// What rules can see of a request, borrowed from its head.
@@ -138,6 +144,7 @@ impl Rule {
             action,
             mirror: None,
             cache: None,
+            cors: None,
             path: None,
             request: HeaderEdits::default(),
             answer: HeaderEdits::default(),
@@ -158,7 +165,7 @@ impl Conditions {
     fn others_hold<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> bool {
         let headers = request.headers;
         one_of(&self.methods, |method| method.as_bytes() == request.method)
-            && one_of(&self.sources, |network| network.contains(request.source))
+            && self.sources.as_ref().is_none_or(|networks| networks.contains(request.source))
             && self.headers.iter().all(|field| field.in_headers(headers))
             && self.query.iter().all(|field| field.in_query(request.query))
             && self.cookies.iter().all(|field| field.in_cookies(headers))

@@ -272,10 +272,19 @@ impl Network {
         }
     }
 
-    /// Whether all of `other` is in it.
-    #[must_use]
-    pub fn covers(&self, other: &Self) -> bool {
-        self.length <= other.length && self.contains(other.address)
+    /// The first and the last address.
+    pub(super) fn ends(&self) -> (IpAddr, IpAddr) {
+        let last = match self.address {
+            IpAddr::V4(it) => {
+                let host = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                IpAddr::V4((it.to_bits() | host).into())
+            }
+            IpAddr::V6(it) => {
+                let host = u128::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                IpAddr::V6((it.to_bits() | host).into())
+            }
+        };
+        (self.address, last)
     }
 }
 

@@ -40,6 +40,10 @@ fn rule(when: Conditions) -> Rule {
     Rule::new(when, Action::Service(Split::all(0)))
 }
 
+fn networks(texts: &[&str]) -> Option<Networks> {
+    Some(texts.iter().map(|text| text.parse::<Network>().expect("a network")).collect())
+}
+
 fn hosts(texts: &[&str]) -> Vec<Host> {
     texts.iter().map(|text| Host::parse(text).expect("a host")).collect()
 }
@@ -125,7 +129,7 @@ fn all_conditions_must_hold_and_one_item_of_each_list_is_enough() {
         headers: vec![field("X-Tenant", "~[a-z]+"), field("x-debug", "")],
         query: vec![field("q", "=a b")],
         cookies: vec![field("session", "v2-")],
-        sources: vec!["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
+        sources: networks(&["10.0.0.0/8", "2001:db8::/32"]),
         ..Conditions::default()
     };
     let rules = [rule(when)];
@@ -188,7 +192,7 @@ fn the_linter_names_the_rule_that_takes_everything() {
 fn the_linter_follows_hosts_fields_and_networks() {
     let wide = Conditions {
         hosts: hosts(&["*.example.com"]),
-        sources: vec!["10.0.0.0/8".parse().unwrap()],
+        sources: networks(&["10.0.0.0/8"]),
         headers: vec![field("x-a", "b")],
         ..Conditions::default()
     };
@@ -196,7 +200,7 @@ fn the_linter_follows_hosts_fields_and_networks() {
         hosts: hosts(&["*.eu.example.com", "www.example.com"]),
         paths: vec![path("/x"), path("~/y+")],
         methods: vec!["GET".into()],
-        sources: vec!["10.1.0.0/16".parse().unwrap()],
+        sources: networks(&["10.1.0.0/16"]),
         headers: vec![field("X-A", "=bc"), field("x-b", "")],
         ..Conditions::default()
     };
@@ -254,7 +258,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         let all = names.iter().flat_map(|name| VALUES.map(|value| field(name, value)));
         some(all.collect(), 2)
     };
-    let networks = NETWORKS.map(|text| text.parse().expect("a network")).to_vec();
+    let networks = NETWORKS.map(|text| text.parse::<Network>().expect("a network")).to_vec();
     let conditions = (
         some(hosts(&HOSTS), 3),
         some(PATHS.map(path).to_vec(), 3),
@@ -265,6 +269,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     );
     conditions.prop_map(|(hosts, paths, methods, fields, sources, priority)| {
         let (headers, query, cookies) = fields;
+        let sources = (!sources.is_empty()).then(|| sources.into_iter().collect());
         let when = Conditions { hosts, paths, methods, headers, query, cookies, sources };
         Rule { priority, ..rule(when) }
     })

@@ -13,8 +13,8 @@ use std::{
 use loadline_core::{
     fleet::Class,
     rules::{
-        self, Action, Asked, Copies, HeaderEdits, Headers, LimitKey, Matched, PathChange, Redirect,
-        Routes, Rule, Template, Variable, Variables, any_cookie, normal,
+        self, Action, Asked, Copies, Cors, DirectResponse, HeaderEdits, Headers, LimitKey, Matched,
+        PathChange, Redirect, Routes, Rule, Template, Variable, Variables, any_cookie, normal,
     },
     time::Duration,
 };
@@ -109,6 +109,10 @@ pub(crate) fn route(
             Routed { reply: Some(Box::new(Reply::fixed(answer, &seen))), ..ruled }
         }
         Action::Service(split) => {
+            if let Some(response) = matched.rule.cors.as_ref().and_then(|cors| seen.preflight(cors))
+            {
+                return Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled };
+            }
             let service = match split.shares() {
                 [only] => only.service,
                 _ => split.choose(worker.random.draw()),
@@ -149,6 +153,19 @@ impl Seen<'_> {
             path: self.path,
             query: self.query,
         }
+    }
+
+    /// The response to the request if it is a preflight of CORS.
+    fn preflight(&self, cors: &Cors) -> Option<DirectResponse> {
+        let origin =
+            self.header("origin").filter(|_| self.head.method_text(self.bytes) == b"OPTIONS")?;
+        self.header("access-control-request-method")?;
+        let asked = self.header("access-control-request-headers").unwrap_or_default();
+        Some(cors.preflight(origin, asked))
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.fields().get(self.bytes, name)
     }
 
     /// Takes the request out of the budget of its key, if the rule has a limit.
@@ -252,7 +269,7 @@ impl Reply {
         reply
     }
 
-    fn fixed(answer: &rules::DirectResponse, variables: &dyn Variables) -> Self {
+    fn fixed(answer: &DirectResponse, variables: &dyn Variables) -> Self {
         let mut reply = Self::new(answer.status);
         let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
         if !has_type && !answer.body.is_empty() {
@@ -286,12 +303,16 @@ impl Reply {
 
 impl Changes {
     /// Those of a rule, if it has any.
-    fn of(routes: &Routes, matched: Matched<'_>, variables: &dyn Variables) -> Option<Self> {
-        let Rule { path, request, answer, .. } = matched.rule;
-        if path.is_none() && request.is_empty() && answer.is_empty() {
+    fn of(routes: &Routes, matched: Matched<'_>, seen: &Seen<'_>) -> Option<Self> {
+        let Rule { path, request, answer, cors, .. } = matched.rule;
+        if path.is_none() && request.is_empty() && answer.is_empty() && cors.is_none() {
             return None;
         }
-        let filled_in = [request, answer].map(|edits| edits.filled_in(variables).map(Box::new));
+        let mut filled_in = [request, answer].map(|edits| edits.filled_in(seen).map(Box::new));
+        if let Some(cors) = cors {
+            let edits = filled_in[1].get_or_insert_with(|| Box::new(answer.clone()));
+            edits.extend(cors.edits(seen.header("origin")));
+        }
         Some(Self { routes: routes.clone(), rank: matched.rank, filled_in })
     }
 

@@ -5,7 +5,9 @@ use std::{fs, io::Write as _};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, Fleet, Forwarded, LogTarget, PolicyKind, Server, UnderscoreHeaders},
-    rules::{Action, Conditions, DirectResponse, LimitKey, RateLimit, Routes, Rule, Split},
+    rules::{
+        Action, Conditions, DirectResponse, LimitKey, Network, RateLimit, Routes, Rule, Split,
+    },
     units::Rate,
 };
 
@@ -97,7 +99,8 @@ fn nothing_of_a_stranger_passes_where_servers_are_told_nothing() {
 
 /// A rule for the requests of these clients, or for all.
 fn rule(sources: &[&str], limit: Option<RateLimit>, action: Action) -> Rule {
-    let sources = sources.iter().map(|network| network.parse().unwrap()).collect();
+    let listed = sources.iter().map(|network| network.parse::<Network>().unwrap());
+    let sources = (!sources.is_empty()).then(|| listed.collect());
     Rule { limit, ..Rule::new(Conditions { sources, ..Conditions::default() }, action) }
 }
 

@@ -11,9 +11,10 @@ use std::{io::Write as _, net::SocketAddr};
 use loadline_core::{
     decide::ending::Ending,
     rules::{
-        Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Path, PathChange,
-        RateLimit, Redirect, Share, Split, Template, Text,
+        Action, Conditions, Cors, DirectResponse, Field, HeaderEdits, LimitKey, Origin, Path,
+        PathChange, RateLimit, Redirect, Share, Split, Template, Text,
     },
+    time::Duration,
     units::{Bytes, Rate},
 };
 
@@ -226,6 +227,35 @@ fn a_chunked_body_that_grows_over_the_limit_while_it_is_sent_gets_413() {
     client.write_all(b"9\r\nabcdefghi\r\n0\r\n\r\n").unwrap();
     let told = support::until_closed(&mut client);
     assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
+}
+
+#[test]
+fn a_preflight_is_answered_and_pages_of_the_origin_may_read_responses() {
+    let mut shared = rule(under("/"), Action::Service(Split::all(1)));
+    shared.cors = Some(Cors {
+        origins: vec![Origin::parse("https://app.test").unwrap()],
+        methods: vec!["PUT".into()],
+        headers: None,
+        exposed: vec![],
+        credentials: true,
+        max_age: Duration::from_secs(60),
+    });
+    let proxy = Proxy::of(vec![shared]);
+    let asked = |method: &str, lines: &str| {
+        proxy.ask(&format!("{method} /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n"))
+    };
+    let preflight = "Origin: https://app.test\r\nAccess-Control-Request-Method: PUT\r\n";
+    let told = asked("OPTIONS", preflight);
+    assert!(told.starts_with("HTTP/1.1 204 ") && told.contains("-Methods: PUT\r\n"), "{told}");
+    let told = asked("OPTIONS", &preflight.replace("app", "other"));
+    assert!(told.starts_with("HTTP/1.1 403 "), "{told}");
+    let allow = "Access-Control-Allow-Origin: https://app.test\r\n";
+    let told = asked("GET", "Origin: https://app.test\r\n");
+    assert!(told.contains(allow) && told.contains("Vary: Origin\r\n"), "{told}");
+    let told = asked("GET", "Origin: https://other.test\r\n");
+    assert!(!told.contains("Access-Control-Allow") && told.contains("Vary: Origin\r\n"), "{told}");
+    // A request for the methods of a resource is no preflight.
+    assert!(asked("OPTIONS", "").ends_with("one"));
 }
 
 #[test]

@@ -1,0 +1,292 @@
+//! `loadline drain`, `maintenance`, `activate`, `weight` and `scaler`: changes of a running edge.
+//!
+//! A target is a server by its address, with the service, or service and group, before it where
+//! several have it; or a group by service and name.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, bail, ensure};
+use loadline_core::{state::State, time::Duration};
+use serde_json::{Value, json};
+
+use super::{administration::Administration, series};
+
+/// Where, and by which right.
+#[derive(clap::Args)]
+struct Place {
+    /// The admin interface of a running loadline: an address or the path of its socket
+    #[arg(long = "at", value_name = "ADDR", default_value = "127.0.0.1:9090")]
+    place: Administration,
+
+    /// The file with the token of the admin interface (admin.token_file)
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+
+    /// Print the changes that are in force as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Drain a server or a group: it gets no new requests, those in flight finish
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Drain {
+    /// ADDRESS, SERVICE/ADDRESS, SERVICE/GROUP/ADDRESS, or SERVICE/GROUP for a whole group
+    target: String,
+
+    /// Cut what is still in flight after this time, such as 30s; a server only
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Duration>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Take a server out as if it were down: the capacity of its group shrinks
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Maintenance {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Put a server back that was drained or in maintenance
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Activate {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(clap::Args)]
+struct ServerArgs {
+    /// ADDRESS, SERVICE/ADDRESS or SERVICE/GROUP/ADDRESS
+    target: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Change the weight of a server
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Weight {
+    /// ADDRESS, SERVICE/ADDRESS or SERVICE/GROUP/ADDRESS
+    target: String,
+
+    /// Its share of the traffic of its group; 0 drains it
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
+    weight: u32,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Change the part of a group's capacity that is used
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Scaler {
+    /// SERVICE/GROUP
+    target: String,
+
+    /// From 0, which drains the group, to 1, all of its capacity
+    scaler: f64,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    Group { service: String, group: String },
+    Server { service: String, group: String, address: String },
+}
+
+/// Runs `loadline drain`.
+///
+/// # Errors
+/// Where the target is not there, or the admin interface cannot be reached or refuses.
+pub(crate) fn drain(args: &Drain) -> anyhow::Result<ExitCode> {
+    let target = Target::find(&args.target, &args.place.place.state()?)?;
+    let body = match (&target, args.deadline) {
+        (Target::Group { .. }, Some(_)) => bail!("`--deadline` is for a server"),
+        (Target::Group { .. }, None) => json!({ "scaler": 0.0 }),
+        (Target::Server { .. }, None) => json!({ "mode": "drain" }),
+        (Target::Server { .. }, Some(deadline)) => {
+            json!({ "mode": "drain", "deadline_s": deadline.as_secs_f64() })
+        }
+    };
+    change(&args.place, &target, &body)
+}
+
+/// Runs `loadline maintenance`.
+///
+/// # Errors
+/// As [`drain`].
+pub(crate) fn maintenance(args: &Maintenance) -> anyhow::Result<ExitCode> {
+    of_server(&args.server, &json!({ "mode": "maintenance" }))
+}
+
+/// Runs `loadline activate`.
+///
+/// # Errors
+/// As [`drain`].
+pub(crate) fn activate(args: &Activate) -> anyhow::Result<ExitCode> {
+    of_server(&args.server, &json!({ "mode": "active" }))
+}
+
+/// Runs `loadline weight`.
+///
+/// # Errors
+/// As [`drain`].
+pub(crate) fn weight(args: &Weight) -> anyhow::Result<ExitCode> {
+    let target = server(&args.target, &args.place)?;
+    change(&args.place, &target, &json!({ "weight": args.weight }))
+}
+
+/// Runs `loadline scaler`.
+///
+/// # Errors
+/// As [`drain`].
+pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
+    let target = Target::find(&args.target, &args.place.place.state()?)?;
+    ensure!(matches!(target, Target::Group { .. }), "name a group: SERVICE/GROUP");
+    change(&args.place, &target, &json!({ "scaler": args.scaler }))
+}
+
+fn of_server(args: &ServerArgs, body: &Value) -> anyhow::Result<ExitCode> {
+    change(&args.place, &server(&args.target, &args.place)?, body)
+}
+
+fn server(text: &str, place: &Place) -> anyhow::Result<Target> {
+    let target = Target::find(text, &place.place.state()?)?;
+    let is_server = matches!(target, Target::Server { .. });
+    ensure!(is_server, "`{text}` is a group: name a server, or use `loadline scaler`");
+    Ok(target)
+}
+
+fn change(place: &Place, target: &Target, body: &Value) -> anyhow::Result<ExitCode> {
+    let token = std::fs::read_to_string(&place.token_file)
+        .with_context(|| format!("reading {}", place.token_file.display()))?;
+    let token = token.lines().next().unwrap_or_default().trim();
+    let changes: Value = place.place.post(&target.path(), token, &body.to_string())?;
+    let text = if place.json {
+        serde_json::to_string_pretty(&changes)? + "\n"
+    } else {
+        format!("{}: {}; until the next reload\n", target.name(), told(body))
+    };
+    series::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A change as people read it: `mode = drain, deadline_s = 30`.
+fn told(body: &Value) -> String {
+    let members = body.as_object().into_iter().flatten();
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
+    let each: Vec<String> =
+        members.map(|(name, value)| format!("{name} = {}", plain(value))).collect();
+    each.join(", ")
+}
+
+impl Target {
+    /// The one target that `text` names.
+    fn find(text: &str, state: &State) -> anyhow::Result<Self> {
+        let found: Vec<Self> = Self::all(state).filter(|target| target.is_named(text)).collect();
+        match found.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => bail!("nothing is called `{text}`: SERVICE/GROUP or SERVICE/GROUP/ADDRESS?"),
+            many => {
+                let names: Vec<String> = many.iter().map(Self::name).collect();
+                bail!("`{text}` is in several groups; say which: {}", names.join(", "))
+            }
+        }
+    }
+
+    fn all(state: &State) -> impl Iterator<Item = Self> {
+        let groups = state.services.iter().flat_map(|service| {
+            service.groups.iter().map(move |group| (service.name.clone(), group))
+        });
+        groups.flat_map(|(service, group)| {
+            let name = group.name.clone();
+            let of_group = Self::Group { service: service.clone(), group: name.clone() };
+            let servers = group.servers.iter().map(move |server| Self::Server {
+                service: service.clone(),
+                group: name.clone(),
+                address: server.address.clone(),
+            });
+            std::iter::once(of_group).chain(servers)
+        })
+    }
+
+    fn is_named(&self, text: &str) -> bool {
+        match self {
+            Self::Group { .. } => text == self.name(),
+            Self::Server { service, address, .. } => {
+                text == address || text == format!("{service}/{address}") || text == self.name()
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Group { service, group } => format!("{service}/{group}"),
+            Self::Server { service, group, address } => format!("{service}/{group}/{address}"),
+        }
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::Group { service, group } => format!("/api/services/{service}/groups/{group}"),
+            Self::Server { service, group, address } => {
+                format!("/api/services/{service}/groups/{group}/servers/{address}")
+            }
+        }
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline drain 10.0.0.11:80 --deadline 30s --token-file admin.token
+  loadline activate 10.0.0.11:80 --token-file admin.token
+  loadline maintenance web/europe-west3/10.0.0.11:80 --token-file admin.token
+  loadline weight web/10.0.0.11:80 2 --token-file admin.token
+  loadline drain web/us-central1 --token-file admin.token
+  loadline scaler web/us-central1 1 --token-file admin.token
+
+A change lasts until the next reload or restart. Exit codes: 0 done, 2 there is no such target, or the
+admin interface cannot be reached or refused.";
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::state::{Group, Server, Service};
+
+    use super::*;
+
+    fn state() -> State {
+        let server = |address: &str| Server { address: address.into(), ..Server::default() };
+        let group = |name: &str, servers: &[&str]| Group {
+            name: name.into(),
+            servers: servers.iter().map(|address| server(address)).collect(),
+            ..Group::default()
+        };
+        let service =
+            |name: &str, groups| Service { name: name.into(), groups, ..Service::default() };
+        let web = [group("eu", &["10.0.0.1:80", "10.0.0.2:80"]), group("us", &["10.1.0.1:80"])];
+        let services =
+            [service("web", web.into()), service("api", [group("eu", &["10.0.0.1:80"])].into())];
+        State { services: services.into(), ..State::default() }
+    }
+
+    #[test]
+    fn a_server_is_named_by_as_much_as_tells_it_apart() {
+        let found = |text: &str| Target::find(text, &state()).map(|target| target.name());
+        assert_eq!(found("10.1.0.1:80").unwrap(), "web/us/10.1.0.1:80");
+        assert_eq!(found("api/10.0.0.1:80").unwrap(), "api/eu/10.0.0.1:80");
+        assert_eq!(found("web/eu/10.0.0.1:80").unwrap(), "web/eu/10.0.0.1:80");
+        assert_eq!(found("web/us").unwrap(), "web/us");
+        let several = found("10.0.0.1:80").unwrap_err().to_string();
+        assert!(several.contains("web/eu/10.0.0.1:80, api/eu/10.0.0.1:80"), "{several}");
+        assert!(found("web").is_err() && found("10.9.9.9:80").is_err());
+    }
+}
