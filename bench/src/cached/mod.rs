@@ -74,7 +74,9 @@ fn hits(
     let _backend = cost::start_backend_with(&["--cacheable"], &servers, &workshop.directory)?;
     let running: Vec<Running> =
         caches.iter().map(|cache| cache.start(workshop, servers[0])).collect::<Result<_>>()?;
-    let contenders: Vec<&Contender> = running.iter().map(|it| &it.contender).collect();
+    let floor = Contender::memory(workshop)?;
+    let caches = running.iter().map(|it| &it.contender);
+    let contenders: Vec<&Contender> = caches.chain([&floor]).collect();
     for case in [
         Case::beside_peers("cache, hit of 1 kB", 64, "/k", Target::AtMost(0.80)),
         Case::beside_peers("cache, hit of 50 kB", 64, "/m", Target::AtMost(0.80)),

@@ -172,6 +172,16 @@ impl Contender {
         Ok(Self { name, role, port, process })
     }
 
+    /// Starts the floor of a cache hit: a server that sends what it has in memory, and nothing else.
+    pub(crate) fn memory(workshop: &Workshop) -> Result<Self> {
+        let [port] = free_ports()?;
+        let command = vec![this_program()?, "backend".to_owned(), port.to_string()];
+        let mut process =
+            Process::start(PROXY_CORE, &command, &workshop.directory.join("memory.log"))?;
+        process.wait_for(port)?;
+        Ok(Self { name: "floor", role: Role::Reference, port, process })
+    }
+
     /// Starts the floor, which has no configuration but this option.
     fn floor(
         (name, role, option): (&'static str, Role, Option<&str>),

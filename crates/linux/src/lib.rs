@@ -1,7 +1,9 @@
-//! What Linux tells and does, for all who ask it: clocks, timers without slack, `/proc`, netlink.
-#![forbid(unsafe_code)]
+//! What Linux tells and does, for all who ask it: clocks, timers without slack, files in memory,
+//! `/proc`, netlink.
+#![deny(unsafe_code)]
 
 pub mod alarm;
+pub mod arena;
 pub mod clock;
 pub mod netlink;
 pub mod proc;

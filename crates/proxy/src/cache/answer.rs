@@ -1,8 +1,8 @@
 //! What one client gets of a response: all of it, parts, or a status that says why nothing.
 
 use loadline_core::cache::{
-    self, ByteRange, Condition, Fields, Multipart, Wanted, is_sent_with_304, range_counts,
-    unsatisfied_content_range,
+    self, ByteRange, Condition, Fields, Multipart, Wanted, is_condition, is_sent_with_304,
+    range_counts, unsatisfied_content_range,
 };
 use loadline_core::time::UnixTime;
 use loadline_http1::reason;
@@ -53,6 +53,10 @@ pub(crate) struct Asked<'a> {
 impl Answer {
     /// What a client gets of a response of this length, if that is known.
     pub(crate) fn of(response: &Response, length: Option<u64>, asked: &Asked<'_>) -> Self {
+        let asks_more = |name| is_condition(name) || name.eq_ignore_ascii_case(b"range");
+        if !asked.fields.iter().any(|field| asks_more(field.name)) {
+            return Self::whole(response);
+        }
         let request = cache::Request {
             method: b"GET",
             scheme: b"",
@@ -84,7 +88,9 @@ impl Answer {
 
     fn whole(response: &Response) -> Self {
         let body = if matches!(response.status, 204 | 304) { Body::None } else { Body::Whole };
-        Self { status: response.status, head: response.text.to_vec(), body }
+        let mut head = Vec::with_capacity(response.text.len() + ADDED);
+        head.extend_from_slice(&response.text);
+        Self { status: response.status, head, body }
     }
 
     /// A status without a body, with this `Content-Range` unless it is empty.
@@ -143,6 +149,9 @@ impl Body {
         }
     }
 }
+
+/// Room for what is added to a stored head: age, status of the cache, length, connection.
+const ADDED: usize = 256;
 
 fn status_line(status: u16) -> Vec<u8> {
     format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes()

@@ -129,6 +129,16 @@ impl Arrival {
         pieces
     }
 
+    /// Keeps the same bytes in other pieces, those of what is stored.
+    pub(crate) fn replace(&self, pieces: &[Bytes]) {
+        let mut state = self.lock();
+        if !state.in_window {
+            let mut stored = Pieces::default();
+            pieces.iter().for_each(|piece| stored.push(piece.clone()));
+            state.pieces = stored;
+        }
+    }
+
     /// Nothing more will come; has no effect on what is whole, or has failed already.
     pub(crate) fn fail(&self, failed: Failed) {
         let mut state = self.lock();

@@ -172,7 +172,8 @@ impl Fetch {
 
     /// All of the body has come: whether it is stored.
     pub(crate) fn finish(&self, filling: Filling) -> bool {
-        let pieces = self.arrival.finish();
+        let pieces = self.store.kept(self.arrival.finish());
+        self.arrival.replace(&pieces);
         self.release();
         if let Some(metadata) = filling.metadata
             && self.close()

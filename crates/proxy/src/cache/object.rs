@@ -8,6 +8,7 @@ use std::sync::{
 
 use bytes::Bytes;
 use loadline_core::cache::{Field, Fields, Metadata, Vary};
+use loadline_linux::arena::Arena;
 
 /// The head of a response.
 #[derive(Debug)]
@@ -103,21 +104,40 @@ impl Object {
         let head = text.len() + secondary.as_ref().map_or(0, |it| it.len() + ALLOCATION);
         let of_tag = size_of::<Box<[u8]>>() + ALLOCATION;
         let head = head + tags.iter().map(|tag| tag.len() + of_tag).sum::<usize>();
+        let body: u64 = self.pieces.iter().map(memory_of).sum();
         let own = size_of::<Self>() + size_of::<Response>() + ALLOCATIONS * ALLOCATION;
-        self.length + (pieces + head + own) as u64
+        body + (pieces + head + own) as u64
     }
+}
+
+/// What bytes of a body take: whole pages where they are kept to be sent in place.
+fn memory_of(piece: &Bytes) -> u64 {
+    let length = piece.len() as u64;
+    if piece.len() < SENT_IN_PLACE { length } else { Arena::memory_of(length) }
 }
 
 /// The fields in the lines of a head that begins with a status line.
 pub(super) fn fields(text: &[u8]) -> Vec<Field<'_>> {
-    let lines = text.split(|byte| *byte == b'\n').skip(1);
-    lines.filter_map(field).collect()
+    let mut fields = Vec::with_capacity(16);
+    let mut rest = text;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (line, after) = rest.split_at(end + 1);
+        // The first line has no name before its colon, if any: it is no field.
+        if rest.len() < text.len() {
+            fields.extend(field(line));
+        }
+        rest = after;
+    }
+    fields
 }
 
 fn field(line: &[u8]) -> Option<Field<'_>> {
-    let colon = line.iter().position(|byte| *byte == b':')?;
+    let colon = memchr::memchr(b':', line)?;
     Some(Field::new(&line[..colon], line[colon + 1..].trim_ascii()))
 }
+
+/// So many bytes are cheaper to send from a file in memory than to copy.
+pub(super) const SENT_IN_PLACE: usize = 16 << 10;
 
 /// What an allocation takes beside its bytes, with the counts of an `Arc`.
 pub(super) const ALLOCATION: usize = 24;

@@ -12,11 +12,12 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use bytes::Bytes;
 use loadline_core::{
     cache::{
         Fields, Vary,
@@ -26,10 +27,11 @@ use loadline_core::{
     time::Instant,
     units,
 };
+use loadline_linux::arena::Arena;
 
 use super::{
     arrival::{Arrival, Reader},
-    object::{ALLOCATION, Object, Response},
+    object::{ALLOCATION, Object, Response, SENT_IN_PLACE},
 };
 
 /// A key as the store knows it.
@@ -45,6 +47,8 @@ pub(crate) struct Store {
     /// Responses that had to leave for others.
     pub(super) evicted: AtomicU64,
     limits: RwLock<CacheLimits>,
+    /// Where large bodies are; made for the first of them, none where the kernel gives none.
+    arena: OnceLock<Option<Arc<Arena>>>,
     hasher: RandomState,
 }
 
@@ -108,8 +112,26 @@ impl Store {
             arriving: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             limits: RwLock::new(limits),
+            arena: OnceLock::new(),
             hasher: RandomState::new(),
         }
+    }
+
+    /// A body as it is kept: a large one where sockets take it without a copy, if there is room.
+    pub(super) fn kept(&self, pieces: Box<[Bytes]>) -> Box<[Bytes]> {
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        if length < SENT_IN_PLACE {
+            return pieces;
+        }
+        let new = || Arena::new("loadline-cache", self.limits().memory.get()).ok();
+        let arena = self.arena.get_or_init(new).as_ref();
+        arena.and_then(|arena| arena.copy(&pieces)).map_or(pieces, Vec::into_boxed_slice)
+    }
+
+    /// The file that these bytes are in, and where, if they are to be sent from there.
+    pub(crate) fn file_of(&self, bytes: &[u8]) -> Option<(&Arc<Arena>, u64)> {
+        let arena = self.arena.get()?.as_ref().filter(|_| bytes.len() >= SENT_IN_PLACE)?;
+        Some((arena, arena.offset_of(bytes)?))
     }
 
     /// What is known of a request for this URL with these fields.

@@ -4,6 +4,7 @@
 
 mod collapsing;
 mod hits;
+mod in_place;
 mod stale;
 mod support;
 mod untrusted;

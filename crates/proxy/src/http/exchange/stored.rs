@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    io::Write as _,
+    io::{self, Write as _},
     ops::Deref,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -15,6 +15,7 @@ use loadline_core::{
     time::{Duration, UnixTime},
 };
 use loadline_http1::{Forwarded, Method};
+use loadline_linux::arena::Arena;
 
 use super::{Exchange, Next};
 use crate::{
@@ -101,7 +102,7 @@ impl Given {
         let age = self.metadata.map_or(Duration::ZERO, |metadata| metadata.age(self.now));
         let seconds = age.as_nanos() / 1_000_000_000;
         if self.outcome == Outcome::Hit || seconds > 0 {
-            write(text, b"Age", seconds.to_string().as_bytes());
+            write(text, b"Age", itoa::Buffer::new().format(seconds).as_bytes());
         }
         if tells_status {
             let ttl = self.metadata.map(|metadata| metadata.ttl(self.now));
@@ -168,7 +169,7 @@ impl Exchange<'_> {
         match (body, body.length(whole)) {
             (Body::None, _) => End::Length,
             (_, Some(length)) => {
-                write(text, b"Content-Length", length.to_string().as_bytes());
+                write(text, b"Content-Length", itoa::Buffer::new().format(length).as_bytes());
                 End::Length
             }
             (_, None) if self.request.version.is_http10() => End::Close,
@@ -243,8 +244,12 @@ impl Exchange<'_> {
                 // Behind a head, or behind the chunk before.
                 write!(text, "{most:x}\r\n").expect("a vector takes all that is written");
             }
-            self.write_all(text, &piece[..most]).await.map_err(Broken::Client)?;
-            text.clear();
+            if most <= COPIED && !in_chunks {
+                text.extend_from_slice(&piece[..most]);
+            } else {
+                self.write_all(text, &piece[..most]).await.map_err(Broken::Client)?;
+                text.clear();
+            }
             if in_chunks {
                 text.extend_from_slice(b"\r\n");
             }
@@ -288,7 +293,36 @@ impl Exchange<'_> {
     async fn write_all(&mut self, text: &[u8], piece: &[u8]) -> Result<(), Reason> {
         self.timer.arm(self.listener_context.timeouts.idle);
         let mut sent = 0;
+        let worker = self.worker;
+        if self.client.socket.is_plain()
+            && let Some((file, offset)) = worker.shared.store.file_of(piece)
+        {
+            let place = (&**file, offset);
+            return poll_fn(|cx| self.poll_send_all(cx, (text, piece), place, &mut sent)).await;
+        }
         poll_fn(|cx| self.poll_write_all(cx, [text, piece], &mut sent)).await
+    }
+
+    /// The same of a piece that is in a file.
+    fn poll_send_all(
+        &mut self,
+        cx: &mut Context<'_>,
+        (text, piece): (&[u8], &[u8]),
+        (file, offset): (&Arena, u64),
+        sent: &mut usize,
+    ) -> Poll<Result<(), Reason>> {
+        while *sent < text.len() + piece.len() {
+            let socket = &mut self.client.socket;
+            let written = match sent.checked_sub(text.len()) {
+                None => socket.poll_write_more(cx, &text[*sent..]),
+                Some(of_piece) => {
+                    let most = (piece.len() - of_piece).min(TURN);
+                    socket.poll_send_file(cx, file, (offset + of_piece as u64, most))
+                }
+            };
+            ready!(self.poll_written(written, sent))?;
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write_all(
@@ -304,20 +338,30 @@ impl Exchange<'_> {
                 None => socket.poll_write_both(cx, [&text[*sent..], piece]),
                 Some(of_piece) => socket.poll_write(cx, &piece[of_piece..]),
             };
-            if written.is_pending() && self.timer.has_expired() {
-                return Poll::Ready(Err(Reason::ClientTimeout));
-            }
-            let Ok(count @ 1..) = ready!(written) else {
-                return Poll::Ready(Err(Reason::ClientGone));
-            };
-            *sent += count;
-            let before = self.record.bytes;
-            self.record.bytes += count as u64;
-            if before < TRUSTED && self.record.bytes >= TRUSTED {
-                self.client.socket.take_freely();
-            }
-            self.timer.arm(self.listener_context.timeouts.idle);
+            ready!(self.poll_written(written, sent))?;
         }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Counts what the client has taken.
+    fn poll_written(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        sent: &mut usize,
+    ) -> Poll<Result<(), Reason>> {
+        if written.is_pending() && self.timer.has_expired() {
+            return Poll::Ready(Err(Reason::ClientTimeout));
+        }
+        let Ok(count @ 1..) = ready!(written) else {
+            return Poll::Ready(Err(Reason::ClientGone));
+        };
+        *sent += count;
+        let before = self.record.bytes;
+        self.record.bytes += count as u64;
+        if before < TRUSTED && self.record.bytes >= TRUSTED {
+            self.client.socket.take_freely();
+        }
+        self.timer.arm(self.listener_context.timeouts.idle);
         Poll::Ready(Ok(()))
     }
 }
@@ -361,6 +405,9 @@ const NAME: &str = "loadline";
 /// Whoever has taken so much reads at a pace at which the kernel's own limits hold less than
 /// waking for every 128 KB costs (see `relay`).
 const TRUSTED: u64 = 512 << 10;
+
+/// So little is cheaper to copy behind a head than to send from a place of its own.
+const COPIED: usize = 4 << 10;
 
 /// What is sent before other connections get their turn.
 const TURN: usize = 2 << 20;
