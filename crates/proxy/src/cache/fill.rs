@@ -113,7 +113,7 @@ impl Fetch {
                 if response.tags.is_empty() {
                     response.tags.clone_from(&stored.response.tags);
                 }
-                let object = stored.freshened(Arc::new(response), fresh.metadata);
+                let object = stored.freshened(Arc::new(response), fresh.metadata, self.epoch);
                 if self.close() {
                     self.store.store(&self.wanted.url, &object);
                 }
@@ -184,8 +184,8 @@ impl Fetch {
         if let Some(metadata) = filling.metadata
             && self.close()
         {
-            let object = Object::new(filling.response, metadata, pieces);
-            self.store.store(&self.wanted.url, &object);
+            let object = Object::new(filling.response, metadata, pieces, self.epoch);
+            self.store.store(&self.wanted.url, &Arc::new(object));
             return true;
         }
         false

@@ -19,7 +19,7 @@ use loadline_http1::{Forwarded, Method};
 use super::{Exchange, Next};
 use crate::{
     cache::{
-        Answer, Asked, Body, CacheResult, Failed, Object, Part, Reader, Response, request_fields,
+        Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response, request_fields,
         write,
     },
     runtime::yield_once::yield_once,
@@ -29,6 +29,7 @@ use crate::{
 pub(super) enum Source {
     Object(Arc<Object>),
     Arrival(Reader),
+    Disk(DiskBody),
 }
 
 /// What is told of a response beside itself.
@@ -39,6 +40,7 @@ pub(super) struct Given {
     now: UnixTime,
     /// A server was asked for this client.
     is_from_server: bool,
+    is_from_disk: bool,
 }
 
 /// How the end of a body is known to a client.
@@ -66,7 +68,18 @@ impl Given {
     /// Of what is stored.
     pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
-        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false }
+        Self {
+            outcome: Outcome::Hit,
+            metadata,
+            now,
+            is_from_server: false,
+            is_from_disk: false,
+        }
+    }
+
+    /// The same where it was read from disk.
+    pub(super) const fn from_disk(self) -> Self {
+        Self { is_from_disk: true, ..self }
     }
 
     /// Of what a fetch has brought.
@@ -76,7 +89,7 @@ impl Given {
         now: UnixTime,
         is_from_server: bool,
     ) -> Self {
-        Self { outcome, metadata, now, is_from_server }
+        Self { outcome, metadata, now, is_from_server, is_from_disk: false }
     }
 
     /// As it is counted.
@@ -107,7 +120,8 @@ impl Given {
             let ttl = self.metadata.map(|metadata| metadata.ttl(self.now));
             let mut value = Vec::new();
             let (cache, outcome) = (NAME, self.outcome);
-            CacheStatus { cache, outcome, ttl, key: None, detail: None }.write(&mut value);
+            let detail = self.is_from_disk.then_some("disk");
+            CacheStatus { cache, outcome, ttl, key: None, detail }.write(&mut value);
             write(text, b"Cache-Status", &value);
         }
     }
@@ -130,7 +144,7 @@ impl Exchange<'_> {
             }
             let received = given.metadata.map_or(given.now, |metadata| metadata.received);
             let draw = self.worker.random.draw();
-            let is_at_hand = matches!(source, Source::Object(_));
+            let is_at_hand = !matches!(source, Source::Arrival(_));
             let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
@@ -234,6 +248,7 @@ impl Exchange<'_> {
             let piece = match source {
                 Source::Object(object) => Piece::Stored(object.after(from)),
                 Source::Arrival(reader) => self.arriving(reader, text).await?,
+                Source::Disk(body) => self.read(body, from, text).await?,
             };
             let most = usize::try_from(length).unwrap_or(usize::MAX).min(piece.len());
             if most == 0 {
@@ -283,6 +298,22 @@ impl Exchange<'_> {
         Ok(Piece::Arrived(piece.await?.unwrap_or_default()))
     }
 
+    /// The next piece of a body on disk; empty at its end.
+    async fn read(
+        &mut self,
+        body: &mut DiskBody,
+        from: u64,
+        text: &mut Vec<u8>,
+    ) -> Result<Piece<'static>, Broken> {
+        if !body.has(from) {
+            self.write_all(text, b"").await.map_err(Broken::Client)?;
+            text.clear();
+        }
+        self.timer.arm(Duration::ZERO);
+        let piece = body.after(from).await.map_err(|_| Broken::Source(BROKEN))?;
+        Ok(Piece::Arrived(piece))
+    }
+
     /// Sends all of both, one behind the other. Each byte that the client takes gives it as much
     /// time again.
     async fn write_all(&mut self, text: &[u8], piece: &[u8]) -> Result<(), Reason> {
@@ -326,6 +357,7 @@ impl Source {
     fn length(&self, response: &Response) -> Option<u64> {
         match self {
             Self::Object(object) => Some(object.length),
+            Self::Disk(body) => Some(body.length),
             Self::Arrival(_) => response.length,
         }
     }
