@@ -127,7 +127,7 @@ struct State {
     index: Index,
     /// The oldest first; the last one is written to.
     segments: VecDeque<Segment>,
-    queue: VecDeque<Put>,
+    waiting: VecDeque<Put>,
     queued: u64,
     /// What is queued or being written, with the number of its latest version: what was put or
     /// forgotten since is not indexed.
@@ -232,32 +232,12 @@ impl Disk {
     /// Has a response written that memory lets go, unless it is there already or of no use. What
     /// finds no room in the queue is not.
     pub(crate) fn offer(&self, url: &[u8], object: &Arc<Object>) {
-        let response = &object.response;
-        // Without them no request can select it.
-        let Some(secondary) = response.secondary.as_deref() else { return };
-        let ident = Ident::of(url, &response.variant, secondary);
-        let bytes = record::on_disk(object.length) + response.text.len() as u64 + url.len() as u64;
-        let most = self.shared.shape().segment - SEGMENT_SPARE;
-        let shared = &self.shared;
-        let mut state = shared.state();
-        let is_there = object.is_on_disk && state.index.get(ident).is_some_and(|it| !it.is_dead);
-        match admit(&object.metadata, (bytes, most), is_there, unix_now()) {
-            Admission::There | Admission::Useless => return,
-            Admission::TooLarge => {}
-            Admission::Write if shared.accepts.load(Relaxed) => {
-                if state.put(Put { ident, number: 0, url: url.into(), object: object.clone(), bytes })
-                {
-                    drop(state);
-                    shared.to_write.notify_one();
-                    return;
-                }
-            }
-            Admission::Write => {}
-        }
-        // What is there is older than this.
-        state.forget(ident);
-        drop(state);
-        shared.counters.refused.fetch_add(1, Relaxed);
+        self.shared.offer(url, object);
+    }
+
+    /// The longest body that fits, about.
+    pub(crate) fn longest(&self) -> u64 {
+        self.shared.most() - SEGMENT_SPARE
     }
 
     /// Lets nobody use any more what is there, since there is something newer.
@@ -414,6 +394,48 @@ impl Shared {
         Shape::of(Bytes::new(self.size.load(Relaxed)))
     }
 
+    /// What a record may take.
+    fn most(&self) -> u64 {
+        self.shape().segment - SEGMENT_SPARE
+    }
+
+    /// See [`Disk::offer`].
+    fn offer(&self, url: &[u8], object: &Arc<Object>) {
+        let Some(put) = self.put(url.into(), object.clone()) else { return };
+        let ident = put.ident;
+        let mut state = self.state();
+        let is_queued = self.accepts.load(Relaxed) && state.queue(put);
+        if !is_queued {
+            // What is there is older than this.
+            state.forget(ident);
+        }
+        drop(state);
+        match is_queued {
+            true => self.to_write.notify_one(),
+            false => drop(self.counters.refused.fetch_add(1, Relaxed)),
+        }
+    }
+
+    /// What is to be written of a response; none where that is not worth it.
+    fn put(&self, url: Box<[u8]>, object: Arc<Object>) -> Option<Put> {
+        let response = &object.response;
+        // Without them no request can select it.
+        let secondary = response.secondary.as_deref()?;
+        let ident = Ident::of(&url, &response.variant, secondary);
+        let bytes = record::on_disk(object.length) + response.text.len() as u64 + url.len() as u64;
+        let is_there = object.is_on_disk
+            && self.state().index.get(ident).is_some_and(|entry| !entry.is_dead);
+        match admit(&object.metadata, (bytes, self.most()), is_there, unix_now()) {
+            Admission::Write => Some(Put { ident, number: 0, url, object, bytes }),
+            Admission::There | Admission::Useless => None,
+            Admission::TooLarge => {
+                self.counters.refused.fetch_add(1, Relaxed);
+                self.state().forget(ident);
+                None
+            }
+        }
+    }
+
     fn is_open(&self) -> bool {
         self.purges.read().unwrap_or_else(PoisonError::into_inner).shift.is_some()
     }
@@ -494,18 +516,22 @@ impl Shared {
 
 impl State {
     /// Queues a response; false where there is no room.
-    fn put(&mut self, mut put: Put) -> bool {
-        if self.queued + put.bytes > QUEUE_BYTES {
+    fn queue(&mut self, mut put: Put) -> bool {
+        if self.queued > 0 && self.queued + put.bytes > QUEUE_BYTES {
             return false;
         }
+        self.number(&mut put);
+        self.queued += put.bytes;
+        self.waiting.push_back(put);
+        true
+    }
+
+    /// Makes it the latest version. What is there is older, and must not be used meanwhile.
+    fn number(&mut self, put: &mut Put) {
         self.puts += 1;
         put.number = self.puts;
         self.pending.insert(put.ident, put.number);
-        // What is there is older, and must not be used while this is written.
         self.index.kill(put.ident, |_| true);
-        self.queued += put.bytes;
-        self.queue.push_back(put);
-        true
     }
 
     fn forget(&mut self, ident: Ident) {

@@ -287,7 +287,15 @@ impl Store {
         matches!(what, Some(What::Object(other)) if Arc::ptr_eq(other, object))
     }
 
-    /// The longest body that is stored.
+    /// The longest body that is kept whole while it comes in: one that memory stores, or one that
+    /// goes from there to the disk.
+    pub(crate) fn longest_arriving(&self) -> u64 {
+        let CacheLimits { memory, max_object } = self.limits();
+        let on_disk = self.disk().as_ref().map_or(0, |disk| disk.longest());
+        on_disk.min(memory.get() / ARRIVING_PART).min(max_object.get()).max(self.longest())
+    }
+
+    /// The longest body that is stored in memory.
     pub(crate) fn longest(&self) -> u64 {
         let memory = self.limits().memory.get() / OBJECT_PART;
         self.limits().max_object.get().min(memory)

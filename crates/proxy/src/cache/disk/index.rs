@@ -133,11 +133,6 @@ impl Index {
         gone
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        (self.first, self.more, self.live) = (HashMap::new(), HashMap::new(), 0);
-    }
-
     /// Responses that may be used.
     pub(super) const fn live(&self) -> u64 {
         self.live

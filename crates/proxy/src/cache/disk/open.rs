@@ -16,7 +16,7 @@ use loadline_core::cache::disk::Purges;
 use super::{
     Arc, Entry, Index, Ordering, PoisonError, Relaxed, Segment, Shared, VecDeque,
     purge_log::{PurgeLog, Read},
-    segment::{Contents, Listed},
+    segment::Contents,
 };
 
 /// What only the process has that writes.
@@ -140,19 +140,12 @@ fn segment(path: &Path, number: u32) -> io::Result<Option<(Segment, Contents)>> 
 impl Found {
     fn add(&mut self, mut segment: Segment, contents: &Contents) {
         let varies: Vec<_> = contents.varies.iter().map(|vary| self.index.vary(vary)).collect();
-        for Listed { ident, offset, bytes, vary } in &contents.listed {
-            let vary = varies.get(usize::from(*vary)).copied().flatten();
-            let entry = Entry {
-                segment: segment.number,
-                offset: *offset,
-                bytes: *bytes,
-                tag: ident.tag,
-                vary: vary.unwrap_or(0),
-                // There are too many to know what it varies by.
-                is_dead: vary.is_none(),
-                was_read: false,
-            };
-            self.index.insert(ident.url, entry);
+        for listed in &contents.listed {
+            let vary = varies.get(usize::from(listed.vary)).copied().flatten();
+            let entry = listed.entry(segment.number);
+            // There are too many to know what it varies by, where that is not known.
+            let entry = Entry { vary: vary.unwrap_or(0), is_dead: vary.is_none(), ..entry };
+            self.index.insert(listed.ident.url, entry);
         }
         segment.urls = contents.listed.iter().map(|it| it.ident.url).collect();
         self.torn += u64::from(contents.is_torn);

@@ -227,7 +227,28 @@ pub(super) fn read_head(
     Ok((opening, head, current))
 }
 
+/// A record with all of its body.
+pub(super) type Whole = (Opening, Head, Vec<Bytes>);
+
+/// Reads all of a record.
+pub(super) fn read_whole(file: &Arc<File>, entry: &Entry) -> Result<Whole, Damaged> {
+    let (opening, head, first) = read_head(file, entry)?;
+    let at = u64::from(entry.offset) + opening.body_at();
+    let mut pieces: Vec<Bytes> = first.into_iter().map(|(_, bytes)| bytes).collect();
+    for index in pieces.len() as u64..opening.body.div_ceil(BLOCK) {
+        let block = Block::of(file.clone(), (at, opening.body), opening.check, index);
+        pieces.push(block.read().map_err(|_| Damaged)?);
+    }
+    Ok((opening, head, pieces))
+}
+
 impl Block {
+    /// The one with this index of a body that begins there and is so long.
+    fn of(file: Arc<File>, (at, body): (u64, u64), check: u32, index: u64) -> Self {
+        let length = (body - index * BLOCK).min(BLOCK) as usize + CHECK;
+        Self { file, at: at + index * (BLOCK + CHECK as u64), length, check, index }
+    }
+
     fn read(self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.length];
         self.file.read_exact_at(&mut bytes, self.at)?;
@@ -259,11 +280,8 @@ impl Body {
     }
 
     async fn block(&mut self, index: u64) -> Result<Bytes, Damaged> {
-        let begin = index * BLOCK;
-        let length = (self.length - begin).min(BLOCK) as usize + CHECK;
-        let at = self.at + index * (BLOCK + CHECK as u64);
         let file = self.file.clone().ok_or(Damaged)?;
-        let block = Block { file, at, length, check: self.check, index };
+        let block = Block::of(file, (self.at, self.length), self.check, index);
         let (answer, hears) = oneshot::channel();
         self.shared.reads.push(Read::Block(block, answer));
         if let Ok(Ok(Ok(bytes))) = timeout(BLOCK_PATIENCE, hears).await {

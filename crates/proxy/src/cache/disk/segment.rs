@@ -18,7 +18,7 @@ use std::{
 use loadline_core::cache::Vary;
 
 use super::{
-    index::Ident,
+    index::{Entry, Ident},
     record::{
         Head, Opening, read_list, u16_of, u32_of, u64_of, write_list,
     },
@@ -45,6 +45,14 @@ pub(super) struct Listed {
     pub(super) bytes: u32,
     /// Index of what it varies by.
     pub(super) vary: u16,
+}
+
+impl Listed {
+    /// Where it is, in the segment with this number.
+    pub(super) fn entry(&self, segment: u32) -> Entry {
+        let Self { ident: Ident { tag, .. }, offset, bytes, vary } = *self;
+        Entry { segment, offset, bytes, tag, vary, is_dead: false, was_read: false }
+    }
 }
 
 /// What a segment has.

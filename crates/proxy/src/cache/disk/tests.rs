@@ -63,21 +63,40 @@ async fn what_memory_holds_is_written_at_the_end() {
 async fn the_files_stay_within_their_size_and_the_newest_stay() {
     let folder = tempfile::tempdir().unwrap();
     let disk = open(folder.path());
-    for number in 0..3_000 {
+    for number in 0..6_000 {
         disk.offer(&url(number), &shared(number, 4_000));
         if number % 50 == 49 {
             written(&disk, number + 1);
             assert!(bytes_of(folder.path()) <= SIZE, "after {number}");
         }
     }
-    assert!(disk.state().reclaimed > 20 && disk.state().objects > 1_500, "{:?}", disk.state());
+    assert!(disk.state().reclaimed > 20 && disk.state().objects > 3_000, "{:?}", disk.state());
     assert!(read(&disk, 1).await.is_none());
-    assert!(read(&disk, 2_999).await.is_some());
+    assert!(read(&disk, 5_999).await.is_some());
     assert_eq!(disk.state().bytes, bytes_of(folder.path()));
     stop(disk);
     let disk = open(folder.path());
-    assert!(disk.state().objects > 1_500 && read(&disk, 2_999).await.is_some());
+    assert!(disk.state().objects > 3_000 && read(&disk, 5_999).await.is_some());
     assert!(read(&disk, 1).await.is_none());
+}
+
+#[tokio::test]
+async fn what_is_read_stays_when_its_segment_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    for number in 0..12_000 {
+        disk.offer(&url(number), &shared(number, 4_000));
+        if number % 50 == 49 {
+            // It may be on its way to another segment.
+            wait_until(|| disk.state().queued_bytes == 0 && place(&disk, 7).is_some());
+            assert_eq!(read(&disk, 7).await.unwrap().1, body(7, 4_000), "after {number}");
+        }
+    }
+    assert!(disk.state().reclaimed > 90, "{:?}", disk.state());
+    assert!(read(&disk, 8).await.is_none());
+    wait_until(|| place(&disk, 7).is_some());
+    let disk = restarted(disk, folder.path());
+    assert_eq!(read(&disk, 7).await.unwrap().1, body(7, 4_000));
 }
 
 #[tokio::test]
@@ -177,7 +196,7 @@ async fn the_directory_is_for_its_owner_and_for_one_process_at_a_time() {
         assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
     let next = start(&path, SIZE);
-    std::thread::sleep(StdDuration::from_millis(300));
+    thread::sleep(StdDuration::from_millis(300));
     assert!(!next.state().up && place(&next, 1).is_none());
     next.offer(&url(2), &shared(2, 100));
     stop(disk);
@@ -343,16 +362,18 @@ fn restarted(disk: Disk, folder: &Path) -> Disk {
 }
 
 /// Waits until so many have been written.
+#[track_caller]
 fn written(disk: &Disk, count: u64) {
     wait_until(|| disk.state().written >= count);
     assert_eq!(disk.state().written, count, "{:?}", disk.state());
 }
 
+#[track_caller]
 fn wait_until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < PATIENCE, "waited in vain");
-        std::thread::sleep(StdDuration::from_millis(1));
+        thread::sleep(StdDuration::from_millis(1));
     }
 }
 

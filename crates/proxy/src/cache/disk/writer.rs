@@ -3,17 +3,17 @@
 use std::{fs::File, io, mem, os::unix::fs::FileExt as _, time::Duration};
 
 use loadline_core::{
-    cache::disk::{Admission, Retry, Verdict, admit},
+    cache::disk::{Retry, Verdict},
     time::Duration as CoreDuration,
 };
 
 use super::{
-    Arc, Closing, Entry, Ident, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE, Segment,
+    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE, Segment,
     Shared, ToRecord, open,
     purge_log::PurgeLog,
-    record::{self, Head, write_body},
+    reader::{Whole, read_whole},
+    record::{Head, write_body},
     segment::{Contents, Listed, sync_folder},
-    unix_now,
 };
 
 /// What only this thread has.
@@ -131,7 +131,7 @@ impl Writer<'_> {
         let (mut puts, mut bytes) = (Vec::new(), 0);
         while (may_try || closing.is_some())
             && bytes < BATCH
-            && let Some(put) = state.queue.pop_front()
+            && let Some(put) = state.waiting.pop_front()
         {
             bytes += put.bytes;
             puts.push(put);
@@ -139,7 +139,7 @@ impl Writer<'_> {
         state.queued -= bytes;
         if let Some(closing) = closing {
             // What is queued goes before that.
-            if !state.queue.is_empty() {
+            if !state.waiting.is_empty() {
                 state.closing = Some(closing);
                 return Work { purges, puts, closing: None };
             }
@@ -185,8 +185,10 @@ impl Writer<'_> {
 
     /// Writes all purges that count to a new file.
     fn rewrite_log(&mut self) -> io::Result<()> {
-        let purges = self.shared.purges.read().unwrap_or_else(PoisonError::into_inner);
-        let purges = purges.purges.clone();
+        let purges = {
+            let numbered = self.shared.purges.read().unwrap_or_else(PoisonError::into_inner);
+            numbered.purges.clone()
+        };
         self.log = Some(PurgeLog::create(&self.shared.path, &purges)?);
         Ok(())
     }
@@ -203,13 +205,13 @@ impl Writer<'_> {
     /// Lets segments leave, and purges be forgotten, until what there is fits.
     fn fit(&mut self) -> io::Result<()> {
         let shape = self.shared.shape();
+        let is_only = self.shared.state().segments.len() == 1;
+        if is_only && self.purge_bytes() > shape.purges {
+            self.seal()?;
+        }
         let (sizes, epochs): (Vec<u64>, Vec<u64>) =
             self.shared.state().segments.iter().map(|it| (it.bytes, it.epoch)).unzip();
-        let bytes = {
-            let purges = self.shared.purges.read().unwrap_or_else(PoisonError::into_inner);
-            purges.purges.bytes()
-        };
-        let log = self.log.as_ref().map_or(0, PurgeLog::bytes);
+        let bytes = self.purge_bytes();
         let (floor, leaving) = shape.forgotten(&epochs, bytes);
         let leaving = leaving.max(shape.leaving(&sizes));
         self.give_up(leaving)?;
@@ -218,12 +220,18 @@ impl Writer<'_> {
             let floor = floor.min(numbered.purges.epoch());
             numbered.purges.forget(floor);
         }
-        if log > shape.purges.min(2 * bytes + LOG_SLACK) && self.log.is_some() {
+        let most = 2 * self.purge_bytes() + shape.purges / 4;
+        if self.log.as_ref().is_some_and(|log| log.bytes() > most) {
             self.log = None;
             self.rewrite_log()?;
             self.note_log();
         }
         Ok(())
+    }
+
+    /// What a record of the purges that count takes.
+    fn purge_bytes(&self) -> u64 {
+        self.shared.purges.read().unwrap_or_else(PoisonError::into_inner).purges.bytes()
     }
 
     /// Writes responses, and lets them be found.
@@ -303,6 +311,7 @@ impl Writer<'_> {
         let is_full = |tail: &Tail| tail.end() + bytes + tail.list_bytes() + SEGMENT_SPARE > most;
         if self.tail.as_ref().is_some_and(is_full) {
             self.seal()?;
+            self.fit()?;
         }
         match &mut self.tail {
             Some(_) => {}
@@ -330,8 +339,7 @@ impl Writer<'_> {
         let list = tail.contents.write(tail.end());
         let sealed = tail.write(&list).and_then(|()| tail.sync());
         tail.settle(self.shared);
-        sealed?;
-        self.fit()
+        sealed
     }
 
     /// Makes sure that what was written stays.
@@ -351,8 +359,12 @@ impl Writer<'_> {
         let Some(mut tail) = self.tail.take() else { return };
         tail.buffer.clear();
         let end = self.shared.state().segments.back().map_or(0, |it| it.bytes);
-        // It is cut off at the next start otherwise.
-        let _ = tail.file.set_len(end);
+        if tail.file.set_len(end).is_err() {
+            // What is there all the same must not be found at the next start where it is purged.
+            let beyond = tail.contents.listed.iter().filter(|it| u64::from(it.offset) >= end);
+            let mut state = self.shared.state();
+            beyond.for_each(|it| state.bury(it.ident, it.entry(tail.number)));
+        }
         tail.flushed = end;
         tail.settle(self.shared);
     }
@@ -365,9 +377,8 @@ impl Writer<'_> {
             let is_latest = state.withdraw(*ident, *number);
             if is_latest {
                 state.index.insert(ident.url, *entry);
-            } else if state.index.get(*ident).is_none() {
-                // It is on disk, and must not be used.
-                state.index.insert(ident.url, Entry { is_dead: true, ..*entry });
+            } else {
+                state.bury(*ident, *entry);
             }
             bytes += u64::from(entry.bytes);
         }
@@ -376,18 +387,20 @@ impl Writer<'_> {
         self.shared.counters.written_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Deletes the oldest segments, so many of them.
+    /// Deletes the oldest segments, so many of them. What was read of them since it was written is
+    /// written once more.
     fn give_up(&mut self, count: usize) -> io::Result<()> {
         for _ in 0..count {
-            let (number, urls) = {
+            let (number, file, urls) = {
                 let mut state = self.shared.state();
                 let newest = self.tail.as_ref().map(|tail| tail.number);
                 let Some(oldest) = state.segments.front_mut() else { break };
                 if Some(oldest.number) == newest {
                     break;
                 }
-                (oldest.number, mem::take(&mut oldest.urls))
+                (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
             };
+            let kept = self.read_since(number, &file, &urls);
             Segment::delete(&self.shared.path, number)?;
             let gone = self.shared.state().segments.pop_front();
             for some in urls.chunks(AT_A_TIME) {
@@ -396,23 +409,46 @@ impl Writer<'_> {
                     state.index.remove(*url, |entry| entry.segment == number);
                 }
             }
-            drop(gone);
+            drop((gone, file));
+            kept.iter().for_each(|(url, object)| self.shared.offer(url, object));
             self.shared.counters.reclaimed.fetch_add(1, Relaxed);
         }
         // Purges are forgotten with what they concern, which must not come back.
         if count > 0 { sync_folder(&self.shared.path) } else { Ok(()) }
     }
 
+    /// What was read of a segment since it was written, up to a part of a segment.
+    fn read_since(&self, number: u32, file: &Arc<File>, urls: &[u64]) -> Vec<(Box<[u8]>, Arc<Object>)> {
+        let mut room = self.shared.shape().segment / KEPT_PART;
+        let mut kept = Vec::new();
+        for some in urls.chunks(AT_A_TIME) {
+            let entries: Vec<Entry> = {
+                let state = self.shared.state();
+                let of_urls = some.iter().flat_map(|url| state.index.of_url(*url));
+                let all = of_urls.map(|(entry, _)| entry);
+                all.filter(|entry| entry.segment == number && entry.was_read).collect()
+            };
+            for entry in entries {
+                let left = room.checked_sub(u64::from(entry.bytes));
+                let Some((left, read)) = left.zip(read_whole(file, &entry).ok()) else { continue };
+                room = left;
+                kept.extend(self.shared.object(read));
+            }
+        }
+        kept
+    }
+
     /// Writes what memory holds, for as long as that may take.
     fn finish(&mut self, Closing { last }: Closing) {
         let begun = std::time::Instant::now();
         let mut last = last.into_iter();
-        let most = self.shared.shape().segment - SEGMENT_SPARE;
         while self.retry.works() && begun.elapsed() < LAST_WRITES {
             let (mut puts, mut bytes) = (Vec::new(), 0);
             for (url, object) in last.by_ref() {
-                puts.extend(self.shared.last(url, object, most));
-                bytes += puts.last().map_or(0, |put: &Put| put.bytes);
+                let Some(mut put) = self.shared.put(url, object) else { continue };
+                self.shared.state().number(&mut put);
+                bytes += put.bytes;
+                puts.push(put);
                 if bytes >= BATCH {
                     break;
                 }
@@ -443,28 +479,29 @@ impl Writer<'_> {
 }
 
 impl Shared {
-    /// What is written of memory at the end.
-    fn last(&self, url: Box<[u8]>, object: Arc<super::Object>, most: u64) -> Option<Put> {
-        let response = &object.response;
-        let ident = Ident::of(&url, &response.variant, response.secondary.as_deref()?);
-        let bytes = record::on_disk(object.length) + response.text.len() as u64 + url.len() as u64;
-        let mut state = self.state();
-        let is_there = object.is_on_disk && state.index.get(ident).is_some_and(|it| !it.is_dead);
-        let admission = admit(&object.metadata, (bytes, most), is_there, unix_now());
-        if admission != Admission::Write {
-            return None;
+    /// What is on disk as it would be in memory; none where it was purged.
+    fn object(&self, (opening, head, pieces): Whole) -> Option<(Box<[u8]>, Arc<Object>)> {
+        let (verdict, epoch) = self.verdict_of(&head, opening.epoch);
+        let Head { url, response, mut metadata } = head;
+        match verdict {
+            Verdict::Gone => return None,
+            Verdict::Stale(since) => metadata.mark_stale(since),
+            Verdict::Keep => {}
         }
-        state.puts += 1;
-        let number = state.puts;
-        state.pending.insert(ident, number);
-        drop(state);
-        Some(Put { ident, number, url, object, bytes })
+        Some((url, Arc::new(Object::new(response, metadata, pieces, epoch))))
     }
 }
 
 impl super::State {
     fn has_work(&self) -> bool {
-        !self.to_record.is_empty() || !self.queue.is_empty()
+        !self.to_record.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Notes that a record is on disk that must not be used.
+    fn bury(&mut self, ident: Ident, entry: Entry) {
+        if self.index.get(ident).is_none() {
+            self.index.insert(ident.url, Entry { is_dead: true, ..entry });
+        }
     }
 
     fn is_waited_for(&self) -> bool {
@@ -536,6 +573,9 @@ fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
 /// What is written before it is made sure that it stays.
 const BATCH: u64 = 8 << 20;
 
+/// What was read of a segment that leaves may take so much of another.
+const KEPT_PART: u64 = 4;
+
 /// What is written at a time.
 const BUFFER: usize = 1 << 20;
 
@@ -544,9 +584,6 @@ const AT_A_TIME: usize = 256;
 
 /// What a record takes in the list of its segment.
 const LISTED: u64 = 22;
-
-/// The record of purges may be so much longer than twice what counts of it.
-const LOG_SLACK: u64 = 64 << 10;
 
 /// How long what memory holds is written at the end.
 const LAST_WRITES: Duration = Duration::from_secs(5);

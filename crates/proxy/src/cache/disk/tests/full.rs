@@ -33,7 +33,7 @@ async fn the_process_whose_disk_is_full() {
     while disk.state().writes_failed == 0 {
         disk.offer(&url(number), &shared(number, 30_000));
         number += 1;
-        std::thread::sleep(StdDuration::from_millis(5));
+        thread::sleep(StdDuration::from_millis(5));
     }
     wait_until(|| !disk.state().up);
     assert_eq!(read(&disk, 1).await.unwrap().1, body(1, 1_000), "it can still be read");
@@ -47,11 +47,11 @@ async fn the_process_whose_disk_is_full() {
     assert!(read(&disk, 1).await.is_none(), "it is gone all the same");
     setrlimit(Resource::Fsize, whole).unwrap();
     wait_until(|| disk.state().up);
-    disk.offer(&url(901), &shared(901, 10));
-    wait_until(|| place(&disk, 901).is_some());
+    disk.offer(&url(902), &shared(902, 10));
+    wait_until(|| place(&disk, 902).is_some());
     // What could not be recorded is now.
     let disk = restarted(disk, Path::new(&folder));
-    assert!(read(&disk, 1).await.is_none() && read(&disk, 901).await.is_some());
+    assert!(read(&disk, 1).await.is_none() && read(&disk, 902).await.is_some());
     println!("it goes on");
 }
 

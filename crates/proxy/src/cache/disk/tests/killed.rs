@@ -6,7 +6,6 @@ use std::{
     env,
     io::{BufRead as _, BufReader, Write as _},
     process::{Command, Stdio},
-    thread,
 };
 
 use super::*;
@@ -38,6 +37,8 @@ async fn a_process_that_is_killed_loses_only_what_it_has_not_acknowledged() {
                 version
             });
             match (version, found) {
+                // Its purge may have been recorded, without its word.
+                (Some(_), None) if (last + 1..=last + 2).any(|it| it % 7 == 0 && it % KEYS == *key) => {}
                 (Some(version), None) => panic!("round {round}: {version} is lost"),
                 (Some(version), Some(found)) => assert!(found >= *version, "round {round}"),
                 // It may have been written again, without its word.
@@ -109,7 +110,7 @@ fn the_process_that_is_killed() {
 }
 
 fn say(what: &str, version: u64) {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     writeln!(out, "{what} {version}").unwrap();
     out.flush().unwrap();
 }

@@ -89,7 +89,8 @@ async fn no_purge_is_undone_by_a_damaged_segment() {
     let disk = filled(folder.path());
     purge(&disk, 1, &by("tag", "tag-5", false));
     (20..40).for_each(|number| disk.offer(&url(number), &shared(number, 500)));
-    written(&disk, 40);
+    // Two were asked for before the purge.
+    written(&disk, 38);
     stop(disk);
     let file = segment_of(folder.path());
     let whole = fs::read(&file).unwrap();
@@ -131,7 +132,7 @@ async fn where_nobody_knows_what_was_purged_nothing_is_used() {
             false => fs::write(&log, bytes).unwrap(),
         }
         let disk = open(folder.path());
-        assert_eq!(there(&disk).await, [], "{kind}");
+        assert!(there(&disk).await.is_empty(), "{kind}");
         assert_eq!((disk.state().objects, disk.state().damaged), (0, 1), "{kind}");
         disk.offer(&url(7), &shared(7, 500));
         written(&disk, 1);
