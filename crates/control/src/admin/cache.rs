@@ -13,8 +13,8 @@ use axum::{
 };
 use loadline_core::state::{CachedObject, Purge, Purged};
 use schemars::JsonSchema;
-use tokio::task::spawn_blocking;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 use super::{
     api::{Authorized, Refused, body, refused},

@@ -33,7 +33,12 @@ pub(super) fn limits(given: &Key<file::Cache>, problems: &mut Problems) -> Cache
 pub(super) fn disk(given: &Key<file::Cache>, problems: &mut Problems) -> Option<DiskCache> {
     let At { value, span } = given.get()?.disk.at()?;
     let mut missing = |what: &str, help: &str| {
-        problems.error(span, format!("a cache on disk without `{what}`"), "missing", help.to_owned());
+        problems.error(
+            span,
+            format!("a cache on disk without `{what}`"),
+            "missing",
+            help.to_owned(),
+        );
     };
     let (path, size) = (value.path.get(), value.size.get());
     if path.is_none() && !value.path.given() {

@@ -103,9 +103,8 @@ fn own_directory(path: &Path) -> Result<(), Complaint> {
         Ok(found) if !found.is_dir() => {
             Err(wrong(&"it is no directory", "name a directory of its own"))
         }
-        Ok(_) => access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(
-            |error| wrong(&error, "whoever runs loadline has to be able to write there"),
-        ),
+        Ok(_) => access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| wrong(&error, "whoever runs loadline has to be able to write there")),
     }
 }
 

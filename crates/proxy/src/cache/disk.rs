@@ -36,10 +36,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize, Ordering,
-            Ordering::Relaxed,
-        },
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed},
         mpsc,
     },
     thread::{self, JoinHandle},
@@ -310,9 +307,8 @@ impl Disk {
     /// Waits, at most so long, until it has ended.
     pub(crate) fn join(&self, most: Duration) {
         let begun = std::time::Instant::now();
-        let threads = std::mem::take(
-            &mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             while !thread.is_finished() {
                 if begun.elapsed() > most {
@@ -423,8 +419,8 @@ impl Shared {
         let secondary = response.secondary.as_deref()?;
         let ident = Ident::of(&url, &response.variant, secondary);
         let bytes = record::on_disk(object.length) + response.text.len() as u64 + url.len() as u64;
-        let is_there = object.is_on_disk
-            && self.state().index.get(ident).is_some_and(|entry| !entry.is_dead);
+        let is_there =
+            object.is_on_disk && self.state().index.get(ident).is_some_and(|entry| !entry.is_dead);
         match admit(&object.metadata, (bytes, self.most()), is_there, unix_now()) {
             Admission::Write => Some(Put { ident, number: 0, url, object, bytes }),
             Admission::There | Admission::Useless => None,

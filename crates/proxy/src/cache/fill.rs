@@ -145,7 +145,9 @@ impl Fetch {
     /// Whether a body that is framed like this may be stored, as far as is known.
     fn fits(&self, framing: Framing) -> bool {
         match framing {
-            Framing::Length(length) => length <= self.store.longest_arriving() && self.reserve(length),
+            Framing::Length(length) => {
+                length <= self.store.longest_arriving() && self.reserve(length)
+            }
             Framing::None | Framing::Chunked | Framing::UntilClose => true,
         }
     }
@@ -155,7 +157,9 @@ impl Fetch {
         let length = self.arrival.len() + bytes.len() as u64;
         let is_kept = filling.metadata.is_some();
         let missing = length.saturating_sub(self.reserved.get());
-        if is_kept && (length > self.store.longest_arriving() || missing > 0 && !self.reserve(missing)) {
+        if is_kept
+            && (length > self.store.longest_arriving() || missing > 0 && !self.reserve(missing))
+        {
             self.let_go(filling);
         }
         self.arrival.append(bytes);

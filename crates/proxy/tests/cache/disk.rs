@@ -45,10 +45,8 @@ fn what_was_cached_is_there_after_a_restart_and_is_older() {
 #[test]
 fn a_head_and_a_condition_are_answered_from_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let origin = Origin::answering(response(
-        "Cache-Control: max-age=60\r\nETag: \"1\"\r\n",
-        "hello",
-    ));
+    let origin =
+        Origin::answering(response("Cache-Control: max-age=60\r\nETag: \"1\"\r\n", "hello"));
     let proxy = on_disk(&origin, folder.path());
     proxy.get("/a", "");
     proxy.get("/b", "");
@@ -115,8 +113,7 @@ fn many_who_ask_for_what_is_on_disk_have_it_read_once() {
     let proxy = on_disk(&origin, folder.path());
     proxy.get("/a", "");
     let proxy = restarted(proxy, &origin, folder.path());
-    let mut clients: Vec<_> =
-        (0..40).map(|_| proxy.begin(&get("/a", ""))).collect();
+    let mut clients: Vec<_> = (0..40).map(|_| proxy.begin(&get("/a", ""))).collect();
     for client in &mut clients {
         let answer = until_closed(client);
         assert!(body(&answer) == long("/a") && status(&answer).contains("; hit;"), "{answer}");

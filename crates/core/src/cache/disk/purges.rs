@@ -158,8 +158,7 @@ impl Purges {
         for names in &mut self.names {
             names.retain(|name, marks| {
                 let counts = |mark: &Mark| mark.number > floor;
-                (marks.hard, marks.soft) =
-                    (marks.hard.filter(counts), marks.soft.filter(counts));
+                (marks.hard, marks.soft) = (marks.hard.filter(counts), marks.soft.filter(counts));
                 let count = u64::from(marks.hard.is_some()) + u64::from(marks.soft.is_some());
                 bytes += count * (PURGE_BYTES + name.len() as u64);
                 count > 0

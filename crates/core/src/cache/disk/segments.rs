@@ -31,8 +31,7 @@ impl Shape {
         let room = self.size.saturating_sub(2 * self.segment + 3 * self.purges);
         let mut bytes: u64 = segments.iter().sum();
         let mut leaving = 0;
-        while leaving < segments.len()
-            && (bytes > room || segments.len() - leaving >= SEGMENTS_MAX)
+        while leaving < segments.len() && (bytes > room || segments.len() - leaving >= SEGMENTS_MAX)
         {
             bytes -= segments[leaving];
             leaving += 1;

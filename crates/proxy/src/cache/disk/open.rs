@@ -74,8 +74,12 @@ pub(super) fn open(shared: &Arc<Shared>) -> io::Result<Option<Opened>> {
     let purges = publish(shared, found, recorded.unwrap_or_default());
     let log = PurgeLog::create(path, &purges);
     tracing::info!(
-        objects, segments, torn, ms = begun.elapsed().as_millis() as u64,
-        "opened the cache in `{}`", path.display()
+        objects,
+        segments,
+        torn,
+        ms = begun.elapsed().as_millis() as u64,
+        "opened the cache in `{}`",
+        path.display()
     );
     Ok(Some(Opened { log, lock }))
 }

@@ -166,7 +166,13 @@ mod tests {
     fn purge(number: u64, name: &str) -> PurgeRecord {
         let at = UnixTime::from_secs(number as i64);
         let named = Named::ALL[number as usize % 3];
-        PurgeRecord { number, at, named, soft: number.is_multiple_of(2), name: name.as_bytes().into() }
+        PurgeRecord {
+            number,
+            at,
+            named,
+            soft: number.is_multiple_of(2),
+            name: name.as_bytes().into(),
+        }
     }
 
     fn log(folder: &Path) -> (Vec<usize>, Purges) {

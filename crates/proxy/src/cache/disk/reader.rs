@@ -48,9 +48,11 @@ pub(crate) struct Body {
     pub(crate) length: u64,
     /// Of the head.
     check: u32,
-    /// The block that was read last, and its index.
-    current: Option<(u64, Bytes)>,
+    current: Current,
 }
+
+/// The block that was read last, and its index.
+type Current = Option<(u64, Bytes)>;
 
 /// Something on disk is not what was written, or cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,10 +203,7 @@ fn told(mut metadata: Metadata, verdict: Verdict, now: UnixTime) -> Option<Metad
 }
 
 /// The head of a record, and its first block where that was read with it.
-pub(super) fn read_head(
-    file: &File,
-    entry: &Entry,
-) -> Result<(Opening, Head, Option<(u64, Bytes)>), Damaged> {
+pub(super) fn read_head(file: &File, entry: &Entry) -> Result<(Opening, Head, Current), Damaged> {
     let (at, length) = (u64::from(entry.offset), u64::from(entry.bytes));
     let mut bytes = vec![0; length.min(FIRST_READ) as usize];
     file.read_exact_at(&mut bytes, at).map_err(|_| Damaged)?;

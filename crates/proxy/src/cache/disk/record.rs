@@ -208,10 +208,7 @@ impl Blocks {
     }
 
     /// The body is over.
-    pub(super) fn end<E>(
-        &mut self,
-        to: &mut impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn end<E>(&mut self, to: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.filled > 0 { self.close(to) } else { Ok(()) }
     }
 }

@@ -19,9 +19,7 @@ use loadline_core::cache::Vary;
 
 use super::{
     index::{Entry, Ident},
-    record::{
-        Head, Opening, read_list, u16_of, u32_of, u64_of, write_list,
-    },
+    record::{Head, Opening, read_list, u16_of, u32_of, u64_of, write_list},
 };
 
 /// A segment as all threads know it.

@@ -140,9 +140,8 @@ async fn responses_of_one_url_are_told_apart() {
     disk.offer(b"http://h/", &Arc::new(other));
     written(&disk, 3);
     let disk = restarted(disk, folder.path());
-    let find = |variant: &[u8], value| {
-        disk.find(b"http://h/", &variant.into(), Fields(&asks(value)))
-    };
+    let find =
+        |variant: &[u8], value| disk.find(b"http://h/", &variant.into(), Fields(&asks(value)));
     for (variant, value, expected) in
         [(&b"web"[..], &b"de"[..], Some(1)), (b"web", b"en", Some(2)), (b"web", b"fr", None)]
     {
@@ -354,6 +353,7 @@ fn open_with(folder: &Path, size: u64) -> Disk {
 fn stop(disk: Disk) {
     disk.close(Vec::new());
     disk.join(PATIENCE);
+    drop(disk);
 }
 
 fn restarted(disk: Disk, folder: &Path) -> Disk {

@@ -8,8 +8,8 @@ use loadline_core::{
 };
 
 use super::{
-    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE, Segment,
-    Shared, ToRecord, open,
+    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE,
+    Segment, Shared, ToRecord, open,
     purge_log::PurgeLog,
     reader::{Whole, read_whole},
     record::{Head, write_body},
@@ -107,7 +107,7 @@ impl Writer<'_> {
                 self.failed("reclaim room in", &error);
             }
             if !puts.is_empty() {
-                self.write(puts);
+                self.write(&puts);
             }
             if let Some(closing) = closing {
                 return self.finish(closing);
@@ -235,7 +235,7 @@ impl Writer<'_> {
     }
 
     /// Writes responses, and lets them be found.
-    fn write(&mut self, puts: Vec<Put>) {
+    fn write(&mut self, puts: &[Put]) {
         let mut written = Vec::new();
         let outcome = puts.iter().try_for_each(|put| {
             written.extend(self.append(put)?);
@@ -250,7 +250,7 @@ impl Writer<'_> {
                 self.shared.counters.failed.fetch_add(puts.len() as u64, Relaxed);
                 self.abandon();
                 let mut state = self.shared.state();
-                for put in &puts {
+                for put in puts {
                     state.withdraw(put.ident, put.number);
                 }
                 drop(state);
@@ -418,7 +418,12 @@ impl Writer<'_> {
     }
 
     /// What was read of a segment since it was written, up to a part of a segment.
-    fn read_since(&self, number: u32, file: &Arc<File>, urls: &[u64]) -> Vec<(Box<[u8]>, Arc<Object>)> {
+    fn read_since(
+        &self,
+        number: u32,
+        file: &Arc<File>,
+        urls: &[u64],
+    ) -> Vec<(Box<[u8]>, Arc<Object>)> {
         let mut room = self.shared.shape().segment / KEPT_PART;
         let mut kept = Vec::new();
         for some in urls.chunks(AT_A_TIME) {
@@ -456,7 +461,7 @@ impl Writer<'_> {
             if puts.is_empty() {
                 break;
             }
-            self.write(puts);
+            self.write(&puts);
         }
         if let Err(error) = self.seal() {
             self.failed("write to", &error);

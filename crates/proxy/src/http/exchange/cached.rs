@@ -78,12 +78,7 @@ impl Exchange<'_> {
     }
 
     /// One attempt to answer it. What is on disk and cannot be used is not tried again.
-    async fn round(
-        &mut self,
-        store: &Arc<Store>,
-        uses_disk: &mut bool,
-        wanted: &Wanted,
-    ) -> Round {
+    async fn round(&mut self, store: &Arc<Store>, uses_disk: &mut bool, wanted: &Wanted) -> Round {
         let need = match self.step(store, *uses_disk, wanted) {
             Step::Pass => return Round::Pass,
             Step::OnlyIfCached => {
@@ -104,7 +99,7 @@ impl Exchange<'_> {
         {
             // Too large for memory: each client has it read for itself.
             let opened = disk.open(place).await;
-            let given = opened.and_then(|opened| self.from_disk(wanted, opened));
+            let given = opened.and_then(|opened| self.given_body(wanted, opened));
             let Some((response, body, given)) = given else {
                 *uses_disk = false;
                 return Round::Again;
@@ -268,10 +263,11 @@ impl Exchange<'_> {
         let found = Found::Response(metadata);
         let decision = decide(found, &Wishes::of(fields), Situation::Available, now, settings);
         let is_it = decision == Decision::Fresh && response.answers(&wanted.variant, fields);
-        is_it.then(|| Given::hit(metadata, now).from_disk())
+        is_it.then(|| Given::hit_on_disk(metadata, now))
     }
 
-    fn from_disk(
+    /// The body of it, where it can be used at once.
+    fn given_body(
         &self,
         wanted: &Wanted,
         opened: Opened,

@@ -19,8 +19,8 @@ use loadline_http1::{Forwarded, Method};
 use super::{Exchange, Next};
 use crate::{
     cache::{
-        Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response, request_fields,
-        write,
+        Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response,
+        request_fields, write,
     },
     runtime::yield_once::yield_once,
 };
@@ -68,18 +68,12 @@ impl Given {
     /// Of what is stored.
     pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
-        Self {
-            outcome: Outcome::Hit,
-            metadata,
-            now,
-            is_from_server: false,
-            is_from_disk: false,
-        }
+        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false, is_from_disk: false }
     }
 
-    /// The same where it was read from disk.
-    pub(super) const fn from_disk(self) -> Self {
-        Self { is_from_disk: true, ..self }
+    /// Of what is on disk.
+    pub(super) const fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
+        Self { is_from_disk: true, ..Self::hit(metadata, now) }
     }
 
     /// Of what a fetch has brought.

@@ -38,7 +38,8 @@ async fn a_process_that_is_killed_loses_only_what_it_has_not_acknowledged() {
             });
             match (version, found) {
                 // Its purge may have been recorded, without its word.
-                (Some(_), None) if (last + 1..=last + 2).any(|it| it % 7 == 0 && it % KEYS == *key) => {}
+                (Some(_), None)
+                    if (last + 1..=last + 2).any(|it| it % 7 == 0 && it % KEYS == *key) => {}
                 (Some(version), None) => panic!("round {round}: {version} is lost"),
                 (Some(version), Some(found)) => assert!(found >= *version, "round {round}"),
                 // It may have been written again, without its word.
