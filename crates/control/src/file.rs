@@ -45,7 +45,7 @@ use crate::value::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
-pub(crate) use cache::{Cache, DiskCache, RouteCache};
+pub(crate) use cache::{Cache, RouteCache};
 pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};

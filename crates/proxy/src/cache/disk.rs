@@ -97,6 +97,8 @@ struct Shared {
     purges: RwLock<Numbered>,
     /// Whether anything is taken to be written: not while the disk fails.
     accepts: AtomicBool,
+    /// Nothing is read until then, in nanoseconds of the clock: it took too long.
+    hangs_until: AtomicU64,
     /// Bodies that are being read.
     bodies: AtomicUsize,
     is_closing: AtomicBool,
@@ -134,6 +136,7 @@ struct State {
     /// What the file of purges takes.
     purge_bytes: u64,
     closing: Option<Closing>,
+    is_resized: bool,
 }
 
 /// A response to be written.
@@ -195,6 +198,7 @@ impl Disk {
                 first: purges,
                 has_lost: false,
             }),
+            hangs_until: AtomicU64::new(0),
             bodies: AtomicUsize::new(0),
             is_closing: AtomicBool::new(false),
             accepts: AtomicBool::new(false),
@@ -222,7 +226,10 @@ impl Disk {
 
     /// Holds to another size from now on.
     pub(crate) fn resize(&self, size: Bytes) {
-        self.shared.size.store(size.get(), Relaxed);
+        if self.shared.size.swap(size.get(), Relaxed) == size.get() {
+            return;
+        }
+        self.shared.state().is_resized = true;
         self.shared.to_write.notify_all();
     }
 
@@ -251,6 +258,9 @@ impl Disk {
         variant: &Arc<[u8]>,
         request: Fields<'_>,
     ) -> Option<Place> {
+        if self.shared.hangs_until.load(Relaxed) > self.shared.clock.now().as_nanos() {
+            return None;
+        }
         let of_url = hash(url);
         let there = self.shared.state().index.of_url(of_url);
         there.into_iter().find_map(|(entry, vary)| {
@@ -472,15 +482,14 @@ impl Shared {
     }
 
     /// What purges say of a response that was asked for when this number of purges had come to
-    /// this process, and the epoch with which it is written then.
-    fn verdict(&self, url: &[u8], object: &Object) -> (Verdict, u64) {
+    /// this process.
+    fn verdict(&self, url: &[u8], object: &Object) -> Verdict {
         let numbered = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        let epoch = numbered.purges.epoch();
         let Some(shift) = numbered.shift.filter(|_| object.epoch >= numbered.first) else {
-            return (Verdict::Gone, epoch);
+            return Verdict::Gone;
         };
         let tags = object.response.tags.iter().map(|tag| &**tag);
-        (numbered.purges.verdict(url, tags, object.epoch + shift), epoch)
+        numbered.purges.verdict(url, tags, object.epoch + shift)
     }
 
     /// What purges say of what is on disk, and the number of purges of this process by then.
@@ -557,7 +566,7 @@ const QUEUE_BYTES: u64 = 64 << 20;
 const SEGMENT_SPARE: u64 = 8 << 10;
 
 /// How long whoever purges waits for the disk.
-const PURGE_PATIENCE: Duration = Duration::from_secs(5);
+const PURGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Purges that are kept for a directory that is not open yet. After more, all that is there is
 /// given up.

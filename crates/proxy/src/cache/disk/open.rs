@@ -24,6 +24,8 @@ use super::{
 pub(super) struct Opened {
     /// None where it has to be written anew.
     pub(super) log: io::Result<PurgeLog>,
+    /// The number of the last purge that is recorded.
+    pub(super) recorded: u64,
     /// Nobody else writes while this is locked.
     pub(super) lock: File,
 }
@@ -71,8 +73,11 @@ pub(super) fn open(shared: &Arc<Shared>) -> io::Result<Option<Opened>> {
         shared.counters.damaged.fetch_add(1, Relaxed);
     }
     let (objects, segments, torn) = (found.index.live(), found.segments.len(), found.torn);
-    let purges = publish(shared, found, recorded.unwrap_or_default());
+    let recorded = recorded.unwrap_or_default();
+    let before = recorded.epoch();
+    let purges = publish(shared, found, recorded);
     let log = PurgeLog::create(path, &purges);
+    let recorded = if log.is_ok() { purges.epoch() } else { before };
     tracing::info!(
         objects,
         segments,
@@ -81,7 +86,7 @@ pub(super) fn open(shared: &Arc<Shared>) -> io::Result<Option<Opened>> {
         "opened the cache in `{}`",
         path.display()
     );
-    Ok(Some(Opened { log, lock }))
+    Ok(Some(Opened { log, recorded, lock }))
 }
 
 /// Whether more purges came while it was not open than are kept.

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use loadline_core::{
     cache::{Metadata, disk::is_usable},
-    time::UnixTime,
+    time::{Duration as CoreDuration, UnixTime},
 };
 use tokio::{sync::oneshot, time::timeout};
 
@@ -147,6 +147,7 @@ pub(super) async fn open(shared: &Arc<Shared>, place: &Place) -> Option<Opened> 
         Ok(opened) => opened.ok().flatten(),
         Err(_) => {
             shared.counters.read_refused.fetch_add(1, Relaxed);
+            shared.hangs_until.store((shared.clock.now() + HANGS).as_nanos(), Relaxed);
             None
         }
     }
@@ -218,7 +219,8 @@ pub(super) fn read_head(file: &File, entry: &Entry) -> Result<(Opening, Head, Cu
     let first = opening.body.min(BLOCK) as usize + CHECK;
     let current = match opening.body > 0 && end + first <= bytes.len() {
         true => {
-            let read = Bytes::from(bytes).slice(end..end + first);
+            // Without the head, which would take memory as long as the body does.
+            let read = Bytes::copy_from_slice(&bytes[end..end + first]);
             Some((0, block(opening.check, 0, read).ok_or(Damaged)?))
         }
         false => None,
@@ -309,6 +311,9 @@ const READS_MAX: usize = 256;
 
 /// Holds a small object as a whole: its head and its first block.
 const FIRST_READ: u64 = BLOCK + (16 << 10);
+
+/// How long nothing is looked for on a disk that took longer.
+const HANGS: CoreDuration = CoreDuration::from_secs(10);
 
 /// What takes longer is fetched instead.
 const OPEN_PATIENCE: Duration = Duration::from_secs(2);

@@ -74,7 +74,8 @@ impl Segment {
     /// A new file, with nothing in it.
     pub(super) fn create(folder: &Path, number: u32, epoch: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
+        // What is there by this name could not be begun before.
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(path(folder, number))?;
         file.write_all_at(&head(number, epoch), 0)?;
         // Whoever reads a file that is there after a power cut has to find it there.

@@ -21,6 +21,9 @@ struct Writer<'s> {
     shared: &'s Arc<Shared>,
     /// None where it has to be written anew.
     log: Option<PurgeLog>,
+    /// The number of the last purge that is recorded. What is written has this epoch, not that of a
+    /// later one: at the next start a purge is missing where something is newer than all.
+    recorded: u64,
     tail: Option<Tail>,
     retry: Retry,
 }
@@ -67,6 +70,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
                 }
                 shared.wait(LOCK_INTERVAL, |_| false);
             }
+            // It was closed while it was read.
+            Err(_) if shared.is_closing.load(Ordering::Acquire) => return,
             Err(error) => {
                 let was_first = retry.failed(shared.clock.now());
                 shared.failed("open", &error, was_first);
@@ -75,14 +80,16 @@ pub(super) fn run(shared: &Arc<Shared>) {
             }
         }
     };
-    let open::Opened { log, lock } = opened;
+    let open::Opened { log, recorded, lock } = opened;
     shared.accepts.store(true, Relaxed);
     shared.works.store(true, Relaxed);
-    let mut writer = Writer { shared, log: None, tail: None, retry: Retry::default() };
+    let retry = Retry::default();
+    let mut writer = Writer { shared, log: None, recorded, tail: None, retry };
     match log {
-        Ok(log) => writer.take_log(log),
+        Ok(log) => writer.log = Some(log),
         Err(error) => writer.failed("write to", &error),
     }
+    writer.note_log();
     writer.run();
     // Only now another process may have it.
     drop(lock);
@@ -127,6 +134,7 @@ impl Writer<'_> {
             self.shared.accepts.store(true, Relaxed);
         }
         let mut state = self.shared.state();
+        state.is_resized = false;
         let (purges, closing) = (mem::take(&mut state.to_record), state.closing.take());
         let (mut puts, mut bytes) = (Vec::new(), 0);
         while (may_try || closing.is_some())
@@ -164,8 +172,9 @@ impl Writer<'_> {
             return;
         }
         let records: Vec<_> = purges.iter().map(|it| it.purge.clone()).collect();
+        let last = records.iter().map(|it| it.number).max().unwrap_or(0);
         let outcome = match self.log.as_mut() {
-            Some(log) => log.append(&records),
+            Some(log) => log.append(&records).map(|()| self.recorded = self.recorded.max(last)),
             None => self.rewrite_log(),
         };
         match outcome {
@@ -190,12 +199,8 @@ impl Writer<'_> {
             numbered.purges.clone()
         };
         self.log = Some(PurgeLog::create(&self.shared.path, &purges)?);
+        self.recorded = purges.epoch();
         Ok(())
-    }
-
-    fn take_log(&mut self, log: PurgeLog) {
-        self.log = Some(log);
-        self.note_log();
     }
 
     fn note_log(&self) {
@@ -255,10 +260,6 @@ impl Writer<'_> {
                 }
                 drop(state);
                 self.failed("write to", &error);
-                if error.kind() == io::ErrorKind::StorageFull {
-                    // So that the next attempt finds room.
-                    let _ = self.give_up(1);
-                }
             }
         }
     }
@@ -266,7 +267,7 @@ impl Writer<'_> {
     /// Appends a record; none where that is not needed any more.
     fn append(&mut self, put: &Put) -> io::Result<Option<Written>> {
         let Put { ident, number, url, object, .. } = put;
-        let (verdict, epoch) = self.shared.verdict(url, object);
+        let verdict = self.shared.verdict(url, object);
         let mut metadata = object.metadata;
         match verdict {
             Verdict::Gone => {
@@ -282,7 +283,7 @@ impl Writer<'_> {
             is_latest.then(|| state.index.vary(&object.response.vary)).flatten()
         };
         let head = Head { url: url.clone(), response: object.response.clone(), metadata };
-        let record = head.write(object.length, epoch);
+        let record = head.write(object.length, self.recorded);
         let (Some(vary), Some((opening, head))) = (vary, record) else {
             self.shared.state().withdraw(*ident, *number);
             return Ok(None);
@@ -315,22 +316,9 @@ impl Writer<'_> {
         }
         match &mut self.tail {
             Some(_) => {}
-            none => *none = Some(Self::begin(self.shared)?),
+            none => *none = Some(Tail::begin(self.shared, self.recorded)?),
         }
         self.tail.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    fn begin(shared: &Arc<Shared>) -> io::Result<Tail> {
-        let epoch = {
-            let purges = shared.purges.read().unwrap_or_else(PoisonError::into_inner);
-            purges.purges.epoch()
-        };
-        let newest = shared.state().segments.back().map_or(0, |newest| newest.number);
-        let segment = Segment::create(&shared.path, newest + 1, epoch)?;
-        let (number, file) = (segment.number, segment.file.clone());
-        shared.state().segments.push_back(segment);
-        let contents = Contents::default();
-        Ok(Tail { number, file, contents, buffer: Vec::new(), flushed: Segment::HEAD })
     }
 
     /// Closes the segment with its list.
@@ -401,7 +389,11 @@ impl Writer<'_> {
                 (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
             };
             let kept = self.read_since(number, &file, &urls);
-            Segment::delete(&self.shared.path, number)?;
+            if let Err(error) = Segment::delete(&self.shared.path, number) {
+                let mut state = self.shared.state();
+                state.segments.front_mut().into_iter().for_each(|it| it.urls.clone_from(&urls));
+                return Err(error);
+            }
             let gone = self.shared.state().segments.pop_front();
             for some in urls.chunks(AT_A_TIME) {
                 let mut state = self.shared.state();
@@ -471,6 +463,10 @@ impl Writer<'_> {
     fn failed(&mut self, what: &str, error: &io::Error) {
         let was_first = self.retry.failed(self.shared.clock.now());
         self.shared.failed(what, error, was_first);
+        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            // So that the next attempt finds room; if that fails as well, it is said already.
+            let _ = self.give_up(1);
+        }
     }
 
     fn worked(&mut self) {
@@ -499,7 +495,7 @@ impl Shared {
 
 impl super::State {
     fn has_work(&self) -> bool {
-        !self.to_record.is_empty() || !self.waiting.is_empty()
+        !self.to_record.is_empty() || !self.waiting.is_empty() || self.is_resized
     }
 
     /// Notes that a record is on disk that must not be used.
@@ -524,6 +520,15 @@ impl super::State {
 }
 
 impl Tail {
+    fn begin(shared: &Shared, epoch: u64) -> io::Result<Self> {
+        let newest = shared.state().segments.back().map_or(0, |newest| newest.number);
+        let segment = Segment::create(&shared.path, newest + 1, epoch)?;
+        let (number, file) = (segment.number, segment.file.clone());
+        shared.state().segments.push_back(segment);
+        let contents = Contents::default();
+        Ok(Self { number, file, contents, buffer: Vec::new(), flushed: Segment::HEAD })
+    }
+
     fn end(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }

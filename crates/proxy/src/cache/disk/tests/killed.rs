@@ -89,6 +89,8 @@ fn the_process_that_is_killed() {
     let mut purges = 0;
     for version in first..first + MOST_UNSAID {
         let key = version % KEYS;
+        let other = url(1_000 + version % 3);
+        disk.offer(&other, &shared(1_000 + version % 3, 500));
         if version % 7 == 0 {
             let mut next = || {
                 purges += 1;
@@ -104,6 +106,14 @@ fn the_process_that_is_killed() {
         object.epoch = purges;
         disk.offer(&url(key), &Arc::new(object));
         wait_until(|| place(&disk, key).is_some());
+        // Nobody waits until this is recorded, while more is written.
+        disk.invalidate(
+            || {
+                purges += 1;
+                purges
+            },
+            &other,
+        );
         say("written", version);
     }
     // It has not been killed for so long that its parent must have gone.
