@@ -68,6 +68,14 @@ pub(crate) struct Disk {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// A response that the disk has, or is about to have.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// It waits to be written, and is still in memory.
+    Waiting(Arc<Object>),
+    There(Place),
+}
+
 /// Where a response is.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -130,7 +138,7 @@ struct State {
     queued: u64,
     /// What is queued or being written, with the number of its latest version: what was put or
     /// forgotten since is not indexed.
-    pending: BTreeMap<Ident, u64>,
+    pending: BTreeMap<Ident, (u64, Arc<Object>)>,
     puts: u64,
     to_record: Vec<ToRecord>,
     /// What the file of purges takes.
@@ -251,26 +259,36 @@ impl Disk {
         self.shared.state().forget(Ident::of(url, &response.variant, secondary));
     }
 
-    /// Where the response is that this request asks for, as far as is known without reading.
+    /// The response that this request asks for, as far as is known without reading.
     pub(crate) fn find(
         &self,
         url: &[u8],
         variant: &Arc<[u8]>,
         request: Fields<'_>,
-    ) -> Option<Place> {
+    ) -> Option<Kept> {
+        let of_url = hash(url);
+        let (waiting, there) = {
+            let state = self.shared.state();
+            let waiting: Vec<_> = state.waiting_of(of_url).cloned().collect();
+            (waiting, state.index.of_url(of_url))
+        };
+        let waits = |it: &Arc<Object>| it.response.answers(variant, request);
+        if let Some(object) = waiting.into_iter().find(waits) {
+            return self.shared.current(url, object).map(Kept::Waiting);
+        }
         if self.shared.hangs_until.load(Relaxed) > self.shared.clock.now().as_nanos() {
             return None;
         }
-        let of_url = hash(url);
-        let there = self.shared.state().index.of_url(of_url);
         there.into_iter().find_map(|(entry, vary)| {
             let is_it = tag_for(&vary, variant, request) == Some(entry.tag);
-            is_it.then(|| Place {
-                ident: Ident { url: of_url, tag: entry.tag },
-                entry,
-                url: url.into(),
-                variant: variant.clone(),
-                secondary: vary.secondary_key(request).unwrap_or_default(),
+            is_it.then(|| {
+                Kept::There(Place {
+                    ident: Ident { url: of_url, tag: entry.tag },
+                    entry,
+                    url: url.into(),
+                    variant: variant.clone(),
+                    secondary: vary.secondary_key(request).unwrap_or_default(),
+                })
             })
         })
     }
@@ -294,8 +312,7 @@ impl Disk {
         let of_url = hash(url);
         let is_known = {
             let state = self.shared.state();
-            let all = Ident { url: of_url, tag: 0 }..=Ident { url: of_url, tag: u32::MAX };
-            state.index.has_url(of_url) || state.pending.range(all).next().is_some()
+            state.index.has_url(of_url) || state.waiting_of(of_url).next().is_some()
         };
         // Before it is open nobody knows.
         if is_known || !self.shared.is_open() {
@@ -492,6 +509,19 @@ impl Shared {
         numbered.purges.verdict(url, tags, object.epoch + shift)
     }
 
+    /// What waits to be written, after what has been purged since; none if that is gone.
+    fn current(&self, url: &[u8], object: Arc<Object>) -> Option<Arc<Object>> {
+        match self.verdict(url, &object) {
+            Verdict::Gone => None,
+            Verdict::Keep => Some(object),
+            Verdict::Stale(since) => {
+                let mut metadata = object.metadata;
+                metadata.mark_stale(since);
+                Some(object.with(metadata))
+            }
+        }
+    }
+
     /// What purges say of what is on disk, and the number of purges of this process by then.
     fn verdict_of(&self, head: &record::Head, epoch: u64) -> (Verdict, u64) {
         let numbered = self.purges.read().unwrap_or_else(PoisonError::into_inner);
@@ -535,8 +565,14 @@ impl State {
     fn number(&mut self, put: &mut Put) {
         self.puts += 1;
         put.number = self.puts;
-        self.pending.insert(put.ident, put.number);
+        self.pending.insert(put.ident, (put.number, put.object.clone()));
         self.index.kill(put.ident, |_| true);
+    }
+
+    /// What of a URL is not yet written.
+    fn waiting_of(&self, url: u64) -> impl Iterator<Item = &Arc<Object>> {
+        let all = Ident { url, tag: 0 }..=Ident { url, tag: u32::MAX };
+        self.pending.range(all).map(|(_, (_, object))| object)
     }
 
     fn forget(&mut self, ident: Ident) {

@@ -34,7 +34,7 @@ mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, Part, write};
 pub(crate) use arrival::{Begun, Failed, Reader};
-pub(crate) use disk::{Body as DiskBody, Disk, Opened, Place};
+pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};
 pub(crate) use fill::{Came, Filling};
 pub(crate) use load::{BROKEN, Load};

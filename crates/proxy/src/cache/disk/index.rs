@@ -1,4 +1,4 @@
-//! Where the record of each response is: about 60 bytes of memory for each.
+//! Where the record of each response is: 40 to 75 bytes of memory for each.
 //!
 //! Responses are known by a hash of their URL, and among those of a URL by a *tag*: a hash of what
 //! tells them apart, their variant and the values of the fields that they name in `Vary`. A record

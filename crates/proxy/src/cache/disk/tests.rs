@@ -119,6 +119,29 @@ async fn a_version_that_was_replaced_is_not_found_while_the_next_is_written_nor_
     }
 }
 
+#[test]
+fn what_waits_to_be_written_is_found_unless_it_is_purged() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    let find = |number| match disk.find(&url(number), &b"web"[..].into(), Fields(&[])) {
+        Some(Kept::Waiting(object)) => Some(object),
+        _ => None,
+    };
+    // Without its thread nothing is written.
+    disk.close(Vec::new());
+    disk.join(PATIENCE);
+    (1..5).for_each(|number| disk.offer(&url(number), &shared(number, 100)));
+    assert_eq!(find(1).unwrap().pieces().collect::<Vec<_>>().concat(), body(1, 100));
+    let tag =
+        |tag: &str, soft| state::Purge { url: None, prefix: None, tag: Some(tag.to_owned()), soft };
+    drop(disk.purge(|| 1, Purged::By(&tag("tag-2", false))));
+    drop(disk.purge(|| 2, Purged::By(&tag("tag-3", true))));
+    disk.invalidate(|| 3, &url(4));
+    assert!(find(1).unwrap().metadata.is_fresh(unix_now()));
+    assert!(find(2).is_none() && find(4).is_none());
+    assert!(!find(3).unwrap().metadata.is_fresh(unix_now()));
+}
+
 #[tokio::test]
 async fn responses_of_one_url_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
@@ -324,10 +347,10 @@ proptest! {
         });
         // It goes on from there.
         disk.offer(&url(99), &shared(99, 700));
-        wait_until(|| place_of(&disk, 99).is_some());
+        wait_until(|| place(&disk, 99).is_some());
         stop(disk);
         let disk = open(copy.path());
-        prop_assert!(place_of(&disk, 99).is_some());
+        prop_assert!(place(&disk, 99).is_some());
     }
 }
 
@@ -429,11 +452,10 @@ fn shared(number: u64, length: usize) -> Arc<Object> {
 }
 
 fn place(disk: &Disk, number: u64) -> Option<Place> {
-    disk.find(&url(number), &b"web"[..].into(), Fields(&[]))
-}
-
-fn place_of(disk: &Disk, number: u64) -> Option<Place> {
-    place(disk, number)
+    match disk.find(&url(number), &b"web"[..].into(), Fields(&[]))? {
+        Kept::There(place) => Some(place),
+        Kept::Waiting(_) => None,
+    }
 }
 
 async fn read(disk: &Disk, number: u64) -> Option<(Metadata, Vec<u8>)> {

@@ -279,7 +279,7 @@ impl Writer<'_> {
         }
         let vary = {
             let mut state = self.shared.state();
-            let is_latest = state.pending.get(ident) == Some(number);
+            let is_latest = state.is_latest(*ident, *number);
             is_latest.then(|| state.index.vary(&object.response.vary)).flatten()
         };
         let head = Head { url: url.clone(), response: object.response.clone(), metadata };
@@ -509,9 +509,13 @@ impl super::State {
         self.to_record.iter().any(|it| it.tells.is_some())
     }
 
+    fn is_latest(&self, ident: Ident, number: u64) -> bool {
+        self.pending.get(&ident).is_some_and(|(latest, _)| *latest == number)
+    }
+
     /// Takes back that something is about to be written: whether nothing has come since.
     fn withdraw(&mut self, ident: Ident, number: u64) -> bool {
-        let is_latest = self.pending.get(&ident) == Some(&number);
+        let is_latest = self.is_latest(ident, number);
         if is_latest {
             self.pending.remove(&ident);
         }

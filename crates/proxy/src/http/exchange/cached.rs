@@ -17,8 +17,8 @@ use super::{
     stored::{Given, Source},
 };
 use crate::cache::{
-    Begun, Disk, DiskBody, Failed, Fetch, Join, Key, Load, Object, Opened, Place, Reader, Response,
-    Start, Store, Wanted, What, request_fields, unix_now,
+    Begun, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened, Place, Reader,
+    Response, Start, Store, Wanted, What, request_fields, unix_now,
 };
 
 /// What is to be done.
@@ -136,7 +136,7 @@ impl Exchange<'_> {
         let fields = Fields(&fields);
         let wishes = Wishes::of(fields);
         let found = store.find(&wanted.url, &wanted.variant, fields);
-        let stored = match found.what {
+        let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
                 return Step::Pass;
@@ -144,10 +144,15 @@ impl Exchange<'_> {
             _ => None,
         };
         let disk = (stored.is_none() && uses_disk).then(|| store.disk().clone()).flatten();
-        let place = disk.and_then(|disk| {
-            let place = disk.find(&wanted.url, &wanted.variant, fields)?;
-            Some((disk, place))
-        });
+        let kept = disk.as_ref().and_then(|it| it.find(&wanted.url, &wanted.variant, fields));
+        let place = match kept {
+            Some(Kept::There(place)) => disk.map(|disk| (disk, place)),
+            Some(Kept::Waiting(object)) => {
+                stored = Some(object);
+                None
+            }
+            None => None,
+        };
         if place.is_some() {
             let (key, why) = (found.key, Forward::UriMiss);
             let (stored, validates, may_be_full) = (None, false, false);

@@ -1,5 +1,5 @@
-//! A process that writes is killed again and again, at another moment each time: 200 times where
-//! `LOADLINE_TEST_DISK_KILLS=200` asks for it.
+//! A process that writes is killed again and again, at another moment each time: 200 times, or as many as
+//! `LOADLINE_TEST_DISK_KILLS` says.
 
 use std::{
     collections::BTreeMap,
@@ -133,7 +133,7 @@ fn versioned(version: u64) -> Vec<u8> {
 }
 
 /// Those of a run that says nothing of them.
-const ROUNDS: u64 = 20;
+const ROUNDS: u64 = 200;
 
 /// Few, so that each is written again and again.
 const KEYS: u64 = 20;
