@@ -80,6 +80,7 @@ pub(crate) enum What {
         may_be_empty: bool,
     },
     Directory,
+    DiskCache,
     AccessLog,
     PidFile,
     Socket,
@@ -210,6 +211,9 @@ fn each(file: &mut File, visit: Visit<'_>) {
             visit(What::Socket, path, span);
         }
         one(&mut admin.token_file, What::Token, visit);
+    }
+    if let Some(disk) = file.cache.get_mut().and_then(|cache| cache.disk.get_mut()) {
+        one(&mut disk.path, What::DiskCache, visit);
     }
     if let Some(standby) = file.l4.get_mut().and_then(|l4| l4.standby.get_mut()) {
         one(&mut standby.key_file, What::StandbyKey, visit);

@@ -35,7 +35,7 @@ use crate::{
 
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
-pub use cache::CacheLimits;
+pub use cache::{CacheLimits, DiskCache};
 pub use compression::{Compression, Levels};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
@@ -60,6 +60,15 @@ pub struct Fleet {
     pub services: Vec<Service>,
 }
 
+impl Fleet {
+    /// The second tier of the cache, if there is one and any route has a cache.
+    #[must_use]
+    pub fn disk_cache(&self) -> Option<&DiskCache> {
+        let has_caches = self.listeners.iter().any(|listener| listener.routes.has_caches());
+        self.edge.disk_cache.as_ref().filter(|_| has_caches)
+    }
+}
+
 /// The process that takes traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
@@ -77,6 +86,8 @@ pub struct Edge {
     pub max_connections: Option<u32>,
     /// What the cache may hold, where routes have one.
     pub cache: CacheLimits,
+    /// The second tier of the cache; none if omitted.
+    pub disk_cache: Option<DiskCache>,
 }
 
 impl Edge {
@@ -91,6 +102,7 @@ impl Edge {
             drain_timeout: DRAIN_TIMEOUT,
             max_connections: None,
             cache: CacheLimits::default(),
+            disk_cache: None,
         }
     }
 }

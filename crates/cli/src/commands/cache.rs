@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Subcommand;
-use loadline_core::state::{CachedObject, Counters, Purge, Purged, ServiceCounter};
+use loadline_core::state::{CachedObject, Counters, DiskCache, Purge, Purged, ServiceCounter};
 use serde::Deserialize;
 
 use super::{administration::Administration, series, size};
@@ -115,6 +115,7 @@ fn stats(args: &Place) -> anyhow::Result<()> {
         cache.fetches,
         cache.evicted,
     );
+    cache.disk.iter().try_for_each(|disk| write_disk(&mut text, disk))?;
     for service in &state.services {
         let ratio =
             |ratio: Option<f64>| ratio.map_or("-".into(), |it| format!("{:.1} %", it * 100.0));
@@ -128,6 +129,25 @@ fn stats(args: &Place) -> anyhow::Result<()> {
         )?;
     }
     series::print(&text)
+}
+
+fn write_disk(text: &mut String, disk: &DiskCache) -> std::fmt::Result {
+    let state = if disk.up { "" } else { " (does not work, or is not open yet)" };
+    writeln!(
+        text,
+        "disk{state}: objects {}, {} of {}, index {}, queued {}, hits {}, written {}, refused {}, \
+         failed {}, damaged {}",
+        disk.objects,
+        size(disk.bytes as f64),
+        size(disk.size_bytes as f64),
+        size(disk.index_bytes as f64),
+        size(disk.queued_bytes as f64),
+        disk.hits,
+        disk.written,
+        disk.writes_refused + disk.reads_refused,
+        disk.writes_failed,
+        disk.damaged,
+    )
 }
 
 /// The part of the requests, and of the bytes, for which no server was asked alone; none without

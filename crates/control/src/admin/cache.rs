@@ -14,6 +14,7 @@ use axum::{
 use loadline_core::state::{CachedObject, Purge, Purged};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 use super::{
     api::{Authorized, Refused, body, refused},
@@ -60,9 +61,23 @@ async fn purge(
         let error = "say one of `url`, `prefix` and `tag`";
         return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, error));
     }
-    let purged = context.site.purge(&purge);
+    // The disk may take its time to record it.
+    let (site, given) = (context.clone(), purge.clone());
+    let purged = spawn_blocking(move || site.site.purge(&given)).await;
+    let purged =
+        purged.map_err(|error| refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     tracing::info!(?purge, objects = purged.objects, "purged by the admin interface");
-    Ok(Json(purged))
+    match &purged.unrecorded {
+        None => Ok(Json(purged)),
+        Some(why) => {
+            let error = format!(
+                "purged, {} in memory, but not recorded on disk, where a restart could undo it: \
+                 {why}",
+                purged.objects
+            );
+            Err(refused(StatusCode::INTERNAL_SERVER_ERROR, error))
+        }
+    }
 }
 
 /// As many as people look through.

@@ -7,6 +7,7 @@
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
 //! becomes one. The table below is the reference as well ([`reference`]).
 
+mod cache;
 mod certificates;
 mod failures;
 mod format;
@@ -161,6 +162,7 @@ fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
         (Some(Extent::Measured(Part::Servers)), groups::HEADROOM),
         (now(Part::Groups), lists::FAMILIES),
         (now(Part::Servers), servers::FAMILIES),
+        (None, cache::FAMILIES),
         (None, certificates::FAMILIES),
         (now(Part::Service), failures::FAMILIES),
         (None, forwarding::FAMILIES),

@@ -1,11 +1,11 @@
 //! The cache: its limits, and what a route says of its own. Everything has a default.
 
 use loadline_core::{
-    fleet::CacheLimits,
+    fleet::{CacheLimits, DiskCache},
     rules::{Caching, QueryKey},
     time::Duration,
 };
-use loadline_spanned::{Key, Problems};
+use loadline_spanned::{At, Key, Problems};
 
 use super::set;
 use crate::{
@@ -27,6 +27,27 @@ pub(super) fn limits(given: &Key<file::Cache>, problems: &mut Problems) -> Cache
         problems.error(&place, message, "more than `memory`", help);
     }
     limits
+}
+
+/// Where the cache of the edge keeps what memory has no room for.
+pub(super) fn disk(given: &Key<file::Cache>, problems: &mut Problems) -> Option<DiskCache> {
+    let At { value, span } = given.get()?.disk.at()?;
+    let mut missing = |what: &str, help: &str| {
+        problems.error(
+            span,
+            format!("a cache on disk without `{what}`"),
+            "missing",
+            help.to_owned(),
+        );
+    };
+    let (path, size) = (value.path.get(), value.size.get());
+    if path.is_none() && !value.path.given() {
+        missing("path", "write path = \"/var/cache/loadline\"");
+    }
+    if size.is_none() && !value.size.given() {
+        missing("size", "write size = \"20GiB\"");
+    }
+    Some(DiskCache { path: path?.0.0.clone(), size: size?.0.0 })
 }
 
 /// How a route caches; nothing where the file does not want that.

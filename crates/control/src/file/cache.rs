@@ -1,11 +1,11 @@
 //! The cache in the file: how much it may hold, and what a route says of its own.
 
-use loadline_spanned::Key;
+use loadline_spanned::{Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    label::{HeaderName, Name},
+    label::{FilePath, HeaderName, Name},
     one_or_more::OneOrMore,
     quantity::{Size, TimeOrOff},
 };
@@ -20,6 +20,20 @@ pub(crate) struct Cache {
     /// Maximum size of a body that is stored. A longer one goes through to its client.
     #[schemars(extend("default" = "64MiB"))]
     pub(crate) max_object: Key<Size<1, { 1 << 40 }>>,
+    /// Keeps on disk what memory has no room for, over a restart.
+    pub(crate) disk: Key<DiskCache>,
+}
+
+/// A second tier of the cache, on disk: what memory evicts is written there.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(crate) struct DiskCache {
+    /// A directory of its own. It is made if it is not there, and belongs to one process.
+    #[schemars(extend("examples" = ["/var/cache/loadline"]))]
+    pub(crate) path: Key<Text<FilePath>>,
+    /// What its files may take together.
+    #[schemars(extend("examples" = ["20GiB"]))]
+    pub(crate) size: Key<Size<{ 64 << 20 }, { 1 << 50 }>>,
 }
 
 /// Stores responses and answers further requests from memory (RFC 9111). What may be stored, and

@@ -41,6 +41,7 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
             discovery::check(at, may_be_empty).map_err(wrong)
         }),
         What::Directory => enterable(at),
+        What::DiskCache => own_directory(at),
         What::AccessLog => writable("access log", at),
         What::PidFile => replaceable("process id", at),
         What::Socket => socket(at),
@@ -92,6 +93,23 @@ fn enterable(path: &Path) -> Result<(), Complaint> {
     }
     let may = access(path, Access::EXEC_OK);
     may.map_err(|error| wrong(&error, "whoever runs loadline has to be able to enter it"))
+}
+
+/// A directory for files of our own, or room to make it.
+fn own_directory(path: &Path) -> Result<(), Complaint> {
+    let wrong = |why: &dyn std::fmt::Display, help: &str| {
+        let message = format!("cannot keep the cache in `{}`: {why}", path.display());
+        Complaint::new(message, help)
+    };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => room("cache", path),
+        Err(error) => Err(wrong(&error, "whoever runs loadline has to be able to enter it")),
+        Ok(found) if !found.is_dir() => {
+            Err(wrong(&"it is no directory", "name a directory of its own"))
+        }
+        Ok(_) => access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| wrong(&error, "whoever runs loadline has to be able to write there")),
+    }
 }
 
 /// A file that is appended to, or made.

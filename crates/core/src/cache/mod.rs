@@ -62,6 +62,7 @@ mod cache_status;
 mod conditional;
 mod date;
 mod directives;
+pub mod disk;
 mod entity_tag;
 pub mod eviction;
 mod extents;

@@ -1,5 +1,7 @@
 //! What the cache of an edge may hold.
 
+use alloc::string::String;
+
 use crate::units::Bytes;
 
 /// The limits of the cache that all routes of an edge share.
@@ -9,6 +11,15 @@ pub struct CacheLimits {
     pub memory: Bytes,
     /// The longest body that is stored.
     pub max_object: Bytes,
+}
+
+/// Where the cache keeps what memory has no room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskCache {
+    /// A directory of its own.
+    pub path: String,
+    /// What its files may take together.
+    pub size: Bytes,
 }
 
 impl Default for CacheLimits {

@@ -20,6 +20,48 @@ pub struct Cache {
     pub fetches: u64,
     /// Responses that had to leave for others since the start.
     pub evicted: u64,
+    /// The second tier; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskCache>,
+}
+
+/// What the cache has on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DiskCache {
+    /// Whether the directory is open, and the disk works.
+    pub up: bool,
+    /// Responses that are found there.
+    pub objects: u64,
+    /// What its files take.
+    pub bytes: u64,
+    /// What they may take.
+    pub size_bytes: u64,
+    /// Memory that the index takes.
+    pub index_bytes: u64,
+    /// Bytes that wait to be written.
+    pub queued_bytes: u64,
+    /// Purges that count for what is there.
+    pub purges: u64,
+    /// Responses that were read since the start.
+    pub hits: u64,
+    /// What they take on disk.
+    pub read_bytes: u64,
+    /// Responses that were not read, since too many waited for the disk, or it took too long.
+    pub reads_refused: u64,
+    /// Responses that were written.
+    pub written: u64,
+    /// What they take on disk.
+    pub written_bytes: u64,
+    /// Responses that were not written, since the disk does not keep up, fails, or they are too
+    /// large.
+    pub writes_refused: u64,
+    /// Responses that the disk failed to write.
+    pub writes_failed: u64,
+    /// Records that were not what was written, or could not be read.
+    pub damaged: u64,
+    /// Segments whose room was needed.
+    pub reclaimed: u64,
 }
 
 /// A response that is stored.
@@ -61,13 +103,16 @@ pub struct Purge {
 }
 
 /// What a purge has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Purged {
     /// Responses that were taken out, or marked stale.
     pub objects: u64,
     /// Fetches that were under way, whose responses are not stored any more.
     pub fetches: u64,
+    /// Why the disk has not recorded it: then a restart could undo it there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<String>,
 }
 
 impl Purge {

@@ -35,6 +35,8 @@ pub(crate) struct Arrival(Mutex<State>);
 pub(crate) enum Begun {
     /// Its head has come; its body is to be read. What the rules know of it, if it is stored.
     Response(Arc<Response>, Option<Metadata>),
+    /// It is on disk, from where its body comes; whether that is kept whole.
+    Disk(Arc<Response>, Metadata, bool),
     /// What is stored is good, whole as it is.
     Stored(Arc<Object>),
     /// What was stored is not; whoever waits has to begin anew.
@@ -100,8 +102,8 @@ impl Arrival {
     /// The head has come. Where it is not stored, nobody joins any more.
     pub(crate) fn begin(&self, begun: Begun, via: Via) {
         let mut state = self.lock();
-        state.in_window = matches!(begun, Begun::Response(_, None));
-        state.is_whole = !matches!(begun, Begun::Response(..));
+        state.in_window = matches!(begun, Begun::Response(_, None) | Begun::Disk(_, _, false));
+        state.is_whole = !matches!(begun, Begun::Response(..) | Begun::Disk(..));
         (state.begun, state.via) = (Some(begun), via);
         state.readers.wake();
     }

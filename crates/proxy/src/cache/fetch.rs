@@ -45,6 +45,8 @@ pub(crate) struct Fetch {
     pub(super) keys: RefCell<[Option<Key>; 2]>,
     /// Memory that has been taken for the body.
     pub(super) reserved: Cell<u64>,
+    /// Purges that had come when it began.
+    pub(super) epoch: u64,
 }
 
 /// Where a response came from.
@@ -76,6 +78,7 @@ impl Fetch {
         stored: Option<Arc<Object>>,
     ) -> Self {
         Self {
+            epoch: store.epoch(),
             store: store.clone(),
             clock,
             arrival,

@@ -119,7 +119,7 @@ impl Fetch {
             self.close();
             return self.arrival.begin(Begun::Again, via);
         }
-        let object = match freshened(&self.wanted, stored, exchange) {
+        let object = match freshened(&self.wanted, stored, exchange, self.epoch) {
             Ok(object) => {
                 if self.close() {
                     self.store.store(&self.wanted.url, &object);
@@ -138,7 +138,9 @@ impl Fetch {
     /// Whether a body that is framed like this may be stored, as far as is known.
     fn fits(&self, framing: Framing) -> bool {
         match framing {
-            Framing::Length(length) => length <= self.store.longest() && self.reserve(length),
+            Framing::Length(length) => {
+                length <= self.store.longest_arriving() && self.reserve(length)
+            }
             Framing::None | Framing::Chunked | Framing::UntilClose => true,
         }
     }
@@ -148,7 +150,9 @@ impl Fetch {
         let length = self.arrival.len() + bytes.len() as u64;
         let is_kept = filling.metadata.is_some();
         let missing = length.saturating_sub(self.reserved.get());
-        if is_kept && (length > self.store.longest() || missing > 0 && !self.reserve(missing)) {
+        if is_kept
+            && (length > self.store.longest_arriving() || missing > 0 && !self.reserve(missing))
+        {
             self.let_go(filling);
         }
         self.arrival.append(bytes);
@@ -178,8 +182,8 @@ impl Fetch {
         if let Some(metadata) = filling.metadata
             && self.close()
         {
-            let object = Object::new(filling.response, metadata, pieces);
-            self.store.store(&self.wanted.url, &object);
+            let object = Object::new(filling.response, metadata, pieces, self.epoch);
+            self.store.store(&self.wanted.url, &Arc::new(object));
             return true;
         }
         false
@@ -223,6 +227,7 @@ pub(super) fn freshened(
     wanted: &Wanted,
     stored: &Object,
     exchange: &Exchange<'_>,
+    epoch: u64,
 ) -> Result<Arc<Object>, Refusal> {
     let (status, old) = (stored.response.status, stored.response.fields());
     let fresh = freshen(Fields(&old), status, exchange, &wanted.caching().settings)?;
@@ -232,7 +237,7 @@ pub(super) fn freshened(
     if response.tags.is_empty() {
         response.tags.clone_from(&stored.response.tags);
     }
-    Ok(stored.freshened(Arc::new(response), fresh.metadata))
+    Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
 }
 
 fn response(

@@ -29,7 +29,7 @@ impl Store {
                 self.replace(&found.key, &stored, stored.with(metadata));
             }
             Effect::Freshen => {
-                if let Ok(object) = freshened(wanted, &stored, &exchange) {
+                if let Ok(object) = freshened(wanted, &stored, &exchange, stored.epoch) {
                     self.replace(&found.key, &stored, object);
                 }
             }

@@ -14,15 +14,19 @@
 //! | `fill` | what becomes of its response |
 //! | `head` | what a response to `HEAD` says of what is stored |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
+//! | `disk` | the second tier, on disk |
+//! | `load` | a response on its way from there to memory |
 //! | `purge` | what is taken out on somebody's word, and what there is to tell |
 //! | `result` | what it did for a request, as it is counted and logged |
 //! | `answer` | what one client gets of a response |
 
 mod answer;
 mod arrival;
+mod disk;
 mod fetch;
 mod fill;
 mod head;
+mod load;
 mod object;
 mod pieces;
 mod purge;
@@ -32,8 +36,10 @@ mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, Part, write};
 pub(crate) use arrival::{Begun, Failed, Reader};
+pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};
 pub(crate) use fill::{Came, Filling};
+pub(crate) use load::{BROKEN, Load};
 pub(crate) use object::{Object, Response};
 pub(crate) use result::CacheResult;
 pub(crate) use store::{Join, Key, Store, What};

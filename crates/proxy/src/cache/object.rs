@@ -55,6 +55,10 @@ pub(crate) struct Object {
     pub(crate) metadata: Metadata,
     pieces: Arc<[Bytes]>,
     pub(crate) length: u64,
+    /// Purges that had come when it was asked for.
+    pub(crate) epoch: u64,
+    /// It was read from disk, as it is.
+    pub(crate) is_on_disk: bool,
     /// Requests that were answered with it.
     pub(crate) hits: AtomicU64,
 }
@@ -65,22 +69,34 @@ impl Object {
         response: Arc<Response>,
         metadata: Metadata,
         pieces: impl Into<Arc<[Bytes]>>,
-    ) -> Arc<Self> {
+        epoch: u64,
+    ) -> Self {
         let pieces = pieces.into();
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Arc::new(Self { response, metadata, pieces, length, hits: AtomicU64::new(0) })
+        let (is_on_disk, hits) = (false, AtomicU64::new(0));
+        Self { response, metadata, pieces, length, epoch, is_on_disk, hits }
     }
 
     /// The same body with a newer head.
-    pub(crate) fn freshened(&self, response: Arc<Response>, metadata: Metadata) -> Arc<Self> {
-        let fresh = Self::new(response, metadata, self.pieces.clone());
+    pub(crate) fn freshened(
+        &self,
+        response: Arc<Response>,
+        metadata: Metadata,
+        epoch: u64,
+    ) -> Arc<Self> {
+        let fresh = Self::new(response, metadata, self.pieces.clone(), epoch);
         fresh.hits.store(self.hits.load(Relaxed), Relaxed);
-        fresh
+        Arc::new(fresh)
     }
 
     /// The same with other metadata.
     pub(crate) fn with(&self, metadata: Metadata) -> Arc<Self> {
-        self.freshened(self.response.clone(), metadata)
+        self.freshened(self.response.clone(), metadata, self.epoch)
+    }
+
+    /// Its body, a piece after the other.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Bytes> {
+        self.pieces.iter().cloned()
     }
 
     /// The bytes from this place to the end of their piece; empty at the end.

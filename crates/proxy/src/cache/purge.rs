@@ -4,7 +4,10 @@
 //! goes to those who wait for it, and is not stored: it may be of before the change. A purge by tag
 //! does that to all fetches, since nobody knows yet which tags they will bring.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::Ordering::{AcqRel, Relaxed},
+};
 
 use loadline_core::{
     cache::{Field, Metadata},
@@ -14,14 +17,24 @@ use loadline_core::{
 use loadline_http1::ResponseHead;
 
 use super::{
+    disk,
     object::Object,
     store::{Key, Store, What},
     wanted::Wanted,
 };
 
 impl Store {
-    /// Takes out what `purge` names, or marks it stale.
+    /// Takes out what `purge` names, or marks it stale. Waits until the disk has recorded it.
     pub(crate) fn purge(&self, purge: &Purge, now: UnixTime) -> Purged {
+        let next = || self.epoch.fetch_add(1, AcqRel) + 1;
+        // Before memory is looked at: what leaves it meanwhile is on its way to the disk.
+        let recording = match &*self.disk() {
+            Some(disk) => Some(disk.purge(next, disk::Purged::By(purge))),
+            None => {
+                next();
+                None
+            }
+        };
         // First those under way: what one of them has stored since is found below.
         let fetches = self.close_all(|key| purge.tag.is_some() || names_url(purge, key));
         let found: Vec<(Key, What)> = {
@@ -50,7 +63,8 @@ impl Store {
                 }
             }
         }
-        Purged { objects, fetches }
+        let unrecorded = recording.and_then(|recording| recording.wait().err());
+        Purged { objects, fetches, unrecorded }
     }
 
     /// Forgets what the response with this head to a request that may have changed something makes
@@ -62,6 +76,9 @@ impl Store {
             self.close_all(|key| url_of(key) == url);
             // What is under longer keys is not found any more.
             self.remove(&url);
+            if let Some(disk) = &*self.disk() {
+                disk.invalidate(|| self.epoch.fetch_add(1, AcqRel) + 1, &url);
+            }
         }
     }
 
@@ -78,6 +95,7 @@ impl Store {
             memory_bytes,
             fetches: self.fetches().len() as u64,
             evicted: self.evicted.load(Relaxed),
+            disk: self.disk().as_ref().map(|disk| disk.state()),
         }
     }
 
@@ -117,6 +135,6 @@ fn names_url(purge: &Purge, key: &[u8]) -> bool {
 }
 
 /// The URL of a key.
-fn url_of(key: &[u8]) -> &[u8] {
+pub(super) fn url_of(key: &[u8]) -> &[u8] {
     key.split(|byte| *byte == 0).next().unwrap_or_default()
 }

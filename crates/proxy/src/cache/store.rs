@@ -9,21 +9,26 @@
 //! No lock is held while anything is read, written or dropped. Lookups share one.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed},
+        },
     },
 };
 
+use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
 use loadline_core::{
     cache::{
         Fields, Vary,
         eviction::{Eviction, Slot},
     },
-    fleet::CacheLimits,
+    fleet::{CacheLimits, DiskCache},
     time::Instant,
     units,
 };
@@ -31,8 +36,11 @@ use loadline_linux::arena::Arena;
 
 use super::{
     arrival::{Arrival, Reader},
+    disk::Disk,
     object::{ALLOCATION, Object, Response, SENT_IN_PLACE},
+    purge::url_of,
 };
+use crate::runtime::clock::Clock;
 
 /// A key as the store knows it.
 pub(crate) type Key = Arc<[u8]>;
@@ -50,6 +58,10 @@ pub(crate) struct Store {
     /// Where large bodies are; made for the first of them, none where the kernel gives none.
     arena: OnceLock<Option<Arc<Arena>>>,
     hasher: RandomState,
+    /// Purges that have come.
+    pub(super) epoch: AtomicU64,
+    disk: ArcSwapOption<Disk>,
+    clock: Clock,
 }
 
 #[derive(Debug)]
@@ -104,7 +116,7 @@ pub(crate) enum Join {
 
 impl Store {
     /// An empty one.
-    pub(crate) fn new(limits: CacheLimits) -> Self {
+    pub(crate) fn new(limits: CacheLimits, clock: Clock) -> Self {
         let table = Table { entries: HashMap::new(), eviction: Eviction::new(limits.memory) };
         Self {
             table: RwLock::new(table),
@@ -114,6 +126,9 @@ impl Store {
             limits: RwLock::new(limits),
             arena: OnceLock::new(),
             hasher: RandomState::new(),
+            epoch: AtomicU64::new(0),
+            disk: ArcSwapOption::empty(),
+            clock,
         }
     }
 
@@ -132,6 +147,52 @@ impl Store {
     pub(crate) fn file_of(&self, bytes: &[u8]) -> Option<(&Arc<Arena>, u64)> {
         let arena = self.arena.get()?.as_ref().filter(|_| bytes.len() >= SENT_IN_PLACE)?;
         Some((arena, arena.offset_of(bytes)?))
+    }
+
+    /// How many purges have come.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// The second tier, if there is one.
+    pub(crate) fn disk(&self) -> Guard<Option<Arc<Disk>>> {
+        self.disk.load()
+    }
+
+    /// Keeps what memory lets go there from now on; nowhere where none is given.
+    pub(crate) fn keep_on(&self, wanted: Option<&DiskCache>) {
+        let disk = self.disk();
+        match (&*disk, wanted) {
+            (Some(disk), Some(wanted)) if disk.is_at(wanted) => return disk.resize(wanted.size),
+            (None, None) => return,
+            _ => {}
+        }
+        let started = wanted.map(|wanted| Disk::start(wanted, self.epoch(), self.clock));
+        let started = started.transpose().map(|disk| disk.map(Arc::new));
+        match started {
+            Ok(started) => self.disk.store(started),
+            Err(error) => tracing::error!("cannot start a thread for the cache on disk: {error}"),
+        }
+    }
+
+    /// Leaves the disk to another process, with what is in memory; gives it to be waited for.
+    pub(crate) fn leave_disk(&self) -> Option<Arc<Disk>> {
+        let disk = self.disk.swap(None)?;
+        let mut all = Vec::new();
+        {
+            let table = self.read();
+            for (key, entry) in &table.entries {
+                if let What::Object(object) = &entry.what
+                    && table.leads_to(key)
+                {
+                    all.push((url_of(key).into(), object.clone()));
+                }
+            }
+        }
+        // What was used most goes first: there may not be time for all.
+        all.sort_by_key(|(_, object): &(_, Arc<Object>)| Reverse(object.hits.load(Relaxed)));
+        disk.close(all);
+        Some(disk)
     }
 
     /// What is known of a request for this URL with these fields.
@@ -154,8 +215,17 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
-    /// Stores an object for a URL, beside others that differ in what they vary by.
+    /// Stores an object for a URL, beside others that differ in what they vary by. What is on disk
+    /// is older.
     pub(crate) fn store(&self, url: &Key, object: &Arc<Object>) {
+        if let Some(disk) = &*self.disk() {
+            disk.forget(url, object);
+        }
+        self.promote(url, object);
+    }
+
+    /// Stores an object that was read from disk.
+    pub(crate) fn promote(&self, url: &Key, object: &Arc<Object>) {
         let key = self.place(url, &object.response);
         self.put(&key, What::Object(object.clone()));
     }
@@ -189,6 +259,7 @@ impl Store {
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
         let mut evicted = Vec::new();
         let mut gone = Vec::new();
+        let disk = self.disk();
         let mut table = self.write();
         if let (Some(Entry { what: What::Branch(old), .. }), What::Branch(new)) =
             (table.entries.get(key), &what)
@@ -199,8 +270,10 @@ impl Store {
         gone.extend(table.remove(key));
         if let Ok(slot) = table.eviction.insert(key.clone(), hash, bytes, &mut evicted) {
             self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-            gone.extend(evicted.iter().filter_map(|key| table.entries.remove(key)));
+            gone.extend(table.evict(&evicted, disk.as_deref()));
             table.entries.insert(key.clone(), Entry { slot, what });
+        } else if let (What::Object(object), Some(disk)) = (&what, &*disk) {
+            disk.offer(url_of(key), object);
         }
         // What is gone is dropped without the lock.
         drop(table);
@@ -208,6 +281,9 @@ impl Store {
 
     /// Takes out this object, if it is there.
     pub(crate) fn forget(&self, url: &Key, object: &Arc<Object>) {
+        if let Some(disk) = &*self.disk() {
+            disk.forget(url, object);
+        }
         let key = self.place(url, &object.response);
         if self.has(&key, object) {
             self.remove(&key);
@@ -233,7 +309,15 @@ impl Store {
         matches!(what, Some(What::Object(other)) if Arc::ptr_eq(other, object))
     }
 
-    /// The longest body that is stored.
+    /// The longest body that is kept whole while it comes in: one that memory stores, or one that
+    /// goes from there to the disk.
+    pub(crate) fn longest_arriving(&self) -> u64 {
+        let CacheLimits { memory, max_object } = self.limits();
+        let on_disk = self.disk().as_ref().map_or(0, |disk| disk.longest());
+        on_disk.min(memory.get() / ARRIVING_PART).min(max_object.get()).max(self.longest())
+    }
+
+    /// The longest body that is stored in memory.
     pub(crate) fn longest(&self) -> u64 {
         let memory = self.limits().memory.get() / OBJECT_PART;
         self.limits().max_object.get().min(memory)
@@ -317,10 +401,11 @@ impl Store {
         let memory = self.limits().memory.get();
         let room = memory.saturating_sub(self.arriving.load(Relaxed));
         let mut evicted = Vec::new();
+        let disk = self.disk();
         let mut table = self.write();
         table.eviction.resize(units::Bytes::new(room), &mut evicted);
         self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-        let gone: Vec<_> = evicted.iter().filter_map(|key| table.entries.remove(key)).collect();
+        let gone = table.evict(&evicted, disk.as_deref());
         drop(table);
         drop(gone);
     }
@@ -362,6 +447,32 @@ impl Table {
         let entry = self.entries.get(key)?;
         self.eviction.hit(entry.slot);
         Some(&entry.what)
+    }
+
+    /// Takes out what had to leave, and offers it to the disk. It does so before the lock is free:
+    /// whoever takes a URL out finds what there is of it in memory or on its way to the disk.
+    fn evict(&mut self, evicted: &[Key], disk: Option<&Disk>) -> Vec<Entry> {
+        let mut gone = Vec::with_capacity(evicted.len());
+        for key in evicted {
+            let Some(entry) = self.entries.remove(key) else { continue };
+            if let (What::Object(object), Some(disk)) = (&entry.what, disk)
+                && self.leads_to(key)
+            {
+                disk.offer(url_of(key), object);
+            }
+            gone.push(entry);
+        }
+        gone
+    }
+
+    /// Whether what is under a key can be found: its branch may have been taken out.
+    fn leads_to(&self, key: &[u8]) -> bool {
+        let url = url_of(key);
+        let Some(number) = key.get(url.len() + 1..).and_then(|rest| rest.first_chunk()) else {
+            return true;
+        };
+        let branch = self.entries.get(url).map(|entry| &entry.what);
+        matches!(branch, Some(What::Branch(it)) if it.number == u64::from_be_bytes(*number))
     }
 
     fn remove(&mut self, key: &[u8]) -> Option<Entry> {

@@ -73,6 +73,8 @@ impl Engine {
     /// have been told to.
     pub(crate) fn join(self, drain: Duration) {
         self.shared.leave();
+        // At once: the process that takes over waits for it.
+        let disk = self.shared.store.leave_disk();
         let deadline = time::Instant::now() + drain.to_std();
         while !self.workers.iter().all(JoinHandle::is_finished) {
             if time::Instant::now() >= deadline {
@@ -85,6 +87,7 @@ impl Engine {
             // A worker that panicked has said so on its own.
             let _ = worker.join();
         }
+        disk.into_iter().for_each(|disk| disk.join(DISK_PATIENCE));
         self.shared.log.iter().for_each(Log::flush);
         self.shared.spans.iter().for_each(Spans::flush);
     }
@@ -103,6 +106,9 @@ pub(crate) fn threads(edge: &Edge) -> usize {
         threads => threads as usize,
     }
 }
+
+/// How long the last writes to the cache on disk may take.
+const DISK_PATIENCE: time::Duration = time::Duration::from_secs(10);
 
 /// How often a drain looks whether it is through.
 const POLL: time::Duration = time::Duration::from_millis(5);

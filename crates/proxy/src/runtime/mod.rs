@@ -127,6 +127,8 @@ impl Bound {
     /// [`StartError`] where a thread cannot be started; nothing is left running then.
     pub fn start(self) -> Result<Runtime, StartError> {
         let Self { controller, shared, inputs, detour } = self;
+        // Not before: until here the process may have been another user's.
+        shared.store.keep_on(shared.plan().fleet.disk_cache());
         let engine = Engine::start(shared.clone())?;
         let control = Control::new(controller, shared.clone(), inputs.clone(), detour);
         let control = control.spawn().map_err(StartError::Thread)?;

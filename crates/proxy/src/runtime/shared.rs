@@ -87,7 +87,7 @@ impl Shared {
         listeners: Listeners,
     ) -> Result<Arc<Self>, StartError> {
         let keys = Keys::load(&plan.fleet)?;
-        let store = Arc::new(Store::new(plan.fleet.edge.cache));
+        let store = Arc::new(Store::new(plan.fleet.edge.cache, clock));
         let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
             let target = settings.to.clone();
             Log::open(settings).map_err(|source| StartError::AccessLog { target, source })
@@ -124,6 +124,9 @@ impl Shared {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if before.configuration != plan.configuration {
             self.store.limit(plan.fleet.edge.cache);
+            if self.stage() == Lifecycle::Serving {
+                self.store.keep_on(plan.fleet.disk_cache());
+            }
             self.failures.keep_only(plan.server_ids());
             queues.values().for_each(|queue| queue.notify());
             return;

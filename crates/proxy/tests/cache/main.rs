@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod collapsing;
+mod disk;
 mod hits;
 mod in_place;
 mod stale;

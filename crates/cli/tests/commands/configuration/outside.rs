@@ -85,6 +85,18 @@ const WRONG: &[Wrong] = &[
     ),
     ("\"access.log\"", "\".\"", "2:14", &["the access log", "it is a directory"]),
     ("\"pid\"", "\"no/pid\"", "3:12", &["the process id", "there is no directory"]),
+    (
+        "[edge]",
+        "cache.disk = { path = \"no/cache\", size = \"1GiB\" }\n[edge]",
+        "1:23",
+        &["the cache", "there is no directory", "mkdir -p"],
+    ),
+    (
+        "[edge]",
+        "cache.disk = { path = \"text\", size = \"1GiB\" }\n[edge]",
+        "1:23",
+        &["cannot keep the cache", "it is no directory"],
+    ),
     ("\"control.sock\"", "\"no/control.sock\"", "4:11", &["the socket", "there is no directory"]),
     ("\"control.sock\"", "\"text\"", "4:11", &["is no socket"]),
     ("[edge]", "[edge]\nuser = \"no-such-user\"", "2:8", &["there is no user `no-such-user`"]),

@@ -42,6 +42,16 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("[edge]", "[edge]\naccess_log = \"~/access.log\"", 2, &["`~` is not expanded"]),
     ("[edge]", "[edge]\npid_file = \"${RUN}/pid\"", 2, &["`RUN` is not set"]),
     ("[edge]", "admin.bind = \"~/admin.sock\"\n[edge]", 1, &["`~` is not expanded"]),
+    // The cache on disk.
+    (
+        "[edge]",
+        "cache.disk = { path = \"cache\" }\n[edge]",
+        1,
+        &["on disk without `size`", "20GiB"],
+    ),
+    ("[edge]", "cache.disk = { size = \"1GiB\" }\n[edge]", 1, &["on disk without `path`"]),
+    ("[edge]", "cache.disk = { path = \"a\", size = \"1MiB\" }\n[edge]", 1, &["64MiB"]),
+    ("[edge]", "cache.disk = \"/var/cache\"\n[edge]", 1, &["a table"]),
     // Ports and addresses.
     ("\"127.0.0.1:0\"", "\":99999\"", 5, &["ports are 1 to 65535"]),
     ("\"127.0.0.1:0\"", "\"127.0.0.1:65536\"", 5, &["ports are 1 to 65535"]),

@@ -17,8 +17,8 @@ use super::{
     stored::{Given, Source},
 };
 use crate::cache::{
-    Begun, Failed, Fetch, Join, Key, Object, Reader, Response, Start, Store, Wanted, What,
-    request_fields, unix_now,
+    Begun, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened, Place, Reader,
+    Response, Start, Store, Wanted, What, request_fields, unix_now,
 };
 
 /// What is to be done.
@@ -42,6 +42,8 @@ struct Need {
     validates: bool,
     /// What is stored is good enough where there is no capacity.
     may_be_full: bool,
+    /// It is on disk.
+    place: Option<(Arc<Disk>, Place)>,
 }
 
 /// How a wait ended.
@@ -64,8 +66,9 @@ impl Exchange<'_> {
     /// Has the cache answer the request; none where it goes on as one without.
     pub(super) async fn cached(&mut self, wanted: &Wanted) -> Option<(Ending, Next)> {
         let store = self.worker.shared.store.clone();
+        let mut uses_disk = true;
         for _ in 0..ROUNDS {
-            match self.round(&store, wanted).await {
+            match self.round(&store, &mut uses_disk, wanted).await {
                 Round::Over(ending, next) => return Some((ending, next)),
                 Round::Pass => break,
                 Round::Again => {}
@@ -74,8 +77,9 @@ impl Exchange<'_> {
         None
     }
 
-    async fn round(&mut self, store: &Arc<Store>, wanted: &Wanted) -> Round {
-        let need = match self.step(store, wanted) {
+    /// One attempt to answer it. What is on disk and cannot be used is not tried again.
+    async fn round(&mut self, store: &Arc<Store>, uses_disk: &mut bool, wanted: &Wanted) -> Round {
+        let need = match self.step(store, *uses_disk, wanted) {
             Step::Pass => return Round::Pass,
             Step::OnlyIfCached => {
                 return Round::Over(Ending::Cached, self.tell_status(504, None, false).await);
@@ -90,7 +94,19 @@ impl Exchange<'_> {
             }
             Step::Fetch(need) => need,
         };
-        let has_come = || match self.step(store, wanted) {
+        if let Some((disk, place)) = &need.place
+            && place.bytes() > store.longest()
+        {
+            // Too large for memory: each client has it read for itself.
+            let opened = disk.open(place).await;
+            let given = opened.and_then(|opened| self.given_body(wanted, opened));
+            let Some((response, body, given)) = given else {
+                *uses_disk = false;
+                return Round::Again;
+            };
+            return self.over(wanted, &response, Source::Disk(body), given).await;
+        }
+        let has_come = || match self.step(store, *uses_disk, wanted) {
             Step::Fetch(again) => again.key != need.key || !is_same(&again, &need),
             _ => true,
         };
@@ -99,28 +115,49 @@ impl Exchange<'_> {
             Join::Other(reader) => (reader, false),
             Join::Begin(reader) => (reader, true),
         };
-        if is_first {
+        if let (true, Some((disk, place))) = (is_first, &need.place) {
+            let (store, disk, place) = (store.clone(), disk.clone(), place.clone());
+            let (url, key) = (wanted.url.clone(), need.key.clone());
+            let arrival = reader.arrival().clone();
+            Load { store, disk, place, url, key, arrival }.begin();
+        } else if is_first {
             let stored = need.stored.clone().filter(|_| need.validates);
             let under = (need.key.clone(), reader.arrival().clone());
             let at = (store, self.worker.shared.clock);
             let fetch = Fetch::new(at, under, wanted, stored);
             fetch.begin(self.start(need.may_be_full), &self.request);
         }
-        self.wait(Waiting { wanted, need: &need, reader, is_first }).await
+        let is_first = is_first && need.place.is_none();
+        self.wait(Waiting { wanted, need: &need, reader, is_first }, uses_disk).await
     }
 
-    fn step(&self, store: &Store, wanted: &Wanted) -> Step {
+    fn step(&self, store: &Store, uses_disk: bool, wanted: &Wanted) -> Step {
         let fields = request_fields(&self.request.text);
         let fields = Fields(&fields);
         let wishes = Wishes::of(fields);
         let found = store.find(&wanted.url, &wanted.variant, fields);
-        let stored = match found.what {
+        let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
                 return Step::Pass;
             }
             _ => None,
         };
+        let disk = (stored.is_none() && uses_disk).then(|| store.disk().clone()).flatten();
+        let kept = disk.as_ref().and_then(|it| it.find(&wanted.url, &wanted.variant, fields));
+        let place = match kept {
+            Some(Kept::There(place)) => disk.map(|disk| (disk, place)),
+            Some(Kept::Waiting(object)) => {
+                stored = Some(object);
+                None
+            }
+            None => None,
+        };
+        if place.is_some() {
+            let (key, why) = (found.key, Forward::UriMiss);
+            let (stored, validates, may_be_full) = (None, false, false);
+            return Step::Fetch(Need { key, why, stored, validates, may_be_full, place });
+        }
         let (now, settings) = (unix_now(), &wanted.caching().settings);
         let known = match &stored {
             Some(object) => Found::Response(&object.metadata),
@@ -154,7 +191,7 @@ impl Exchange<'_> {
             Some(credentials) => [&found.key, &b"\0"[..], credentials].concat().into(),
             None => found.key,
         };
-        Step::Fetch(Need { key, why, stored, validates, may_be_full })
+        Step::Fetch(Need { key, why, stored, validates, may_be_full, place })
     }
 
     fn start(&self, in_background: bool) -> Start<'_> {
@@ -179,7 +216,7 @@ impl Exchange<'_> {
     }
 
     /// Waits for the response to a fetch, and gives it where it is the one for this request.
-    async fn wait(&mut self, waiting: Waiting<'_>) -> Round {
+    async fn wait(&mut self, waiting: Waiting<'_>, uses_disk: &mut bool) -> Round {
         let begun = poll_fn(|cx| match waiting.reader.poll_begun(cx) {
             Poll::Pending => self.client.socket.poll_closed(cx).map(|()| None),
             begun => begun.map(Some),
@@ -202,6 +239,60 @@ impl Exchange<'_> {
                     .await
             }
             Begun::Response(response, metadata) => self.came(waiting, response, metadata).await,
+            Begun::Disk(response, metadata, is_kept) => {
+                let given = self.given_from_disk(waiting.wanted, &response, &metadata);
+                if let Some(given) = given {
+                    let source = Source::Arrival(waiting.reader);
+                    return self.over(waiting.wanted, &response, source, given).await;
+                }
+                if !is_kept {
+                    // What cannot be validated from memory is fetched anew.
+                    *uses_disk = false;
+                    return Round::Again;
+                }
+                self.whole(waiting.reader).await
+            }
+        }
+    }
+
+    /// What is told of a response on disk that can be used at once; none where it cannot.
+    fn given_from_disk(
+        &self,
+        wanted: &Wanted,
+        response: &Response,
+        metadata: &Metadata,
+    ) -> Option<Given> {
+        let fields = request_fields(&self.request.text);
+        let fields = Fields(&fields);
+        let (now, settings) = (unix_now(), &wanted.caching().settings);
+        let found = Found::Response(metadata);
+        let decision = decide(found, &Wishes::of(fields), Situation::Available, now, settings);
+        let is_it = decision == Decision::Fresh && response.answers(&wanted.variant, fields);
+        is_it.then(|| Given::hit_on_disk(metadata, now))
+    }
+
+    /// The body of it, where it can be used at once.
+    fn given_body(
+        &self,
+        wanted: &Wanted,
+        opened: Opened,
+    ) -> Option<(Arc<Response>, DiskBody, Given)> {
+        let given = self.given_from_disk(wanted, &opened.response, &opened.metadata)?;
+        Some((opened.response, opened.body, given))
+    }
+
+    /// Waits until all of what is read from disk is in memory, to go on as if it had been there.
+    async fn whole(&mut self, mut reader: Reader) -> Round {
+        loop {
+            let piece = poll_fn(|cx| match reader.poll_piece(cx) {
+                Poll::Pending => self.client.socket.poll_closed(cx).map(|()| None),
+                piece => piece.map(Some),
+            });
+            match piece.await {
+                None => return Round::Over(Ending::ClientGone, Next::Close),
+                Some(Ok(Some(piece))) => reader.advance(piece.len() as u64),
+                Some(Ok(None) | Err(_)) => return Round::Again,
+            }
         }
     }
 

@@ -20,8 +20,8 @@ use loadline_linux::arena::Arena;
 use super::{Exchange, Next};
 use crate::{
     cache::{
-        Answer, Asked, Body, CacheResult, Failed, Object, Part, Reader, Response, request_fields,
-        write,
+        Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response,
+        request_fields, write,
     },
     runtime::yield_once::yield_once,
 };
@@ -30,6 +30,7 @@ use crate::{
 pub(super) enum Source {
     Object(Arc<Object>),
     Arrival(Reader),
+    Disk(DiskBody),
 }
 
 /// What is told of a response beside itself.
@@ -40,6 +41,7 @@ pub(super) struct Given {
     now: UnixTime,
     /// A server was asked for this client.
     is_from_server: bool,
+    is_from_disk: bool,
 }
 
 /// How the end of a body is known to a client.
@@ -67,7 +69,12 @@ impl Given {
     /// Of what is stored.
     pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
-        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false }
+        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false, is_from_disk: false }
+    }
+
+    /// Of what is on disk.
+    pub(super) const fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
+        Self { is_from_disk: true, ..Self::hit(metadata, now) }
     }
 
     /// Of what a fetch has brought.
@@ -77,7 +84,7 @@ impl Given {
         now: UnixTime,
         is_from_server: bool,
     ) -> Self {
-        Self { outcome, metadata, now, is_from_server }
+        Self { outcome, metadata, now, is_from_server, is_from_disk: false }
     }
 
     /// As it is counted.
@@ -108,7 +115,8 @@ impl Given {
             let ttl = self.metadata.map(|metadata| metadata.ttl(self.now));
             let mut value = Vec::new();
             let (cache, outcome) = (NAME, self.outcome);
-            CacheStatus { cache, outcome, ttl, key: None, detail: None }.write(&mut value);
+            let detail = self.is_from_disk.then_some("disk");
+            CacheStatus { cache, outcome, ttl, key: None, detail }.write(&mut value);
             write(text, b"Cache-Status", &value);
         }
     }
@@ -131,7 +139,7 @@ impl Exchange<'_> {
             }
             let received = given.metadata.map_or(given.now, |metadata| metadata.received);
             let draw = self.worker.random.draw();
-            let is_at_hand = matches!(source, Source::Object(_));
+            let is_at_hand = !matches!(source, Source::Arrival(_));
             let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
@@ -235,6 +243,7 @@ impl Exchange<'_> {
             let piece = match source {
                 Source::Object(object) => Piece::Stored(object.after(from)),
                 Source::Arrival(reader) => self.arriving(reader, text).await?,
+                Source::Disk(body) => self.read(body, from, text).await?,
             };
             let most = usize::try_from(length).unwrap_or(usize::MAX).min(piece.len());
             if most == 0 {
@@ -286,6 +295,22 @@ impl Exchange<'_> {
             piece => piece.map_err(Broken::Source),
         });
         Ok(Piece::Arrived(piece.await?.unwrap_or_default()))
+    }
+
+    /// The next piece of a body on disk; empty at its end.
+    async fn read(
+        &mut self,
+        body: &mut DiskBody,
+        from: u64,
+        text: &mut Vec<u8>,
+    ) -> Result<Piece<'static>, Broken> {
+        if !body.has(from) {
+            self.write_all(text, b"").await.map_err(Broken::Client)?;
+            text.clear();
+        }
+        self.timer.arm(Duration::ZERO);
+        let piece = body.after(from).await.map_err(|_| Broken::Source(BROKEN))?;
+        Ok(Piece::Arrived(piece))
     }
 
     /// Sends all of both, one behind the other. Each byte that the client takes gives it as much
@@ -370,6 +395,7 @@ impl Source {
     fn length(&self, response: &Response) -> Option<u64> {
         match self {
             Self::Object(object) => Some(object.length),
+            Self::Disk(body) => Some(body.length),
             Self::Arrival(_) => response.length,
         }
     }

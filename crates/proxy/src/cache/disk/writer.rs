@@ -1,0 +1,612 @@
+//! The thread that opens the directory, writes, and reclaims the oldest segments.
+
+use std::{fs::File, io, mem, os::unix::fs::FileExt as _, time::Duration};
+
+use loadline_core::{
+    cache::disk::{Retry, Verdict},
+    time::Duration as CoreDuration,
+};
+
+use super::{
+    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE,
+    Segment, Shared, ToRecord, open,
+    purge_log::PurgeLog,
+    reader::{Whole, read_whole},
+    record::{Head, write_body},
+    segment::{Contents, Listed, sync_folder},
+};
+
+/// What only this thread has.
+struct Writer<'s> {
+    shared: &'s Arc<Shared>,
+    /// None where it has to be written anew.
+    log: Option<PurgeLog>,
+    /// The number of the last purge that is recorded. What is written has this epoch, not that of a
+    /// later one: at the next start a purge is missing where something is newer than all.
+    recorded: u64,
+    tail: Option<Tail>,
+    retry: Retry,
+}
+
+/// The segment that is written to.
+struct Tail {
+    number: u32,
+    file: Arc<File>,
+    contents: Contents,
+    /// What has been written, and is not yet in the file.
+    buffer: Vec<u8>,
+    /// Where the buffer begins.
+    flushed: u64,
+}
+
+/// What there is to do.
+struct Work {
+    purges: Vec<ToRecord>,
+    puts: Vec<Put>,
+    closing: Option<Closing>,
+}
+
+/// A record that was written.
+struct Written {
+    ident: Ident,
+    number: u64,
+    entry: Entry,
+}
+
+/// Opens the directory, and writes until it is closed.
+pub(super) fn run(shared: &Arc<Shared>) {
+    let mut retry = Retry::default();
+    let mut is_told = false;
+    let opened = loop {
+        if shared.is_closing.load(Ordering::Acquire) {
+            return;
+        }
+        match open::open(shared) {
+            Ok(Some(opened)) => break opened,
+            Ok(None) => {
+                if !mem::replace(&mut is_told, true) {
+                    let path = open::place(shared);
+                    tracing::info!("another process has the cache in `{path}`: waiting for it");
+                }
+                shared.wait(LOCK_INTERVAL, |_| false);
+            }
+            // It was closed while it was read.
+            Err(_) if shared.is_closing.load(Ordering::Acquire) => return,
+            Err(error) => {
+                let was_first = retry.failed(shared.clock.now());
+                shared.failed("open", &error, was_first);
+                tell(mem::take(&mut shared.state().to_record), Err(&error));
+                shared.wait(retry.wait(shared.clock.now()).to_std(), |_| false);
+            }
+        }
+    };
+    let open::Opened { log, recorded, lock } = opened;
+    shared.accepts.store(true, Relaxed);
+    shared.works.store(true, Relaxed);
+    let retry = Retry::default();
+    let mut writer = Writer { shared, log: None, recorded, tail: None, retry };
+    match log {
+        Ok(log) => writer.log = Some(log),
+        Err(error) => writer.failed("write to", &error),
+    }
+    writer.note_log();
+    writer.run();
+    // Only now another process may have it.
+    drop(lock);
+}
+
+impl Shared {
+    /// Waits so long, at most until it is closed, or `is_due`.
+    fn wait(&self, most: Duration, is_due: impl Fn(&super::State) -> bool) {
+        let state = self.state();
+        let waits = |state: &mut super::State| state.closing.is_none() && !is_due(state);
+        let waited = self.to_write.wait_timeout_while(state, most, waits);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Writer<'_> {
+    fn run(&mut self) {
+        loop {
+            let Work { purges, puts, closing } = self.next();
+            self.record(purges);
+            if let Err(error) = self.fit() {
+                self.failed("reclaim room in", &error);
+            }
+            if !puts.is_empty() {
+                self.write(&puts);
+            }
+            if let Some(closing) = closing {
+                return self.finish(closing);
+            }
+        }
+    }
+
+    /// Waits for something to do; while the disk fails, until it is tried again.
+    fn next(&mut self) -> Work {
+        let wait = self.retry.wait(self.shared.clock.now()).to_std();
+        match self.retry.works() {
+            true => self.shared.wait(LONG, super::State::has_work),
+            false => self.shared.wait(wait.min(LOOK_INTERVAL), super::State::is_waited_for),
+        }
+        let may_try = self.may_try();
+        if may_try {
+            self.shared.accepts.store(true, Relaxed);
+        }
+        let mut state = self.shared.state();
+        state.is_resized = false;
+        let (purges, closing) = (mem::take(&mut state.to_record), state.closing.take());
+        let (mut puts, mut bytes) = (Vec::new(), 0);
+        while (may_try || closing.is_some())
+            && bytes < BATCH
+            && let Some(put) = state.waiting.pop_front()
+        {
+            bytes += put.bytes;
+            puts.push(put);
+        }
+        state.queued -= bytes;
+        if let Some(closing) = closing {
+            // What is queued goes before that.
+            if !state.waiting.is_empty() {
+                state.closing = Some(closing);
+                return Work { purges, puts, closing: None };
+            }
+            return Work { purges, puts, closing: Some(closing) };
+        }
+        Work { purges, puts, closing: None }
+    }
+
+    /// Whether the disk is not left alone.
+    fn may_try(&self) -> bool {
+        self.retry.wait(self.shared.clock.now()) == CoreDuration::ZERO
+    }
+
+    /// Records purges, and tells whoever waits for that.
+    fn record(&mut self, purges: Vec<ToRecord>) {
+        let is_due = match self.log {
+            Some(_) => !purges.is_empty(),
+            // All that count are written then.
+            None => self.may_try() || purges.iter().any(|it| it.tells.is_some()),
+        };
+        if !is_due {
+            return;
+        }
+        let records: Vec<_> = purges.iter().map(|it| it.purge.clone()).collect();
+        let last = records.iter().map(|it| it.number).max().unwrap_or(0);
+        let outcome = match self.log.as_mut() {
+            Some(log) => log.append(&records).map(|()| self.recorded = self.recorded.max(last)),
+            None => self.rewrite_log(),
+        };
+        match outcome {
+            Ok(()) => {
+                tell(purges, Ok(()));
+                self.note_log();
+                self.worked();
+            }
+            Err(error) => {
+                // What is at its end now is not known.
+                self.log = None;
+                tell(purges, Err(&error));
+                self.failed("record a purge in", &error);
+            }
+        }
+    }
+
+    /// Writes all purges that count to a new file.
+    fn rewrite_log(&mut self) -> io::Result<()> {
+        let purges = {
+            let numbered = self.shared.purges.read().unwrap_or_else(PoisonError::into_inner);
+            numbered.purges.clone()
+        };
+        self.log = Some(PurgeLog::create(&self.shared.path, &purges)?);
+        self.recorded = purges.epoch();
+        Ok(())
+    }
+
+    fn note_log(&self) {
+        self.shared.state().purge_bytes = self.log.as_ref().map_or(0, PurgeLog::bytes);
+    }
+
+    /// Lets segments leave, and purges be forgotten, until what there is fits.
+    fn fit(&mut self) -> io::Result<()> {
+        let shape = self.shared.shape();
+        let is_only = self.shared.state().segments.len() == 1;
+        if is_only && self.purge_bytes() > shape.purges {
+            self.seal()?;
+        }
+        let (sizes, epochs): (Vec<u64>, Vec<u64>) =
+            self.shared.state().segments.iter().map(|it| (it.bytes, it.epoch)).unzip();
+        let bytes = self.purge_bytes();
+        let (floor, leaving) = shape.forgotten(&epochs, bytes);
+        let leaving = leaving.max(shape.leaving(&sizes));
+        self.give_up(leaving)?;
+        if bytes > shape.purges / 2 {
+            let mut numbered = self.shared.purges.write().unwrap_or_else(PoisonError::into_inner);
+            let floor = floor.min(numbered.purges.epoch());
+            numbered.purges.forget(floor);
+        }
+        let most = 2 * self.purge_bytes() + shape.purges / 4;
+        if self.log.as_ref().is_some_and(|log| log.bytes() > most) {
+            self.log = None;
+            self.rewrite_log()?;
+            self.note_log();
+        }
+        Ok(())
+    }
+
+    /// What a record of the purges that count takes.
+    fn purge_bytes(&self) -> u64 {
+        self.shared.purges.read().unwrap_or_else(PoisonError::into_inner).purges.bytes()
+    }
+
+    /// Writes responses, and lets them be found.
+    fn write(&mut self, puts: &[Put]) {
+        let mut written = Vec::new();
+        let outcome = puts.iter().try_for_each(|put| {
+            written.extend(self.append(put)?);
+            Ok(())
+        });
+        match outcome.and_then(|()| self.sync()) {
+            Ok(()) => {
+                self.publish(&written);
+                self.worked();
+            }
+            Err(error) => {
+                self.shared.counters.failed.fetch_add(puts.len() as u64, Relaxed);
+                self.abandon();
+                let mut state = self.shared.state();
+                for put in puts {
+                    state.withdraw(put.ident, put.number);
+                }
+                drop(state);
+                self.failed("write to", &error);
+            }
+        }
+    }
+
+    /// Appends a record; none where that is not needed any more.
+    fn append(&mut self, put: &Put) -> io::Result<Option<Written>> {
+        let Put { ident, number, url, object, .. } = put;
+        let verdict = self.shared.verdict(url, object);
+        let mut metadata = object.metadata;
+        match verdict {
+            Verdict::Gone => {
+                self.shared.state().withdraw(*ident, *number);
+                return Ok(None);
+            }
+            Verdict::Stale(since) => metadata.mark_stale(since),
+            Verdict::Keep => {}
+        }
+        let vary = {
+            let mut state = self.shared.state();
+            let is_latest = state.is_latest(*ident, *number);
+            is_latest.then(|| state.index.vary(&object.response.vary)).flatten()
+        };
+        let head = Head { url: url.clone(), response: object.response.clone(), metadata };
+        let record = head.write(object.length, self.recorded);
+        let (Some(vary), Some((opening, head))) = (vary, record) else {
+            self.shared.state().withdraw(*ident, *number);
+            return Ok(None);
+        };
+        let bytes = opening.record_bytes();
+        let tail = self.tail(bytes)?;
+        let offset = tail.end();
+        tail.write(&head)?;
+        write_body(opening.check, object.pieces(), &mut |bytes| tail.write(bytes))?;
+        let entry = Entry {
+            segment: tail.number,
+            offset: offset as u32,
+            bytes: bytes as u32,
+            tag: ident.tag,
+            vary,
+            is_dead: false,
+            was_read: false,
+        };
+        tail.list(*ident, &entry, &object.response.vary);
+        Ok(Some(Written { ident: *ident, number: *number, entry }))
+    }
+
+    /// The segment to write so many bytes to.
+    fn tail(&mut self, bytes: u64) -> io::Result<&mut Tail> {
+        let most = self.shared.shape().segment;
+        let is_full = |tail: &Tail| tail.end() + bytes + tail.list_bytes() + SEGMENT_SPARE > most;
+        if self.tail.as_ref().is_some_and(is_full) {
+            self.seal()?;
+            self.fit()?;
+        }
+        match &mut self.tail {
+            Some(_) => {}
+            none => *none = Some(Tail::begin(self.shared, self.recorded)?),
+        }
+        self.tail.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Closes the segment with its list.
+    fn seal(&mut self) -> io::Result<()> {
+        let Some(mut tail) = self.tail.take() else { return Ok(()) };
+        let list = tail.contents.write(tail.end());
+        let sealed = tail.write(&list).and_then(|()| tail.sync());
+        tail.settle(self.shared);
+        sealed
+    }
+
+    /// Makes sure that what was written stays.
+    fn sync(&mut self) -> io::Result<()> {
+        let Some(tail) = &mut self.tail else { return Ok(()) };
+        tail.sync()?;
+        let (number, end) = (tail.number, tail.end());
+        let mut state = self.shared.state();
+        state.segments.back_mut().filter(|it| it.number == number).into_iter().for_each(|it| {
+            it.bytes = end;
+        });
+        Ok(())
+    }
+
+    /// Writes no more to a segment of which nobody knows what is at its end.
+    fn abandon(&mut self) {
+        let Some(mut tail) = self.tail.take() else { return };
+        tail.buffer.clear();
+        let end = self.shared.state().segments.back().map_or(0, |it| it.bytes);
+        if tail.file.set_len(end).is_err() {
+            // What is there all the same must not be found at the next start where it is purged.
+            let beyond = tail.contents.listed.iter().filter(|it| u64::from(it.offset) >= end);
+            let mut state = self.shared.state();
+            beyond.for_each(|it| state.bury(it.ident, it.entry(tail.number)));
+        }
+        tail.flushed = end;
+        tail.settle(self.shared);
+    }
+
+    /// Lets what was written be found.
+    fn publish(&self, written: &[Written]) {
+        let mut state = self.shared.state();
+        let mut bytes = 0;
+        for Written { ident, number, entry } in written {
+            let is_latest = state.withdraw(*ident, *number);
+            if is_latest {
+                state.index.insert(ident.url, *entry);
+            } else {
+                state.bury(*ident, *entry);
+            }
+            bytes += u64::from(entry.bytes);
+        }
+        drop(state);
+        self.shared.counters.written.fetch_add(written.len() as u64, Relaxed);
+        self.shared.counters.written_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Deletes the oldest segments, so many of them. What was read of them since it was written is
+    /// written once more.
+    fn give_up(&mut self, count: usize) -> io::Result<()> {
+        for _ in 0..count {
+            let (number, file, urls) = {
+                let mut state = self.shared.state();
+                let newest = self.tail.as_ref().map(|tail| tail.number);
+                let Some(oldest) = state.segments.front_mut() else { break };
+                if Some(oldest.number) == newest {
+                    break;
+                }
+                (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
+            };
+            let kept = self.read_since(number, &file, &urls);
+            if let Err(error) = Segment::delete(&self.shared.path, number) {
+                let mut state = self.shared.state();
+                state.segments.front_mut().into_iter().for_each(|it| it.urls.clone_from(&urls));
+                return Err(error);
+            }
+            let gone = self.shared.state().segments.pop_front();
+            for some in urls.chunks(AT_A_TIME) {
+                let mut state = self.shared.state();
+                for url in some {
+                    state.index.remove(*url, |entry| entry.segment == number);
+                }
+            }
+            drop((gone, file));
+            kept.iter().for_each(|(url, object)| self.shared.offer(url, object));
+            self.shared.counters.reclaimed.fetch_add(1, Relaxed);
+        }
+        // Purges are forgotten with what they concern, which must not come back.
+        if count > 0 { sync_folder(&self.shared.path) } else { Ok(()) }
+    }
+
+    /// What was read of a segment since it was written, up to a part of a segment.
+    fn read_since(
+        &self,
+        number: u32,
+        file: &Arc<File>,
+        urls: &[u64],
+    ) -> Vec<(Box<[u8]>, Arc<Object>)> {
+        let mut room = self.shared.shape().segment / KEPT_PART;
+        let mut kept = Vec::new();
+        for some in urls.chunks(AT_A_TIME) {
+            let entries: Vec<Entry> = {
+                let state = self.shared.state();
+                let of_urls = some.iter().flat_map(|url| state.index.of_url(*url));
+                let all = of_urls.map(|(entry, _)| entry);
+                all.filter(|entry| entry.segment == number && entry.was_read).collect()
+            };
+            for entry in entries {
+                let left = room.checked_sub(u64::from(entry.bytes));
+                let Some((left, read)) = left.zip(read_whole(file, &entry).ok()) else { continue };
+                room = left;
+                kept.extend(self.shared.object(read));
+            }
+        }
+        kept
+    }
+
+    /// Writes what memory holds, for as long as that may take.
+    fn finish(&mut self, Closing { last }: Closing) {
+        let begun = std::time::Instant::now();
+        let mut last = last.into_iter();
+        while self.retry.works() && begun.elapsed() < LAST_WRITES {
+            let (mut puts, mut bytes) = (Vec::new(), 0);
+            for (url, object) in last.by_ref() {
+                let Some(mut put) = self.shared.put(url, object) else { continue };
+                self.shared.state().number(&mut put);
+                bytes += put.bytes;
+                puts.push(put);
+                if bytes >= BATCH {
+                    break;
+                }
+            }
+            if puts.is_empty() {
+                break;
+            }
+            self.write(&puts);
+        }
+        if let Err(error) = self.seal() {
+            self.failed("write to", &error);
+        }
+    }
+
+    fn failed(&mut self, what: &str, error: &io::Error) {
+        let was_first = self.retry.failed(self.shared.clock.now());
+        self.shared.failed(what, error, was_first);
+        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            // So that the next attempt finds room; if that fails as well, it is said already.
+            let _ = self.give_up(1);
+        }
+    }
+
+    fn worked(&mut self) {
+        self.shared.works.store(true, Relaxed);
+        self.shared.accepts.store(true, Relaxed);
+        if self.retry.worked() {
+            let path = open::place(self.shared);
+            tracing::info!("the cache in `{path}` can be written to again");
+        }
+    }
+}
+
+impl Shared {
+    /// What is on disk as it would be in memory; none where it was purged.
+    fn object(&self, (opening, head, pieces): Whole) -> Option<(Box<[u8]>, Arc<Object>)> {
+        let (verdict, epoch) = self.verdict_of(&head, opening.epoch);
+        let Head { url, response, mut metadata } = head;
+        match verdict {
+            Verdict::Gone => return None,
+            Verdict::Stale(since) => metadata.mark_stale(since),
+            Verdict::Keep => {}
+        }
+        Some((url, Arc::new(Object::new(response, metadata, pieces, epoch))))
+    }
+}
+
+impl super::State {
+    fn has_work(&self) -> bool {
+        !self.to_record.is_empty() || !self.waiting.is_empty() || self.is_resized
+    }
+
+    /// Notes that a record is on disk that must not be used.
+    fn bury(&mut self, ident: Ident, entry: Entry) {
+        if self.index.get(ident).is_none() {
+            self.index.insert(ident.url, Entry { is_dead: true, ..entry });
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.to_record.iter().any(|it| it.tells.is_some())
+    }
+
+    fn is_latest(&self, ident: Ident, number: u64) -> bool {
+        self.pending.get(&ident).is_some_and(|(latest, _)| *latest == number)
+    }
+
+    /// Takes back that something is about to be written: whether nothing has come since.
+    fn withdraw(&mut self, ident: Ident, number: u64) -> bool {
+        let is_latest = self.is_latest(ident, number);
+        if is_latest {
+            self.pending.remove(&ident);
+        }
+        is_latest
+    }
+}
+
+impl Tail {
+    fn begin(shared: &Shared, epoch: u64) -> io::Result<Self> {
+        let newest = shared.state().segments.back().map_or(0, |newest| newest.number);
+        let segment = Segment::create(&shared.path, newest + 1, epoch)?;
+        let (number, file) = (segment.number, segment.file.clone());
+        shared.state().segments.push_back(segment);
+        let contents = Contents::default();
+        Ok(Self { number, file, contents, buffer: Vec::new(), flushed: Segment::HEAD })
+    }
+
+    fn end(&self) -> u64 {
+        self.flushed + self.buffer.len() as u64
+    }
+
+    /// What its list takes.
+    fn list_bytes(&self) -> u64 {
+        (self.contents.listed.len() as u64 + 1) * LISTED
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.flushed)?;
+        self.flushed += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync_data()
+    }
+
+    fn list(&mut self, ident: Ident, entry: &Entry, vary: &loadline_core::cache::Vary) {
+        let Some(vary) = self.contents.vary(vary) else { return };
+        let Entry { offset, bytes, .. } = *entry;
+        self.contents.listed.push(Listed { ident, offset, bytes, vary });
+    }
+
+    /// Leaves the segment to those who read.
+    fn settle(self, shared: &Shared) {
+        let urls = self.contents.listed.iter().map(|it| it.ident.url).collect();
+        let end = self.end();
+        let mut state = shared.state();
+        if let Some(segment) = state.segments.back_mut().filter(|it| it.number == self.number) {
+            (segment.urls, segment.bytes) = (urls, end);
+        }
+    }
+}
+
+/// Tells whoever waits for purges what became of them.
+fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
+    for tells in purges.into_iter().filter_map(|it| it.tells) {
+        // It may have waited long enough.
+        let _ = tells.send(outcome.map_err(ToString::to_string));
+    }
+}
+
+/// What is written before it is made sure that it stays.
+const BATCH: u64 = 8 << 20;
+
+/// What was read of a segment that leaves may take so much of another.
+const KEPT_PART: u64 = 4;
+
+/// What is written at a time.
+const BUFFER: usize = 1 << 20;
+
+/// URLs that are taken out of the index while others wait.
+const AT_A_TIME: usize = 256;
+
+/// What a record takes in the list of its segment.
+const LISTED: u64 = 22;
+
+/// How long what memory holds is written at the end.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether another process has left the directory.
+const LOCK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often purges are taken in while the disk fails.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Nothing has to be done without being asked for.
+const LONG: Duration = Duration::from_secs(3_600);

@@ -1,0 +1,101 @@
+//! A response on its way from disk to memory: read once, whoever asks for it meanwhile.
+//!
+//! It comes in as the response to a fetch does. Where memory has no room for all of it, it goes to
+//! whoever waits for it already, and stays on disk alone.
+
+use std::{future::poll_fn, sync::Arc};
+
+use loadline_core::decide::ending::Ending;
+use tokio::task::spawn_local;
+
+use super::{
+    arrival::{Abandoned, Arrival, Begun, Failed},
+    disk::{Disk, Opened, Place},
+    fetch::Via,
+    object::Object,
+    store::{Key, Store},
+};
+
+/// What is read, and for whom.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) store: Arc<Store>,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) place: Place,
+    pub(crate) url: Key,
+    /// The key by which it is joined.
+    pub(crate) key: Key,
+    pub(crate) arrival: Arc<Arrival>,
+}
+
+/// Memory that is taken for a body while it comes in.
+struct Reserved<'s>(&'s Store, u64);
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.0.release(self.1);
+    }
+}
+
+impl Load {
+    /// Begins it.
+    pub(crate) fn begin(self) {
+        spawn_local(async move { self.run().await });
+    }
+
+    async fn run(self) {
+        match self.disk.open(&self.place).await {
+            Some(opened) => self.read(opened).await,
+            None => {
+                // Nobody has seen anything of it: it is fetched.
+                self.close();
+                self.arrival.begin(Begun::Again, Via::default());
+            }
+        }
+    }
+
+    async fn read(&self, Opened { response, metadata, epoch, mut body }: Opened) {
+        let length = body.length;
+        let is_kept = length <= self.store.longest() && self.store.reserve(length);
+        let _reserved = is_kept.then(|| Reserved(&self.store, length));
+        if !is_kept {
+            self.close();
+        }
+        self.arrival.begin(Begun::Disk(response.clone(), metadata, is_kept), Via::default());
+        let mut at = 0;
+        while at < length {
+            if let Err(Abandoned) = poll_fn(|cx| self.arrival.poll_room(cx)).await {
+                return;
+            }
+            let Ok(piece) = body.after(at).await else {
+                self.close();
+                return self.arrival.fail(BROKEN);
+            };
+            at += piece.len() as u64;
+            self.arrival.append(piece);
+        }
+        let pieces = self.store.kept(self.arrival.finish());
+        self.arrival.replace(&pieces);
+        if is_kept && self.close() {
+            let mut object = Object::new(response, metadata, pieces, epoch);
+            object.is_on_disk = true;
+            self.store.promote(&self.url, &Arc::new(object));
+        }
+    }
+
+    /// Lets nobody join any more; false if somebody saw to that before, since it has been purged.
+    fn close(&self) -> bool {
+        self.store.close(&self.key, &self.arrival)
+    }
+}
+
+impl Drop for Load {
+    /// Cut on its way, unless it has ended.
+    fn drop(&mut self) {
+        self.close();
+        self.arrival.fail(Failed { ending: Ending::Drained, reason: None });
+    }
+}
+
+/// What becomes of those who have had a part of a response of which the rest is damaged.
+pub(crate) const BROKEN: Failed = Failed { ending: Ending::Internal, reason: None };
