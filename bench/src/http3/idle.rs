@@ -1,7 +1,8 @@
 //! What a QUIC connection that waits costs in memory.
 //!
-//! Ten load generators, one after another, open a thousand connections each, over which every user
-//! asks once and then thinks for longer than this takes. Judged is by how much the memory of a proxy
+//! Load generators, one after another, open a few hundred connections each, over which every user
+//! asks once and then thinks for longer than this takes. More at a time would overflow the buffer
+//! of the proxy's socket, and wait for what was lost. Judged is by how much the memory of a proxy
 //! (the proportional set size) grows for each, from a state in which as many requests over a hundred
 //! connections have warmed it up, against the peer that takes least.
 
@@ -47,7 +48,10 @@ pub(super) fn measure(
     if let Some((_, ours)) = rows.iter().find(|(server, _)| *server == Server::Loadline) {
         let peers = rows.iter().filter(|(server, _)| *server != Server::Loadline);
         let least = peers.map(|(_, growth)| growth.each()).fold(f64::NAN, f64::min);
-        section.judge(Verdict::new(NAME, ours.each(), Target::AtMost(least)).unit(" B"));
+        let flaws = rows.iter().filter_map(|(_, growth)| growth.flaw());
+        let flaw = flaws.reduce(|all, one| format!("{all}, {one}"));
+        let verdict = Verdict::new(NAME, ours.each(), Target::AtMost(least)).unit(" B");
+        section.judge(verdict.flaw(flaw));
     }
     section.record(NAME, rows.iter().map(|(server, it)| it.to_json(*server)).collect());
     Ok(())
@@ -57,19 +61,29 @@ pub(super) fn measure(
 struct Growth {
     before: u64,
     during: u64,
+    /// Connections that were there.
+    connected: u64,
 }
 
 impl Growth {
     /// For each connection; memory that did not grow tells nothing.
     fn each(&self) -> f64 {
         match self.during.checked_sub(self.before) {
-            Some(grown @ 1..) => grown as f64 / CONNECTIONS as f64,
+            Some(grown @ 1..) => grown as f64 / self.connected as f64,
             _ => f64::NAN,
         }
     }
 
+    /// A handshake of a thousand may be lost.
+    fn flaw(&self) -> Option<String> {
+        let few = self.connected < CONNECTIONS as u64 * 99 / 100;
+        few.then(|| format!("{} of {CONNECTIONS} connections were there", self.connected))
+    }
+
     fn to_json(&self, server: Server) -> Value {
-        json!({ "proxy": server.name(), "before": self.before, "during": self.during })
+        let Self { before, during, connected } = self;
+        let name = server.name();
+        json!({ "proxy": name, "before": before, "during": during, "connected": connected })
     }
 }
 
@@ -84,17 +98,19 @@ fn growth(proxy: &Contender, workshop: &Workshop) -> Result<Growth> {
     let mut generators = Generators(Vec::new());
     for number in 1..=GENERATORS {
         let child = command(&workshop.loadline, proxy.port, "/s", (EACH, EACH))
-            .args(["--think", "1h", "--duration", "1h", "--timeout", "120s"])
+            .args(["--think", "1h", "--duration", "2h"])
             .stdout(Stdio::piped())
             .spawn()
             .context("start loadline bench")?;
         generators.0.push(child);
         wait_for(proxy.port, number * EACH)?;
+        // The handshakes.
+        thread::sleep(BREATH);
     }
     thread::sleep(REST);
     let during = proxy.process.memory()?;
-    generators.finish()?;
-    Ok(Growth { before, during })
+    let connected = generators.finish()?;
+    Ok(Growth { before, during, connected })
 }
 
 /// Waits until so many clients have sockets to the port.
@@ -113,18 +129,18 @@ fn wait_for(port: u16, connections: usize) -> Result<()> {
 struct Generators(Vec<Child>);
 
 impl Generators {
-    /// Ends them; every connection has to have had its response.
-    fn finish(mut self) -> Result<()> {
+    /// Ends them; gives how many connections had their response.
+    fn finish(mut self) -> Result<u64> {
+        let mut answered = 0;
         for child in self.0.drain(..) {
-            // The name of setpriv and taskset is gone: they became the program.
+            // setpriv and taskset have become the program.
             kill_process(Pid::from_child(&child), Signal::INT).context("interrupt the load")?;
             let output = child.wait_with_output().context("wait for the load")?;
             let record: Value = serde_json::from_slice(&output.stdout).context("its record")?;
-            let (opened, answered) = (&record["connections"], &record["outcomes"]["ok"]);
-            let all = *opened == EACH && *answered == EACH;
-            ensure!(all, "{answered} responses over {opened} connections, not {EACH}");
+            let counted = [&record["connections"], &record["outcomes"]["ok"]];
+            answered += counted.into_iter().filter_map(Value::as_u64).min().unwrap_or_default();
         }
-        Ok(())
+        Ok(answered)
     }
 }
 
@@ -140,9 +156,12 @@ impl Drop for Generators {
 const COLUMNS: &str = "           B/connection   MB before      during";
 
 const CONNECTIONS: usize = GENERATORS * EACH;
-const GENERATORS: usize = 10;
+const GENERATORS: usize = 50;
 /// Connections of one of them.
-const EACH: usize = 1_000;
+const EACH: usize = 200;
+
+/// Between one load generator and the next.
+const BREATH: Duration = Duration::from_millis(500);
 
 /// After which a proxy has done what it does when connections come.
 const REST: Duration = Duration::from_secs(5);

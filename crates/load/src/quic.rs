@@ -202,7 +202,15 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.io.try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), transmit))
+        let send = || self.state.try_send((&self.io).into(), transmit);
+        match self.io.try_io(Interest::WRITABLE, send) {
+            // The packet is lost, and is sent again as others that are.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                self.note(Some(&error));
+                Ok(())
+            }
+            sent => sent,
+        }
     }
 
     fn poll_recv(
