@@ -26,6 +26,36 @@ pub(crate) fn http2(port: u16, servers: &[u16], certificate: &Path) -> String {
     file(&[listener], &[cluster(servers, &json!({}))])
 }
 
+/// HTTP/3 towards clients, beside HTTP/2 on the TCP port of the same number.
+pub(crate) fn http3(port: u16, servers: &[u16], certificate: &Path) -> String {
+    let more = json!({
+        "codec_type": "HTTP3",
+        "common_http_protocol_options": { "idle_timeout": "300s" },
+    });
+    let mut quic = listener(port, Some(certificate), &more);
+    let chain = &mut quic["filter_chains"][0];
+    let mut tls = chain["transport_socket"]["typed_config"].take();
+    if let Some(tls) = tls.as_object_mut() {
+        tls.remove("@type");
+    }
+    tls["common_tls_context"]["alpn_protocols"] = json!(["h3"]);
+    chain["transport_socket"] = json!({
+        "name": "envoy.transport_sockets.quic",
+        "typed_config": {
+            "@type": format!("{EXTENSIONS}.transport_sockets.quic.v3.QuicDownstreamTransport"),
+            "downstream_tls_context": tls,
+        },
+    });
+    quic["name"] = json!(format!("quic-{port}"));
+    quic["address"]["socket_address"]["protocol"] = json!("UDP");
+    quic["udp_listener_config"] = json!({
+        "quic_options": { "quic_protocol_options": { "max_concurrent_streams": 100 } },
+        "downstream_socket_config": { "prefer_gro": true },
+    });
+    let tcp = listener(port, Some(certificate), &json!({ "codec_type": "HTTP2" }));
+    file(&[quic, tcp], &[cluster(servers, &json!({}))])
+}
+
 /// A listener on a port of loopback that passes everything on to `web`, with TLS if there is a
 /// certificate; `more` is what else its connection manager is told, or otherwise.
 pub(crate) fn listener(port: u16, certificate: Option<&Path>, more: &Value) -> Value {

@@ -150,6 +150,17 @@ pub(crate) fn connected(port: u16) -> Result<usize> {
     Ok(established(&table, port))
 }
 
+/// How many UDP sockets are connected to a port of loopback.
+pub(crate) fn connected_udp(port: u16) -> Result<usize> {
+    let path = "/proc/net/udp";
+    let table = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    let other = format!(":{port:04X}");
+    let is_one = |line: &&str| {
+        line.split_whitespace().nth(2).is_some_and(|address| address.ends_with(&other))
+    };
+    Ok(table.lines().filter(is_one).count())
+}
+
 /// Lines like `1: 0100007F:1F90 0100007F:C350 01 ...`: number, own end, other end, state.
 fn established(table: &str, port: u16) -> usize {
     let (own, established) = (format!(":{port:04X}"), "01");

@@ -11,7 +11,7 @@ use crate::cost::{self, Case};
 use crate::peers::{Kind, Workshop};
 use crate::verdict::Verdict;
 use crate::{
-    cached, fixed_rate, generator, healthy, hitless, idle, outage, overflow, overload, pick,
+    cached, fixed_rate, generator, healthy, hitless, http3, idle, outage, overflow, overload, pick,
     process, scale, slow, steal,
 };
 
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
     /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
-    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle`, `scale` or `cache`; repeat
-    /// for more
+    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle`, `scale`, `HTTP/3` or `cache`;
+    /// repeat for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Leave loadline out: the figures of the peers alone, nothing judged
@@ -185,6 +185,9 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     }
     if wanted(scale::NAME) && !args.peers_only {
         sections.push(scale::measure(workshop, effort)?);
+    }
+    if http3::PARTS.into_iter().any(wanted) {
+        sections.push(http3::measure(kinds, workshop, effort, &wanted)?);
     }
     if cached::PARTS.into_iter().any(wanted) {
         sections.push(cached::measure(workshop, effort, args.peers_only, &wanted)?);

@@ -9,12 +9,13 @@
 mod row;
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use crate::config::{Place, Setup};
 use crate::h2load;
+use crate::http3;
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Section};
@@ -28,17 +29,37 @@ use row::{Row, Sample};
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     load: Load,
-    /// Requests at a time on each connection of HTTP/2; without, it is HTTP/1.1.
-    streams: Option<usize>,
+    client: Client,
     setup: Setup,
     /// What the ratio is taken to.
     against: Against,
     target: Target,
 }
 
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Client {
+    /// wrk, over HTTP/1.1.
+    Wrk,
+    /// h2load, with so many requests at a time on each connection.
+    H2load(usize),
+    /// `loadline bench` over HTTP/3, likewise.
+    Http3(usize, PathBuf),
+}
+
+impl Client {
+    /// Requests at a time on each connection.
+    const fn streams(&self) -> usize {
+        match self {
+            Self::Wrk => 1,
+            Self::H2load(streams) | Self::Http3(streams, _) => *streams,
+        }
+    }
+}
+
 /// Whom loadline is held against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Against {
+pub(crate) enum Against {
     /// What is possible: the floor, or loadline without the feature.
     Yardstick,
     /// The cheaper of the peers.
@@ -58,7 +79,7 @@ pub(crate) enum Role {
 pub(crate) fn cases() -> Vec<Case> {
     let case = |name, setup: Setup, connections, path, headers, against, target| {
         let load = Load { scheme: setup.scheme(), connections, path, headers };
-        Case { name, load, streams: None, setup, against, target }
+        Case { name, load, client: Client::Wrk, setup, against, target }
     };
     let floor = |name, connections, path, headers, at_most| {
         let target = Target::AtMost(at_most);
@@ -70,7 +91,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let http2 = |name, (connections, streams), path, at_most| {
         let target = Target::AtMost(at_most);
         let case = peer(name, Setup::Http2, connections, path, &[], target);
-        Case { streams: Some(streams), ..case }
+        Case { client: Client::H2load(streams), ..case }
     };
     let close = &["Connection: close"];
     let large = "50 kB, peers with 64 kB buffers";
@@ -140,7 +161,18 @@ impl Case {
     ) -> Self {
         let load = Load { scheme: "http", connections, path, headers: &[] };
         let (setup, against) = (Setup::Usual, Against::Peer);
-        Self { name, load, streams: None, setup, against, target }
+        Self { name, load, client: Client::Wrk, setup, against, target }
+    }
+
+    /// HTTP/3 to one path.
+    pub(crate) fn over_http3(
+        name: &'static str,
+        (connections, client): (usize, Client),
+        path: &'static str,
+        (against, target): (Against, Target),
+    ) -> Self {
+        let load = Load { scheme: "https", connections, path, headers: &[] };
+        Self { name, load, client, setup: Setup::Http2, against, target }
     }
 }
 
@@ -150,12 +182,24 @@ pub(crate) struct Contender {
     pub(crate) role: Role,
     pub(crate) port: u16,
     pub(crate) process: Process,
+    /// Who asks it, if not the client of the case.
+    client: Option<Client>,
 }
 
 impl Contender {
     /// One that has been started by other means.
     pub(crate) const fn new(name: &'static str, role: Role, port: u16, process: Process) -> Self {
-        Self { name, role, port, process }
+        Self { name, role, port, process, client: None }
+    }
+
+    /// The same under another name.
+    pub(crate) fn called(self, name: &'static str, role: Role) -> Self {
+        Self { name, role, ..self }
+    }
+
+    /// The same, asked by this client whatever the case says.
+    pub(crate) fn asked_by(self, client: Client) -> Self {
+        Self { client: Some(client), ..self }
     }
 
     /// Starts a proxy on its core.
@@ -169,7 +213,7 @@ impl Contender {
         let place = Place { port, servers, directory: &workshop.directory };
         let config = setup.config(kind, &place)?;
         let Proxy { process, .. } = workshop.start(kind, port, &config, PROXY_CORE)?;
-        Ok(Self { name, role, port, process })
+        Ok(Self::new(name, role, port, process))
     }
 
     /// Starts the floor of a cache hit: a server that sends what it has in memory, and nothing else.
@@ -195,7 +239,7 @@ impl Contender {
         let log = workshop.directory.join(format!("{name}.log"));
         let mut process = Process::start(PROXY_CORE, &command, &log)?;
         process.wait_for(port)?;
-        Ok(Self { name, role, port, process })
+        Ok(Self::new(name, role, port, process))
     }
 }
 
@@ -282,9 +326,13 @@ fn rounds(case: &Case, contenders: &[&Contender], effort: Effort) -> Result<Vec<
 
 fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
     let before = contender.process.cpu_time()?;
-    let outcome = match case.streams {
-        None => case.load.run(LOAD_CORE, contender.port, seconds)?,
-        Some(streams) => h2load::run(&case.load, streams, LOAD_CORE, contender.port, seconds)?,
+    let (load, port) = (&case.load, contender.port);
+    let outcome = match contender.client.as_ref().unwrap_or(&case.client) {
+        Client::Wrk => load.run(LOAD_CORE, port, seconds)?,
+        Client::H2load(streams) => h2load::run(load, *streams, LOAD_CORE, port, seconds)?,
+        Client::Http3(streams, program) => {
+            http3::client::run(program, load, *streams, port, seconds)?
+        }
     };
     Ok(Sample::new(outcome, contender.process.cpu_time()?.since(before)))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Against, Case, Role, SMALL};
+use super::{Against, Case, Client, Role, SMALL};
 use crate::process::CpuTime;
 use crate::run::Effort;
 use crate::stats::Summary;
@@ -132,7 +132,10 @@ pub(super) fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
     let Effort { rounds, seconds } = effort;
     let yardstick = rows.iter().find(|row| row.role == Role::Yardstick);
     let last = yardstick.map_or_else(String::new, |row| format!("  to {}", row.name));
-    let streams = case.streams.map_or_else(String::new, |count| format!(" x {count} streams"));
+    let streams = match case.client {
+        Client::Wrk => String::new(),
+        _ => format!(" x {} streams", case.client.streams()),
+    };
     let mut text = format!(
         "{}: {scheme}, GET {path}, {connections} connections{streams}, {rounds} rounds of \
          {seconds} s\n{COLUMNS}{last}",

@@ -3,13 +3,14 @@
 //! A kept connection may be closed by its server just when a request is written to it. Where that
 //! happens before a byte of a response came, the request is sent once more on a new connection, as
 //! browsers do, and counted once, by what became of it there; the connection counts as stale. The
-//! same holds for a request that an HTTP/2 server says it has not looked at.
+//! same holds for a request that a server says, over HTTP/2 or HTTP/3, it has not looked at.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
-use tokio::{net::TcpStream, time::timeout};
+use rustls::pki_types::ServerName;
+use tokio::time::timeout;
 
 use crate::{
     connect::{self, Connector, Endpoint, NoConnection, Opened},
@@ -22,7 +23,7 @@ use crate::{
     pool::Pool,
     request::Request,
     run::LoadError,
-    sessions::Sessions,
+    sessions::{Session, Sessions},
     tally::{Tally, WholeResponse},
     target::Target,
     tls,
@@ -56,7 +57,8 @@ struct Route {
 /// An endpoint and what is spoken there.
 struct Host {
     endpoint: Endpoint,
-    http2: bool,
+    /// Whether requests share connections, as over HTTP/2 and HTTP/3.
+    shares: bool,
     sessions: Sessions,
 }
 
@@ -74,13 +76,12 @@ impl Client {
         let mut dns = None;
         for target in targets() {
             let request = Request::of(plan, target)?;
-            let begun = clock::now();
-            let address = reachable(target, plan.timeout).await?;
-            let took = clock::now().since(begun);
-            dns = dns.or(target.is_named().then_some(took));
             let tls = &transport.tls;
             let name = target.is_secure().then(|| tls::server_name(target, tls)).transpose()?;
-            let endpoint = Endpoint { address, name };
+            let begun = clock::now();
+            let endpoint = reachable(&connector, (target, name), plan.timeout).await?;
+            let took = clock::now().since(begun);
+            dns = dns.or(target.is_named().then_some(took));
             connector.check(&endpoint)?;
             let known = endpoints.iter().position(|other| *other == endpoint);
             routes.push(Route { request, host: known.unwrap_or(endpoints.len()) });
@@ -95,7 +96,7 @@ impl Client {
         let limit = transport.connections;
         let shared = Rc::new(Pool::new(endpoints.len(), limit));
         let hosts = endpoints.into_iter().map(|endpoint| Host {
-            http2: connector.speaks_http2(&endpoint),
+            shares: connector.speaks_http3() || connector.speaks_http2(&endpoint),
             sessions: Sessions::new(limit),
             endpoint,
         });
@@ -123,6 +124,11 @@ impl Client {
         }
     }
 
+    /// Closes what has to be told of its end.
+    pub(crate) async fn close(&self) {
+        self.connector.close().await;
+    }
+
     /// Watches over the deadlines; must run for as long as requests are under way.
     pub(crate) async fn keep_deadlines(self: Rc<Self>) {
         self.deadlines.keep(self.timeout.to_std()).await;
@@ -136,8 +142,8 @@ impl Client {
         let route = &self.routes[self.turns.next()];
         let deadline = now + self.timeout;
         let opening = Cell::new(false);
-        let answered = if self.hosts[route.host].http2 {
-            self.deadlines.within(deadline, self.fetch_http2(route, &opening)).await
+        let answered = if self.hosts[route.host].shares {
+            self.deadlines.within(deadline, self.fetch_shared(route, &opening)).await
         } else {
             self.deadlines.within(deadline, self.fetch_http1(pool, route, &opening)).await
         };
@@ -187,7 +193,7 @@ impl Client {
         }
     }
 
-    async fn fetch_http2(
+    async fn fetch_shared(
         &self,
         route: &Route,
         opening: &Cell<bool>,
@@ -216,18 +222,25 @@ impl Client {
     }
 
     /// Opens a session and notes what it took.
-    async fn begin(
-        &self,
-        host: &Host,
-        took: &Cell<PhaseTimes>,
-    ) -> Result<Http2Connection, Outcome> {
+    async fn begin(&self, host: &Host, took: &Cell<PhaseTimes>) -> Result<Session, Outcome> {
+        if self.connector.speaks_http3() {
+            let opened = self.counted(self.connector.open_http3(&host.endpoint).await)?;
+            took.set(phases(&opened));
+            return Ok(Session::Http3(opened.wire));
+        }
         let opened = self.connect(host).await?;
         took.set(phases(&opened));
-        Http2Connection::open(opened.wire).await.map_err(Failure::on_new)
+        let session = Http2Connection::open(opened.wire).await;
+        session.map(Session::Http2).map_err(Failure::on_new)
     }
 
     async fn connect(&self, host: &Host) -> Result<Opened, Outcome> {
-        match self.connector.open(&host.endpoint).await {
+        self.counted(self.connector.open(&host.endpoint).await)
+    }
+
+    /// Counts what became of a connection.
+    fn counted<W>(&self, opened: Result<Opened<W>, NoConnection>) -> Result<Opened<W>, Outcome> {
+        match opened {
             Ok(opened) => {
                 self.tally.count_connection(opened.protocol);
                 Ok(opened)
@@ -255,7 +268,7 @@ fn conclude(
 }
 
 /// What opening the connection took.
-fn phases(opened: &Opened) -> PhaseTimes {
+fn phases<W>(opened: &Opened<W>) -> PhaseTimes {
     PhaseTimes { connect: Some(opened.connect), tls: opened.tls, ..PhaseTimes::default() }
 }
 
@@ -276,20 +289,23 @@ async fn all_choose_http2(
     true
 }
 
-/// The one address that requests to a target go to. Names like `localhost` have several, and the
-/// server often listens on one of them only: the first that takes a connection is used, or else
-/// the first.
-async fn reachable(target: &Target, patience: Duration) -> Result<SocketAddr, LoadError> {
+/// The one endpoint that requests to a target go to. Names like `localhost` have several addresses,
+/// and the server often listens on one of them only: the first that takes a connection is used, or
+/// else the first.
+async fn reachable(
+    connector: &Connector,
+    (target, name): (&Target, Option<ServerName<'static>>),
+    patience: Duration,
+) -> Result<Endpoint, LoadError> {
     let addresses = connect::look_up(target).await?;
-    if addresses.len() > 1 {
-        let patience = patience.min(PROBE_PATIENCE).to_std();
-        for address in &addresses {
-            if let Ok(Ok(_)) = timeout(patience, TcpStream::connect(address)).await {
-                return Ok(*address);
-            }
+    let patience = patience.min(PROBE_PATIENCE).to_std();
+    for address in addresses.iter().filter(|_| addresses.len() > 1) {
+        let endpoint = Endpoint { address: *address, name: name.clone() };
+        if let Ok(true) = timeout(patience, connector.reaches(&endpoint)).await {
+            return Ok(endpoint);
         }
     }
-    Ok(addresses[0])
+    Ok(Endpoint { address: addresses[0], name })
 }
 
 /// An address that does not answer in this time is not the one the server is reached at.

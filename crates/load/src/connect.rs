@@ -19,7 +19,9 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
+    http3::Http3Connection,
     outcome::{Outcome, Shortage},
+    quic::Quic,
     run::LoadError,
     target::Target,
     tls,
@@ -29,6 +31,8 @@ use crate::{
 /// Opens connections as a [`Transport`] says.
 pub(crate) struct Connector {
     tls: Option<TlsConnector>,
+    /// Where HTTP/3 is spoken.
+    quic: Option<Quic>,
     /// Whether HTTP/2 is spoken without TLS.
     plain_http2: bool,
     /// What is spoken over TLS.
@@ -47,15 +51,15 @@ pub(crate) struct Endpoint {
 }
 
 /// A connection that was just opened.
-pub(crate) struct Opened {
-    pub(crate) wire: Wire,
+pub(crate) struct Opened<W = Wire> {
+    pub(crate) wire: W,
     /// Whether HTTP/2 is spoken, or else HTTP/1.1.
     pub(crate) http2: bool,
     /// What is spoken, in words.
     pub(crate) protocol: &'static str,
-    /// How long the TCP connection took.
+    /// How long the TCP connection took, or the handshake of QUIC, of which TLS is a part.
     pub(crate) connect: Duration,
-    /// How long the TLS handshake took.
+    /// How long the TLS handshake took over TCP.
     pub(crate) tls: Option<Duration>,
 }
 
@@ -88,13 +92,16 @@ impl Connector {
     ) -> Result<Self, LoadError> {
         let protocol = transport.protocol;
         let secure = targets.any(Target::is_secure);
-        let tls = secure.then(|| tls::connector(transport, protocol)).transpose()?;
+        let is_quic = protocol == Protocol::Http3;
+        let tls = (secure && !is_quic).then(|| tls::connector(transport, protocol)).transpose()?;
+        let quic = is_quic.then(|| Quic::new(transport)).transpose()?;
         for source in &transport.sources {
             bound(*source)
                 .map_err(|error| LoadError::Source { address: *source, source: error })?;
         }
         Ok(Self {
             tls,
+            quic,
             plain_http2: protocol == Protocol::Http2,
             secure: protocol,
             sources: transport.sources.clone(),
@@ -117,6 +124,11 @@ impl Connector {
     /// Whether HTTP/2 is spoken to `endpoint`, once that is settled.
     pub(crate) fn speaks_http2(&self, endpoint: &Endpoint) -> bool {
         if endpoint.name.is_some() { self.secure == Protocol::Http2 } else { self.plain_http2 }
+    }
+
+    /// Whether HTTP/3 is spoken to every endpoint.
+    pub(crate) const fn speaks_http3(&self) -> bool {
+        self.quic.is_some()
     }
 
     /// Whether one of the sources can reach `endpoint`.
@@ -168,6 +180,36 @@ impl Connector {
         let protocol = protocol(http2, tls::version_of(session.protocol_version()));
         let wire = Wire::Secure(Box::new(stream));
         Ok(Opened { wire, http2, protocol, connect, tls: Some(clock::now().since(connected)) })
+    }
+
+    /// Opens one connection for HTTP/3. The caller sets the limit of time.
+    ///
+    /// # Errors
+    /// As [`Connector::open`].
+    pub(crate) async fn open_http3(
+        &self,
+        endpoint: &Endpoint,
+    ) -> Result<Opened<Http3Connection>, NoConnection> {
+        let (Some(quic), Some(name)) = (&self.quic, &endpoint.name) else {
+            let reason = Some("HTTP/3 is spoken to https:// alone".to_owned());
+            return Err(NoConnection { outcome: Outcome::BadAnswer, shortage: None, reason });
+        };
+        quic.open(endpoint.address, name, self.next_source(endpoint.address)).await
+    }
+
+    /// Whether anybody takes a connection there.
+    pub(crate) async fn reaches(&self, endpoint: &Endpoint) -> bool {
+        match self.quic {
+            Some(_) => self.open_http3(endpoint).await.is_ok(),
+            None => TcpStream::connect(endpoint.address).await.is_ok(),
+        }
+    }
+
+    /// Closes what is open of QUIC. Connections of TCP are closed as they are dropped.
+    pub(crate) async fn close(&self) {
+        if let Some(quic) = &self.quic {
+            quic.close().await;
+        }
     }
 
     async fn tcp(&self, address: SocketAddr) -> io::Result<TcpStream> {

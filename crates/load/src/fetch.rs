@@ -7,7 +7,7 @@ use loadline_linux::clock;
 use tokio::time::timeout_at;
 
 use crate::{
-    connect::{self, Connector, Endpoint, Opened},
+    connect::{self, Connector, Endpoint},
     http1::{Connection, Failure},
     http2::Http2Connection,
     outcome::Outcome,
@@ -15,6 +15,7 @@ use crate::{
     plan::LoadPlan,
     request::Request,
     run::LoadError,
+    sessions::Session,
     tally::WholeResponse,
     target::Target,
     tls,
@@ -43,9 +44,10 @@ pub struct Fetched {
     pub reused: bool,
     /// Looking the host's name up, on a new connection; none where the host is an address.
     pub dns: Option<Duration>,
-    /// Opening the TCP connection, on a new connection.
+    /// Opening the TCP connection, on a new connection; over HTTP/3 the handshake of QUIC, of which
+    /// TLS is a part.
     pub connect: Option<Duration>,
-    /// The TLS handshake, on a new connection over TLS.
+    /// The TLS handshake, on a new TCP connection over TLS.
     pub tls: Option<Duration>,
     /// From the request's last byte sent to the response's first byte read.
     pub first_byte: Option<Duration>,
@@ -66,7 +68,7 @@ struct Kept {
 
 enum Speaker {
     Http1(Box<Connection>),
-    Http2(Http2Connection),
+    Shared(Session),
 }
 
 impl Prober {
@@ -105,6 +107,12 @@ impl Prober {
         fetched
     }
 
+    /// Closes what has to be told of its end; to be called after the last exchange.
+    pub async fn close(self) {
+        drop(self.kept);
+        self.connector.close().await;
+    }
+
     async fn attempt(&mut self, fetched: &mut Fetched) -> Result<u16, Outcome> {
         if let Some(mut kept) = self.kept.take()
             && kept.speaker.is_open().await
@@ -132,7 +140,7 @@ impl Prober {
         fetched.address = Some(on.address);
         let (answer, again) = match &mut on.speaker {
             Speaker::Http1(connection) => connection.exchange(&self.request).await?,
-            Speaker::Http2(session) => (session.exchange(&self.request).await?, true),
+            Speaker::Shared(session) => (session.exchange(&self.request).await?, true),
         };
         let WholeResponse { status, bytes, phases: PhaseTimes { first_byte, body, .. }, .. } =
             answer;
@@ -147,24 +155,27 @@ impl Prober {
         fetched.dns = self.target.is_named().then(|| clock::now().since(begun));
         let mut last = Outcome::ConnectRefused;
         for address in found.unwrap_or_default() {
-            let endpoint = Endpoint { address, name: self.name.clone() };
-            match self.connector.open(&endpoint).await {
-                Ok(opened) => return Self::begin(opened, address, fetched).await,
-                Err(none) => last = none.outcome,
+            match self.open_at(address, fetched).await {
+                Ok(opened) => return Ok(opened),
+                Err(outcome) => last = outcome,
             }
         }
         Err(last)
     }
 
-    async fn begin(
-        opened: Opened,
-        address: SocketAddr,
-        fetched: &mut Fetched,
-    ) -> Result<Kept, Outcome> {
+    async fn open_at(&self, address: SocketAddr, fetched: &mut Fetched) -> Result<Kept, Outcome> {
+        let endpoint = Endpoint { address, name: self.name.clone() };
+        if self.connector.speaks_http3() {
+            let opened = self.connector.open_http3(&endpoint).await.map_err(|none| none.outcome)?;
+            fetched.connect = Some(opened.connect);
+            let speaker = Speaker::Shared(Session::Http3(opened.wire));
+            return Ok(Kept { speaker, protocol: opened.protocol, address });
+        }
+        let opened = self.connector.open(&endpoint).await.map_err(|none| none.outcome)?;
         (fetched.connect, fetched.tls) = (Some(opened.connect), opened.tls);
         let speaker = if opened.http2 {
             let session = Http2Connection::open(opened.wire).await;
-            Speaker::Http2(session.map_err(Failure::on_new)?)
+            Speaker::Shared(Session::Http2(session.map_err(Failure::on_new)?))
         } else {
             Speaker::Http1(Box::new(Connection::new(opened.wire)))
         };
@@ -176,7 +187,7 @@ impl Speaker {
     async fn is_open(&mut self) -> bool {
         match self {
             Self::Http1(connection) => connection.is_open().await,
-            Self::Http2(session) => session.is_open().await,
+            Self::Shared(session) => session.is_open().await,
         }
     }
 }

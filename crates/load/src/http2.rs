@@ -102,7 +102,8 @@ async fn read_body(mut body: h2::RecvStream) -> Result<u64, h2::Error> {
     Ok(bytes + trailers.as_ref().map_or(0, length_of))
 }
 
-fn phases(sent: Instant, first_byte: Instant, ended: Instant) -> PhaseTimes {
+/// The phases of an exchange on a connection that was there.
+pub(crate) fn phases(sent: Instant, first_byte: Instant, ended: Instant) -> PhaseTimes {
     PhaseTimes {
         first_byte: Some(first_byte.since(sent)),
         body: Some(ended.since(first_byte)),
@@ -111,7 +112,7 @@ fn phases(sent: Instant, first_byte: Instant, ended: Instant) -> PhaseTimes {
 }
 
 /// Names and values before their compression; what it left of them is not told.
-fn length_of(fields: &HeaderMap) -> u64 {
+pub(crate) fn length_of(fields: &HeaderMap) -> u64 {
     fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }
 
@@ -137,4 +138,4 @@ fn failed(error: &h2::Error) -> Failure {
 const WINDOW: u32 = (1 << 31) - 1;
 
 /// `:status` and its three digits.
-const STATUS_BYTES: u64 = 10;
+pub(crate) const STATUS_BYTES: u64 = 10;

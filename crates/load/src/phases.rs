@@ -7,9 +7,9 @@ use loadline_core::time::Duration;
 pub(crate) struct PhaseTimes {
     /// Looking the host's name up: on the first response of a run only.
     pub(crate) dns: Option<Duration>,
-    /// Opening the TCP connection: on new connections only.
+    /// Opening the TCP connection, or the handshake of QUIC: on new connections only.
     pub(crate) connect: Option<Duration>,
-    /// The TLS handshake: on new connections only.
+    /// The TLS handshake over TCP: on new connections only.
     pub(crate) tls: Option<Duration>,
     /// From the request's last byte sent to the response's first byte read.
     pub(crate) first_byte: Option<Duration>,

@@ -4,7 +4,11 @@ use loadline_core::{time::Duration, units::Rate};
 use loadline_http1::BuildError;
 use loadline_measure::record::{Arrivals, LoadModel};
 
-use crate::{target::Target, timetable::Timetable, transport::Transport};
+use crate::{
+    target::Target,
+    timetable::Timetable,
+    transport::{Protocol, Transport},
+};
 
 /// A load run, planned. Made by [`LoadPlan::closed`] or [`LoadPlan::open`] with the defaults of
 /// every other field, which can be set afterwards.
@@ -75,6 +79,12 @@ pub enum PlanError {
         url: String,
         /// What is wrong with it.
         why: &'static str,
+    },
+    /// A URL of HTTP/3 without TLS, which there is not.
+    #[error("HTTP/3 is always encrypted, and `{url}` is not: write https://")]
+    Insecure {
+        /// The URL.
+        url: String,
     },
     /// A number that must be above zero is zero.
     #[error("{what} must be above zero")]
@@ -161,11 +171,17 @@ impl LoadPlan {
         }
     }
 
-    /// Whether every number is in its range.
+    /// Whether every number is in its range, and every URL can be asked over the protocol.
     ///
     /// # Errors
-    /// [`PlanError::Zero`] naming the first that is not.
+    /// [`PlanError::Zero`] naming the first number that is not, [`PlanError::Insecure`] the URL.
     pub fn check(&self) -> Result<(), PlanError> {
+        let mut targets = self.targets.iter().map(|(target, _)| target);
+        if self.transport.protocol == Protocol::Http3
+            && let Some(plain) = targets.find(|target| !target.is_secure())
+        {
+            return Err(PlanError::Insecure { url: plain.to_string() });
+        }
         let (size, planned, until, limit) = match &self.pattern {
             Pattern::Closed { users, until, .. } => {
                 (("the number of users", *users == 0), 1, *until, None)
@@ -219,5 +235,16 @@ mod tests {
             let error = plan.check().unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn http3_is_asked_of_https_alone() {
+        let plan = |url| {
+            let mut plan = LoadPlan::closed(url, 1, Until::Requests(1)).unwrap();
+            plan.transport.protocol = Protocol::Http3;
+            plan.check()
+        };
+        assert_eq!(plan("https://localhost/"), Ok(()));
+        assert!(plan("localhost/").unwrap_err().to_string().contains("write https://"));
     }
 }

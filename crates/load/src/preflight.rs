@@ -113,14 +113,16 @@ impl fmt::Display for Held {
 }
 
 /// How many connections `plan` needs at a time, as far as that is known: an open loop over HTTP/2
-/// shares them, as its server allows.
+/// or HTTP/3 shares them, as its server allows.
 fn held(plan: &LoadPlan) -> Option<Held> {
     let kept = plan.transport.connections.map(u64::from);
     match &plan.pattern {
         Pattern::Closed { users, .. } => {
             Some(Held { connections: u64::from(*users), at_worst: false })
         }
-        Pattern::Open { .. } if plan.transport.protocol == Protocol::Http2 => {
+        Pattern::Open { .. }
+            if matches!(plan.transport.protocol, Protocol::Http2 | Protocol::Http3) =>
+        {
             kept.map(|connections| Held { connections, at_worst: false })
         }
         Pattern::Open { timetable, until, max_in_flight } => {

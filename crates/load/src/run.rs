@@ -116,7 +116,7 @@ pub async fn measure(
     plan.check()?;
     let tally = Tally::new(plan.lasts());
     let client = Rc::new(Client::open(plan, Rc::clone(&tally)).await?);
-    let meter = Meter::start();
+    let (meter, opened) = (Meter::start(), Rc::clone(&client));
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
         let mut done = pin!(drive(plan, client, Rc::clone(&tally), &meter));
@@ -137,6 +137,7 @@ pub async fn measure(
     let interrupted = driven.await.map_err(|source| LoadError::System { what: "timer", source })?;
     // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
     drop(tasks);
+    opened.close().await;
     Ok(tally.record(plan, meter.share(), interrupted))
 }
 

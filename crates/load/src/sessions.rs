@@ -1,9 +1,9 @@
-//! The HTTP/2 connections of a run to one endpoint: as few as will do.
+//! The HTTP/2 or HTTP/3 connections of a run to one endpoint: as few as will do.
 //!
 //! Without a limit there is one for each hundred requests under way, or for as many as the server
-//! takes on one if those are fewer. With a limit there are as many as that, once that many requests
+//! takes on one if those are fewer and HTTP/2 says so; quinn does not tell. With a limit there are as many as that, once that many requests
 //! are under way at a time; each request goes where the fewest are. What no connection has room for
-//! waits in the h2 crate, first come, first served.
+//! waits in the h2 crate or in quinn, first come, first served.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,7 +13,17 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::http2::Http2Connection;
+use crate::{
+    http1::Failure, http2::Http2Connection, http3::Http3Connection, request::Request,
+    tally::WholeResponse,
+};
+
+/// A connection that takes many requests at a time.
+#[derive(Clone)]
+pub(crate) enum Session {
+    Http2(Http2Connection),
+    Http3(Http3Connection),
+}
 
 /// The connections to one endpoint.
 pub(crate) struct Sessions {
@@ -27,7 +37,7 @@ pub(crate) struct Sessions {
 
 /// A connection and how many requests are on it.
 struct Shared {
-    session: Http2Connection,
+    session: Session,
     streams: Cell<usize>,
 }
 
@@ -36,6 +46,36 @@ pub(crate) struct Place {
     shared: Rc<Shared>,
     /// Whether other requests have been on it.
     pub(crate) reused: bool,
+}
+
+impl Session {
+    /// Whether another request can be sent; false after the connection's end or GOAWAY.
+    pub(crate) async fn is_open(&self) -> bool {
+        match self {
+            Self::Http2(session) => session.is_open().await,
+            Self::Http3(session) => session.is_open(),
+        }
+    }
+
+    /// Sends the request and reads the response.
+    ///
+    /// # Errors
+    /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
+    /// it has not looked at the request.
+    pub(crate) async fn exchange(&self, request: &Request) -> Result<WholeResponse, Failure> {
+        match self {
+            Self::Http2(session) => session.exchange(request).await,
+            Self::Http3(session) => session.exchange(request).await,
+        }
+    }
+
+    /// How many requests it takes at a time, as far as is known and no more than will do.
+    fn comfortable(&self) -> usize {
+        match self {
+            Self::Http2(session) => session.most_streams().clamp(1, STREAMS),
+            Self::Http3(_) => STREAMS,
+        }
+    }
 }
 
 impl Sessions {
@@ -54,7 +94,7 @@ impl Sessions {
     /// another is wanted.
     pub(crate) async fn place<E>(
         &self,
-        open: impl AsyncFn() -> Result<Http2Connection, E>,
+        open: impl AsyncFn() -> Result<Session, E>,
     ) -> Result<Place, E> {
         loop {
             if let Some(place) = self.least_used() {
@@ -84,8 +124,8 @@ impl Sessions {
     }
 
     /// How many requests a connection has before another is opened.
-    fn comfortable(&self, session: &Http2Connection) -> usize {
-        if self.limit.is_some() { 1 } else { session.most_streams().clamp(1, STREAMS) }
+    fn comfortable(&self, session: &Session) -> usize {
+        if self.limit.is_some() { 1 } else { session.comfortable() }
     }
 
     fn may_open(&self) -> bool {
@@ -100,10 +140,7 @@ impl Sessions {
         self.may_open() && self.waiting.get() + self.opening.get() >= enough
     }
 
-    async fn add<E>(
-        &self,
-        opening: impl Future<Output = Result<Http2Connection, E>>,
-    ) -> Result<Place, E> {
+    async fn add<E>(&self, opening: impl Future<Output = Result<Session, E>>) -> Result<Place, E> {
         let session = {
             let _opening = Opening(Raised::new(&self.opening), &self.ended);
             opening.await?
@@ -116,7 +153,7 @@ impl Sessions {
 
 impl Place {
     /// The connection.
-    pub(crate) fn session(&self) -> &Http2Connection {
+    pub(crate) fn session(&self) -> &Session {
         &self.shared.session
     }
 }
@@ -153,5 +190,6 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// As many requests as every server should take on one connection (RFC 9113, section 6.5.2).
+/// As many requests as every server should take on one connection (RFC 9113, section 6.5.2;
+/// RFC 9114, section 6.1).
 const STREAMS: usize = 100;

@@ -66,6 +66,9 @@ pub enum TlsError {
         /// The name.
         name: String,
     },
+    /// The library lacks what every QUIC connection begins with.
+    #[error("QUIC is not available: it needs TLS13_AES_128_GCM_SHA256")]
+    Quic,
     /// The library refuses the versions asked for.
     #[error("this version of TLS is not available")]
     Version(#[source] rustls::Error),
@@ -79,10 +82,22 @@ pub(crate) fn connector(
     transport: &Transport,
     protocol: Protocol,
 ) -> Result<TlsConnector, TlsError> {
+    Ok(TlsConnector::from(config(transport, protocol)?))
+}
+
+/// The client's side of TLS, as [`connector`].
+///
+/// # Errors
+/// As [`connector`].
+pub(crate) fn config(
+    transport: &Transport,
+    protocol: Protocol,
+) -> Result<Arc<ClientConfig>, TlsError> {
     let tls = &transport.tls;
     let provider = Arc::new(aws_lc_rs::default_provider());
+    let only = if protocol == Protocol::Http3 { Some(TlsVersion::V13) } else { tls.version };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(versions(tls.version))
+        .with_protocol_versions(versions(only))
         .map_err(TlsError::Version)?;
     let builder = if tls.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
@@ -94,9 +109,10 @@ pub(crate) fn connector(
         Protocol::Auto => &[ALPN_HTTP2, ALPN_HTTP1],
         Protocol::Http1 => &[ALPN_HTTP1],
         Protocol::Http2 => &[ALPN_HTTP2],
+        Protocol::Http3 => &[ALPN_HTTP3],
     };
     config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
 /// The name that the server of `target` must have a certificate for.
@@ -219,6 +235,9 @@ impl ServerCertVerifier for AnyCertificate {
 
 /// What HTTP/2 over TLS is called in the handshake (RFC 9113, section 3.1).
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
+
+/// RFC 9114, section 3.1.
+const ALPN_HTTP3: &[u8] = b"h3";
 
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 

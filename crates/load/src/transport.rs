@@ -15,7 +15,8 @@ pub struct Transport {
     /// Connections to each address at most; none for as many as are needed. Over HTTP/1.1
     /// requests wait for a free one, first come, first served, and the wait is part of their
     /// service time. Over HTTP/2 there are as many as this, and none for one per hundred requests
-    /// under way, or per as many as the server takes on one.
+    /// under way, or per as many as the server takes on one; over HTTP/3 likewise, but always one
+    /// per hundred.
     pub connections: Option<u32>,
 }
 
@@ -31,6 +32,8 @@ pub enum Protocol {
     Http1,
     /// HTTP/2: over TLS by ALPN, without TLS by prior knowledge.
     Http2,
+    /// HTTP/3, to the UDP port of the URL's number; every URL has to be `https`.
+    Http3,
 }
 
 /// The usual switches of a TLS client.
@@ -46,7 +49,7 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// The name to ask for and to verify instead of the URL's host.
     pub server_name: Option<String>,
-    /// Only this version.
+    /// Only this version; QUIC is TLS 1.3.
     pub version: Option<TlsVersion>,
 }
 

@@ -10,11 +10,14 @@ use loadline_load::{Protocol, Tls, TlsVersion, Transport};
 #[command(next_help_heading = "Protocol and TLS")]
 pub(crate) struct Switches {
     /// Speak HTTP/1.1 only [over TLS what the server chooses, else HTTP/1.1]
-    #[arg(long = "http1.1", conflicts_with = "http2")]
+    #[arg(long = "http1.1", conflicts_with_all = ["http2", "http3"])]
     http1: bool,
     /// Speak HTTP/2: over TLS by ALPN, without TLS by prior knowledge (h2c)
-    #[arg(long = "http2", visible_alias = "http2-prior-knowledge")]
+    #[arg(long = "http2", visible_alias = "http2-prior-knowledge", conflicts_with = "http3")]
     http2: bool,
+    /// Speak HTTP/3, over QUIC to the UDP port of the same number
+    #[arg(long = "http3", visible_alias = "http3-only")]
+    http3: bool,
     /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -47,13 +50,15 @@ impl Switches {
     /// # Errors
     /// What cannot be together.
     pub(crate) fn transport(&self) -> Result<Transport, &'static str> {
-        let protocol = match (self.http1, self.http2) {
-            (true, _) => Protocol::Http1,
-            (_, true) => Protocol::Http2,
+        let protocol = match (self.http1, self.http2, self.http3) {
+            (true, ..) => Protocol::Http1,
+            (_, true, _) => Protocol::Http2,
+            (.., true) => Protocol::Http3,
             _ => Protocol::Auto,
         };
         let version = match (self.tls13, self.tls_max.as_deref()) {
             (true, Some("1.2")) => return Err(NO_VERSION),
+            (_, Some("1.2")) if self.http3 => return Err(NO_QUIC),
             (true, _) => Some(TlsVersion::V13),
             (_, Some("1.2")) => Some(TlsVersion::V12),
             _ => None,
@@ -71,6 +76,8 @@ impl Switches {
 }
 
 const NO_VERSION: &str = "--tlsv1.3 is above --tls-max 1.2: leave one of them out";
+
+const NO_QUIC: &str = "HTTP/3 needs TLS 1.3: leave --tls-max 1.2 or --http3 out";
 
 /// Name and value of a header as curl's `-H` takes it.
 ///
@@ -102,6 +109,7 @@ mod tests {
         assert_eq!(read(""), Ok(Transport::default()));
         assert_eq!(read("--http1.1").unwrap().protocol, Protocol::Http1);
         assert_eq!(read("--http2-prior-knowledge").unwrap().protocol, Protocol::Http2);
+        assert_eq!(read("--http3").unwrap().protocol, Protocol::Http3);
         for (line, version) in [
             ("--tls1.2", None),
             ("--tlsv1.2 --tls-max 1.2", Some(TlsVersion::V12)),

@@ -221,6 +221,7 @@ Examples:
   loadline ttfb http://net-lb/ http://http-lb/ -c 500 --plot ttfb.svg
   loadline ttfb https://www.example.org/ --http2 --keepalive
   loadline ttfb https://www.example.org/ --tls-max 1.2 --json
+  loadline ttfb https://www.example.org/ --http3     connect: the QUIC handshake, TLS included
 
 Answers with 1xx to 3xx are measured; 4xx, 5xx and requests without a whole answer are counted by
 class and are in no figure. Percentiles are exact. The body is read to its end and timed apart.

@@ -23,12 +23,17 @@ pub(crate) struct Page {
 
 impl Page {
     /// Opens a page of loadline's admin on a screen, by its URL.
-    pub(crate) fn open(url: &str, (width, height): (u32, u32)) -> Self {
+    pub(crate) fn open(url: &str, screen: (u32, u32)) -> Self {
+        Self::open_with(url, screen, "--ignore-certificate-errors")
+    }
+
+    /// The same in a browser with these options.
+    pub(crate) fn open_with(url: &str, (width, height): (u32, u32), options: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
         // The protocol speaks on descriptors 3 and 4.
         let start = format!(
             "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage \
-             --ignore-certificate-errors --remote-debugging-pipe --user-data-dir={} \
+             {options} --remote-debugging-pipe --user-data-dir={} \
              3<&0 4>&1 </dev/null >/dev/null",
             profile.path().display()
         );

@@ -1,11 +1,13 @@
 //! A browser through the proxy: pages, events that never end, many responses at once and
-//! `WebSocket`, all over TLS and HTTP/2. The server behind is a dashboard, which has all of these
-//! but the last.
+//! `WebSocket`, all over TLS and HTTP/2, and all but the last over HTTP/3. The server behind is a
+//! dashboard, which has all of these but the last.
 
 use std::{
     fs,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -19,9 +21,24 @@ use crate::{
 fn a_page_its_events_and_fifty_answers_come_over_http2() {
     let edge = Edge::start();
     let front = Front::before(&edge.admin, "127.0.0.1:9");
-    let mut page = Page::open(&front.url, DESK);
+    shows_events_and_fifty_answers(Page::open(&front.url, DESK), "h2");
+}
+
+#[test]
+fn a_page_its_events_and_fifty_answers_come_over_http3() {
+    let edge = Edge::start();
+    let front = Front::before(&edge.admin, "127.0.0.1:9");
+    front.wait_for_http3();
+    // Over QUIC a certificate is trusted by its key alone.
+    let (origin, key) = (front.origin(), front.key());
+    let options =
+        format!("--origin-to-force-quic-on={origin} --ignore-certificate-errors-spki-list={key}");
+    shows_events_and_fifty_answers(Page::open_with(&front.url, DESK, &options), "h3");
+}
+
+fn shows_events_and_fifty_answers(mut page: Page, protocol: &str) {
     let navigation = "performance.getEntriesByType('navigation')[0].nextHopProtocol";
-    assert_eq!(page.run(navigation), json!("h2"));
+    assert_eq!(page.run(navigation), json!(protocol));
     page.run("new Promise(done => events.addEventListener('message', () => done(1)))");
 
     let answers = "Promise.all(Array.from({ length: 50 }, (_, n) => \
@@ -31,7 +48,7 @@ fn a_page_its_events_and_fifty_answers_come_over_http2() {
     let versions = "[...new Set(performance.getEntriesByType('resource') \
                     .filter(entry => entry.name.includes('metrics')) \
                     .map(entry => entry.nextHopProtocol))]";
-    assert_eq!(page.run(versions), json!(["h2"]));
+    assert_eq!(page.run(versions), json!([protocol]));
 }
 
 #[test]
@@ -51,7 +68,7 @@ fn a_websocket_is_opened_and_echoes() {
 struct Front {
     _proxy: Process,
     url: String,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Front {
@@ -71,7 +88,32 @@ impl Front {
         fs::write(at("front.toml"), config).unwrap();
         let (proxy, lines) = Process::start(&["serve", at("front.toml").to_str().unwrap()], 1);
         let url = format!("https://{}/", place(&lines[0]));
-        Self { _proxy: proxy, url, _directory: directory }
+        Self { _proxy: proxy, url, directory }
+    }
+
+    /// Host and port.
+    fn origin(&self) -> &str {
+        self.url.trim_start_matches("https://").trim_end_matches('/')
+    }
+
+    /// Waits until its UDP port is bound.
+    fn wait_for_http3(&self) {
+        let port: u16 = self.origin().rsplit(':').next().unwrap().parse().unwrap();
+        let bound = format!("0100007F:{port:04X}");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !fs::read_to_string("/proc/net/udp").unwrap().contains(&bound) {
+            assert!(Instant::now() < deadline, "HTTP/3 is not served");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The SHA-256 of the key that its certificate is for.
+    fn key(&self) -> String {
+        let hash = "openssl x509 -in \"$1\" -pubkey -noout | openssl pkey -pubin -outform der | \
+                    openssl dgst -sha256 -binary | openssl enc -base64";
+        let certificate = self.directory.path().join("own.pem");
+        let output = Command::new("sh").args(["-c", hash, "sh"]).arg(certificate).output();
+        String::from_utf8(output.unwrap().stdout).unwrap().trim_end().to_owned()
     }
 }
 

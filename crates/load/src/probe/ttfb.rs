@@ -7,7 +7,7 @@
 //! |- DNS -|- connect -|- TLS -|- request out -|- first byte -|- body -|
 //! |<---------------- time to first byte ------------------->|
 //! ```
-//! On a kept connection it begins with the request. The body is read to its end, as curl does,
+//! Over HTTP/3 the handshake of QUIC, with TLS in it, is the connect. On a kept connection it begins with the request. The body is read to its end, as curl does,
 //! and timed apart. Requests go one at a time: nothing waits here for anything else.
 
 use std::{future::Future, pin::Pin};
@@ -79,6 +79,10 @@ pub async fn ttfb(
         }
     }
     let elapsed = clock::now().since(start);
+    let mut targets = Vec::with_capacity(lanes.len());
+    for lane in lanes {
+        targets.push(lane.finish().await);
+    }
     Ok(ProbeRecord {
         probe: ProbeKind::Ttfb,
         started_unix_ms,
@@ -87,7 +91,7 @@ pub async fn ttfb(
         keepalive: plan.keepalive,
         planned: plan.count,
         interrupted,
-        targets: lanes.into_iter().map(Lane::finish).collect(),
+        targets,
     })
 }
 
@@ -140,7 +144,8 @@ impl Lane {
         self.target.samples.push(sample(number, at, fetched));
     }
 
-    fn finish(mut self) -> ProbeTarget {
+    async fn finish(mut self) -> ProbeTarget {
+        self.prober.close().await;
         self.target.protocol = self.protocols.join(", ");
         self.target.address = self.addresses.join(", ");
         series::summarise(&mut self.target);

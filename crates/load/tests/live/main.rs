@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod http2;
+mod http3;
 mod loops;
 mod outcomes;
 mod routes;

@@ -181,9 +181,9 @@ pub struct Stage {
 pub struct Phases {
     /// Looking the host's name up.
     pub dns: Latency,
-    /// Opening the TCP connection.
+    /// Opening the TCP connection; over HTTP/3 the QUIC handshake, of which TLS is a part.
     pub connect: Latency,
-    /// The TLS handshake.
+    /// The TLS handshake over TCP.
     pub tls: Latency,
     /// From the request's last byte sent to the response's first byte read.
     pub first_byte: Latency,

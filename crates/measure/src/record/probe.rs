@@ -111,7 +111,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub dns: Option<Duration>,
-    /// Opening the TCP connection.
+    /// Opening the TCP connection; over HTTP/3 the QUIC handshake, of which TLS is a part.
     #[serde(
         default,
         rename = "connect_ms",
@@ -120,7 +120,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub connect: Option<Duration>,
-    /// The TLS handshake.
+    /// The TLS handshake over TCP.
     #[serde(
         default,
         rename = "tls_ms",

@@ -9,6 +9,7 @@
 //! | many streams, of either kind | `http2.streams`, and six: QUIC gives no credit for more |
 //! | streams opened and reset | `http2.resets`, as in HTTP/2; then EXCESSIVE_LOAD |
 //! | heads that unpack to much | the listener's `head_limit`, and h3's limit above it |
+//! | heads and other frames that are long | twice that, for a frame that is not DATA |
 //! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
 
 use std::{
@@ -21,6 +22,7 @@ use std::{
 
 use bytes::Bytes;
 use h3::{error::Code, server};
+use http::{HeaderMap, header::TE};
 use loadline_core::{decide::ending::Ending, time::Duration};
 use loadline_http1::ClientLines;
 use quinn::{Connecting, VarInt, crypto::rustls::HandshakeData};
@@ -63,11 +65,12 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
     let tls = Rc::new(client_tls(&quinn));
     let origin = Origin::new((&worker, listener), address, lines, Some(tls));
     let last = LastStopped::default();
+    let fields = u64::from(list_size(limits)).min(FIELDS_BYTES);
     let mut builder = server::builder();
-    builder
-        .max_field_section_size(u64::from(list_size(limits)).min(FIELDS_BYTES))
-        .send_grease(false);
-    let greeted = within(&timer, builder.build(Connection::new(quinn.clone(), last.clone())));
+    builder.max_field_section_size(fields).send_grease(false);
+    // One that is somewhat too long is answered with 431.
+    let connection = Connection::new(quinn.clone(), last.clone(), 2 * fields);
+    let greeted = within(&timer, builder.build(connection));
     let Some(Ok(h3)) = greeted.await else { return };
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
@@ -209,12 +212,25 @@ async fn answer(
     let timer = Timer::here(&origin.worker.timers).await;
     timer.arm(head);
     let opened = within(&timer, async {
-        let (request, stream) = resolver.resolve_request().await.ok()?;
+        let (request, mut stream) = resolver.resolve_request().await.ok()?;
+        if has_connection_fields(request.headers()) {
+            stream.stop_sending(Code::H3_MESSAGE_ERROR);
+            stream.stop_stream(Code::H3_MESSAGE_ERROR);
+            return None;
+        }
         Stream::open(request, stream, stopped, place).await.ok()
     });
     let Some(Some(stream)) = opened.await else { return };
     drop(timer);
     Session::answer_stream(origin, Socket::Quic(stream)).await;
+}
+
+/// Whether there are fields that a connection of HTTP/1 has, which make a request malformed
+/// (RFC 9114, section 4.2).
+fn has_connection_fields(headers: &HeaderMap) -> bool {
+    let has = |name: &&str| headers.contains_key(*name);
+    let te = headers.get_all(TE).iter().any(|te| te != "trailers");
+    te || CONNECTION_FIELDS.iter().any(has)
 }
 
 /// What comes of `work` before the timer expires.
@@ -241,6 +257,9 @@ fn client_tls(quinn: &quinn::Connection) -> ClientTls {
 
 /// Streams that a client may have opened before it hears that the connection ends.
 const CROSSING: usize = 100;
+
+const CONNECTION_FIELDS: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// How long it may take to hear it.
 const LEAVE: Duration = Duration::from_secs(1);

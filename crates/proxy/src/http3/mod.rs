@@ -13,10 +13,12 @@
 //! | `stream` | one stream of it as a socket |
 //! | `receive`, `send` | its two directions |
 //! | `quic` | quinn as h3 wants it |
+//! | `lengths` | frames that would take too much memory |
 
 mod config;
 mod connection;
 mod endpoint;
+mod lengths;
 mod quic;
 mod receive;
 mod send;

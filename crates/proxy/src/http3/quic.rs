@@ -22,6 +22,8 @@ use h3::{
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 use tokio::io::ReadBuf;
 
+use super::lengths::FrameLengths;
+
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
 
@@ -37,12 +39,14 @@ pub(super) struct Connection {
     uni: Waiting<quinn::RecvStream>,
     opener: OpenStreams,
     last: LastStopped,
+    /// How long a frame may be unless it is DATA.
+    frame_max: u64,
 }
 
 impl Connection {
-    pub(super) fn new(quinn: quinn::Connection, last: LastStopped) -> Self {
+    pub(super) fn new(quinn: quinn::Connection, last: LastStopped, frame_max: u64) -> Self {
         let opener = OpenStreams { quinn: quinn.clone(), bidi: None, uni: None };
-        Self { quinn, bidi: None, uni: None, opener, last }
+        Self { quinn, bidi: None, uni: None, opener, last, frame_max }
     }
 }
 
@@ -56,7 +60,9 @@ impl quic::Connection<Bytes> for Connection {
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let come =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.accept_uni().await });
-        come.map(|come| come.map(RecvStream).map_err(of_connection))
+        let lengths = FrameLengths::of_uni(self.frame_max);
+        let stream = |quinn| RecvStream { quinn, lengths, refusal: not_refused() };
+        come.map(|come| come.map(stream).map_err(of_connection))
     }
 
     fn poll_accept_bidi(
@@ -67,7 +73,8 @@ impl quic::Connection<Bytes> for Connection {
             poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.accept_bi().await });
         let (send, receive) = ready!(come).map_err(of_connection)?;
         self.last.set(Some([stopped(&send), stopped(&send)]));
-        Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
+        let lengths = FrameLengths::of_request(self.frame_max);
+        Poll::Ready(Ok(BidiStream::new(send, receive, lengths)))
     }
 
     fn opener(&self) -> OpenStreams {
@@ -116,7 +123,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         let open =
             poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.open_bi().await });
         let (send, receive) = ready!(open).map_err(of_stream)?;
-        Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
+        // Nothing comes on it: only clients open such streams in HTTP/3.
+        Poll::Ready(Ok(BidiStream::new(send, receive, FrameLengths::of_request(0))))
     }
 
     fn poll_open_send(
@@ -139,11 +147,20 @@ pub(super) struct BidiStream {
     receive: RecvStream,
 }
 
+impl BidiStream {
+    fn new(send: quinn::SendStream, receive: quinn::RecvStream, lengths: FrameLengths) -> Self {
+        let send = SendStream::new(send);
+        let receive = RecvStream { quinn: receive, lengths, refusal: send.refusal.clone() };
+        Self { send, receive }
+    }
+}
+
 impl quic::BidiStream<Bytes> for BidiStream {
     type SendStream = SendStream;
     type RecvStream = RecvStream;
 
-    fn split(self) -> (SendStream, RecvStream) {
+    fn split(mut self) -> (SendStream, RecvStream) {
+        self.send.is_ours = true;
         (self.send, self.receive)
     }
 }
@@ -190,7 +207,14 @@ impl quic::SendStream<Bytes> for BidiStream {
 }
 
 /// The receiving direction. What is not wanted any more is refused when it is dropped.
-pub(super) struct RecvStream(quinn::RecvStream);
+pub(super) struct RecvStream {
+    quinn: quinn::RecvStream,
+    lengths: FrameLengths,
+    refusal: Refusal,
+}
+
+/// With which code a response is broken off: that with which its request was refused.
+type Refusal = Rc<Cell<Code>>;
 
 impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
@@ -201,24 +225,30 @@ impl quic::RecvStream for RecvStream {
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let mut space = [0; PIECE];
         let mut read = ReadBuf::new(&mut space);
-        ready!(self.0.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+        ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+        if !self.lengths.fit(read.filled()) {
+            quic::RecvStream::stop_sending(self, Code::H3_EXCESSIVE_LOAD.value());
+            let error = io::Error::other("a frame longer than a head may be");
+            return Poll::Ready(Err(unknown(error)));
+        }
         let piece = Bytes::copy_from_slice(read.filled());
         Poll::Ready(Ok((!piece.is_empty()).then_some(piece)))
     }
 
     fn stop_sending(&mut self, code: u64) {
+        self.refusal.set(Code::from(code));
         // Fails where all of it has come.
-        let _ = self.0.stop(varint(code));
+        let _ = self.quinn.stop(varint(code));
     }
 
     fn recv_id(&self) -> StreamId {
-        id(self.0.id())
+        id(self.quinn.id())
     }
 }
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let _ = self.0.stop(varint(Code::H3_NO_ERROR.value()));
+        let _ = self.quinn.stop(varint(Code::H3_NO_ERROR.value()));
     }
 }
 
@@ -227,11 +257,16 @@ pub(super) struct SendStream {
     quinn: quinn::SendStream,
     writing: Option<WriteBuf<Bytes>>,
     is_over: bool,
+    /// Whether the response is. Before that h3 writes one of its own, 431, and does not end it.
+    is_ours: bool,
+    has_begun: bool,
+    refusal: Refusal,
 }
 
 impl SendStream {
-    const fn new(quinn: quinn::SendStream) -> Self {
-        Self { quinn, writing: None, is_over: false }
+    fn new(quinn: quinn::SendStream) -> Self {
+        let refusal = not_refused();
+        Self { quinn, writing: None, is_over: false, is_ours: false, has_begun: false, refusal }
     }
 }
 
@@ -250,6 +285,7 @@ impl quic::SendStream<Bytes> for SendStream {
             return Err(unknown(io::Error::other("written to before it was ready")));
         }
         self.writing = Some(data.into());
+        self.has_begun = true;
         Ok(())
     }
 
@@ -271,10 +307,18 @@ impl quic::SendStream<Bytes> for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        if !self.is_over {
-            quic::SendStream::reset(self, Code::H3_INTERNAL_ERROR.value());
+        if !self.is_over && self.has_begun && !self.is_ours {
+            // Fails where the client wants no more.
+            let _ = self.quinn.finish();
+        } else if !self.is_over {
+            let code = self.refusal.get();
+            quic::SendStream::reset(self, code.value());
         }
     }
+}
+
+fn not_refused() -> Refusal {
+    Rc::new(Cell::new(Code::H3_INTERNAL_ERROR))
 }
 
 fn stopped(send: &quinn::SendStream) -> Stopped {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use h3::{error::StreamError, server::RequestStream};
+use h3::{
+    error::{Code, StreamError},
+    server::RequestStream,
+};
 use http::{HeaderMap, Method, header::CONTENT_LENGTH, request::Parts};
 use loadline_core::decide::reason::Reason;
 
@@ -19,6 +22,8 @@ pub(super) struct Receiver {
     /// What came while it was looked whether there is a body.
     early: Option<Bytes>,
     pub(super) is_over: bool,
+    /// What is to come of a body that says its length.
+    left: Option<u64>,
 }
 
 impl Receiver {
@@ -28,8 +33,9 @@ impl Receiver {
         half: RequestStream<RecvStream, Bytes>,
         parts: &Parts,
     ) -> Result<Self, Reason> {
-        let mut receiver = Self { half, early: None, is_over: false };
-        if parts.headers.contains_key(CONTENT_LENGTH) {
+        let mut receiver = Self { half, early: None, is_over: false, left: None };
+        if let Some(length) = parts.headers.get(CONTENT_LENGTH) {
+            receiver.left = length.to_str().ok().and_then(|length| length.parse().ok());
             return Ok(receiver);
         }
         let waits = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -47,7 +53,21 @@ impl Receiver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Reason>> {
         let data = ready!(self.half.poll_recv_data(cx)).map_err(|error| reason(&error))?;
-        Poll::Ready(Ok(data.map(|mut data| data.copy_to_bytes(data.remaining()))))
+        let data = data.map(|mut data| data.copy_to_bytes(data.remaining()));
+        if !self.fits(data.as_ref()) {
+            self.half.stop_sending(Code::H3_MESSAGE_ERROR);
+            return Poll::Ready(Err(Reason::ClientBad));
+        }
+        Poll::Ready(Ok(data))
+    }
+
+    /// Whether a piece, or the end, is within the length that was said (RFC 9114, section 4.1.2).
+    fn fits(&mut self, data: Option<&Bytes>) -> bool {
+        let Some(left) = &mut self.left else { return true };
+        let Some(data) = data else { return *left == 0 };
+        let rest = left.checked_sub(data.len() as u64);
+        *left = rest.unwrap_or_default();
+        rest.is_some()
     }
 }
 

@@ -264,6 +264,7 @@ Examples:
   loadline bench 127.0.0.1:8080 --rate 200 --duration 60s --arrivals poisson
   loadline bench 127.0.0.1:8080 --stages '10/s:60s, ..50/s:5m' --slo 'p99<300ms, errors<0.1%'
   loadline bench 127.0.0.1:8080/a 127.0.0.1:8080/b --weights 3,1 --users 64 -o run.json
+  loadline bench https://127.0.0.1:8443 --users 64 --duration 10s --http3 --insecure
   loadline bench 127.0.0.1:8080 --rate 250 --format httperf | grep 'ion time'
 
 Every request ends in one class: ok (1xx to 3xx), 4xx, 5xx, connect refused, connect timeout,

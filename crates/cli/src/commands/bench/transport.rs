@@ -36,9 +36,10 @@ impl TransportArgs {
         if self.connections == Some(0) {
             return Err(UsageError::Conflict("--connections must be above zero"));
         }
-        if transport.protocol == Protocol::Http2 && self.no_keepalive {
+        if matches!(transport.protocol, Protocol::Http2 | Protocol::Http3) && self.no_keepalive {
             return Err(UsageError::Conflict(
-                "HTTP/2 keeps its connections: leave --no-keepalive out, or use --http1.1",
+                "HTTP/2 and HTTP/3 keep their connections: leave --no-keepalive out, or use \
+                 --http1.1",
             ));
         }
         let (sources, connections) = (self.sources.clone(), self.connections);
