@@ -1,8 +1,9 @@
 //! A connection of quinn in the shape h3 wants.
 //!
-//! Two things are ours. A stream that is dropped before its end was sent is reset: quinn would end
-//! it, and half a response would look whole. And of each stream that comes in it is told when its
-//! client has taken all of it or wants no more.
+//! Three things are ours. A stream that is dropped before its end was sent is reset: quinn would end
+//! it, and half a response would look whole. Of each stream that comes in it is told when its client
+//! has taken all of it or wants no more. And what GOAWAY says is true: streams from the id in it on
+//! are refused, those below it are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
     cell::Cell,
@@ -22,11 +23,88 @@ use h3::{
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 use tokio::io::ReadBuf;
 
+use super::extended::Opening;
+
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
 
-/// Two [`Stopped`] of the stream that came in last.
-pub(super) type LastStopped = Rc<Cell<Option<[Stopped; 2]>>>;
+/// A stream that has come in, beside what h3 has of it.
+pub(super) struct Arrival {
+    /// For who waits for the client to take the response back, and to have it.
+    pub(super) stopped: [Stopped; 2],
+    pub(super) control: Rc<StreamControl>,
+    pub(super) id: u64,
+    /// Whether its handshake was not over: what it says may have been recorded and sent again.
+    pub(super) is_early: bool,
+}
+
+/// What is decided and learnt of a stream while h3 has it.
+pub(super) struct StreamControl {
+    /// Streams of a higher one are sent first.
+    order: Cell<i32>,
+    /// Whether it is ended, rather than reset, when h3 gives it up: h3 has answered by itself.
+    ends: Cell<bool>,
+    is_websocket: Cell<bool>,
+}
+
+impl StreamControl {
+    fn new() -> Rc<Self> {
+        let (order, ends, is_websocket) = (Cell::new(0), Cell::new(true), Cell::new(false));
+        Rc::new(Self { order, ends, is_websocket })
+    }
+
+    pub(super) fn set_order(&self, order: i32) {
+        self.order.set(order);
+    }
+
+    /// Has it reset if it is given up before its end.
+    pub(super) fn reset_unless_ended(&self) {
+        self.ends.set(false);
+    }
+
+    /// Whether its head asks for a WebSocket.
+    pub(super) fn is_websocket(&self) -> bool {
+        self.is_websocket.get()
+    }
+}
+
+/// The streams that come in.
+pub(super) struct Arrivals {
+    last: Cell<Option<Arrival>>,
+    /// The id behind it.
+    next: Cell<u64>,
+    /// The first id that is refused.
+    end: Cell<u64>,
+    /// The longest frame with a head.
+    longest_head: usize,
+}
+
+impl Arrivals {
+    pub(super) fn new(longest_head: usize) -> Rc<Self> {
+        let (next, end) = (Cell::new(0), Cell::new(u64::MAX));
+        Rc::new(Self { last: Cell::default(), next, end, longest_head })
+    }
+
+    /// The last one that has come.
+    pub(super) fn take(&self) -> Option<Arrival> {
+        self.last.take()
+    }
+
+    /// Refuses streams beyond `more` of them: what GOAWAY has to say.
+    pub(super) fn end_after(&self, more: u64) -> StreamId {
+        self.end.set(self.next.get() + more * ID_STEP);
+        StreamId::try_from(self.end.get()).expect("ids of streams are far from their end")
+    }
+
+    /// Whether a stream is one of those that are answered.
+    fn admits(&self, id: u64) -> bool {
+        if id >= self.end.get() {
+            return false;
+        }
+        self.next.set(id + ID_STEP);
+        true
+    }
+}
 
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>>;
 
@@ -36,13 +114,13 @@ pub(super) struct Connection {
     bidi: Waiting<(quinn::SendStream, quinn::RecvStream)>,
     uni: Waiting<quinn::RecvStream>,
     opener: OpenStreams,
-    last: LastStopped,
+    arrivals: Rc<Arrivals>,
 }
 
 impl Connection {
-    pub(super) fn new(quinn: quinn::Connection, last: LastStopped) -> Self {
+    pub(super) fn new(quinn: quinn::Connection, arrivals: Rc<Arrivals>) -> Self {
         let opener = OpenStreams { quinn: quinn.clone(), bidi: None, uni: None };
-        Self { quinn, bidi: None, uni: None, opener, last }
+        Self { quinn, bidi: None, uni: None, opener, arrivals }
     }
 }
 
@@ -56,18 +134,41 @@ impl quic::Connection<Bytes> for Connection {
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let come =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.accept_uni().await });
-        come.map(|come| come.map(RecvStream).map_err(of_connection))
+        come.map(|come| come.map(RecvStream::new).map_err(of_connection))
     }
 
     fn poll_accept_bidi(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream, ConnectionErrorIncoming>> {
-        let come =
-            poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.accept_bi().await });
-        let (send, receive) = ready!(come).map_err(of_connection)?;
-        self.last.set(Some([stopped(&send), stopped(&send)]));
-        Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
+        loop {
+            let come = poll(&mut self.bidi, cx, &self.quinn, |quinn| async move {
+                quinn.accept_bi().await
+            });
+            let (send, receive) = ready!(come).map_err(of_connection)?;
+            let control = StreamControl::new();
+            let arrival = Arrival {
+                stopped: [stopped(&send), stopped(&send)],
+                control: control.clone(),
+                id: send.id().into(),
+                is_early: receive.is_0rtt(),
+            };
+            let mut stream = BidiStream {
+                receive: RecvStream {
+                    quinn: receive,
+                    opening: Some(Opening::new(self.arrivals.longest_head)),
+                    control: control.clone(),
+                },
+                send: SendStream::new(send, control),
+            };
+            if self.arrivals.admits(arrival.id) {
+                self.arrivals.last.set(Some(arrival));
+                return Poll::Ready(Ok(stream));
+            }
+            let code = Code::H3_REQUEST_REJECTED.value();
+            quic::RecvStream::stop_sending(&mut stream, code);
+            quic::SendStream::reset(&mut stream, code);
+        }
     }
 
     fn opener(&self) -> OpenStreams {
@@ -116,7 +217,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         let open =
             poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.open_bi().await });
         let (send, receive) = ready!(open).map_err(of_stream)?;
-        Poll::Ready(Ok(BidiStream { send: SendStream::new(send), receive: RecvStream(receive) }))
+        let send = SendStream::new(send, StreamControl::new());
+        Poll::Ready(Ok(BidiStream { send, receive: RecvStream::new(receive) }))
     }
 
     fn poll_open_send(
@@ -125,7 +227,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
     ) -> Poll<Result<SendStream, StreamErrorIncoming>> {
         let open =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.open_uni().await });
-        open.map(|open| open.map(SendStream::new).map_err(of_stream))
+        let with_control = |send| SendStream::new(send, StreamControl::new());
+        open.map(|open| open.map(with_control).map_err(of_stream))
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
@@ -190,7 +293,18 @@ impl quic::SendStream<Bytes> for BidiStream {
 }
 
 /// The receiving direction. What is not wanted any more is refused when it is dropped.
-pub(super) struct RecvStream(quinn::RecvStream);
+pub(super) struct RecvStream {
+    quinn: quinn::RecvStream,
+    /// Of a stream with a head.
+    opening: Option<Opening>,
+    control: Rc<StreamControl>,
+}
+
+impl RecvStream {
+    fn new(quinn: quinn::RecvStream) -> Self {
+        Self { quinn, opening: None, control: StreamControl::new() }
+    }
+}
 
 impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
@@ -199,26 +313,38 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let mut space = [0; PIECE];
-        let mut read = ReadBuf::new(&mut space);
-        ready!(self.0.poll_read_buf(cx, &mut read)).map_err(of_read)?;
-        let piece = Bytes::copy_from_slice(read.filled());
-        Poll::Ready(Ok((!piece.is_empty()).then_some(piece)))
+        loop {
+            let mut space = [0; PIECE];
+            let mut read = ReadBuf::new(&mut space);
+            ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+            let (filled, is_end) = (read.filled(), read.filled().is_empty());
+            let Some(opening) = &mut self.opening else {
+                return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
+            };
+            let piece = if is_end { opening.rest() } else { opening.take(filled) };
+            self.control.is_websocket.set(opening.is_websocket);
+            if opening.is_over() {
+                self.opening = None;
+            }
+            if is_end || !piece.is_empty() {
+                return Poll::Ready(Ok((!piece.is_empty()).then_some(piece)));
+            }
+        }
     }
 
     fn stop_sending(&mut self, code: u64) {
         // Fails where all of it has come.
-        let _ = self.0.stop(varint(code));
+        let _ = self.quinn.stop(varint(code));
     }
 
     fn recv_id(&self) -> StreamId {
-        id(self.0.id())
+        id(self.quinn.id())
     }
 }
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let _ = self.0.stop(varint(Code::H3_NO_ERROR.value()));
+        let _ = self.quinn.stop(varint(Code::H3_NO_ERROR.value()));
     }
 }
 
@@ -227,16 +353,24 @@ pub(super) struct SendStream {
     quinn: quinn::SendStream,
     writing: Option<WriteBuf<Bytes>>,
     is_over: bool,
+    control: Rc<StreamControl>,
+    /// As quinn knows it.
+    order: i32,
 }
 
 impl SendStream {
-    const fn new(quinn: quinn::SendStream) -> Self {
-        Self { quinn, writing: None, is_over: false }
+    const fn new(quinn: quinn::SendStream, control: Rc<StreamControl>) -> Self {
+        Self { quinn, writing: None, is_over: false, control, order: 0 }
     }
 }
 
 impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let order = self.control.order.get();
+        if order != std::mem::replace(&mut self.order, order) {
+            // Fails where it has ended.
+            let _ = self.quinn.set_priority(order);
+        }
         while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
             let written = Pin::new(&mut self.quinn).poll_write(cx, data.chunk());
             data.advance(ready!(written).map_err(of_write)?);
@@ -271,7 +405,7 @@ impl quic::SendStream<Bytes> for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_over && !self.control.ends.get() {
             quic::SendStream::reset(self, Code::H3_INTERNAL_ERROR.value());
         }
     }
@@ -338,6 +472,9 @@ fn of_write(error: WriteError) -> StreamErrorIncoming {
 fn unknown(error: impl std::error::Error + Send + Sync + 'static) -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown(Box::new(error))
 }
+
+/// From one request of a client to its next (RFC 9000, 2.1).
+const ID_STEP: u64 = 4;
 
 /// Read at a time.
 const PIECE: usize = 16 << 10;

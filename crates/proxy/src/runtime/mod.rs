@@ -48,7 +48,7 @@ use crate::{
 };
 use control::{Control, ControlThread};
 
-pub use crate::listener::set::HandoverSockets;
+pub use crate::{http3::HandoverQuic, listener::set::HandoverSockets};
 pub use handle::Handle;
 pub use probe::Detour;
 pub use survey::Survey;
@@ -128,6 +128,7 @@ impl Bound {
     pub fn start(self) -> Result<Runtime, StartError> {
         let Self { controller, shared, inputs, detour } = self;
         let engine = Engine::start(shared.clone())?;
+        shared.listeners().reserve();
         let control = Control::new(controller, shared.clone(), inputs.clone(), detour);
         let control = control.spawn().map_err(StartError::Thread)?;
         Ok(Runtime { shared, engine, inputs, control })

@@ -156,7 +156,7 @@ fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let certificates = vec![authority.sign(&[name])];
     let terms = TlsTerms::default();
     fleet.listeners[0].tls =
-        Some(ListenerTls { certificates, clients: None, resumption: true, hsts: None, terms });
+        Some(ListenerTls { certificates, clients: None, resumption: true, early_data: false, hsts: None, terms });
     fleet
 }
 
