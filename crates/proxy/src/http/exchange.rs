@@ -5,7 +5,10 @@ mod cached;
 mod object;
 mod stored;
 
-use std::{borrow::Cow, cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
+use std::{
+    borrow::Cow, cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc,
+    task::Poll,
+};
 
 use loadline_core::{
     decide::{

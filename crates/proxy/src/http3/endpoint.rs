@@ -17,7 +17,8 @@ use std::{
 
 use loadline_core::time::Duration;
 use quinn::{
-    AsyncUdpSocket, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime, UdpPoller, VarInt,
+    AsyncUdpSocket, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime, UdpPoller,
+    VarInt,
     udp::{RecvMeta, Transmit},
 };
 use tokio::task::spawn_local;
@@ -45,11 +46,7 @@ struct Door {
 }
 
 /// Serves HTTP/3 at one socket beside a listener for as long as it is there.
-pub(crate) async fn listen(
-    worker: Rc<Worker>,
-    handle: Arc<ListenerHandle>,
-    (sockets, slot): Slot,
-) {
+pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
     let door = Door { worker, handle, sockets, slot, timer };
     let mut is_told = slot > 0;
@@ -141,7 +138,11 @@ impl Door {
         })
         .await
         {
-            if self.worker.has_successor() { incoming.ignore() } else { incoming.refuse() }
+            if self.worker.has_successor() {
+                incoming.ignore();
+            } else {
+                incoming.refuse();
+            }
             accept.set(endpoint.accept());
         }
     }

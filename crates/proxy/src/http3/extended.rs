@@ -172,8 +172,7 @@ const HEADERS: u64 = 1;
 const PROTOCOL: [&[u8]; 2] = [b":protocol", &[0xb9, 0x5d, 0x87, 0x49, 0xc8, 0x7a, 0x3f]];
 
 /// `websocket`, likewise.
-const WEBSOCKET: [&[u8]; 2] =
-    [b"websocket", &[0xf0, 0x58, 0xd0, 0x72, 0x75, 0x2a, 0x7f]];
+const WEBSOCKET: [&[u8]; 2] = [b"websocket", &[0xf0, 0x58, 0xd0, 0x72, 0x75, 0x2a, 0x7f]];
 
 #[cfg(test)]
 mod tests {
@@ -212,10 +211,8 @@ mod tests {
     fn the_line_is_taken_out_however_it_is_written_and_cut() {
         for name in 0..2 {
             for value in 0..2 {
-                let protocol = line(
-                    (name, PROTOCOL[name as usize]),
-                    (value, WEBSOCKET[value as usize]),
-                );
+                let protocol =
+                    line((name, PROTOCOL[name as usize]), (value, WEBSOCKET[value as usize]));
                 let (with, without) = (block(&[&protocol]), block(&[]));
                 let stream = [frame(0x21, b"unknown"), frame(1, &with), frame(0, b"body")].concat();
                 let length = (0b11 << 62 | without.len() as u64).to_be_bytes();

@@ -32,6 +32,6 @@ mod stream;
 
 pub(crate) use config::SEND_BYTES;
 pub(crate) use endpoint::{Slot, listen};
-pub use sockets::HandoverQuic;
 pub(crate) use sockets::QuicSockets;
+pub use sockets::{Generation, HandoverQuic};
 pub(crate) use stream::Stream;

@@ -142,9 +142,13 @@ impl quic::Connection<Bytes> for Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream, ConnectionErrorIncoming>> {
         loop {
-            let come = poll(&mut self.bidi, cx, &self.quinn, |quinn| async move {
-                quinn.accept_bi().await
-            });
+            let come =
+                poll(
+                    &mut self.bidi,
+                    cx,
+                    &self.quinn,
+                    |quinn| async move { quinn.accept_bi().await },
+                );
             let (send, receive) = ready!(come).map_err(of_connection)?;
             let control = StreamControl::new();
             let arrival = Arrival {

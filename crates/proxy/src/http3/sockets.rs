@@ -55,20 +55,22 @@ struct Group {
     reserved: Option<Arc<Lease>>,
 }
 
-#[derive(Debug)]
-struct Generation {
-    sockets: Vec<Arc<UdpSocket>>,
-    /// Closed at its other end when nobody holds the generation.
-    held: Option<Arc<OwnedFd>>,
-}
-
 /// The UDP sockets of a listener, for whoever takes them over.
 #[derive(Clone, Debug)]
 pub struct HandoverQuic {
     /// What ids and tokens are made with.
     pub secret: [u8; 32],
-    /// The sockets of each generation, and the pipe of whoever holds it.
-    pub generations: Vec<(Vec<Arc<UdpSocket>>, Option<Arc<OwnedFd>>)>,
+    /// All there are.
+    pub generations: Vec<Generation>,
+}
+
+/// The sockets of one generation.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// In the order of the workers.
+    pub sockets: Vec<Arc<UdpSocket>>,
+    /// Closed at its other end when nobody holds the generation; none where nobody ever has.
+    pub held: Option<Arc<OwnedFd>>,
 }
 
 /// A generation that this process holds. Dropped when the last endpoint has let go of it.
@@ -98,10 +100,8 @@ impl QuicSockets {
     /// Sockets of the process before; none where there are none in `passed`.
     pub(crate) fn passed_on(address: SocketAddr, passed: HandoverQuic) -> Option<Self> {
         let HandoverQuic { secret, generations } = passed;
-        let slots = generations.first()?.0.len();
-        let is_even = generations.iter().all(|(sockets, _)| sockets.len() == slots);
-        let generation = |(sockets, held)| Generation { sockets, held };
-        let generations = generations.into_iter().map(generation).collect();
+        let slots = generations.first()?.sockets.len();
+        let is_even = generations.iter().all(|it| it.sockets.len() == slots);
         let group = Group { secret, generations, current: Weak::new(), reserved: None };
         (slots > 0 && is_even).then(|| Self { address, slots, group: Mutex::new(Some(group)) })
     }
@@ -119,9 +119,7 @@ impl QuicSockets {
     pub(crate) fn pass_on(&self) -> Option<HandoverQuic> {
         let group = self.lock();
         let Group { secret, generations, .. } = group.as_ref()?;
-        let generation = |it: &Generation| (it.sockets.clone(), it.held.clone());
-        let generations = generations.iter().map(generation).collect();
-        Some(HandoverQuic { secret: *secret, generations })
+        Some(HandoverQuic { secret: *secret, generations: generations.clone() })
     }
 
     /// Binds what is not bound.

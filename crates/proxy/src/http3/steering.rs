@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use aws_lc_rs::{error::Unspecified, rand};
 use libc::{
-    BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET,
-    BPF_K, BPF_LD, BPF_LDX, BPF_MEM, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_W, BPF_X,
-    BPF_XOR, sock_filter,
+    BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JEQ, BPF_JMP,
+    BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MEM, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_W,
+    BPF_X, BPF_XOR, sock_filter,
 };
 use quinn::{ConnectionId, ConnectionIdGenerator};
 
@@ -101,8 +101,7 @@ impl Ids {
         let values = (VALUES - self.index).div_ceil(all);
         let value = self.index + all * (draw % values);
         let [a, b, c, d, _, _, g, h] = id;
-        let [.., e, f] =
-            (self.steering.value([a, b, c, d, 0, 0, g, h]) ^ value).to_be_bytes();
+        let [.., e, f] = (self.steering.value([a, b, c, d, 0, 0, g, h]) ^ value).to_be_bytes();
         [a, b, c, d, e, f, g, h]
     }
 }
@@ -110,7 +109,8 @@ impl Ids {
 impl ConnectionIdGenerator for Ids {
     fn generate_cid(&mut self) -> ConnectionId {
         let (mut id, mut draw) = ([0; ID_LEN], [0; 4]);
-        let drawn: Result<(), Unspecified> = rand::fill(&mut id).and_then(|()| rand::fill(&mut draw));
+        let drawn: Result<(), Unspecified> =
+            rand::fill(&mut id).and_then(|()| rand::fill(&mut draw));
         drawn.expect("the system has random bytes");
         ConnectionId::new(&self.made(id, u32::from_be_bytes(draw)))
     }

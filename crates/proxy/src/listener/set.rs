@@ -24,11 +24,11 @@ use socket2::SockRef;
 use crate::{
     http3::{HandoverQuic, QuicSockets, Slot},
     listener::{
-    accept::{BACKLOG, BindError, bind},
-    handle::{ConnectionLimit, ListenerHandle, ListenerKey},
-    inherited::Inherited,
-    syscalls::defer_accept,
-},
+        accept::{BACKLOG, BindError, bind},
+        handle::{ConnectionLimit, ListenerHandle, ListenerKey},
+        inherited::Inherited,
+        syscalls::defer_accept,
+    },
 };
 
 /// The listeners of a process.
@@ -334,10 +334,7 @@ mod tests {
     }
 
     /// Puts listeners in force; what each of two workers is to accept from then.
-    fn put(
-        listeners: &mut Listeners,
-        wanted: &[Listener],
-    ) -> [Vec<Opened<Arc<TcpListener>>>; 2] {
+    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened<Arc<TcpListener>>>; 2] {
         let change = listeners.prepare(wanted, &mut Inherited::default()).unwrap();
         listeners.commit(change, Instant::ZERO);
         let inboxes = listeners.inboxes();

@@ -48,7 +48,10 @@ use crate::{
 };
 use control::{Control, ControlThread};
 
-pub use crate::{http3::HandoverQuic, listener::set::HandoverSockets};
+pub use crate::{
+    http3::{Generation, HandoverQuic},
+    listener::set::HandoverSockets,
+};
 pub use handle::Handle;
 pub use probe::Detour;
 pub use survey::Survey;

@@ -13,7 +13,10 @@ use rustls::{
     client::WebPkiServerVerifier,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{
+        NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };

@@ -26,7 +26,8 @@ fn taking_early_data(authority: &Authority) -> (Runtime, SocketAddr, Heads) {
     let server = server(move |mut stream| {
         while let Some(head) = head(&mut BufReader::new(&stream)) {
             let is_early = head.contains("early-data: 1");
-            let status = if is_early && head.contains("/late") { "425 Too Early" } else { "200 OK" };
+            let status =
+                if is_early && head.contains("/late") { "425 Too Early" } else { "200 OK" };
             seen.lock().unwrap().push(head);
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
             stream.write_all(answer.as_bytes()).unwrap();
@@ -55,7 +56,7 @@ async fn early(
     let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     endpoint.set_default_client_config(config);
     let connecting = endpoint.connect(address, "a.test").unwrap();
-    let (connection, accepted) = connecting.into_0rtt().ok().expect("a session to resume");
+    let (connection, accepted) = connecting.into_0rtt().expect("a session to resume");
     let opened = h3::client::new(h3_quinn::Connection::new(connection.clone())).await;
     let (mut driver, requests) = opened.unwrap();
     tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
@@ -115,12 +116,12 @@ async fn what_somebody_has_recorded_and_sends_is_told_as_early_and_changes_nothi
         })
         .await;
     }
+    let count = |ending| proxy.tallies().count(ending);
+    until(|| count(Ending::ClientTimeout) + count(Ending::ClientGone) > 0).await;
     let heads = heads.lock().unwrap();
     let early: Vec<&String> = heads.iter().filter(|head| !head.contains("/before")).collect();
     assert!(early.len() == 1 && early[0].starts_with("get /get"), "{early:?}");
     assert!(early[0].contains("early-data: 1"));
-    let count = |ending| proxy.tallies().count(ending);
-    until(|| count(Ending::ClientTimeout) + count(Ending::ClientGone) > 0).await;
 }
 
 const SECOND: StdDuration = StdDuration::from_secs(1);

@@ -25,7 +25,7 @@ use loadline_control::admin;
 use loadline_core::decide::overrides::Override;
 use loadline_proxy::{
     listener::inherited::{Inherited, descriptor},
-    runtime::{HandoverQuic, HandoverSockets},
+    runtime::{Generation, HandoverQuic, HandoverSockets},
 };
 use rustix::{
     fs::{MemfdFlags, memfd_create},
@@ -192,7 +192,7 @@ impl QuicDescription {
         share: &mut impl FnMut(&dyn AsFd) -> io::Result<RawFd>,
     ) -> io::Result<Self> {
         let mut generations = Vec::new();
-        for (sockets, held) in &quic.generations {
+        for Generation { sockets, held } in &quic.generations {
             let sockets = sockets.iter().map(|it| share(&**it)).collect::<io::Result<_>>()?;
             let held = held.as_ref().map(|held| share(&**held)).transpose()?;
             generations.push((sockets, held));
@@ -206,7 +206,7 @@ impl QuicDescription {
             let socket = |number| Ok(Arc::new(UdpSocket::from(descriptor(number)?)));
             let sockets = sockets.into_iter().map(socket).collect::<io::Result<_>>()?;
             let held = held.map(descriptor).transpose()?.map(Arc::new);
-            generations.push((sockets, held));
+            generations.push(Generation { sockets, held });
         }
         Ok(HandoverQuic { secret: self.secret, generations })
     }
