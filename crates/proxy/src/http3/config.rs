@@ -92,7 +92,7 @@ fn transport(limits: Http2Limits) -> TransportConfig {
         .max_concurrent_uni_streams(UNI_STREAMS.into())
         .stream_receive_window(size(limits.window.get()))
         .receive_window(size(limits.connection_window.get()))
-        .send_window(SEND_BYTES)
+        .send_window(SEND_START)
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(SILENCE_MS))))
         .keep_alive_interval(Some(PING));
@@ -102,7 +102,10 @@ fn transport(limits: Http2Limits) -> TransportConfig {
 /// Control, two of header compression, and as many of kinds that are unknown.
 const UNI_STREAMS: u32 = 6;
 
-/// What a connection holds of responses until the client has acknowledged it: 100 Mbit/s at 330 ms.
+/// What a connection holds of responses until the client has acknowledged it, at first.
+pub(super) const SEND_START: u64 = 128 << 10;
+
+/// The same for a client that has shown that it takes as much: 100 Mbit/s at 330 ms.
 pub(crate) const SEND_BYTES: u64 = 4 << 20;
 
 /// A client of which nothing has been heard for so long is gone.

@@ -33,7 +33,8 @@ use rustls::pki_types::CertificateDer;
 use tokio::{sync::watch, task::spawn_local};
 
 use super::{
-    quic::{Arrival, Arrivals, BidiStream, Connection, Stopped, StreamControl},
+    arrivals::{Arrival, Arrivals, Stopped, StreamControl},
+    quic::{BidiStream, Connection},
     stream::{Opened, Stream},
 };
 use crate::{

@@ -12,12 +12,14 @@
 //! | `endpoint` | one of them; which connections are taken in |
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
+//! | `arrivals` | the streams that come in |
 //! | `stream` | one stream of it as a socket |
 //! | `extended` | what of a head h3 does not take: WebSocket |
 //! | `priority` | whose response goes first |
 //! | `receive`, `send` | its two directions |
 //! | `quic` | quinn as h3 wants it |
 
+mod arrivals;
 mod config;
 mod connection;
 mod endpoint;

@@ -23,88 +23,11 @@ use h3::{
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 use tokio::io::ReadBuf;
 
-use super::extended::Opening;
-
-/// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
-pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
-
-/// A stream that has come in, beside what h3 has of it.
-pub(super) struct Arrival {
-    /// For who waits for the client to take the response back, and to have it.
-    pub(super) stopped: [Stopped; 2],
-    pub(super) control: Rc<StreamControl>,
-    pub(super) id: u64,
-    /// Whether its handshake was not over: what it says may have been recorded and sent again.
-    pub(super) is_early: bool,
-}
-
-/// What is decided and learnt of a stream while h3 has it.
-pub(super) struct StreamControl {
-    /// Streams of a higher one are sent first.
-    order: Cell<i32>,
-    /// Whether it is ended, rather than reset, when h3 gives it up: h3 has answered by itself.
-    ends: Cell<bool>,
-    is_websocket: Cell<bool>,
-}
-
-impl StreamControl {
-    fn new() -> Rc<Self> {
-        let (order, ends, is_websocket) = (Cell::new(0), Cell::new(true), Cell::new(false));
-        Rc::new(Self { order, ends, is_websocket })
-    }
-
-    pub(super) fn set_order(&self, order: i32) {
-        self.order.set(order);
-    }
-
-    /// Has it reset if it is given up before its end.
-    pub(super) fn reset_unless_ended(&self) {
-        self.ends.set(false);
-    }
-
-    /// Whether its head asks for a WebSocket.
-    pub(super) fn is_websocket(&self) -> bool {
-        self.is_websocket.get()
-    }
-}
-
-/// The streams that come in.
-pub(super) struct Arrivals {
-    last: Cell<Option<Arrival>>,
-    /// The id behind it.
-    next: Cell<u64>,
-    /// The first id that is refused.
-    end: Cell<u64>,
-    /// The longest frame with a head.
-    longest_head: usize,
-}
-
-impl Arrivals {
-    pub(super) fn new(longest_head: usize) -> Rc<Self> {
-        let (next, end) = (Cell::new(0), Cell::new(u64::MAX));
-        Rc::new(Self { last: Cell::default(), next, end, longest_head })
-    }
-
-    /// The last one that has come.
-    pub(super) fn take(&self) -> Option<Arrival> {
-        self.last.take()
-    }
-
-    /// Refuses streams beyond `more` of them: what GOAWAY has to say.
-    pub(super) fn end_after(&self, more: u64) -> StreamId {
-        self.end.set(self.next.get() + more * ID_STEP);
-        StreamId::try_from(self.end.get()).expect("ids of streams are far from their end")
-    }
-
-    /// Whether a stream is one of those that are answered.
-    fn admits(&self, id: u64) -> bool {
-        if id >= self.end.get() {
-            return false;
-        }
-        self.next.set(id + ID_STEP);
-        true
-    }
-}
+use super::{
+    arrivals::{Arrival, Arrivals, Stopped, StreamControl},
+    config::{SEND_BYTES, SEND_START},
+    extended::Opening,
+};
 
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>>;
 
@@ -115,12 +38,14 @@ pub(super) struct Connection {
     uni: Waiting<quinn::RecvStream>,
     opener: OpenStreams,
     arrivals: Rc<Arrivals>,
+    room: Rc<SendRoom>,
 }
 
 impl Connection {
     pub(super) fn new(quinn: quinn::Connection, arrivals: Rc<Arrivals>) -> Self {
         let opener = OpenStreams { quinn: quinn.clone(), bidi: None, uni: None };
-        Self { quinn, bidi: None, uni: None, opener, arrivals }
+        let room = Rc::new(SendRoom { quinn: quinn.clone(), size: Cell::new(SEND_START) });
+        Self { quinn, bidi: None, uni: None, opener, arrivals, room }
     }
 }
 
@@ -160,13 +85,14 @@ impl quic::Connection<Bytes> for Connection {
             let mut stream = BidiStream {
                 receive: RecvStream {
                     quinn: receive,
-                    opening: Some(Opening::new(self.arrivals.longest_head)),
+                    opening: Some(Opening::new(self.arrivals.longest_head())),
                     control: control.clone(),
                 },
                 send: SendStream::new(send, control),
             };
+            stream.send.room = Some(self.room.clone());
             if self.arrivals.admits(arrival.id) {
-                self.arrivals.last.set(Some(arrival));
+                self.arrivals.put(arrival);
                 return Poll::Ready(Ok(stream));
             }
             let code = Code::H3_REQUEST_REJECTED.value();
@@ -326,7 +252,7 @@ impl quic::RecvStream for RecvStream {
                 return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
             };
             let piece = if is_end { opening.rest() } else { opening.take(filled) };
-            self.control.is_websocket.set(opening.is_websocket);
+            self.control.set_websocket(opening.is_websocket);
             if opening.is_over() {
                 self.opening = None;
             }
@@ -360,24 +286,53 @@ pub(super) struct SendStream {
     control: Rc<StreamControl>,
     /// As quinn knows it.
     order: i32,
+    /// Of a response.
+    room: Option<Rc<SendRoom>>,
+}
+
+/// How much quinn takes of responses before the client has acknowledged it: twice what the path is
+/// known to carry, so that a client that takes nothing is kept little for, and a fast one waits for
+/// nothing.
+struct SendRoom {
+    quinn: quinn::Connection,
+    size: Cell<u64>,
+}
+
+impl SendRoom {
+    /// Makes it larger if the path has become so.
+    fn widen(&self) -> bool {
+        if self.size.get() >= SEND_BYTES {
+            return false;
+        }
+        let wanted = self.quinn.congestion_state().window().saturating_mul(2).min(SEND_BYTES);
+        if wanted <= self.size.get() {
+            return false;
+        }
+        self.size.set(wanted);
+        self.quinn.set_send_window(wanted);
+        true
+    }
 }
 
 impl SendStream {
     const fn new(quinn: quinn::SendStream, control: Rc<StreamControl>) -> Self {
-        Self { quinn, writing: None, is_over: false, control, order: 0 }
+        Self { quinn, writing: None, is_over: false, control, order: 0, room: None }
     }
 }
 
 impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        let order = self.control.order.get();
+        let order = self.control.order();
         if order != std::mem::replace(&mut self.order, order) {
             // Fails where it has ended.
             let _ = self.quinn.set_priority(order);
         }
         while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
-            let written = Pin::new(&mut self.quinn).poll_write(cx, data.chunk());
-            data.advance(ready!(written).map_err(of_write)?);
+            match Pin::new(&mut self.quinn).poll_write(cx, data.chunk()) {
+                Poll::Ready(written) => data.advance(written.map_err(of_write)?),
+                Poll::Pending if self.room.as_ref().is_some_and(|room| room.widen()) => {}
+                Poll::Pending => return Poll::Pending,
+            }
         }
         self.writing = None;
         Poll::Ready(Ok(()))
@@ -409,7 +364,7 @@ impl quic::SendStream<Bytes> for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        if !self.is_over && !self.control.ends.get() {
+        if !self.is_over && !self.control.ends() {
             quic::SendStream::reset(self, Code::H3_INTERNAL_ERROR.value());
         }
     }
@@ -476,9 +431,6 @@ fn of_write(error: WriteError) -> StreamErrorIncoming {
 fn unknown(error: impl std::error::Error + Send + Sync + 'static) -> StreamErrorIncoming {
     StreamErrorIncoming::Unknown(Box::new(error))
 }
-
-/// From one request of a client to its next (RFC 9000, 2.1).
-const ID_STEP: u64 = 4;
 
 /// Read at a time.
 const PIECE: usize = 16 << 10;

@@ -204,10 +204,17 @@ impl Group {
     fn bind(address: SocketAddr, slots: usize) -> io::Result<Self> {
         let mut secret = [0; 32];
         rand::fill(&mut secret).map_err(|_| io::Error::other("no random bytes"))?;
-        // Who shares a port does not see who else has it.
-        alone(address)?;
+        // Who shares a port does not see who else has it. Where that is a listener of version 4,
+        // `[::]` is left the other version.
+        let only_v6 = match alone(address, false) {
+            Err(error) if address.is_ipv6() && error.kind() == io::ErrorKind::AddrInUse => true,
+            free => free.map(|_| false)?,
+        };
+        if only_v6 {
+            alone(address, only_v6)?;
+        }
         let generation = || -> io::Result<Generation> {
-            let sockets = (0..slots).map(|_| Ok(Arc::new(shared(address)?)));
+            let sockets = (0..slots).map(|_| Ok(Arc::new(shared(address, only_v6)?)));
             Ok(Generation { sockets: sockets.collect::<io::Result<_>>()?, held: None })
         };
         let generations = (0..GENERATIONS).map(|_| generation()).collect::<io::Result<_>>()?;
@@ -218,7 +225,7 @@ impl Group {
                 "the kernel does not distribute QUIC by connection id: one worker serves all of it"
             );
             group.generations.clear();
-            let sockets = vec![Arc::new(alone(address)?)];
+            let sockets = vec![Arc::new(alone(address, only_v6)?)];
             group.generations.push(Generation { sockets, held: None });
         }
         Ok(group)
@@ -286,19 +293,23 @@ impl Drop for Lease {
     }
 }
 
-fn socket(address: SocketAddr) -> io::Result<Socket> {
-    Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+fn socket(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if only_v6 {
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
 }
 
-fn alone(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = socket(address)?;
+fn alone(address: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
+    let socket = socket(address, only_v6)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
 }
 
 /// A socket of a group, which keeps next to nothing until somebody reads it.
-fn shared(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = socket(address)?;
+fn shared(address: SocketAddr, only_v6: bool) -> io::Result<UdpSocket> {
+    let socket = socket(address, only_v6)?;
     socket.set_reuse_port(true)?;
     socket.set_recv_buffer_size(0)?;
     socket.bind(&address.into())?;
@@ -314,7 +325,10 @@ const GENERATIONS: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use std::{net::Ipv4Addr, time::Duration};
+    use std::{
+        net::{Ipv4Addr, Ipv6Addr},
+        time::Duration,
+    };
 
     use quinn::ConnectionIdGenerator as _;
 
@@ -410,6 +424,17 @@ mod tests {
         assert_eq!(other.open().unwrap_err().kind(), io::ErrorKind::AddrInUse);
         sockets.close_idle();
         other.open().unwrap();
+    }
+
+    #[test]
+    fn both_versions_may_have_the_same_port() {
+        let free = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let four = QuicSockets::new((Ipv4Addr::UNSPECIFIED, port).into(), 2);
+        let six = QuicSockets::new((Ipv6Addr::UNSPECIFIED, port).into(), 2);
+        four.open().unwrap();
+        six.open().unwrap();
     }
 
     #[test]

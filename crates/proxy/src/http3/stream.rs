@@ -16,8 +16,9 @@ use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, BodyReader, Framing, ResponseHead, Status};
 
 use super::{
+    arrivals::{Stopped, StreamControl},
     priority::Priority,
-    quic::{BidiStream, Stopped, StreamControl},
+    quic::BidiStream,
     receive::Receiver,
     send::{Part, Sender},
 };

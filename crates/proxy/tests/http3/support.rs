@@ -74,10 +74,17 @@ pub(crate) fn fleet(server: SocketAddr, authority: &Authority, threads: u32) -> 
     }
 }
 
+/// A proxy at a port that is free for UDP as well: whoever else uses the machine may have it.
 pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {
-    let runtime = Runtime::start(fleet).unwrap();
-    let address = runtime.local_addrs()[0];
-    (runtime, address)
+    for _ in 0..100 {
+        let runtime = Runtime::start(fleet.clone()).unwrap();
+        let address = runtime.local_addrs()[0];
+        if runtime.handle().sockets()[0].quic.is_some() {
+            return (runtime, address);
+        }
+        runtime.stop(Duration::ZERO);
+    }
+    panic!("no port is free for both");
 }
 
 /// What a server has been asked.
