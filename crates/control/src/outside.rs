@@ -117,6 +117,7 @@ impl Loaded {
                 _ if blamed.contains(&&about) => {}
                 Some(span) if is_warning => problems.warning(span, message, "here", help),
                 Some(span) => problems.error(span, message, "here", help),
+                None if is_warning => {}
                 None => problems.unplaced(message, help),
             }
         }

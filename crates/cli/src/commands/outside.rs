@@ -9,10 +9,16 @@ use std::{
 use loadline_control::{Fault, Loaded, Moment};
 use loadline_core::{fleet::Fleet, state::Certificate};
 use loadline_l4::standby::check_key;
-use loadline_proxy::tls::{Keys, TlsError};
+use loadline_proxy::{
+    listener::bounds::QUIC_PACKETS,
+    tls::{Keys, TlsError},
+};
 use loadline_spanned::FileErrors;
 
-use super::serve::identity::{Identity, IdentityError};
+use super::{
+    serve::identity::{Identity, IdentityError},
+    size,
+};
 
 /// Reads the file at `path`.
 ///
@@ -22,6 +28,8 @@ pub(crate) fn load(path: &Path, moment: Moment) -> Result<Loaded, FileErrors> {
     let loaded = loadline_control::load(path)?;
     let mut faults = of_tls(&loaded.fleet);
     if moment != Moment::Reload {
+        let most = std::fs::read_to_string(RECEIVE_MAX).ok();
+        faults.extend(of_quic(&loaded.fleet, most.and_then(|text| text.trim().parse().ok())));
         faults.extend(of_standby(&loaded.fleet));
         faults.extend(of_user(&loaded));
     }
@@ -64,6 +72,19 @@ fn of_time(certificate: Certificate, now_s: i64) -> Option<Fault> {
     Some(Fault { about: file, message, help, is_warning: true })
 }
 
+/// Sockets of HTTP/3 for which the kernel keeps fewer packets than is asked for: `most` bytes.
+fn of_quic(fleet: &Fleet, most: Option<u64>) -> Option<Fault> {
+    let listener = fleet.listeners.iter().find(|listener| listener.serves_http3())?;
+    let (most, wanted) = (most?, QUIC_PACKETS.get());
+    let message = format!(
+        "the kernel keeps {} of packets that wait for HTTP/3, and drops what comes beyond in a burst",
+        size(most as f64)
+    );
+    let help = format!("sysctl -w net.core.rmem_max={wanted}, or http3 = false");
+    let about = listener.bind.to_string();
+    (most < wanted).then_some(Fault { about, message, help, is_warning: true })
+}
+
 fn of_standby(fleet: &Fleet) -> Option<Fault> {
     let standby = fleet.forwarding.standby.as_ref()?;
     let error = check_key(Path::new(&standby.key_file)).err()?;
@@ -87,4 +108,35 @@ fn of_user(loaded: &Loaded) -> Option<Fault> {
     let is_warning = matches!(error, IdentityError::NotRoot(_));
     let (about, message, help) = (about.clone(), error.to_string(), help.to_owned());
     Some(Fault { about, message, help, is_warning })
+}
+
+/// The most bytes of packets that the kernel keeps for a socket that asks for them.
+const RECEIVE_MAX: &str = "/proc/sys/net/core/rmem_max";
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use loadline_core::fleet::{Edge, Listener, Protocol, forwarding::Forwarding};
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_keeps_few_packets_is_told_of_where_http3_is_served() {
+        let address = (Ipv4Addr::LOCALHOST, 443).into();
+        let https = Listener { protocol: Protocol::Https, ..Listener::new(address, 0) };
+        let with = |listener| Fleet {
+            edge: Edge::within("here"),
+            forwarding: Forwarding::default(),
+            listeners: vec![listener],
+            services: vec![],
+        };
+        let told = of_quic(&with(https.clone()), Some(212_992)).unwrap();
+        assert_eq!(told.about, "127.0.0.1:443");
+        assert!(told.is_warning && told.message.contains("213.0 kB"), "{told:?}");
+        assert!(of_quic(&with(https.clone()), Some(4 << 20)).is_none());
+        assert!(of_quic(&with(https.clone()), None).is_none());
+        let off = Listener { http3: false, ..https };
+        assert!(of_quic(&with(off), Some(212_992)).is_none());
+    }
 }

@@ -361,6 +361,7 @@ impl Edge {
                 let why = chain(&error);
                 tracing::error!("not upgraded, this process goes on: {why}");
                 upgrade.answer(&format!("error {why}\n"));
+                self.proxy.handle().reclaim();
                 self.write_pid();
                 None
             }

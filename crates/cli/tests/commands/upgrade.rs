@@ -23,11 +23,15 @@ struct Edge {
 
 impl Edge {
     fn start(worker: &Worker) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        write(directory.path(), &worker.address, "");
+        Self::start_in(tempfile::tempdir().unwrap(), worker, "", Stdio::inherit())
+    }
+
+    /// With `more` in its file, which may name files of the directory, and its log in `log`.
+    fn start_in(directory: tempfile::TempDir, worker: &Worker, more: &str, log: Stdio) -> Self {
+        write(directory.path(), &worker.address, more);
         let file = directory.path().join("loadline.toml");
         let mut first = loadline(&["serve", file.to_str().unwrap()]);
-        let mut first = first.stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = first.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
@@ -124,6 +128,34 @@ fn write_group(directory: &Path, group: &str, more: &str) {
     );
     fs::write(directory.join("next"), text).unwrap();
     fs::rename(directory.join("next"), directory.join("loadline.toml")).unwrap();
+}
+
+#[test]
+fn the_new_process_serves_http3_while_the_old_one_drains() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    let pem = made.cert.pem() + &made.signing_key.serialize_pem();
+    fs::write(directory.path().join("site.pem"), pem).unwrap();
+    let log = directory.path().join("log");
+    let more = "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\nservice = \"web\"\n\
+                tls = { certificates = [\"site.pem\"] }\n";
+    let mut edge = Edge::start_in(directory, &worker, more, fs::File::create(&log).unwrap().into());
+    let served = || fs::read_to_string(&log).unwrap().matches("HTTP/3 is served").count();
+    let until_served = |times| {
+        let deadline = Instant::now() + PATIENCE;
+        while served() < times {
+            assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until_served(1);
+    for upgrades in 1..=2 {
+        let (code, told) = edge.upgrade();
+        assert_eq!(code, Some(0), "{told}");
+        until_served(upgrades + 1);
+    }
+    assert!(!fs::read_to_string(&log).unwrap().contains("no HTTP/3"));
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn towards_clients(
         let help = "name the file of those who sign clients' certificates".to_owned();
         problems.error(&required.span, message, "never used", help);
     }
+    refuse_early_data(file, problems);
     let subject_header = subject_header(file, protocol, problems);
     let required = file.client_required.get().copied().unwrap_or(true);
     let clients = file.client_authorities.get().map(|path| path.0.0.clone());
@@ -80,9 +81,23 @@ fn towards_clients(
         certificates,
         clients: clients.map(|authorities| ClientCheck { authorities, required, subject_header }),
         resumption: file.resumption.get().copied().unwrap_or(true),
+        early_data: file.early_data.get().copied().unwrap_or(false),
         hsts: None,
         terms: terms(&file.min_version, &file.suites),
     }
+}
+
+/// What early data does not go together with.
+fn refuse_early_data(file: &file::ListenerTls, problems: &mut Problems) {
+    let Some(early) = file.early_data.at().filter(|at| at.value) else { return };
+    let (message, help) = if file.client_authorities.at().is_some() {
+        ("`early_data` with `client_authorities`", "who a client is, is known after the handshake")
+    } else if file.resumption.get() == Some(&false) {
+        ("`early_data` without `resumption`", "only a client that resumes its session can send any")
+    } else {
+        return;
+    };
+    problems.error(&early.span, message.to_owned(), "not possible", help.to_owned());
 }
 
 /// The header for the subject of clients' certificates.

@@ -32,6 +32,13 @@ pub(crate) struct ListenerTls {
     /// Whether returning clients may resume their session without a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
+    /// Whether returning clients of HTTP/3 may send requests with their first packet (0-RTT), which
+    /// saves a round trip. Whoever records that packet can send it again, so methods other than
+    /// GET, HEAD, OPTIONS and TRACE wait for the handshake, and the others reach servers with
+    /// `Early-Data: 1` (RFC 8470), to which a server may respond 425. Switch it on if no GET
+    /// changes anything. Not with `client_authorities`.
+    #[schemars(extend("default" = false))]
+    pub(crate) early_data: Key<bool>,
     /// HSTS (RFC 6797), for `https`: browsers that got a response use TLS only for this long. Each
     /// response has the header, those of loadline itself included; it replaces that of a server.
     #[schemars(extend("examples" = ["365d"]))]

@@ -18,6 +18,8 @@ pub struct ListenerTls {
     pub clients: Option<ClientCheck>,
     /// Whether clients that come back may resume their session.
     pub resumption: bool,
+    /// Whether those of HTTP/3 may send requests before the handshake is over (0-RTT).
+    pub early_data: bool,
     /// What answers say of coming in clear; nothing if omitted.
     pub hsts: Option<Hsts>,
     /// What both sides may speak.

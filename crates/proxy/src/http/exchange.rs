@@ -5,7 +5,10 @@ mod cached;
 mod object;
 mod stored;
 
-use std::{cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, task::Poll};
+use std::{
+    borrow::Cow, cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc,
+    task::Poll,
+};
 
 use loadline_core::{
     decide::{
@@ -108,7 +111,12 @@ pub(crate) enum Next {
 impl<'a> Exchange<'a> {
     /// What offers HTTP/3 to the client; empty where it is not served.
     pub(crate) fn alt_svc(&self) -> &[u8] {
-        if self.listener_context.http3 { self.listener.alt_svc() } else { b"" }
+        self.listener_context.alt_svc(self.listener)
+    }
+
+    /// The lines of every response of our own.
+    pub(crate) fn own_lines(&self) -> Cow<'_, [u8]> {
+        self.listener_context.own_lines(self.listener)
     }
 
     /// An exchange for a request that came in at `listener_context` of `view`.
@@ -446,7 +454,7 @@ impl<'a> Exchange<'a> {
             retry_after,
             close,
             to_head: self.request.method == Method::Head,
-            extra: &self.listener_context.hsts,
+            extra: &self.own_lines(),
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
@@ -464,7 +472,7 @@ impl<'a> Exchange<'a> {
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
-        reply.write(&self.listener_context.hsts, (close, to_head), &mut text);
+        reply.write(&self.own_lines(), (close, to_head), &mut text);
         let next = self.send_answer(text, reply.status, close).await;
         let told = self.record.status != 0;
         (if told { Ending::Ruled } else { Ending::ClientGone }, next)

@@ -79,6 +79,41 @@ impl Origin {
     ) -> Self {
         Self { worker: worker.clone(), listener: listener.clone(), address, lines, tls }
     }
+
+    /// Counts a stream that has ended before its head was there.
+    pub(crate) fn end_unread(&self, ending: Ending, status: u16) {
+        self.record(Refused { ending, status, error: None }, 0);
+    }
+
+    fn record(&self, refused: Refused, bytes: usize) {
+        let Self { worker, listener, address, tls, .. } = self;
+        let view = worker.view_at(listener);
+        let Some(listener_context) = view.listener_context(listener) else { return };
+        view.services[listener_context.service].cells.end(refused.ending, refused.status);
+        let Some(log) = &worker.shared.log else { return };
+        let now = worker.shared.clock.now();
+        let error = refused.error.map(|error| error.to_string());
+        let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
+        let line = Line {
+            client: *address,
+            method: b"",
+            target: b"",
+            version: "-",
+            referer: b"",
+            agent: b"",
+            status: refused.status,
+            bytes: bytes as u64,
+            service: &view.plan.fleet.services[listener_context.service].name,
+            server: None,
+            ending: refused.ending,
+            reason: reason.unwrap_or_default(),
+            retries: 0,
+            times: Times { received: now, ended: now, ..Times::default() },
+            trace: None,
+            came: listener_context.came(b"", tls.as_deref()),
+        };
+        worker.log.add(log, worker.shared.clock, &line);
+    }
 }
 
 /// Why a request is not even tried.
@@ -376,9 +411,8 @@ impl Session {
         if refused.status != 0 {
             let Origin { worker, listener, .. } = &self.origin;
             let view = worker.view_at(listener);
-            let extra = view
-                .listener_context(listener)
-                .map_or(&b""[..], |listener_context| &listener_context.hsts);
+            let extra = view.listener_context(listener).map(|it| it.own_lines(listener));
+            let extra = extra.as_deref().unwrap_or_default();
             LocalReply { extra, ..LocalReply::closing(refused.status) }.write(&mut text);
         }
         self.timer.arm(LINGER);
@@ -388,33 +422,7 @@ impl Session {
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
-        let Origin { worker, listener, address, tls, .. } = &self.origin;
-        let view = worker.view_at(listener);
-        let Some(listener_context) = view.listener_context(listener) else { return };
-        view.services[listener_context.service].cells.end(refused.ending, refused.status);
-        let Some(log) = &worker.shared.log else { return };
-        let now = worker.shared.clock.now();
-        let error = refused.error.map(|error| error.to_string());
-        let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
-        let line = Line {
-            client: *address,
-            method: b"",
-            target: b"",
-            version: "-",
-            referer: b"",
-            agent: b"",
-            status: refused.status,
-            bytes: bytes as u64,
-            service: &view.plan.fleet.services[listener_context.service].name,
-            server: None,
-            ending: refused.ending,
-            reason: reason.unwrap_or_default(),
-            retries: 0,
-            times: Times { received: now, ended: now, ..Times::default() },
-            trace: None,
-            came: listener_context.came(b"", tls.as_deref()),
-        };
-        worker.log.add(log, worker.shared.clock, &line);
+        self.origin.record(refused, bytes);
     }
 
     /// Ends the connection, or the stream, so that the client can read the last response: what it

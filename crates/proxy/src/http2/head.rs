@@ -16,12 +16,12 @@ use std::io;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
-    header::{CONTENT_LENGTH, COOKIE, HOST, TRAILER},
+    header::{CONTENT_LENGTH, COOKIE, HOST, SEC_WEBSOCKET_ACCEPT, TRAILER},
     request::Parts,
     response,
     uri::{Authority, PathAndQuery, Scheme},
 };
-use loadline_http1::{HeadLimits, Known, RequestHead, ResponseHead, reason};
+use loadline_http1::{Framing, HeadLimits, Known, RequestHead, ResponseHead, reason};
 
 use super::incoming::Coding;
 
@@ -92,6 +92,24 @@ pub(crate) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Resu
     *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
     *response.headers_mut() = fields(head.fields().iter(bytes));
     Ok(response)
+}
+
+/// The head of a final response, parsed from `bytes`, and how its body is written there.
+///
+/// # Errors
+/// As [`answer`].
+pub(crate) fn final_answer(
+    head: &ResponseHead,
+    bytes: &[u8],
+) -> io::Result<(Response<()>, Framing)> {
+    if !head.tunnels() {
+        return Ok((answer(head, bytes, head.status())?, head.framing()));
+    }
+    // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
+    let mut answer = answer(head, bytes, 200)?;
+    // It answers a key that the client knows nothing of.
+    answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
+    Ok((answer, Framing::UntilClose))
 }
 
 /// The head of a request for a server, parsed from `bytes`; none if its target cannot be said.

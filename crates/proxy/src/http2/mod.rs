@@ -31,9 +31,10 @@ mod wire;
 
 pub(crate) use call::{Call, StreamFailure};
 pub(crate) use connection::{SEND_BYTES, serve};
-pub(crate) use head::{ANY, answer, fields, list_size, write_request};
+pub(crate) use head::{ANY, answer, fields, final_answer, list_size, write_request};
 pub(crate) use incoming::{Incoming, Receive};
 pub(crate) use link::{Link, Target};
 pub(crate) use links::Links;
 pub(crate) use stream::Stream;
 pub(crate) use streams::{Place, Streams};
+pub(crate) use websocket::write_upgrade;

@@ -11,12 +11,12 @@ use std::{
 
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
-use http::{Method, Request, header::SEC_WEBSOCKET_ACCEPT};
+use http::{Method, Request};
 use loadline_http1::{self as http1, Framing, ResponseHead, Status};
 
 use super::{
-    head::{ANY, answer, write_request},
-    incoming::{Coding, Incoming},
+    head::{ANY, answer, final_answer, write_request},
+    incoming::Incoming,
     outgoing::Outgoing,
     streams::Place,
     websocket,
@@ -50,8 +50,7 @@ impl Stream {
         let (parts, receive) = request.into_parts();
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let coding = if websocket::is_asked_for(&parts) {
-            websocket::write_upgrade(&mut text, &parts, draws);
-            Coding::Plain
+            websocket::write_upgrade(&mut text, &parts, draws)
         } else {
             write_request(&mut text, &parts, receive.is_end_stream())
         };
@@ -121,17 +120,8 @@ impl Stream {
             respond.send_informational(interim).map_err(io::Error::other)?;
             return Ok(length);
         }
-        // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
-        let (status, framing) = match head.tunnels() {
-            true => (200, Framing::UntilClose),
-            false => (head.status(), head.framing()),
-        };
+        let (answer, framing) = final_answer(&head, bytes)?;
         let is_whole = matches!(framing, Framing::None | Framing::Length(0));
-        let mut answer = answer(&head, bytes, status)?;
-        if head.tunnels() {
-            // It answers a key that the client knows nothing of.
-            answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
-        }
         let sent = respond.send_response(answer, is_whole);
         let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;

@@ -15,7 +15,10 @@ use http::{
     uri::Authority,
 };
 
-use super::head::{write_fields, write_host};
+use super::{
+    head::{write_fields, write_host},
+    incoming::Coding,
+};
 
 /// Whether a request asks for a WebSocket.
 pub(super) fn is_asked_for(parts: &Parts) -> bool {
@@ -23,8 +26,8 @@ pub(super) fn is_asked_for(parts: &Parts) -> bool {
     parts.method == Method::CONNECT && protocol.is_some_and(|it| it.as_str() == "websocket")
 }
 
-/// Appends the head of the GET. `draws` are 128 random bits.
-pub(super) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) {
+/// Appends the head of the GET: how what follows has to be written. `draws` are 128 random bits.
+pub(crate) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) -> Coding {
     let target = parts.uri.path_and_query().map_or("/", |it| it.as_str());
     for piece in ["GET ", target, " HTTP/1.1\r\n"] {
         out.extend_from_slice(piece.as_bytes());
@@ -36,6 +39,7 @@ pub(super) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) {
     for piece in [UPGRADE_LINES, "sec-websocket-key: ", &key, "\r\n\r\n"] {
         out.extend_from_slice(piece.as_bytes());
     }
+    Coding::Plain
 }
 
 /// What a client of HTTP/1 is told whose WebSocket a server of HTTP/2 has accepted.

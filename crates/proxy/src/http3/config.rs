@@ -3,17 +3,26 @@
 use std::{sync::Arc, time::Duration};
 
 use loadline_core::fleet::Http2Limits;
-use quinn::{IdleTimeout, TransportConfig, VarInt, crypto::rustls::QuicServerConfig};
+use quinn::{
+    IdleTimeout, TransportConfig, VarInt,
+    crypto::{HandshakeTokenKey, rustls::QuicServerConfig},
+};
+use rustls::server::ProducesTickets;
 
 use crate::runtime::view::ListenerContext;
 
 /// The configuration of new connections, made anew when the listener says something else.
-#[derive(Default)]
 pub(super) struct Config {
+    /// What address tokens are made with: those that a process gave are good with the next.
+    tokens: Arc<dyn HandshakeTokenKey>,
     made: Option<(Arc<rustls::ServerConfig>, Http2Limits, Arc<quinn::ServerConfig>)>,
 }
 
 impl Config {
+    pub(super) const fn new(tokens: Arc<dyn HandshakeTokenKey>) -> Self {
+        Self { tokens, made: None }
+    }
+
     /// That for a listener; none if it has no TLS that QUIC can use.
     pub(super) fn of(&mut self, listener: &ListenerContext) -> Option<Arc<quinn::ServerConfig>> {
         let tls = listener.tls.as_ref()?;
@@ -23,25 +32,55 @@ impl Config {
         {
             return Some(made.clone());
         }
-        let made = Arc::new(config(tls, listener.http2)?);
+        let made = Arc::new(config(tls, listener, self.tokens.clone())?);
         self.made = Some((tls.clone(), listener.http2, made.clone()));
         Some(made)
     }
 }
 
-fn config(tls: &rustls::ServerConfig, limits: Http2Limits) -> Option<quinn::ServerConfig> {
+/// Has sessions kept on this side.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+fn config(
+    tls: &rustls::ServerConfig,
+    listener: &ListenerContext,
+    tokens: Arc<dyn HandshakeTokenKey>,
+) -> Option<quinn::ServerConfig> {
     let mut tls = tls.clone();
     tls.alpn_protocols = vec![b"h3".to_vec()];
-    // Nothing is answered that somebody else may have recorded and sent again.
     tls.max_early_data_size = 0;
+    if listener.early_data {
+        // The only size that QUIC knows; its windows bound it.
+        tls.max_early_data_size = u32::MAX;
+        tls.ticketer = Arc::new(NoTickets);
+    }
     let crypto = QuicServerConfig::try_from(Arc::new(tls));
     let crypto = crypto
         .inspect_err(
             |error| tracing::warn!(%error, "no HTTP/3: QUIC needs TLS13_AES_128_GCM_SHA256"),
         )
         .ok()?;
-    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::new(transport(limits)));
+    let mut config = quinn::ServerConfig::new(Arc::new(crypto), tokens);
+    config.transport_config(Arc::new(transport(listener.http2)));
     Some(config)
 }
 
@@ -53,7 +92,7 @@ fn transport(limits: Http2Limits) -> TransportConfig {
         .max_concurrent_uni_streams(UNI_STREAMS.into())
         .stream_receive_window(size(limits.window.get()))
         .receive_window(size(limits.connection_window.get()))
-        .send_window(SEND_BYTES)
+        .send_window(SEND_START)
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(SILENCE_MS))))
         .keep_alive_interval(Some(PING));
@@ -63,8 +102,11 @@ fn transport(limits: Http2Limits) -> TransportConfig {
 /// Control, two of header compression, and as many of kinds that are unknown.
 const UNI_STREAMS: u32 = 6;
 
-/// What a connection holds of responses until the client has acknowledged it: 100 Mbit/s at 330 ms.
-const SEND_BYTES: u64 = 4 << 20;
+/// What a connection holds of responses until the client has acknowledged it, at first.
+pub(super) const SEND_START: u64 = 128 << 10;
+
+/// The same for a client that has shown that it takes as much: 100 Mbit/s at 330 ms.
+pub(crate) const SEND_BYTES: u64 = 4 << 20;
 
 /// A client of which nothing has been heard for so long is gone.
 const SILENCE_MS: u32 = 30_000;

@@ -21,17 +21,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use h3::{error::Code, server};
-use http::{HeaderMap, header::TE};
+use h3::{
+    error::{Code, ConnectionError, LocalError, StreamError},
+    quic::StreamId,
+    server::{self, RequestStream},
+};
+use http::{HeaderMap, HeaderValue, Method, Request, header::TE};
 use loadline_core::{decide::ending::Ending, time::Duration};
 use loadline_http1::ClientLines;
 use quinn::{Connecting, VarInt, crypto::rustls::HandshakeData};
 use rustls::pki_types::CertificateDer;
-use tokio::task::spawn_local;
+use tokio::{sync::watch, task::spawn_local};
 
 use super::{
-    quic::{Connection, LastStopped, Stopped},
-    stream::Stream,
+    arrivals::{Arrival, Arrivals, Stopped, StreamControl},
+    quic::{BidiStream, Connection},
+    stream::{Opened, Stream},
 };
 use crate::{
     http::session::{Origin, Session},
@@ -49,34 +54,40 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
     let timer = Timer::here(&worker.timers).await;
     let view = worker.view_at(listener);
     let Some(context) = view.listener_context(listener) else { return };
-    let meter = Meter::new(&context.cells);
+    let meter = Rc::new(Meter::new(&context.cells));
     let (keep_alive, head) = (context.timeouts.keep_alive, context.timeouts.head);
-    let (limits, rules) = (context.limits, context.rules);
+    let (limits, rules, takes_early) = (context.limits, context.rules, context.early_data);
     let streams = Streams::new(&worker.timers, context.http2.resets);
     let cells = view.services[context.service].cells.clone();
     drop(view);
     timer.arm(head);
-    let agreed = within(&timer, connecting).await.and_then(Result::ok);
-    meter.handshake(agreed.is_some());
-    let Some(quinn) = agreed else { return };
+    let agreed = within(&timer, agree(connecting, takes_early.then_some(&worker), &meter, head));
+    let agreed = agreed.await;
+    let Some(Some((quinn, confirmed))) = agreed else {
+        meter.handshake(false);
+        return;
+    };
     let address = canonical(quinn.remote_address());
     let mut lines = ClientLines::new(rules, address.ip(), "https");
     lines.set_http3();
     let tls = Rc::new(client_tls(&quinn));
     let origin = Origin::new((&worker, listener), address, lines, Some(tls));
-    let last = LastStopped::default();
-    let fields = u64::from(list_size(limits)).min(FIELDS_BYTES);
+    let longest = u64::from(list_size(limits)).min(FIELDS_BYTES);
+    let arrivals = Arrivals::new(usize::try_from(longest).unwrap_or(usize::MAX));
     let mut builder = server::builder();
-    builder.max_field_section_size(fields).send_grease(false);
-    // One that is somewhat too long is answered with 431.
-    let connection = Connection::new(quinn.clone(), last.clone(), 2 * fields);
-    let greeted = within(&timer, builder.build(connection));
+    builder.max_field_section_size(longest).enable_extended_connect(true).send_grease(false);
+    let greeted = within(&timer, builder.build(Connection::new(quinn.clone(), arrivals.clone())));
     let Some(Ok(h3)) = greeted.await else { return };
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
-    let mut served = Served { h3, origin, timer, keep_alive, head, streams, pending, last, stage };
-    if served.run().await == End::Abused {
+    let streaming = Streaming { quinn: quinn.clone(), origin, streams, head, confirmed };
+    let mut served =
+        Served { h3, streaming, timer, keep_alive, pending, arrivals, told: None, stage };
+    let end = served.run().await;
+    if end != End::Over {
         cells.end(Ending::ClientBad, 0);
+    }
+    if end == End::Abused {
         let code = u32::try_from(Code::H3_EXCESSIVE_LOAD.value()).unwrap_or_default();
         quinn.close(VarInt::from_u32(code), b"");
     }
@@ -85,19 +96,64 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
     meter.sent(usize::try_from(stats.udp_tx.bytes).unwrap_or_default());
 }
 
+/// Agrees with a client on a connection. Tells when the handshake is over, which `early` need not
+/// wait for; it may take `limit`. None where it fails.
+async fn agree(
+    mut connecting: Connecting,
+    early: Option<&Rc<Worker>>,
+    meter: &Rc<Meter>,
+    limit: Duration,
+) -> Option<(quinn::Connection, watch::Receiver<bool>)> {
+    let (confirm, confirmed) = watch::channel(early.is_none());
+    let Some(worker) = early else {
+        let quinn = connecting.await.ok()?;
+        meter.handshake(true);
+        return Some((quinn, confirmed));
+    };
+    connecting.handshake_data().await.ok()?;
+    // A server always succeeds.
+    let (quinn, done) = connecting.into_0rtt().ok()?;
+    let (connection, worker, meter) = (quinn.clone(), worker.clone(), meter.clone());
+    spawn_local(async move {
+        let timer = Timer::here(&worker.timers).await;
+        timer.arm(limit);
+        let is_over = within(&timer, done).await.is_some();
+        let stands = is_over && connection.close_reason().is_none();
+        meter.handshake(stands);
+        if stands {
+            // Fails where nobody waits any more.
+            let _ = confirm.send(true);
+        } else {
+            connection.close(VarInt::default(), b"");
+        }
+    });
+    Some((quinn, confirmed))
+}
+
 /// A connection that is agreed on.
 struct Served {
     h3: server::Connection<Connection, Bytes>,
-    origin: Origin,
+    streaming: Streaming,
     timer: Timer,
     keep_alive: Duration,
-    /// How long a head may take.
-    head: Duration,
-    streams: Rc<Streams>,
     /// Held by each stream until its client has all of the response.
     pending: Rc<()>,
-    last: LastStopped,
+    arrivals: Rc<Arrivals>,
+    /// What the last GOAWAY said.
+    told: Option<StreamId>,
     stage: Stage,
+}
+
+/// What the streams of a connection have in common.
+#[derive(Clone)]
+struct Streaming {
+    quinn: quinn::Connection,
+    origin: Origin,
+    streams: Rc<Streams>,
+    /// How long a head may take.
+    head: Duration,
+    /// Whether the handshake is over.
+    confirmed: watch::Receiver<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +166,10 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Over,
+    /// The client has done too much of something.
     Abused,
+    /// It has broken a rule; h3 has said so.
+    Bad,
 }
 
 /// What a connection has to do next.
@@ -135,7 +194,7 @@ impl Served {
     }
 
     async fn next(&mut self) -> Event {
-        let Self { h3, origin, timer, streams, stage, .. } = self;
+        let Self { h3, streaming: Streaming { origin, streams, .. }, timer, stage, .. } = self;
         let mut accept = pin!(h3.accept());
         poll_fn(|cx| {
             let Origin { worker, listener, .. } = &*origin;
@@ -150,6 +209,9 @@ impl Served {
             }
             match accept.as_mut().poll(cx) {
                 Poll::Ready(Ok(Some(stream))) => Poll::Ready(Event::Stream(Box::new(stream))),
+                Poll::Ready(Err(ConnectionError::Local { error, .. })) if is_breach(&error) => {
+                    Poll::Ready(Event::End(End::Bad))
+                }
                 Poll::Ready(_) => Poll::Ready(Event::End(End::Over)),
                 Poll::Pending if timer.has_expired() => Poll::Ready(Event::Expired),
                 Poll::Pending => Poll::Pending,
@@ -160,11 +222,10 @@ impl Served {
 
     /// Has a stream answered.
     fn open(&self, resolver: server::RequestResolver<Connection, Bytes>) {
-        let Some([stopped, taken]) = self.last.take() else { return };
-        let (origin, streams, head) = (self.origin.clone(), self.streams.clone(), self.head);
-        let pending = self.pending.clone();
+        let Some(arrival) = self.arrivals.take() else { return };
+        let (streaming, pending) = (self.streaming.clone(), self.pending.clone());
         spawn_local(async move {
-            answer(origin, resolver, stopped, (streams, head)).await;
+            let taken = streaming.answer(resolver, arrival).await;
             taken.await;
             drop(pending);
         });
@@ -172,16 +233,15 @@ impl Served {
 
     /// Leaves if nothing has been under way for long enough; true when it can be closed.
     async fn expire(&mut self) -> bool {
-        let now = self.origin.worker.timers.coarse_now();
+        let now = self.streaming.origin.worker.timers.coarse_now();
         let is_pending = Rc::strong_count(&self.pending) > 1;
-        let until = self.streams.idle_since().filter(|_| !is_pending);
+        let until = self.streaming.streams.idle_since().filter(|_| !is_pending);
         match until.map(|since| since + self.keep_alive) {
             None if self.stage == Stage::Serving => self.timer.arm(self.keep_alive),
             None => {
                 if self.stage == Stage::Leaving {
                     self.stage = Stage::Left;
-                    // Fails where the connection is over, which is seen next.
-                    let _ = self.h3.shutdown(0).await;
+                    self.go_away(0).await;
                 }
                 self.timer.arm(LEAVE);
             }
@@ -195,34 +255,121 @@ impl Served {
     /// Sends GOAWAY and lets the streams end.
     async fn leave(&mut self) {
         self.stage = Stage::Leaving;
-        // Fails where the connection is over, which is seen next.
-        let _ = self.h3.shutdown(CROSSING).await;
+        self.go_away(CROSSING).await;
         self.timer.arm(LEAVE);
+    }
+
+    /// Says how many more streams are answered, at most.
+    async fn go_away(&mut self, more: u64) {
+        let end = self.arrivals.end_after(more);
+        // Fails where the connection is over, which is seen next.
+        let _ = self.h3.inner.shutdown(&mut self.told, end).await;
     }
 }
 
-/// Has the request of a stream answered, once its head has come.
-async fn answer(
-    origin: Origin,
-    resolver: server::RequestResolver<Connection, Bytes>,
-    stopped: Stopped,
-    (streams, head): (Rc<Streams>, Duration),
-) {
-    let place = streams.enter();
-    let timer = Timer::here(&origin.worker.timers).await;
-    timer.arm(head);
-    let opened = within(&timer, async {
-        let (request, mut stream) = resolver.resolve_request().await.ok()?;
+/// Why a stream has no request.
+struct NoRequest {
+    ending: Ending,
+    /// What the client has been told.
+    status: u16,
+}
+
+impl Streaming {
+    /// Has the request of a stream answered, once its head has come. Gives what tells when the
+    /// client has all of the response.
+    async fn answer(
+        self,
+        resolver: server::RequestResolver<Connection, Bytes>,
+        arrival: Arrival,
+    ) -> Stopped {
+        let place = self.streams.enter();
+        let Arrival { stopped: [stopped, taken], control, id, is_early } = arrival;
+        let timer = Timer::here(&self.origin.worker.timers).await;
+        timer.arm(self.head);
+        let parts = {
+            let mut reading = pin!(self.request(resolver, &control, is_early));
+            let read = within(&timer, reading.as_mut()).await;
+            control.reset_unless_ended();
+            read
+        };
+        let (request, stream) = match parts {
+            Some(Ok(parts)) => parts,
+            Some(Err(none)) => {
+                none.into_iter().for_each(|it| self.origin.end_unread(it.ending, it.status));
+                return taken;
+            }
+            None => {
+                self.origin.end_unread(Ending::ClientTimeout, 0);
+                return taken;
+            }
+        };
+        timer.arm(END_WAIT);
+        let random = &self.origin.worker.random;
+        let opening = Opened { stopped, place, control, id, draws: [random.draw(), random.draw()] };
+        match Stream::open(request, stream, opening, &timer).await {
+            Ok(stream) => {
+                drop(timer);
+                Session::answer_stream(self.origin, Socket::Quic(stream)).await;
+            }
+            Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
+        }
+        taken
+    }
+
+    /// The head of a request. One that came before the handshake was over may have been recorded
+    /// and sent again: where that could do harm it waits for the handshake, and otherwise its
+    /// server is told (RFC 8470).
+    async fn request(
+        &self,
+        resolver: server::RequestResolver<Connection, Bytes>,
+        control: &StreamControl,
+        is_early: bool,
+    ) -> Result<(Request<()>, RequestStream<BidiStream, Bytes>), Option<NoRequest>> {
+        let resolved = resolver.resolve_request().await;
+        let (mut request, mut stream) =
+            resolved.map_err(|error| NoRequest::of(&error, &self.quinn))?;
+        control.reset_unless_ended();
         if has_connection_fields(request.headers()) {
             stream.stop_sending(Code::H3_MESSAGE_ERROR);
             stream.stop_stream(Code::H3_MESSAGE_ERROR);
-            return None;
+            return Err(Some(NoRequest::BAD));
         }
-        Stream::open(request, stream, stopped, place).await.ok()
-    });
-    let Some(Some(stream)) = opened.await else { return };
-    drop(timer);
-    Session::answer_stream(origin, Socket::Quic(stream)).await;
+        if control.is_websocket() && request.method() != Method::CONNECT {
+            return Err(Some(NoRequest::BAD));
+        }
+        let mut confirmed = self.confirmed.clone();
+        if is_early && !*confirmed.borrow_and_update() {
+            if request.method().is_safe() {
+                request.headers_mut().insert(EARLY_DATA, HeaderValue::from_static("1"));
+            } else if confirmed.wait_for(|it| *it).await.is_err() {
+                return Err(Some(NoRequest::GONE));
+            }
+        }
+        Ok((request, stream))
+    }
+}
+
+impl NoRequest {
+    const BAD: Self = Self { ending: Ending::ClientBad, status: 0 };
+    const GONE: Self = Self { ending: Ending::ClientGone, status: 0 };
+
+    /// Why h3 gives none. A stream that breaks a rule of the whole connection, which is about to be
+    /// closed for it then, is counted with the connection.
+    fn of(error: &StreamError, quinn: &quinn::Connection) -> Option<Self> {
+        match error {
+            StreamError::HeaderTooBig { .. } => Some(Self { status: 431, ..Self::BAD }),
+            StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. } => Some(Self::BAD),
+            StreamError::StreamError { .. } | StreamError::RemoteTerminate { .. } => {
+                Some(Self::GONE)
+            }
+            _ => quinn.close_reason().map(|_| Self::GONE),
+        }
+    }
+}
+
+/// Whether h3 has closed a connection for what its client did.
+fn is_breach(error: &LocalError) -> bool {
+    matches!(error, LocalError::Application { code, .. } if *code != Code::H3_NO_ERROR)
 }
 
 /// Whether there are fields that a connection of HTTP/1 has, which make a request malformed
@@ -256,13 +403,19 @@ fn client_tls(quinn: &quinn::Connection) -> ClientTls {
 }
 
 /// Streams that a client may have opened before it hears that the connection ends.
-const CROSSING: usize = 100;
+const CROSSING: u64 = 100;
 
 const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 /// How long it may take to hear it.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// Says that a request may be one that somebody else has recorded (RFC 8470, 5.1).
+const EARLY_DATA: &str = "early-data";
+
+/// How long a GET waits for its end, which most clients send with it, to be known to have no body.
+const END_WAIT: Duration = Duration::from_secs(1);
 
 /// At 32 bytes for a field at the least, fewer fields than a table of them takes (2^15).
 const FIELDS_BYTES: u64 = 1_000_000;

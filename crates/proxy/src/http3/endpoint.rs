@@ -1,54 +1,190 @@
-//! The socket of a listener: who opens it, and which connections are taken in.
+//! One socket of a listener: who reads it, and which connections are taken in.
 //!
-//! States: *unbound* (somebody has the port, or the listener wants no HTTP/3; looked at again
-//! every second), *serving*, *leaving* (no new connections; those there are end as theirs do).
+//! States: *waiting* (somebody has the port, processes before this one hold every generation, or
+//! the listener wants no HTTP/3; looked at again every second), *serving*, *leaving* (no new
+//! connections; those there are end as theirs do).
 
 use std::{
+    fmt,
     future::{Future as _, poll_fn},
-    io,
-    net::{SocketAddr, UdpSocket},
-    pin::pin,
+    io::{self, IoSliceMut},
+    net::SocketAddr,
+    pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
 };
 
 use loadline_core::time::Duration;
-use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
-use socket2::SockRef;
+use quinn::{
+    AsyncUdpSocket, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime, UdpPoller,
+    VarInt,
+    udp::{RecvMeta, Transmit},
+};
 use tokio::task::spawn_local;
 
-use super::{config::Config, connection};
+use super::{
+    config::Config,
+    connection,
+    sockets::{Joined, Lease, QuicSockets},
+};
 use crate::{
     listener::handle::ListenerHandle,
     runtime::{timer::Timer, worker::Worker},
 };
 
-/// Serves HTTP/3 beside the TCP listener at `address` for as long as it is there.
-pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, address: SocketAddr) {
+/// A socket of a listener that a worker is to read.
+pub(crate) type Slot = (Arc<QuicSockets>, usize);
+
+/// What takes clients in at one socket.
+struct Door {
+    worker: Rc<Worker>,
+    handle: Arc<ListenerHandle>,
+    sockets: Arc<QuicSockets>,
+    slot: usize,
+    timer: Timer,
+}
+
+/// Serves HTTP/3 at one socket beside a listener for as long as it is there.
+pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
-    let mut config = Config::default();
-    let mut is_told = false;
-    while !worker.is_leaving(&handle) {
-        if is_wanted(&worker, &handle) {
-            match bind(address, (&worker, &handle), &mut config) {
-                Ok(Some(endpoint)) => {
-                    tracing::info!(%address, "HTTP/3 is served");
-                    is_told = false;
-                    handle.offer_http3(address.port());
-                    serve(&worker, &handle, &endpoint, &mut config, &timer).await;
-                    endpoint.set_server_config(None);
+    let door = Door { worker, handle, sockets, slot, timer };
+    let mut is_told = slot > 0;
+    while !door.is_leaving() {
+        if !door.is_wanted() {
+            door.sockets.close_idle();
+        } else {
+            match door.sockets.join(slot) {
+                Ok(Some(joined)) => {
+                    is_told = slot > 0;
+                    if !door.serve(joined).await {
+                        return;
+                    }
                 }
-                Ok(None) => return,
+                Ok(None) => {}
                 Err(error) if !is_told => {
                     is_told = true;
-                    tracing::warn!(%address, %error, "no HTTP/3 yet: cannot bind its UDP port");
+                    let address = door.sockets.address();
+                    tracing::warn!(%address, %error, "no HTTP/3 yet: cannot have its UDP port");
                 }
                 Err(_) => {}
             }
         }
-        timer.arm(AGAIN);
-        poll_fn(|_| match worker.is_leaving(&handle) || timer.has_expired() {
+        door.pause().await;
+    }
+}
+
+impl Door {
+    /// Takes connections in while they are wanted; false where TLS of the listener cannot be used.
+    async fn serve(&self, joined: Joined) -> bool {
+        let Joined { lease, socket, ids, tokens } = joined;
+        let mut config = Config::new(Arc::new(tokens));
+        let Some(first) = self.config(&mut config) else { return false };
+        let mut settings = EndpointConfig::default();
+        settings.cid_generator(move || Box::new(ids));
+        let opened = TokioRuntime.wrap_udp_socket(socket).and_then(|socket| {
+            let socket = Arc::new(Leased { socket, _lease: lease.clone() });
+            let config = Some((*first).clone());
+            Endpoint::new_with_abstract_socket(settings, config, socket, Arc::new(TokioRuntime))
+        });
+        let address = self.sockets.address();
+        let endpoint = match opened {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                tracing::warn!(%address, %error, "no HTTP/3 yet: cannot read its UDP port");
+                return true;
+            }
+        };
+        if self.slot == 0 {
+            tracing::info!(%address, "HTTP/3 is served");
+        }
+        self.handle.offer_http3(address.port());
+        self.take_in_all(&endpoint, &lease, &mut config).await;
+        endpoint.set_server_config(None);
+        self.turn_away(&endpoint).await;
+        self.sockets.leave(&lease);
+        spawn_local(until_idle(self.worker.clone(), self.sockets.clone(), endpoint));
+        true
+    }
+
+    async fn take_in_all(&self, endpoint: &Endpoint, lease: &Arc<Lease>, config: &mut Config) {
+        self.timer.arm(AGAIN);
+        loop {
+            let mut accept = pin!(endpoint.accept());
+            let next = poll_fn(|cx| {
+                if self.is_leaving() {
+                    return Poll::Ready(None);
+                }
+                if self.timer.has_expired() {
+                    self.timer.arm(AGAIN);
+                    if !self.is_wanted() || !self.sockets.is_current(lease) {
+                        return Poll::Ready(None);
+                    }
+                }
+                accept.as_mut().poll(cx)
+            });
+            let Some(incoming) = next.await else { return };
+            self.take_in((endpoint, incoming), config);
+        }
+    }
+
+    /// Leaves those who have just come to another process, to which they will try again, or refuses
+    /// them where there is none.
+    async fn turn_away(&self, endpoint: &Endpoint) {
+        let mut accept = pin!(endpoint.accept());
+        while let Some(Some(incoming)) = poll_fn(|cx| match accept.as_mut().poll(cx) {
+            Poll::Ready(incoming) => Poll::Ready(Some(incoming)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+        {
+            if self.worker.has_successor() {
+                incoming.ignore();
+            } else {
+                incoming.refuse();
+            }
+            accept.set(endpoint.accept());
+        }
+    }
+
+    fn take_in(&self, (endpoint, incoming): (&Endpoint, Incoming), config: &mut Config) {
+        let Self { worker, handle, .. } = self;
+        let Some(max) = worker.max_connections(handle) else { return incoming.refuse() };
+        if endpoint.open_connections() >= UNPROVEN_MAX && incoming.may_retry() {
+            // Fails only where a token has been shown.
+            let _ = incoming.retry();
+            return;
+        }
+        let (Some(config), Some(pass)) = (self.config(config), handle.try_enter(max)) else {
+            return incoming.refuse();
+        };
+        let address = incoming.remote_address();
+        match incoming.accept_with(config) {
+            Ok(connecting) => {
+                spawn_local(connection::serve(worker.clone(), connecting, pass));
+            }
+            Err(error) => tracing::debug!(%address, %error, "no QUIC"),
+        }
+    }
+
+    /// What connections are made with; none where TLS of the listener cannot be used.
+    fn config(&self, config: &mut Config) -> Option<Arc<quinn::ServerConfig>> {
+        let view = self.worker.view_at(&self.handle);
+        view.listener_context(&self.handle).and_then(|context| config.of(context))
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.worker.is_leaving(&self.handle)
+    }
+
+    fn is_wanted(&self) -> bool {
+        let view = self.worker.view_at(&self.handle);
+        view.listener_context(&self.handle).is_some_and(|context| context.http3)
+    }
+
+    async fn pause(&self) {
+        self.timer.arm(AGAIN);
+        poll_fn(|_| match self.is_leaving() || self.timer.has_expired() {
             true => Poll::Ready(()),
             false => Poll::Pending,
         })
@@ -56,88 +192,77 @@ pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, addr
     }
 }
 
-/// Takes connections in while they are wanted.
-async fn serve(
-    worker: &Rc<Worker>,
-    handle: &Arc<ListenerHandle>,
-    endpoint: &Endpoint,
-    config: &mut Config,
-    timer: &Timer,
-) {
-    timer.arm(AGAIN);
-    loop {
-        let mut accept = pin!(endpoint.accept());
-        let next = poll_fn(|cx| {
-            if worker.is_leaving(handle) {
-                return Poll::Ready(None);
-            }
-            if timer.has_expired() {
-                timer.arm(AGAIN);
-                if !is_wanted(worker, handle) {
-                    return Poll::Ready(None);
-                }
-            }
-            accept.as_mut().poll(cx)
-        });
-        let Some(incoming) = next.await else { return };
-        take_in(worker, handle, (endpoint, incoming), config);
-    }
-}
-
-fn take_in(
-    worker: &Rc<Worker>,
-    handle: &Arc<ListenerHandle>,
-    (endpoint, incoming): (&Endpoint, Incoming),
-    config: &mut Config,
-) {
-    let Some(max) = worker.max_connections(handle) else { return incoming.refuse() };
-    if endpoint.open_connections() >= UNPROVEN_MAX && incoming.may_retry() {
-        // Fails only where a token has been shown.
-        let _ = incoming.retry();
-        return;
-    }
-    let view = worker.view_at(handle);
-    let config = view.listener_context(handle).and_then(|context| config.of(context));
-    let (Some(config), Some(pass)) = (config, handle.try_enter(max)) else {
-        return incoming.refuse();
-    };
-    let address = incoming.remote_address();
-    match incoming.accept_with(config) {
-        Ok(connecting) => {
-            spawn_local(connection::serve(worker.clone(), connecting, pass));
+/// Keeps the worker until the clients of an endpoint have been told that their connections are
+/// over, and its sockets for a listener that comes back meanwhile. At the end of a drain they are
+/// told at once.
+async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: Endpoint) {
+    worker.endpoints.set(worker.endpoints.get() + 1);
+    let timer = Timer::here(&worker.timers).await;
+    let mut idle = pin!(endpoint.wait_idle());
+    poll_fn(|cx| {
+        if worker.is_stopped() {
+            endpoint.close(VarInt::from_u32(NO_ERROR), b"");
         }
-        Err(error) => tracing::debug!(%address, %error, "no QUIC"),
+        idle.as_mut().poll(cx)
+    })
+    .await;
+    worker.endpoints.set(worker.endpoints.get() - 1);
+    drop((timer, sockets));
+}
+
+/// A socket that is let go of when the last connection of its endpoint is over.
+struct Leased {
+    socket: Arc<dyn AsyncUdpSocket>,
+    _lease: Arc<Lease>,
+}
+
+impl fmt::Debug for Leased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(f)
     }
 }
 
-fn is_wanted(worker: &Worker, handle: &ListenerHandle) -> bool {
-    let view = worker.view_at(handle);
-    view.listener_context(handle).is_some_and(|context| context.http3)
+impl AsyncUdpSocket for Leased {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        self.socket.clone().create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.socket.try_send(transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.socket.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.socket.max_transmit_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.socket.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.socket.may_fragment()
+    }
 }
 
-/// Opens the socket; nothing where TLS of the listener cannot be used.
-fn bind(
-    address: SocketAddr,
-    (worker, handle): (&Worker, &ListenerHandle),
-    config: &mut Config,
-) -> io::Result<Option<Endpoint>> {
-    let view = worker.view_at(handle);
-    let config = view.listener_context(handle).and_then(|context| config.of(context));
-    let Some(config) = config else { return Ok(None) };
-    let socket = UdpSocket::bind(address)?;
-    // The kernel takes as much as net.core.rmem_max allows.
-    let _ = SockRef::from(&socket).set_recv_buffer_size(BUFFER_BYTES);
-    let _ = SockRef::from(&socket).set_send_buffer_size(BUFFER_BYTES);
-    let settings = EndpointConfig::default();
-    let config = Some((*config).clone());
-    Endpoint::new(settings, config, socket, Arc::new(TokioRuntime)).map(Some)
-}
+/// H3_NO_ERROR (RFC 9114, 8.1).
+const NO_ERROR: u32 = 0x100;
 
 /// How often it is looked whether HTTP/3 can or should be served.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// With so many connections a client has to show that its address is its own: one more round trip.
+/// With so many connections at a socket a client has to show that its address is its own: one more
+/// round trip.
 const UNPROVEN_MAX: usize = 1_000;
-
-/// Packets that wait for the worker: 20 ms at 1.6 Gbit/s.
-const BUFFER_BYTES: usize = 4 << 20;

@@ -2,27 +2,40 @@
 //!
 //! QUIC is quinn's, frames and header compression are h3's. As in [`crate::http2`] each stream is
 //! shown to the proxy as a [`Socket`](crate::io::socket::Socket) that speaks HTTP/1, and a session
-//! of one request responds: no rule about requests is written again. Packets of a listener come
-//! in through one socket and are served by the worker that has it.
+//! of one request responds: no rule about requests is written again. Each worker has a socket of
+//! its own on each address, and the kernel gives it the packets of its connections.
 //!
 //! | | |
 //! |---|---|
-//! | `endpoint` | the socket of a listener; which connections are taken in |
+//! | `sockets` | the sockets of a listener, over reloads and handovers |
+//! | `steering` | which of them a packet comes to |
+//! | `endpoint` | one of them; which connections are taken in |
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
+//! | `arrivals` | the streams that come in |
 //! | `stream` | one stream of it as a socket |
+//! | `extended` | what of a head h3 does not take: WebSocket |
+//! | `priority` | whose response goes first |
 //! | `receive`, `send` | its two directions |
 //! | `quic` | quinn as h3 wants it |
 //! | `lengths` | frames that would take too much memory |
 
+mod arrivals;
 mod config;
 mod connection;
 mod endpoint;
+mod extended;
 mod lengths;
+mod priority;
 mod quic;
 mod receive;
 mod send;
+mod sockets;
+mod steering;
 mod stream;
 
-pub(crate) use endpoint::listen;
+pub(crate) use config::SEND_BYTES;
+pub(crate) use endpoint::{Slot, listen};
+pub(crate) use sockets::QuicSockets;
+pub use sockets::{Generation, HandoverQuic};
 pub(crate) use stream::Stream;

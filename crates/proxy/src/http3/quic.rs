@@ -1,8 +1,9 @@
 //! A connection of quinn in the shape h3 wants.
 //!
-//! Two things are ours. A stream that is dropped before its end was sent is reset: quinn would end
-//! it, and half a response would look whole. And of each stream that comes in it is told when its
-//! client has taken all of it or wants no more.
+//! Three things are ours. A stream that is dropped before its end was sent is reset: quinn would end
+//! it, and half a response would look whole. Of each stream that comes in it is told when its client
+//! has taken all of it or wants no more. And what GOAWAY says is true: streams from the id in it on
+//! are refused, those below it are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
     cell::Cell,
@@ -22,13 +23,12 @@ use h3::{
 use quinn::{ConnectionError, ReadError, VarInt, WriteError};
 use tokio::io::ReadBuf;
 
-use super::lengths::FrameLengths;
-
-/// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
-pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
-
-/// Two [`Stopped`] of the stream that came in last.
-pub(super) type LastStopped = Rc<Cell<Option<[Stopped; 2]>>>;
+use super::{
+    arrivals::{Arrival, Arrivals, Stopped, StreamControl},
+    config::{SEND_BYTES, SEND_START},
+    extended::Opening,
+    lengths::FrameLengths,
+};
 
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>>;
 
@@ -38,15 +38,21 @@ pub(super) struct Connection {
     bidi: Waiting<(quinn::SendStream, quinn::RecvStream)>,
     uni: Waiting<quinn::RecvStream>,
     opener: OpenStreams,
-    last: LastStopped,
-    /// How long a frame may be unless it is DATA.
-    frame_max: u64,
+    arrivals: Rc<Arrivals>,
+    room: Rc<SendRoom>,
 }
 
 impl Connection {
-    pub(super) fn new(quinn: quinn::Connection, last: LastStopped, frame_max: u64) -> Self {
+    pub(super) fn new(quinn: quinn::Connection, arrivals: Rc<Arrivals>) -> Self {
         let opener = OpenStreams { quinn: quinn.clone(), bidi: None, uni: None };
-        Self { quinn, bidi: None, uni: None, opener, last, frame_max }
+        let room = Rc::new(SendRoom { quinn: quinn.clone(), size: Cell::new(SEND_START) });
+        Self { quinn, bidi: None, uni: None, opener, arrivals, room }
+    }
+
+    /// How long a frame may be unless it is DATA. A head that is somewhat too long is answered with
+    /// 431.
+    fn frame_max(&self) -> u64 {
+        2 * self.arrivals.longest_head() as u64
     }
 }
 
@@ -60,21 +66,48 @@ impl quic::Connection<Bytes> for Connection {
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let come =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.accept_uni().await });
-        let lengths = FrameLengths::of_uni(self.frame_max);
-        let stream = |quinn| RecvStream { quinn, lengths, refusal: not_refused() };
-        come.map(|come| come.map(stream).map_err(of_connection))
+        let lengths = FrameLengths::of_uni(self.frame_max());
+        come.map(|come| come.map(|quinn| RecvStream::new(quinn, lengths)).map_err(of_connection))
     }
 
     fn poll_accept_bidi(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream, ConnectionErrorIncoming>> {
-        let come =
-            poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.accept_bi().await });
-        let (send, receive) = ready!(come).map_err(of_connection)?;
-        self.last.set(Some([stopped(&send), stopped(&send)]));
-        let lengths = FrameLengths::of_request(self.frame_max);
-        Poll::Ready(Ok(BidiStream::new(send, receive, lengths)))
+        loop {
+            let come =
+                poll(
+                    &mut self.bidi,
+                    cx,
+                    &self.quinn,
+                    |quinn| async move { quinn.accept_bi().await },
+                );
+            let (send, receive) = ready!(come).map_err(of_connection)?;
+            let control = StreamControl::new();
+            let arrival = Arrival {
+                stopped: [stopped(&send), stopped(&send)],
+                control: control.clone(),
+                id: send.id().into(),
+                is_early: receive.is_0rtt(),
+            };
+            let mut stream = BidiStream {
+                receive: RecvStream {
+                    quinn: receive,
+                    lengths: FrameLengths::of_request(self.frame_max()),
+                    opening: Some(Opening::new(self.arrivals.longest_head())),
+                    control: control.clone(),
+                },
+                send: SendStream::new(send, control),
+            };
+            stream.send.room = Some(self.room.clone());
+            if self.arrivals.admits(arrival.id) {
+                self.arrivals.put(arrival);
+                return Poll::Ready(Ok(stream));
+            }
+            let code = Code::H3_REQUEST_REJECTED.value();
+            quic::RecvStream::stop_sending(&mut stream, code);
+            quic::SendStream::reset(&mut stream, code);
+        }
     }
 
     fn opener(&self) -> OpenStreams {
@@ -123,8 +156,10 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         let open =
             poll(&mut self.bidi, cx, &self.quinn, |quinn| async move { quinn.open_bi().await });
         let (send, receive) = ready!(open).map_err(of_stream)?;
+        let send = SendStream::new(send, StreamControl::new());
         // Nothing comes on it: only clients open such streams in HTTP/3.
-        Poll::Ready(Ok(BidiStream::new(send, receive, FrameLengths::of_request(0))))
+        let receive = RecvStream::new(receive, FrameLengths::of_request(0));
+        Poll::Ready(Ok(BidiStream { send, receive }))
     }
 
     fn poll_open_send(
@@ -133,7 +168,8 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
     ) -> Poll<Result<SendStream, StreamErrorIncoming>> {
         let open =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.open_uni().await });
-        open.map(|open| open.map(SendStream::new).map_err(of_stream))
+        let with_control = |send| SendStream::new(send, StreamControl::new());
+        open.map(|open| open.map(with_control).map_err(of_stream))
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
@@ -147,20 +183,11 @@ pub(super) struct BidiStream {
     receive: RecvStream,
 }
 
-impl BidiStream {
-    fn new(send: quinn::SendStream, receive: quinn::RecvStream, lengths: FrameLengths) -> Self {
-        let send = SendStream::new(send);
-        let receive = RecvStream { quinn: receive, lengths, refusal: send.refusal.clone() };
-        Self { send, receive }
-    }
-}
-
 impl quic::BidiStream<Bytes> for BidiStream {
     type SendStream = SendStream;
     type RecvStream = RecvStream;
 
-    fn split(mut self) -> (SendStream, RecvStream) {
-        self.send.is_ours = true;
+    fn split(self) -> (SendStream, RecvStream) {
         (self.send, self.receive)
     }
 }
@@ -210,11 +237,16 @@ impl quic::SendStream<Bytes> for BidiStream {
 pub(super) struct RecvStream {
     quinn: quinn::RecvStream,
     lengths: FrameLengths,
-    refusal: Refusal,
+    /// Of a stream with a head.
+    opening: Option<Opening>,
+    control: Rc<StreamControl>,
 }
 
-/// With which code a response is broken off: that with which its request was refused.
-type Refusal = Rc<Cell<Code>>;
+impl RecvStream {
+    fn new(quinn: quinn::RecvStream, lengths: FrameLengths) -> Self {
+        Self { quinn, lengths, opening: None, control: StreamControl::new() }
+    }
+}
 
 impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
@@ -223,20 +255,34 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let mut space = [0; PIECE];
-        let mut read = ReadBuf::new(&mut space);
-        ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
-        if !self.lengths.fit(read.filled()) {
-            quic::RecvStream::stop_sending(self, Code::H3_EXCESSIVE_LOAD.value());
-            let error = io::Error::other("a frame longer than a head may be");
-            return Poll::Ready(Err(unknown(error)));
+        loop {
+            let mut space = [0; PIECE];
+            let mut read = ReadBuf::new(&mut space);
+            ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+            if !self.lengths.fit(read.filled()) {
+                quic::RecvStream::stop_sending(self, Code::H3_EXCESSIVE_LOAD.value());
+                let error = io::Error::other("a frame longer than a head may be");
+                return Poll::Ready(Err(unknown(error)));
+            }
+            let (filled, is_end) = (read.filled(), read.filled().is_empty());
+            let Some(opening) = &mut self.opening else {
+                return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
+            };
+            let piece = if is_end { opening.rest() } else { opening.take(filled) };
+            self.control.set_websocket(opening.is_websocket);
+            if opening.is_over() {
+                self.opening = None;
+            }
+            if is_end || !piece.is_empty() {
+                return Poll::Ready(Ok((!piece.is_empty()).then_some(piece)));
+            }
         }
-        let piece = Bytes::copy_from_slice(read.filled());
-        Poll::Ready(Ok((!piece.is_empty()).then_some(piece)))
     }
 
     fn stop_sending(&mut self, code: u64) {
-        self.refusal.set(Code::from(code));
+        if code != Code::H3_NO_ERROR.value() {
+            self.control.refuse(code);
+        }
         // Fails where all of it has come.
         let _ = self.quinn.stop(varint(code));
     }
@@ -257,24 +303,58 @@ pub(super) struct SendStream {
     quinn: quinn::SendStream,
     writing: Option<WriteBuf<Bytes>>,
     is_over: bool,
-    /// Whether the response is. Before that h3 writes one of its own, 431, and does not end it.
-    is_ours: bool,
     has_begun: bool,
-    refusal: Refusal,
+    control: Rc<StreamControl>,
+    /// As quinn knows it.
+    order: i32,
+    /// Of a response.
+    room: Option<Rc<SendRoom>>,
+}
+
+/// How much quinn takes of responses before the client has acknowledged it: twice what the path is
+/// known to carry, so that a client that takes nothing is kept little for, and a fast one waits for
+/// nothing.
+struct SendRoom {
+    quinn: quinn::Connection,
+    size: Cell<u64>,
+}
+
+impl SendRoom {
+    /// Makes it larger if the path has become so.
+    fn widen(&self) -> bool {
+        if self.size.get() >= SEND_BYTES {
+            return false;
+        }
+        let wanted = self.quinn.congestion_state().window().saturating_mul(2).min(SEND_BYTES);
+        if wanted <= self.size.get() {
+            return false;
+        }
+        self.size.set(wanted);
+        self.quinn.set_send_window(wanted);
+        true
+    }
 }
 
 impl SendStream {
-    fn new(quinn: quinn::SendStream) -> Self {
-        let refusal = not_refused();
-        Self { quinn, writing: None, is_over: false, is_ours: false, has_begun: false, refusal }
+    const fn new(quinn: quinn::SendStream, control: Rc<StreamControl>) -> Self {
+        let (writing, room) = (None, None);
+        Self { quinn, writing, is_over: false, has_begun: false, control, order: 0, room }
     }
 }
 
 impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        let order = self.control.order();
+        if order != std::mem::replace(&mut self.order, order) {
+            // Fails where it has ended.
+            let _ = self.quinn.set_priority(order);
+        }
         while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
-            let written = Pin::new(&mut self.quinn).poll_write(cx, data.chunk());
-            data.advance(ready!(written).map_err(of_write)?);
+            match Pin::new(&mut self.quinn).poll_write(cx, data.chunk()) {
+                Poll::Ready(written) => data.advance(written.map_err(of_write)?),
+                Poll::Pending if self.room.as_ref().is_some_and(|room| room.widen()) => {}
+                Poll::Pending => return Poll::Pending,
+            }
         }
         self.writing = None;
         Poll::Ready(Ok(()))
@@ -307,18 +387,13 @@ impl quic::SendStream<Bytes> for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        if !self.is_over && self.has_begun && !self.is_ours {
-            // Fails where the client wants no more.
-            let _ = self.quinn.finish();
-        } else if !self.is_over {
-            let code = self.refusal.get();
-            quic::SendStream::reset(self, code.value());
+        let refusal = self.control.refusal();
+        // What h3 has written by itself, as 431, is for the client to have.
+        let is_ended = self.control.ends() && (self.has_begun || refusal.is_none());
+        if !self.is_over && !is_ended {
+            quic::SendStream::reset(self, refusal.unwrap_or(Code::H3_INTERNAL_ERROR.value()));
         }
     }
-}
-
-fn not_refused() -> Refusal {
-    Rc::new(Cell::new(Code::H3_INTERNAL_ERROR))
 }
 
 fn stopped(send: &quinn::SendStream) -> Stopped {

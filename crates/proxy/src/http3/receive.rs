@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, header::CONTENT_LENGTH, request::Parts};
 use loadline_core::decide::reason::Reason;
 
 use super::quic::RecvStream;
-use crate::http2::Receive;
+use crate::{http2::Receive, runtime::timer::Timer};
 
 /// The receiving half of a stream.
 pub(super) struct Receiver {
@@ -27,11 +27,13 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Waits until it is known whether a request has a body that does not say so. One whose method
-    /// has a body begins at once: its client may wait for the head of the response.
+    /// Waits until it is known whether a request has a body that does not say so, or the timer
+    /// expires. One whose method has a body begins at once: its client may wait for the head of the
+    /// response.
     pub(super) async fn open(
         half: RequestStream<RecvStream, Bytes>,
         parts: &Parts,
+        timer: &Timer,
     ) -> Result<Self, Reason> {
         let mut receiver = Self { half, early: None, is_over: false, left: None };
         if let Some(length) = parts.headers.get(CONTENT_LENGTH) {
@@ -40,7 +42,7 @@ impl Receiver {
         }
         let waits = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let first = poll_fn(|cx| match receiver.poll(cx) {
-            Poll::Pending if !waits => Poll::Ready(None),
+            Poll::Pending if !waits || timer.has_expired() => Poll::Ready(None),
             first => first.map(Some),
         });
         match first.await.transpose()? {

@@ -5,6 +5,7 @@
 
 use std::{
     fmt, io, mem,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -15,11 +16,16 @@ use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, BodyReader, Framing, ResponseHead, Status};
 
 use super::{
-    quic::{BidiStream, Stopped},
+    arrivals::{Stopped, StreamControl},
+    priority::Priority,
+    quic::BidiStream,
     receive::Receiver,
     send::{Part, Sender},
 };
-use crate::http2::{ANY, Incoming, Place, answer, fields, write_request};
+use crate::{
+    http2::{ANY, Incoming, Place, answer, fields, final_answer, write_request, write_upgrade},
+    runtime::timer::Timer,
+};
 
 /// A stream that a client opened.
 pub(crate) struct Stream {
@@ -33,6 +39,21 @@ pub(crate) struct Stream {
     /// None when the client has taken everything.
     stopped: Option<Stopped>,
     place: Place,
+    /// As the client wants it.
+    priority: Priority,
+    control: Rc<StreamControl>,
+    id: u64,
+}
+
+/// What belongs to a stream whose head has come.
+pub(super) struct Opened {
+    /// Resolves when its client has taken everything, or wants no more.
+    pub(super) stopped: Stopped,
+    pub(super) place: Place,
+    pub(super) control: Rc<StreamControl>,
+    pub(super) id: u64,
+    /// 128 random bits.
+    pub(super) draws: [u64; 2],
 }
 
 enum ResponseState {
@@ -48,21 +69,28 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A stream whose head has come.
+    /// A stream whose head has come; the timer bounds how long it may take to be known whether it
+    /// has a body.
     ///
     /// # Errors
-    /// If the client takes it back before it is known whether it has a body.
+    /// If the client takes it back before.
     pub(super) async fn open(
         request: Request<()>,
         stream: RequestStream<BidiStream, Bytes>,
-        stopped: Stopped,
-        place: Place,
+        opened: Opened,
+        timer: &Timer,
     ) -> Result<Box<Self>, Reason> {
+        let Opened { stopped, place, control, id, draws } = opened;
         let (parts, ()) = request.into_parts();
+        let priority = Priority::of(&parts.headers);
+        control.set_order(priority.order(id));
         let (send, receive) = stream.split();
-        let receiver = Receiver::open(receive, &parts).await?;
+        let receiver = Receiver::open(receive, &parts, timer).await?;
         let mut text = Vec::with_capacity(TEXT_BYTES);
-        let coding = write_request(&mut text, &parts, receiver.is_over);
+        let coding = match control.is_websocket() {
+            true => write_upgrade(&mut text, &parts, draws),
+            false => write_request(&mut text, &parts, receiver.is_over),
+        };
         let is_head = parts.method == Method::HEAD;
         Ok(Box::new(Self {
             request: Incoming::new(text, coding, receiver),
@@ -72,6 +100,9 @@ impl Stream {
             owed: 0,
             stopped: Some(stopped),
             place,
+            priority,
+            control,
+            id,
         }))
     }
 
@@ -134,17 +165,20 @@ impl Stream {
             return Err(io::ErrorKind::InvalidData.into());
         };
         self.owed = length;
-        let mut part = Part { head: Some(answer(&head, bytes, head.status())?), ..Part::default() };
         if head.is_interim() {
-            return Ok(part);
+            let head = Some(answer(&head, bytes, head.status())?);
+            return Ok(Part { head, ..Part::default() });
         }
+        let (answer, framing) = final_answer(&head, bytes)?;
+        let priority = self.priority.under(Priority::of(answer.headers()));
+        self.control.set_order(priority.order(self.id));
         self.place.was_answered = true;
-        part.ends = matches!(head.framing(), Framing::None | Framing::Length(0));
-        self.answer = match part.ends {
+        let ends = matches!(framing, Framing::None | Framing::Length(0));
+        self.answer = match ends {
             true => ResponseState::Over,
-            false => ResponseState::Begun(BodyReader::new(head.framing())),
+            false => ResponseState::Begun(BodyReader::new(framing)),
         };
-        Ok(part)
+        Ok(Part { head: Some(answer), ends, ..Part::default() })
     }
 
     /// Takes a piece of the body.

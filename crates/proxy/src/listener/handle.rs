@@ -53,8 +53,6 @@ pub(crate) struct ListenerHandle {
     /// When what is left of a closing listener is cut.
     deadline: OnceLock<Instant>,
     cut: AtomicBool,
-    /// A worker sees to its HTTP/3.
-    has_http3: AtomicBool,
     /// The line that offers HTTP/3 to clients of other versions, once it is served.
     alt_svc: OnceLock<Box<[u8]>>,
 }
@@ -123,7 +121,6 @@ impl ListenerHandle {
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
-            has_http3: AtomicBool::new(false),
             alt_svc: OnceLock::new(),
         }
     }
@@ -152,11 +149,6 @@ impl ListenerHandle {
     /// Whether nothing that came through it may go on.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
-    }
-
-    /// Whether nobody sees to its HTTP/3 yet; whoever asks first does from now on.
-    pub(crate) fn claim_http3(&self) -> bool {
-        !self.has_http3.swap(true, Relaxed)
     }
 
     /// Lets clients know that HTTP/3 is served at `port`.

@@ -15,12 +15,16 @@ use std::{
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use socket2::SockRef;
 
-use crate::listener::{accept, handle::ListenerKey, syscalls};
+use crate::{
+    http3::HandoverQuic,
+    listener::{accept, handle::ListenerKey, syscalls},
+};
 
 /// Listening sockets for whichever listeners they fit.
 #[derive(Debug, Default)]
 pub struct Inherited {
     sockets: Vec<Handed>,
+    quic: Vec<(ListenerKey, HandoverQuic)>,
 }
 
 #[derive(Debug)]
@@ -62,6 +66,11 @@ impl Inherited {
         self.insert(socket, Some(ListenerKey { bind, nth }))
     }
 
+    /// Adds the UDP sockets of the listener at `bind` behind `nth` others of the same address.
+    pub fn add_quic(&mut self, quic: HandoverQuic, (bind, nth): (SocketAddr, usize)) {
+        self.quic.push((ListenerKey { bind, nth }, quic));
+    }
+
     /// Addresses of sockets that no listener has asked for.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
@@ -90,6 +99,12 @@ impl Inherited {
     pub(crate) fn take(&mut self, key: ListenerKey) -> Vec<Arc<TcpListener>> {
         let fits = |handed: &mut Handed| handed.fits(key);
         self.sockets.extract_if(.., fits).map(|handed| handed.socket).collect()
+    }
+
+    /// Takes out the UDP sockets for the listener at `key`.
+    pub(crate) fn take_quic(&mut self, key: ListenerKey) -> Option<HandoverQuic> {
+        let index = self.quic.iter().position(|(meant, _)| *meant == key)?;
+        Some(self.quic.swap_remove(index).1)
     }
 }
 

@@ -21,11 +21,14 @@ use loadline_core::{
 };
 use socket2::SockRef;
 
-use crate::listener::{
-    accept::{BACKLOG, BindError, bind},
-    handle::{ConnectionLimit, ListenerHandle, ListenerKey},
-    inherited::Inherited,
-    syscalls::defer_accept,
+use crate::{
+    http3::{HandoverQuic, QuicSockets, Slot},
+    listener::{
+        accept::{BACKLOG, BindError, bind},
+        handle::{ConnectionLimit, ListenerHandle, ListenerKey},
+        inherited::Inherited,
+        syscalls::defer_accept,
+    },
 };
 
 /// The listeners of a process.
@@ -34,7 +37,7 @@ pub(crate) struct Listeners {
     entries: Vec<Entry>,
     limit: Arc<ConnectionLimit>,
     /// What closed lately: a worker may still hold a socket of it.
-    closed: Vec<(SocketAddr, Vec<Weak<TcpListener>>)>,
+    closed: Vec<Closed>,
     inboxes: Vec<Arc<Inbox>>,
 }
 
@@ -46,6 +49,16 @@ struct Entry {
     /// Where it is bound.
     address: SocketAddr,
     sockets: Vec<Arc<TcpListener>>,
+    /// Those of HTTP/3, where it can be served beside.
+    quic: Option<Arc<QuicSockets>>,
+}
+
+/// The sockets of a listener that is no longer there.
+#[derive(Debug)]
+struct Closed {
+    address: SocketAddr,
+    sockets: Vec<Weak<TcpListener>>,
+    quic: Weak<QuicSockets>,
 }
 
 /// What a connection is to the listener it came by; fixed when it is accepted.
@@ -57,10 +70,13 @@ struct ListenerMode {
 
 /// What one worker is to accept connections from.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<Vec<Opened>>);
+pub(crate) struct Inbox {
+    accepting: Mutex<Vec<Opened<Arc<TcpListener>>>>,
+    quic: Mutex<Vec<Opened<Slot>>>,
+}
 
 /// A listener, and a socket to accept its connections from.
-pub(crate) type Opened = (Arc<ListenerHandle>, Arc<TcpListener>);
+pub(crate) type Opened<S> = (Arc<ListenerHandle>, S);
 
 /// Other listeners, ready to be put in force. Dropping it changes nothing.
 #[derive(Debug)]
@@ -79,6 +95,8 @@ pub struct HandoverSockets {
     pub nth: usize,
     /// Its sockets.
     pub sockets: Vec<Arc<TcpListener>>,
+    /// Those of HTTP/3.
+    pub quic: Option<HandoverQuic>,
 }
 
 impl Listeners {
@@ -102,7 +120,8 @@ impl Listeners {
     pub(crate) fn passed(&self) -> Vec<HandoverSockets> {
         let pass = |entry: &Entry| {
             let ListenerKey { bind, nth } = entry.listener.key;
-            HandoverSockets { bind, nth, sockets: entry.sockets.clone() }
+            let quic = entry.quic.as_ref().and_then(|quic| quic.pass_on());
+            HandoverSockets { bind, nth, sockets: entry.sockets.clone(), quic }
         };
         self.entries.iter().map(pass).collect()
     }
@@ -128,13 +147,22 @@ impl Listeners {
                 change.entries.push(entry.clone());
                 continue;
             }
-            let (address, sockets) = match known {
-                Some(entry) => (entry.address, entry.sockets),
-                None => self.sockets(key, inherited).map_err(BindError::at(key.bind))?,
+            let (address, sockets, quic) = match known {
+                Some(entry) => (entry.address, entry.sockets, entry.quic),
+                None => {
+                    let sockets = self.sockets(key, inherited);
+                    let (address, sockets) = sockets.map_err(BindError::at(key.bind))?;
+                    (address, sockets, None)
+                }
             };
+            let quic = quic.or_else(|| self.quic(key, address, inherited));
+            let quic = quic.filter(|_| protocol == Protocol::Https);
+            if listener.serves_http3() {
+                open_quic(quic.as_deref());
+            }
             let handle = Arc::new(ListenerHandle::new(index, key, &self.limit));
             change.opened.push(index);
-            change.entries.push(Entry { listener: handle, mode, address, sockets });
+            change.entries.push(Entry { listener: handle, mode, address, sockets, quic });
         }
         change.listen()?;
         Ok(change)
@@ -147,8 +175,8 @@ impl Listeners {
         inherited: &mut Inherited,
     ) -> io::Result<(SocketAddr, Vec<Arc<TcpListener>>)> {
         let mut found = inherited.take(key);
-        if let Some((_, closing)) = self.closed.iter().find(|(address, _)| *address == key.bind) {
-            found.extend(closing.iter().filter_map(Weak::upgrade));
+        if let Some(closing) = self.closed.iter().find(|closed| closed.address == key.bind) {
+            found.extend(closing.sockets.iter().filter_map(Weak::upgrade));
         }
         if let Some(first) = found.first() {
             return Ok((first.local_addr()?, found));
@@ -160,6 +188,23 @@ impl Listeners {
         Ok((address, sockets.into_iter().map(Arc::new).collect()))
     }
 
+    /// UDP sockets for such a listener: inherited, about to be closed, or to be bound.
+    fn quic(
+        &self,
+        key: ListenerKey,
+        address: SocketAddr,
+        inherited: &mut Inherited,
+    ) -> Option<Arc<QuicSockets>> {
+        let passed = inherited.take_quic(key);
+        let passed = passed.and_then(|passed| QuicSockets::passed_on(address, passed));
+        let closing = || {
+            let closed = self.closed.iter().find(|closed| closed.address == address)?;
+            closed.quic.upgrade()
+        };
+        let new = || Arc::new(QuicSockets::new(address, self.inboxes.len().max(1)));
+        Some(passed.map(Arc::new).or_else(closing).unwrap_or_else(new))
+    }
+
     /// Lets so many clients in at a time, through all listeners.
     pub(crate) fn limit(&self, max: Option<u32>) {
         self.limit.limit(max.unwrap_or(u32::MAX));
@@ -168,13 +213,20 @@ impl Listeners {
     /// Hands what is new to the workers, and closes what is no longer there at `deadline`.
     pub(crate) fn commit(&mut self, change: Change, deadline: Instant) {
         let Change { entries, opened } = change;
-        self.closed.retain(|(_, sockets)| sockets.iter().any(|it| it.strong_count() > 0));
+        self.closed.retain(|closed| {
+            let is_accepting = closed.sockets.iter().any(|it| it.strong_count() > 0);
+            is_accepting || closed.quic.strong_count() > 0
+        });
         for gone in self.entries.drain(..) {
             if entries.iter().any(|entry| Arc::ptr_eq(&entry.listener, &gone.listener)) {
                 continue;
             }
             gone.listener.close(deadline);
-            self.closed.push((gone.address, gone.sockets.iter().map(Arc::downgrade).collect()));
+            self.closed.push(Closed {
+                address: gone.address,
+                sockets: gone.sockets.iter().map(Arc::downgrade).collect(),
+                quic: gone.quic.as_ref().map(Arc::downgrade).unwrap_or_default(),
+            });
         }
         self.entries = entries;
         for index in opened {
@@ -185,7 +237,20 @@ impl Listeners {
     /// Gives the sockets up. Those that workers accept from close with them, unless another process
     /// has them too.
     pub(crate) fn release(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.sockets.clear());
+        for entry in &mut self.entries {
+            entry.sockets.clear();
+            entry.quic = None;
+        }
+    }
+
+    /// Has new clients of HTTP/3 come here; they wait until workers take them in.
+    pub(crate) fn reserve(&self) {
+        self.entries.iter().filter_map(|entry| entry.quic.as_ref()).for_each(|quic| quic.reserve());
+    }
+
+    /// Goes on after a process that was to follow did not serve.
+    pub(crate) fn reclaim(&self) {
+        self.entries.iter().filter_map(|entry| entry.quic.as_ref()).for_each(|quic| quic.reclaim());
     }
 
     /// Every socket goes to a worker, and every worker gets one: some share where there are fewer.
@@ -196,7 +261,11 @@ impl Listeners {
         }
         for pair in 0..workers.max(sockets) {
             let opened = (entry.listener.clone(), entry.sockets[pair % sockets].clone());
-            self.inboxes[pair % workers].lock().push(opened);
+            lock(&self.inboxes[pair % workers].accepting).push(opened);
+        }
+        for slot in 0..entry.quic.as_ref().map_or(0, |quic| quic.slots()) {
+            let opened = entry.quic.clone().map(|quic| (entry.listener.clone(), (quic, slot)));
+            lock(&self.inboxes[slot % workers].quic).extend(opened);
         }
     }
 }
@@ -218,14 +287,39 @@ impl Change {
 
 impl Inbox {
     /// Takes out what passes `is_wanted`; what is closed already is forgotten.
-    pub(crate) fn take(&self, is_wanted: impl Fn(&ListenerHandle) -> bool) -> Vec<Opened> {
-        let mut waiting = self.lock();
-        waiting.retain(|(handle, _)| handle.is_open());
-        waiting.extract_if(.., |(handle, _)| is_wanted(handle)).collect()
+    pub(crate) fn take(
+        &self,
+        is_wanted: impl Fn(&ListenerHandle) -> bool,
+    ) -> Vec<Opened<Arc<TcpListener>>> {
+        take(&self.accepting, is_wanted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Opened>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same of HTTP/3.
+    pub(crate) fn take_quic(
+        &self,
+        is_wanted: impl Fn(&ListenerHandle) -> bool,
+    ) -> Vec<Opened<Slot>> {
+        take(&self.quic, is_wanted)
+    }
+}
+
+fn take<S>(
+    waiting: &Mutex<Vec<Opened<S>>>,
+    is_wanted: impl Fn(&ListenerHandle) -> bool,
+) -> Vec<Opened<S>> {
+    let mut waiting = lock(waiting);
+    waiting.retain(|(handle, _)| handle.is_open());
+    waiting.extract_if(.., |(handle, _)| is_wanted(handle)).collect()
+}
+
+fn lock<T>(waiting: &Mutex<T>) -> MutexGuard<'_, T> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Binds them now, while the process may bind low ports; a worker tries again where it fails.
+fn open_quic(quic: Option<&QuicSockets>) {
+    if let Some(Err(error)) = quic.map(QuicSockets::open) {
+        tracing::debug!(%error, "no UDP port yet");
     }
 }
 
@@ -240,7 +334,7 @@ mod tests {
     }
 
     /// Puts listeners in force; what each of two workers is to accept from then.
-    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened>; 2] {
+    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened<Arc<TcpListener>>>; 2] {
         let change = listeners.prepare(wanted, &mut Inherited::default()).unwrap();
         listeners.commit(change, Instant::ZERO);
         let inboxes = listeners.inboxes();

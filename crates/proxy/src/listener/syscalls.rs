@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use libc::{sock_filter, sock_fprog};
 use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -27,6 +28,28 @@ pub(crate) fn defer_accept(listener: &impl AsRawFd, client_speaks_first: bool) -
             libc::TCP_DEFER_ACCEPT,
             (&raw const seconds).cast(),
             size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets `program` say which socket of a SO_REUSEPORT group gets a packet: by its index in the
+/// order in which they were bound. `socket` is any of them.
+///
+/// # Errors
+/// The kernel's, where it does not take programs, or not this one.
+pub(crate) fn steer(socket: &impl AsRawFd, program: &[sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `program` has the pointer and the length of a slice that outlives the call, as it
+    // does itself; the kernel only reads from both.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of_val(&program) as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -79,6 +79,11 @@ impl Handle {
         self.shared.listeners().passed()
     }
 
+    /// Goes on as before, after a process that was to follow did not serve.
+    pub fn reclaim(&self) {
+        self.shared.listeners().reclaim();
+    }
+
     /// The bound addresses, in the order of the listeners.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {

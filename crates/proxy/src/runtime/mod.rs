@@ -48,7 +48,10 @@ use crate::{
 };
 use control::{Control, ControlThread};
 
-pub use crate::listener::set::HandoverSockets;
+pub use crate::{
+    http3::{Generation, HandoverQuic},
+    listener::set::HandoverSockets,
+};
 pub use handle::Handle;
 pub use probe::Detour;
 pub use survey::Survey;
@@ -130,6 +133,7 @@ impl Bound {
         // Not before: until here the process may have been another user's.
         shared.store.keep_on(shared.plan().fleet.disk_cache());
         let engine = Engine::start(shared.clone())?;
+        shared.listeners().reserve();
         let control = Control::new(controller, shared.clone(), inputs.clone(), detour);
         let control = control.spawn().map_err(StartError::Thread)?;
         Ok(Runtime { shared, engine, inputs, control })

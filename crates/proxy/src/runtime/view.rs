@@ -3,7 +3,7 @@
 //! A request keeps its view from its head to its end, so that indices into the plan stay true
 //! whatever is published meanwhile.
 
-use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     decide::plan::{Plan, ServicePlan},
@@ -145,6 +145,8 @@ pub(crate) struct ListenerContext {
     underscores: Underscores,
     /// What clients are met with; in clear if omitted.
     pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Whether requests of HTTP/3 may come before the handshake is over.
+    pub(crate) early_data: bool,
     /// The line that keeps clients from coming in clear, for every response; empty for none.
     pub(crate) hsts: Box<[u8]>,
     /// The header that tells servers the subject of a client's certificate.
@@ -178,6 +180,7 @@ impl ListenerContext {
             trusted_proxies: listener.trusted_proxies.clone(),
             underscores: underscores(listener.underscore_headers),
             tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
+            early_data: listener.tls.as_ref().is_some_and(|tls| tls.early_data),
             hsts: hsts(listener),
             subject_header: listener
                 .tls
@@ -206,6 +209,19 @@ impl ListenerContext {
     pub(crate) fn came<'a>(&self, host: &'a [u8], tls: Option<&'a ClientTls>) -> Came<'a> {
         let (scheme, listener) = (self.scheme(), Some(self.bind));
         Came { host, scheme, listener, ..ClientTls::came(tls) }
+    }
+
+    /// The line that offers HTTP/3; empty where it is not served.
+    pub(crate) fn alt_svc<'a>(&self, listener: &'a ListenerHandle) -> &'a [u8] {
+        if self.http3 { listener.alt_svc() } else { b"" }
+    }
+
+    /// The lines of every response of our own.
+    pub(crate) fn own_lines<'a>(&'a self, listener: &'a ListenerHandle) -> Cow<'a, [u8]> {
+        match self.alt_svc(listener) {
+            [] => Cow::Borrowed(&*self.hsts),
+            alt_svc => Cow::Owned([&*self.hsts, alt_svc].concat()),
+        }
     }
 
     /// By which scheme of URLs it is reached.

@@ -20,7 +20,7 @@ use loadline_core::{
 use tokio::{
     runtime::Runtime,
     task::{JoinHandle, LocalSet, spawn_local},
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use crate::{
@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     closing: RefCell<Vec<Closing>>,
     counters: RefCell<Counters>,
     stage: Cell<Lifecycle>,
+    /// Of HTTP/3.
+    pub(crate) endpoints: Cell<usize>,
     /// The generation of the plan of the last tick.
     looked_at: Cell<u64>,
 }
@@ -91,9 +93,13 @@ impl Worker {
                 // Each session holds its worker.
                 let alone = accepting.is_empty() && Rc::strong_count(&worker) == 1;
                 let through = alone && worker.stage.get() != Lifecycle::Serving;
-                if through || worker.stage.get() == Lifecycle::Stopped {
+                if through || worker.is_stopped() {
                     break;
                 }
+            }
+            if worker.endpoints.get() > 0 {
+                // Nobody else tells clients of QUIC that their connections are gone.
+                sleep(GOODBYE).await;
             }
         });
     }
@@ -123,6 +129,7 @@ impl Worker {
             closing: RefCell::default(),
             counters,
             stage: Cell::new(Lifecycle::Serving),
+            endpoints: Cell::new(0),
             looked_at: Cell::new(0),
             shared,
         }
@@ -167,6 +174,16 @@ impl Worker {
         self.stage.get() != Lifecycle::Serving || !listener.is_open()
     }
 
+    /// Whether another process takes the clients that come.
+    pub(crate) fn has_successor(&self) -> bool {
+        self.stage.get() == Lifecycle::Leaving
+    }
+
+    /// Whether what is left is about to be cut.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stage.get() == Lifecycle::Stopped
+    }
+
     /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
     /// on, or the listener alone closes, it may: a client that is just sending one is answered.
     pub(crate) fn waits_for_more(&self, listener: &ListenerHandle) -> bool {
@@ -187,24 +204,16 @@ impl Worker {
     fn open_listeners(self: &Rc<Self>) -> Vec<JoinHandle<()>> {
         let is_last = self.stage.get() != Lifecycle::Serving;
         let view = self.view();
-        let opened =
-            self.inbox.take(|listener| is_last || view.listener_context(listener).is_some());
+        let is_known = |listener: &ListenerHandle| view.listener_context(listener).is_some();
+        for (listener, slot) in self.inbox.take_quic(is_known) {
+            spawn_local(http3::listen(self.clone(), listener, slot));
+        }
+        let opened = self.inbox.take(|listener| is_last || is_known(listener));
         let begin = |(listener, socket): (Arc<ListenerHandle>, Arc<TcpListener>)| {
             self.listeners.borrow_mut().push(listener.clone());
-            self.open_http3(&listener, &socket);
             spawn_local(accept(self.clone(), listener, socket))
         };
         opened.into_iter().map(begin).collect()
-    }
-
-    /// Sees to HTTP/3 beside a listener that can have it, unless another worker does.
-    fn open_http3(self: &Rc<Self>, listener: &Arc<ListenerHandle>, socket: &TcpListener) {
-        let view = self.view();
-        let has_tls = view.listener_context(listener).is_some_and(|context| context.tls.is_some());
-        let Some(address) = socket.local_addr().ok().filter(|_| has_tls) else { return };
-        if listener.claim_http3() {
-            spawn_local(http3::listen(self.clone(), listener.clone(), address));
-        }
     }
 
     /// Notes which listeners close; true if there are more than before.
@@ -312,3 +321,6 @@ fn view(
     };
     View::new(plan, before, service_context, places)
 }
+
+/// How long the packets take that say so.
+const GOODBYE: std::time::Duration = std::time::Duration::from_millis(20);

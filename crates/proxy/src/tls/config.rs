@@ -13,7 +13,10 @@ use rustls::{
     client::WebPkiServerVerifier,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{
+        NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
     sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
@@ -143,6 +146,11 @@ pub(super) fn for_clients(
     } else {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
+    }
+    if tls.early_data {
+        // A session that is kept here, and taken out when it is used, is used once: tickets could
+        // be sent again with what they come with.
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     }
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
     Ok((Arc::new(config), validities))
@@ -300,3 +308,6 @@ fn system_authorities() -> Result<RootCertStore, TlsError> {
 fn unreadable(what: &'static str, path: &str, error: &io::Error) -> TlsError {
     TlsError::File { what, path: path.to_owned(), why: error.to_string() }
 }
+
+/// Clients of HTTP/3 that may come back with early data; about 1 kB each.
+const SESSIONS: usize = 4_096;

@@ -19,6 +19,7 @@ pub(crate) fn https(fleet: &mut Fleet, certificate: Certificate) {
         certificates: vec![certificate],
         clients: None,
         resumption: true,
+        early_data: false,
         hsts: None,
         terms: TlsTerms::default(),
     });

@@ -155,8 +155,14 @@ fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let mut fleet = fleet(Protocol::Tls, vec![service("db", &[server])]);
     let certificates = vec![authority.sign(&[name])];
     let terms = TlsTerms::default();
-    fleet.listeners[0].tls =
-        Some(ListenerTls { certificates, clients: None, resumption: true, hsts: None, terms });
+    fleet.listeners[0].tls = Some(ListenerTls {
+        certificates,
+        clients: None,
+        resumption: true,
+        early_data: false,
+        hsts: None,
+        terms,
+    });
     fleet
 }
 

@@ -95,6 +95,7 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
             subject_header: None,
         }),
         resumption: true,
+        early_data: false,
         hsts: None,
         terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },
     };

@@ -52,7 +52,14 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
 /// A listener's TLS with these certificates.
 pub(crate) fn with(certificates: Vec<Certificate>) -> Option<ListenerTls> {
     let terms = TlsTerms::default();
-    Some(ListenerTls { certificates, clients: None, resumption: true, hsts: None, terms })
+    Some(ListenerTls {
+        certificates,
+        clients: None,
+        resumption: true,
+        early_data: false,
+        hsts: None,
+        terms,
+    })
 }
 
 pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {

@@ -9,13 +9,14 @@
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _, Write as _},
-    net::SocketAddr,
+    net::{SocketAddr, UdpSocket},
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd, RawFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +25,7 @@ use loadline_control::admin;
 use loadline_core::decide::overrides::Override;
 use loadline_proxy::{
     listener::inherited::{Inherited, descriptor},
-    runtime::HandoverSockets,
+    runtime::{Generation, HandoverQuic, HandoverSockets},
 };
 use rustix::{
     fs::{MemfdFlags, memfd_create},
@@ -57,10 +58,18 @@ pub(super) struct HandoverState {
 #[serde(default)]
 struct Description {
     listeners: Vec<(SocketAddr, usize, Vec<RawFd>)>,
+    quic: Vec<(SocketAddr, usize, QuicDescription)>,
     changes: Vec<Override>,
     admin: Option<(String, RawFd, Option<String>)>,
     control: Option<(PathBuf, RawFd)>,
     report: Option<RawFd>,
+}
+
+/// The UDP sockets of a listener: those of each generation, and the pipe of its holder.
+#[derive(Debug, Serialize, Deserialize)]
+struct QuicDescription {
+    secret: [u8; 32],
+    generations: Vec<(Vec<RawFd>, Option<RawFd>)>,
 }
 
 impl InheritedState {
@@ -85,13 +94,16 @@ impl InheritedState {
     fn described(number: RawFd) -> anyhow::Result<Self> {
         let mut text = String::new();
         File::from(descriptor(number)?).read_to_string(&mut text)?;
-        let Description { listeners, changes, admin, control, report } =
+        let Description { listeners, quic, changes, admin, control, report } =
             serde_json::from_str(&text)?;
         let mut inherited_state = Self { changes, ..Self::default() };
         for (bind, nth, numbers) in listeners {
             for number in numbers {
                 inherited_state.sockets.add_for(descriptor(number)?, (bind, nth))?;
             }
+        }
+        for (bind, nth, quic) in quic {
+            inherited_state.sockets.add_quic(quic.taken_over()?, (bind, nth));
         }
         if let Some((bind, number, made_token)) = admin {
             let socket = descriptor(number)?;
@@ -147,9 +159,11 @@ impl HandoverState {
             ..Description::default()
         };
         drop(report);
-        for HandoverSockets { bind, nth, sockets } in &self.sockets {
+        for HandoverSockets { bind, nth, sockets, quic } in &self.sockets {
             let numbers = sockets.iter().map(|it| share(&**it)).collect::<io::Result<_>>()?;
             description.listeners.push((*bind, *nth, numbers));
+            let quic = quic.as_ref().map(|quic| QuicDescription::of(quic, &mut share));
+            description.quic.extend(quic.transpose()?.map(|quic| (*bind, *nth, quic)));
         }
         if let Some((bind, socket, token)) = &self.admin {
             description.admin = Some((bind.clone(), share(socket)?, token.clone()));
@@ -168,6 +182,33 @@ impl HandoverState {
         let child = started.with_context(|| format!("cannot start {}", program.display()))?;
         drop((kept, file));
         Ok(Successor { child, answer, serves: false })
+    }
+}
+
+impl QuicDescription {
+    /// A description of sockets that `share` makes ready to be inherited.
+    fn of(
+        quic: &HandoverQuic,
+        share: &mut impl FnMut(&dyn AsFd) -> io::Result<RawFd>,
+    ) -> io::Result<Self> {
+        let mut generations = Vec::new();
+        for Generation { sockets, held } in &quic.generations {
+            let sockets = sockets.iter().map(|it| share(&**it)).collect::<io::Result<_>>()?;
+            let held = held.as_ref().map(|held| share(&**held)).transpose()?;
+            generations.push((sockets, held));
+        }
+        Ok(Self { secret: quic.secret, generations })
+    }
+
+    fn taken_over(self) -> io::Result<HandoverQuic> {
+        let mut generations = Vec::new();
+        for (sockets, held) in self.generations {
+            let socket = |number| Ok(Arc::new(UdpSocket::from(descriptor(number)?)));
+            let sockets = sockets.into_iter().map(socket).collect::<io::Result<_>>()?;
+            let held = held.map(descriptor).transpose()?.map(Arc::new);
+            generations.push(Generation { sockets, held });
+        }
+        Ok(HandoverQuic { secret: self.secret, generations })
     }
 }
 

@@ -133,7 +133,7 @@ impl Attempt<'_, '_> {
             retry_after: None,
             close: !keep_alive,
             to_head: exchange.request.method == Method::Head,
-            extra: &exchange.listener_context.hsts,
+            extra: &exchange.own_lines(),
         };
         let mut text = Vec::new();
         answer.write(&mut text);

@@ -1,0 +1,208 @@
+//! What a client can do too much of, and how what it does not finish is counted.
+
+use std::{
+    io::{BufReader, Write as _},
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration as StdDuration,
+};
+
+use loadline_core::{decide::ending::Ending, time::Duration};
+use quinn::{ReadError, ReadToEndError, VarInt};
+use socket2::SockRef;
+use tokio::time::timeout;
+
+use crate::{
+    authority::Authority,
+    raw::{frame, lines, next_frame, open},
+    support::{Client, Relay, config, fleet, head, request, server, sized, start, until},
+};
+
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "https"), (":path", "/3"), (":authority", "a.test")];
+
+/// H3_EXCESSIVE_LOAD (RFC 9114, 8.1).
+const EXCESSIVE_LOAD: u32 = 0x107;
+
+/// H3_REQUEST_CANCELLED.
+const CANCELLED: VarInt = VarInt::from_u32(0x10c);
+
+#[tokio::test]
+async fn a_flood_of_resets_closes_the_connection_and_counts_as_one_bad_request() {
+    let authority = Authority::new();
+    let server = server(|stream| {
+        // Never answers.
+        while head(&mut BufReader::new(&stream)).is_some() {}
+    });
+    let (proxy, address) = start(fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let flood = async {
+        for _ in 0..2_000 {
+            let Ok((mut send, mut receive)) = client.connection.open_bi().await else { return };
+            let head = frame(1, &[&[0, 0], lines(&GET).as_slice()].concat());
+            if send.write_all(&head).await.is_err() {
+                return;
+            }
+            let _ = (send.reset(CANCELLED), receive.stop(CANCELLED));
+        }
+    };
+    flood.await;
+    let closed = timeout(StdDuration::from_secs(10), client.connection.closed()).await.unwrap();
+    let quinn::ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(EXCESSIVE_LOAD));
+    until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_gets_431_whoever_finds_it_so() {
+    let authority = Authority::new();
+    let (server, asked) = sized(b'a');
+    let (proxy, address) = start(fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    // The first is beyond the limit of the listener, the second beyond what is unpacked at all.
+    for (index, size) in [17_000, 40_000].into_iter().enumerate() {
+        let long = "v".repeat(size);
+        let block = lines(&[&GET[..], &[("x-long", &long)]].concat());
+        let (mut send, mut receive) = open(&client.connection, &block).await;
+        send.finish().unwrap();
+        let (kind, answer) = next_frame(&mut receive).await;
+        // `:status` by its place in the table, and its value.
+        assert_eq!((kind, &answer[..2]), (1, &[0, 0][..]));
+        assert!(is_431(&answer), "{answer:x?}");
+        receive.read_to_end(10_000).await.unwrap();
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+    assert_eq!(asked.requests.load(SeqCst), 0);
+    assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
+}
+
+/// Whether a head has the status, plain or in Huffman's code.
+fn is_431(head: &[u8]) -> bool {
+    head.windows(3).any(|it| it == b"431" || it == [0x69, 0x90, 0xff])
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.head = Duration::from_millis(300);
+    let (proxy, address) = start(fleet);
+    let count = |ending| proxy.tallies().count(ending);
+    let client = Client::to(address, &authority).await;
+    let half = &frame(1, &[&[0, 0], lines(&GET).as_slice()].concat())[..20];
+
+    let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
+    send.write_all(half).await.unwrap();
+    let late = receive.read_to_end(10).await;
+    assert!(matches!(late, Err(ReadToEndError::Read(ReadError::Reset(_)))), "{late:?}");
+    until(|| count(Ending::ClientTimeout) == 1).await;
+
+    let (mut send, _receive) = client.connection.open_bi().await.unwrap();
+    send.write_all(half).await.unwrap();
+    send.reset(CANCELLED).unwrap();
+    until(|| count(Ending::ClientGone) == 1).await;
+
+    let (_send, mut receive) = open(&client.connection, &lines(&[(":method", "GET")])).await;
+    assert!(receive.read_to_end(10).await.is_err());
+    until(|| count(Ending::ClientBad) == 1).await;
+
+    let other = Client::to(address, &authority).await;
+    let (mut send, _receive) = other.connection.open_bi().await.unwrap();
+    send.write_all(half).await.unwrap();
+    assert_eq!(other.get("/3").await.0, 200, "the half head is there by now");
+    other.connection.close(VarInt::from_u32(0x100), b"");
+    until(|| count(Ending::ClientGone) == 2).await;
+    assert_eq!(client.get("/3").await.0, 200, "the others go on");
+}
+
+#[tokio::test]
+async fn a_frame_where_none_may_be_closes_the_connection_and_counts_as_one_bad_request() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (mut send, _receive) = client.connection.open_bi().await.unwrap();
+    send.write_all(&frame(0, b"no head")).await.unwrap();
+    client.connection.closed().await;
+    until(|| proxy.tallies().requests() == 1).await;
+    assert_eq!(proxy.tallies().count(Ending::ClientBad), 1);
+}
+
+#[tokio::test]
+async fn a_get_whose_client_never_ends_it_is_answered_even_without_a_limit_for_heads() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.head = Duration::ZERO;
+    let (_proxy, address) = start(fleet);
+    let mut client = Client::to(address, &authority).await;
+    let mut stream = client.requests.send_request(request("GET", "/3")).await.unwrap();
+    let answer = timeout(StdDuration::from_secs(10), stream.recv_response()).await;
+    assert!(answer.is_ok(), "it is not waited for for ever");
+}
+
+#[tokio::test]
+async fn a_client_has_as_many_streams_as_the_limit_says_and_no_more() {
+    let authority = Authority::new();
+    let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].http2.streams = 10;
+    let (_proxy, address) = start(fleet);
+    let client = Client::to(address, &authority).await;
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        open.push(crate::raw::open(&client.connection, &lines(&GET)).await);
+    }
+    let more = timeout(StdDuration::from_millis(300), client.connection.open_bi()).await;
+    assert!(more.is_err(), "an eleventh");
+}
+
+/// A server with an endless response, of which the kernel keeps little, and how much of it has been
+/// taken; one more at the end, when nothing has been for a second.
+fn endless() -> (SocketAddr, Arc<AtomicUsize>) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = taken.clone();
+    let address = server(move |mut stream| {
+        SockRef::from(&stream).set_send_buffer_size(64 << 10).unwrap();
+        head(&mut BufReader::new(&stream)).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 300000000\r\n\r\n").unwrap();
+        stream.set_write_timeout(Some(StdDuration::from_secs(1))).unwrap();
+        while stream.write_all(&[b'a'; 10_000]).is_ok() {
+            counted.fetch_add(10_000, SeqCst);
+        }
+        counted.fetch_add(1, SeqCst);
+    });
+    (address, taken)
+}
+
+#[tokio::test]
+async fn no_more_is_read_ahead_of_a_server_than_a_slow_client_takes() {
+    let authority = Authority::new();
+    let (server, taken) = endless();
+    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let mut client = Client::with(address, config(&authority, 64 << 10)).await;
+    let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
+    stream.finish().await.unwrap();
+    stream.recv_response().await.unwrap();
+    until(|| taken.load(SeqCst) % 10 == 1).await;
+    // The window of the client, and what buffers hold on the way.
+    assert!(taken.load(SeqCst) < 1 << 20, "{} bytes", taken.load(SeqCst));
+}
+
+#[tokio::test]
+async fn little_is_kept_for_a_client_that_acknowledges_nothing_however_large_its_windows() {
+    let authority = Authority::new();
+    let (server, taken) = endless();
+    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let relay = Relay::to(address).await;
+    let mut client = Client::with(relay.address, config(&authority, 100 << 20)).await;
+    relay.is_paused.store(true, SeqCst);
+    let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
+    stream.finish().await.unwrap();
+    until(|| taken.load(SeqCst) % 10 == 1).await;
+    assert!(taken.load(SeqCst) < 1 << 20, "{} bytes", taken.load(SeqCst));
+}

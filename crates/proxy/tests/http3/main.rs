@@ -1,0 +1,15 @@
+//! HTTP/3 over loopback, with quinn and h3 as the client: what is said in it, who serves it, and
+//! what a reload and a handover do to it.
+#![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
+
+#[expect(dead_code, reason = "a part is for clients with certificates")]
+#[path = "../tls/authority.rs"]
+mod authority;
+mod early;
+mod handover;
+mod limits;
+mod raw;
+mod requests;
+mod support;
+mod websockets;
+mod workers;

@@ -1,0 +1,141 @@
+//! Requests and responses.
+
+use std::{
+    io::{BufReader, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use bytes::Bytes;
+use h3::error::Code;
+use http::{Request, StatusCode};
+use loadline_core::decide::ending::Ending;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::{
+    authority::Authority,
+    support::{Client, Relay, Requests, field, fleet, head, request, rest, server, start, until},
+};
+
+/// A server that answers each request with its head and its body.
+fn echo() -> SocketAddr {
+    server(|mut stream| {
+        let reading = stream.try_clone().unwrap();
+        let mut reader = BufReader::new(&reading);
+        while let Some(head) = head(&mut reader) {
+            let length = field(&head, "content-length").map_or(0, |it| it.parse().unwrap());
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let all = head.len() + length;
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {all}\r\n\r\n{head}");
+            stream.write_all(&[answer.into_bytes(), body].concat()).unwrap();
+        }
+    })
+}
+
+/// The response to a POST of `body`, of which the server sends back all it got.
+async fn post(mut requests: Requests, body: Bytes) -> (StatusCode, Vec<u8>) {
+    let request = Request::post("https://a.test/up").header("content-length", body.len());
+    let mut stream = requests.send_request(request.body(()).unwrap()).await.unwrap();
+    stream.send_data(body).await.unwrap();
+    stream.finish().await.unwrap();
+    let status = stream.recv_response().await.unwrap().status();
+    (status, rest(&mut stream).await.unwrap())
+}
+
+#[tokio::test]
+async fn requests_with_and_without_bodies_are_answered_a_hundred_at_a_time() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(fleet(echo(), &authority, 2));
+    let client = Client::to(address, &authority).await;
+    let mut all = JoinSet::new();
+    for index in 0..100_usize {
+        let body = Bytes::from(vec![b'a' + (index % 20) as u8; index * 1_000]);
+        let requests = client.requests.clone();
+        all.spawn(async move { (body.clone(), post(requests, body).await) });
+    }
+    while let Some(done) = all.join_next().await {
+        let (body, (status, answer)) = done.unwrap();
+        assert_eq!(status, 200);
+        assert!(answer.ends_with(&body), "{} of {}", answer.len(), body.len());
+        assert!(String::from_utf8_lossy(&answer).contains("via: 3.0 loadline\r\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_body_goes_on_while_the_port_of_its_client_changes() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(fleet(echo(), &authority, 2));
+    let client = Client::to(address, &authority).await;
+    let body = Bytes::from(vec![b'x'; 8 << 20]);
+    let answer = tokio::spawn(post(client.requests.clone(), body.clone()));
+    while client.connection.stats().udp_tx.bytes < 1 << 20 {
+        tokio::task::yield_now().await;
+    }
+    client.endpoint.rebind(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+    let (status, answer) = answer.await.unwrap();
+    assert_eq!(status, 200);
+    assert!(answer.ends_with(&body));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_its_request_back_ends_it_as_in_http2() {
+    let authority = Authority::new();
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let server = silent.local_addr().unwrap();
+    let (proxy, address) = start(fleet(server, &authority, 2));
+    let mut client = Client::to(address, &authority).await;
+    let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
+    stream.finish().await.unwrap();
+    let _asked = spawn_blocking(move || silent.accept().unwrap()).await.unwrap();
+    stream.stop_sending(Code::H3_REQUEST_CANCELLED);
+    until(|| proxy.tallies().count(Ending::ClientGone) == 1).await;
+}
+
+#[tokio::test]
+async fn an_urgent_response_goes_before_one_that_was_asked_for_earlier() {
+    let authority = Authority::new();
+    let written = Arc::new(AtomicUsize::new(0));
+    let counted = written.clone();
+    let server = server(move |mut stream| {
+        while head(&mut BufReader::new(&stream)).is_some() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n").unwrap();
+            stream.write_all(&[b'a'; 400_000]).unwrap();
+            counted.fetch_add(1, SeqCst);
+        }
+    });
+    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let relay = Relay::to(address).await;
+    let client = Client::to(relay.address, &authority).await;
+    assert_eq!(client.get("/").await.1.len(), 400_000);
+    relay.is_paused.store(true, SeqCst);
+    let ask = async |priority: &str| {
+        let mut asked = request("GET", "/");
+        asked.headers_mut().insert("priority", priority.parse().unwrap());
+        let mut stream = client.requests.clone().send_request(asked).await.unwrap();
+        stream.finish().await.unwrap();
+        stream
+    };
+    let mut later = ask("u=7").await;
+    until(|| written.load(SeqCst) == 2).await;
+    let mut urgent = ask("u=0").await;
+    // Both are here, and have not been sent but for a part of the first.
+    until(|| written.load(SeqCst) == 3).await;
+    relay.is_paused.store(false, SeqCst);
+    let mut all = JoinSet::new();
+    all.spawn(async move {
+        later.recv_response().await.unwrap();
+        assert_eq!(rest(&mut later).await.unwrap().len(), 400_000);
+        "later"
+    });
+    all.spawn(async move {
+        urgent.recv_response().await.unwrap();
+        assert_eq!(rest(&mut urgent).await.unwrap().len(), 400_000);
+        "urgent"
+    });
+    assert_eq!(all.join_next().await.unwrap().unwrap(), "urgent");
+    assert_eq!(all.join_next().await.unwrap().unwrap(), "later");
+}

@@ -1,0 +1,71 @@
+//! WebSocket over a stream (RFC 9220), to a server of HTTP/1.
+
+use std::io::{self, BufReader, Write as _};
+
+use loadline_core::decide::ending::Ending;
+
+use crate::{
+    authority::Authority,
+    raw::{frame, lines, next_frame, open},
+    support::{Client, field, fleet, head, server, start, until},
+};
+
+const ASKED: [(&str, &str); 6] = [
+    (":method", "CONNECT"),
+    (":scheme", "https"),
+    (":path", "/chat"),
+    (":authority", "a.test"),
+    (":protocol", "websocket"),
+    ("sec-websocket-version", "13"),
+];
+
+/// `:status 200` as h3 encodes it, behind the two bytes of a head without a dynamic table.
+const OK: u8 = 0xd9;
+
+#[tokio::test]
+async fn bytes_go_both_ways_once_the_server_has_switched() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        let asked = head(&mut BufReader::new(&stream)).unwrap();
+        assert!(asked.starts_with("get /chat http/1.1\r\n"), "{asked}");
+        assert_eq!(field(&asked, "upgrade"), Some("websocket"));
+        assert_eq!(field(&asked, "host"), Some("a.test"));
+        assert_eq!(field(&asked, "sec-websocket-version"), Some("13"));
+        assert_eq!(field(&asked, "sec-websocket-key").unwrap().len(), 24);
+        assert!(!asked.contains("protocol"), "{asked}");
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
+                      Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+    });
+    let (proxy, address) = start(fleet(server, &authority, 2));
+    let client = Client::to(address, &authority).await;
+    let (mut send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+    let (kind, answer) = next_frame(&mut receive).await;
+    assert_eq!((kind, answer[2]), (1, OK));
+    assert!(!answer.windows(6).any(|it| it == b"accept"));
+    for said in [&b"one"[..], b"two", &[b'x'; 100_000]] {
+        send.write_all(&frame(0, said)).await.unwrap();
+        let mut echoed = Vec::new();
+        while echoed.len() < said.len() {
+            echoed.extend(next_frame(&mut receive).await.1);
+        }
+        assert_eq!(echoed, said);
+    }
+    send.finish().unwrap();
+    assert!(receive.read_to_end(100).await.unwrap().is_empty());
+    until(|| proxy.tallies().count(Ending::Tunnel) == 1).await;
+}
+
+#[tokio::test]
+async fn a_protocol_without_connect_is_no_request() {
+    let authority = Authority::new();
+    let server = server(|_| panic!("it is not sent on"));
+    let (proxy, address) = start(fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let mut asked = ASKED;
+    asked[0] = (":method", "GET");
+    let (_send, mut receive) = open(&client.connection, &lines(&asked)).await;
+    assert!(receive.read_to_end(100).await.is_err(), "reset");
+    until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
+}
