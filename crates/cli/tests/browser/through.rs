@@ -96,13 +96,12 @@ impl Front {
         self.url.trim_start_matches("https://").trim_end_matches('/')
     }
 
-    /// Waits until its UDP port is bound.
+    /// Waits until it offers HTTP/3.
     fn wait_for_http3(&self) {
-        let port: u16 = self.origin().rsplit(':').next().unwrap().parse().unwrap();
-        let bound = format!("0100007F:{port:04X}");
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !fs::read_to_string("/proc/net/udp").unwrap().contains(&bound) {
-            assert!(Instant::now() < deadline, "HTTP/3 is not served");
+        let asked = || Command::new("curl").args(["-skI", &self.url]).output().unwrap().stdout;
+        while !String::from_utf8_lossy(&asked()).to_lowercase().contains("alt-svc: h3=") {
+            assert!(Instant::now() < deadline, "HTTP/3 is not offered");
             thread::sleep(Duration::from_millis(20));
         }
     }
