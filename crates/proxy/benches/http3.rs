@@ -10,7 +10,7 @@ use std::{
     env,
     future::poll_fn,
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     process::{Command, Stdio},
     sync::Arc,
     thread,
@@ -107,29 +107,34 @@ fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for mut stream in listener.incoming().map(Result::unwrap) {
-            thread::spawn(move || {
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                loop {
-                    let mut head = String::new();
-                    while !head.ends_with("\r\n\r\n") {
-                        if reader.read_line(&mut head).unwrap() == 0 {
-                            return;
-                        }
-                    }
-                    let is_upload = head.starts_with("POST");
-                    let (came, sent) = if is_upload { (SIZE, 0) } else { (0, SIZE) };
-                    std::io::copy(&mut reader.by_ref().take(came as u64), &mut std::io::sink())
-                        .unwrap();
-                    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {sent}\r\n\r\n").unwrap();
-                    for _ in 0..sent / PIECE {
-                        stream.write_all(&[b'x'; PIECE]).unwrap();
-                    }
-                }
-            });
+        for stream in listener.incoming().map(Result::unwrap) {
+            thread::spawn(move || serve(stream));
         }
     });
     address
+}
+
+fn serve(mut stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    while let Some(head) = head(&mut reader) {
+        let (came, sent) = if head.starts_with("POST") { (SIZE, 0) } else { (0, SIZE) };
+        std::io::copy(&mut reader.by_ref().take(came as u64), &mut std::io::sink()).unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {sent}\r\n\r\n").unwrap();
+        for _ in 0..sent / PIECE {
+            stream.write_all(&[b'x'; PIECE]).unwrap();
+        }
+    }
+}
+
+/// The head of the next request; none at the end.
+fn head(reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).unwrap() == 0 {
+            return None;
+        }
+    }
+    Some(head)
 }
 
 fn tls(file: &str, protocol: &[u8]) -> ClientConfig {

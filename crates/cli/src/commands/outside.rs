@@ -77,7 +77,7 @@ fn of_quic(fleet: &Fleet, most: Option<u64>) -> Option<Fault> {
     let listener = fleet.listeners.iter().find(|listener| listener.serves_http3())?;
     let (most, wanted) = (most?, QUIC_PACKETS.get());
     let message = format!(
-        "the kernel keeps {} of packets that wait for HTTP/3, and drops what comes beyond in a burst",
+        "the kernel keeps {} of packets that wait for HTTP/3, and drops more in a burst",
         size(most as f64)
     );
     let help = format!("sysctl -w net.core.rmem_max={wanted}, or http3 = false");

@@ -60,7 +60,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Rc<Worker>,
-    listener: &'a Arc<ListenerHandle>,
+    pub(crate) listener: &'a Arc<ListenerHandle>,
     pub(crate) listener_context: &'a ListenerContext,
     pub(crate) client: &'a mut Peer,
     pub(crate) timer: &'a Timer,
@@ -109,11 +109,6 @@ pub(crate) enum Next {
 }
 
 impl<'a> Exchange<'a> {
-    /// What offers HTTP/3 to the client; empty where it is not served.
-    pub(crate) fn alt_svc(&self) -> &[u8] {
-        self.listener_context.alt_svc(self.listener)
-    }
-
     /// The lines of every response of our own.
     pub(crate) fn own_lines(&self) -> Cow<'_, [u8]> {
         self.listener_context.own_lines(self.listener)

@@ -36,8 +36,8 @@ use crate::{
 /// A socket of a listener that a worker is to read.
 pub(crate) type Slot = (Arc<QuicSockets>, usize);
 
-/// What takes clients in at one socket.
-struct Door {
+/// What reads one socket for a worker.
+struct SocketReader {
     worker: Rc<Worker>,
     handle: Arc<ListenerHandle>,
     sockets: Arc<QuicSockets>,
@@ -48,33 +48,33 @@ struct Door {
 /// Serves HTTP/3 at one socket beside a listener for as long as it is there.
 pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
-    let door = Door { worker, handle, sockets, slot, timer };
+    let reader = SocketReader { worker, handle, sockets, slot, timer };
     let mut is_told = slot > 0;
-    while !door.is_leaving() {
-        if !door.is_wanted() {
-            door.sockets.close_idle();
+    while !reader.is_leaving() {
+        if !reader.is_wanted() {
+            reader.sockets.close_idle();
         } else {
-            match door.sockets.join(slot) {
+            match reader.sockets.join(slot) {
                 Ok(Some(joined)) => {
                     is_told = slot > 0;
-                    if !door.serve(joined).await {
+                    if !reader.serve(joined).await {
                         return;
                     }
                 }
                 Ok(None) => {}
                 Err(error) if !is_told => {
                     is_told = true;
-                    let address = door.sockets.address();
+                    let address = reader.sockets.address();
                     tracing::warn!(%address, %error, "no HTTP/3 yet: cannot have its UDP port");
                 }
                 Err(_) => {}
             }
         }
-        door.pause().await;
+        reader.pause().await;
     }
 }
 
-impl Door {
+impl SocketReader {
     /// Takes connections in while they are wanted; false where TLS of the listener cannot be used.
     async fn serve(&self, joined: Joined) -> bool {
         let Joined { lease, socket, ids, tokens } = joined;

@@ -25,7 +25,7 @@ impl Attempt<'_, '_> {
     ) -> (Vec<u8>, Forwarded) {
         let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
-        let extra = self.exchange.alt_svc();
+        let extra = listener_context.alt_svc(self.exchange.listener);
         let options = ResponseOptions {
             client,
             keep_alive,

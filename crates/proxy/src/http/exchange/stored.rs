@@ -190,8 +190,7 @@ impl Exchange<'_> {
 
     /// Completes a head by what is the client's and the rule's.
     fn finish_head(&self, keep_alive: bool, text: &mut Vec<u8>) {
-        text.extend_from_slice(&self.listener_context.hsts);
-        text.extend_from_slice(self.alt_svc());
+        text.extend_from_slice(&self.own_lines());
         let connection: &[u8] = match (keep_alive, self.request.version.is_http10()) {
             (false, _) => b"Connection: close\r\n",
             (true, true) => b"Connection: keep-alive\r\n",
