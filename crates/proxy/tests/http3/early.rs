@@ -36,7 +36,7 @@ fn taking_early_data(authority: &Authority) -> (Runtime, SocketAddr, Heads) {
     let mut fleet = fleet(server, authority, 2);
     fleet.listeners[0].timeouts.head = Duration::from_millis(500);
     fleet.listeners[0].tls.as_mut().unwrap().early_data = true;
-    let (proxy, address) = start(fleet);
+    let (proxy, address) = start(&fleet);
     (proxy, address, heads)
 }
 
@@ -149,7 +149,7 @@ async fn a_post_waits_for_the_handshake_and_is_sent_as_any_other() {
 async fn it_is_off_unless_it_is_switched_on() {
     let authority = Authority::new();
     let (server, _) = crate::support::sized(b'a');
-    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
     let config = config(&authority, 1 << 20);
     Client::with(address, config.clone()).await.get("/3").await;
     let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();

@@ -100,7 +100,7 @@ fn is_refused(error: &StreamError) -> bool {
 async fn no_request_is_lost_or_answered_twice_while_a_process_follows() {
     let authority = Arc::new(Authority::new());
     let (server, asked) = sized(b'a');
-    let (mut proxy, address) = start(fleet(server, &authority, 2));
+    let (mut proxy, address) = start(&fleet(server, &authority, 2));
     let seen = Arc::new(Seen::default());
     let mut clients = JoinSet::new();
     for _ in 0..8 {
@@ -126,7 +126,7 @@ async fn downloads_of_the_older_process_end_while_the_next_one_takes_new_clients
     let authority = Authority::new();
     let (server, _) = sized(b'a');
     let (other, _) = sized(b'b');
-    let (old, address) = start(fleet(server, &authority, 2));
+    let (old, address) = start(&fleet(server, &authority, 2));
     let mut downloads = Vec::new();
     for _ in 0..10 {
         downloads.push(download(address, &authority).await);
@@ -151,7 +151,7 @@ async fn downloads_of_the_older_process_end_while_the_next_one_takes_new_clients
 async fn after_a_handover_that_failed_the_older_process_takes_clients_again() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
-    let (proxy, address) = start(fleet(server, &authority, 2));
+    let (proxy, address) = start(&fleet(server, &authority, 2));
     let failed = successor(&proxy, fleet(server, &authority, 2));
     let _ = Client::to(address, &authority).await.get("/3").await;
     failed.stop(Duration::ZERO);
@@ -167,7 +167,7 @@ async fn a_number_of_workers_that_changes_with_the_process_leaves_nobody_without
     let authority = Authority::new();
     let (server, _) = sized(b'a');
     for (before, after) in [(1, 3), (3, 1)] {
-        let (old, address) = start(fleet(server, &authority, before));
+        let (old, address) = start(&fleet(server, &authority, before));
         let new = successor(&old, fleet(server, &authority, after));
         spawn_blocking(move || old.leave(Duration::ZERO)).await.unwrap();
         for _ in 0..20 {
@@ -182,7 +182,7 @@ async fn a_number_of_workers_that_changes_with_the_process_leaves_nobody_without
 async fn reloads_leave_connections_and_downloads_alone() {
     let authority = Arc::new(Authority::new());
     let (server, asked) = sized(b'a');
-    let (proxy, address) = start(fleet(server, &authority, 2));
+    let (proxy, address) = start(&fleet(server, &authority, 2));
     let seen = Arc::new(Seen::default());
     let mut clients = JoinSet::new();
     for _ in 0..4 {
@@ -217,7 +217,7 @@ async fn switched_off_it_takes_nobody_in_and_switched_on_again_it_does() {
         fleet.listeners[0].http3 = on;
         fleet
     };
-    let (proxy, address) = start(with(true));
+    let (proxy, address) = start(&with(true));
     let kept = Client::to(address, &authority).await;
     let under_way = download(address, &authority).await;
     proxy.reload(with(false)).unwrap();

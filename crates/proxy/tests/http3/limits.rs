@@ -37,7 +37,7 @@ async fn a_flood_of_resets_closes_the_connection_and_counts_as_one_bad_request()
         // Never answers.
         while head(&mut BufReader::new(&stream)).is_some() {}
     });
-    let (proxy, address) = start(fleet(server, &authority, 1));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
     let client = Client::to(address, &authority).await;
     let flood = async {
         for _ in 0..2_000 {
@@ -60,7 +60,7 @@ async fn a_flood_of_resets_closes_the_connection_and_counts_as_one_bad_request()
 async fn a_head_that_is_too_large_gets_431_whoever_finds_it_so() {
     let authority = Authority::new();
     let (server, asked) = sized(b'a');
-    let (proxy, address) = start(fleet(server, &authority, 1));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
     let client = Client::to(address, &authority).await;
     // The first is beyond the limit of the listener, the second beyond what is unpacked at all.
     for (index, size) in [17_000, 40_000].into_iter().enumerate() {
@@ -90,7 +90,7 @@ async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
     let (server, _) = sized(b'a');
     let mut fleet = fleet(server, &authority, 1);
     fleet.listeners[0].timeouts.head = Duration::from_millis(300);
-    let (proxy, address) = start(fleet);
+    let (proxy, address) = start(&fleet);
     let count = |ending| proxy.tallies().count(ending);
     let client = Client::to(address, &authority).await;
     let half = &frame(1, &[&[0, 0], lines(&GET).as_slice()].concat())[..20];
@@ -123,7 +123,7 @@ async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
 async fn a_frame_where_none_may_be_closes_the_connection_and_counts_as_one_bad_request() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
-    let (proxy, address) = start(fleet(server, &authority, 1));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
     let client = Client::to(address, &authority).await;
     let (mut send, _receive) = client.connection.open_bi().await.unwrap();
     send.write_all(&frame(0, b"no head")).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_get_whose_client_never_ends_it_is_answered_even_without_a_limit_for_h
     let (server, _) = sized(b'a');
     let mut fleet = fleet(server, &authority, 1);
     fleet.listeners[0].timeouts.head = Duration::ZERO;
-    let (_proxy, address) = start(fleet);
+    let (_proxy, address) = start(&fleet);
     let mut client = Client::to(address, &authority).await;
     let mut stream = client.requests.send_request(request("GET", "/3")).await.unwrap();
     let answer = timeout(StdDuration::from_secs(10), stream.recv_response()).await;
@@ -151,7 +151,7 @@ async fn a_client_has_as_many_streams_as_the_limit_says_and_no_more() {
     let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});
     let mut fleet = fleet(server, &authority, 1);
     fleet.listeners[0].http2.streams = 10;
-    let (_proxy, address) = start(fleet);
+    let (_proxy, address) = start(&fleet);
     let client = Client::to(address, &authority).await;
     let mut open = Vec::new();
     for _ in 0..10 {
@@ -183,7 +183,7 @@ fn endless() -> (SocketAddr, Arc<AtomicUsize>) {
 async fn no_more_is_read_ahead_of_a_server_than_a_slow_client_takes() {
     let authority = Authority::new();
     let (server, taken) = endless();
-    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
     let mut client = Client::with(address, config(&authority, 64 << 10)).await;
     let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
     stream.finish().await.unwrap();
@@ -197,7 +197,7 @@ async fn no_more_is_read_ahead_of_a_server_than_a_slow_client_takes() {
 async fn little_is_kept_for_a_client_that_acknowledges_nothing_however_large_its_windows() {
     let authority = Authority::new();
     let (server, taken) = endless();
-    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
     let relay = Relay::to(address).await;
     let mut client = Client::with(relay.address, config(&authority, 100 << 20)).await;
     relay.is_paused.store(true, SeqCst);

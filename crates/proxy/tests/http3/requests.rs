@@ -49,7 +49,7 @@ async fn post(mut requests: Requests, body: Bytes) -> (StatusCode, Vec<u8>) {
 #[tokio::test]
 async fn requests_with_and_without_bodies_are_answered_a_hundred_at_a_time() {
     let authority = Authority::new();
-    let (_proxy, address) = start(fleet(echo(), &authority, 2));
+    let (_proxy, address) = start(&fleet(echo(), &authority, 2));
     let client = Client::to(address, &authority).await;
     let mut all = JoinSet::new();
     for index in 0..100_usize {
@@ -68,7 +68,7 @@ async fn requests_with_and_without_bodies_are_answered_a_hundred_at_a_time() {
 #[tokio::test]
 async fn a_body_goes_on_while_the_port_of_its_client_changes() {
     let authority = Authority::new();
-    let (_proxy, address) = start(fleet(echo(), &authority, 2));
+    let (_proxy, address) = start(&fleet(echo(), &authority, 2));
     let client = Client::to(address, &authority).await;
     let body = Bytes::from(vec![b'x'; 8 << 20]);
     let answer = tokio::spawn(post(client.requests.clone(), body.clone()));
@@ -86,7 +86,7 @@ async fn a_client_that_takes_its_request_back_ends_it_as_in_http2() {
     let authority = Authority::new();
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let server = silent.local_addr().unwrap();
-    let (proxy, address) = start(fleet(server, &authority, 2));
+    let (proxy, address) = start(&fleet(server, &authority, 2));
     let mut client = Client::to(address, &authority).await;
     let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
     stream.finish().await.unwrap();
@@ -107,7 +107,7 @@ async fn an_urgent_response_goes_before_one_that_was_asked_for_earlier() {
             counted.fetch_add(1, SeqCst);
         }
     });
-    let (_proxy, address) = start(fleet(server, &authority, 1));
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
     let relay = Relay::to(address).await;
     let client = Client::to(relay.address, &authority).await;
     assert_eq!(client.get("/").await.1.len(), 400_000);

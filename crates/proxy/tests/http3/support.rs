@@ -75,7 +75,7 @@ pub(crate) fn fleet(server: SocketAddr, authority: &Authority, threads: u32) -> 
 }
 
 /// A proxy at a port that is free for UDP as well: whoever else uses the machine may have it.
-pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {
+pub(crate) fn start(fleet: &Fleet) -> (Runtime, SocketAddr) {
     for _ in 0..100 {
         let runtime = Runtime::start(fleet.clone()).unwrap();
         let address = runtime.local_addrs()[0];

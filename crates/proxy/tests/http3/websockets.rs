@@ -38,7 +38,7 @@ async fn bytes_go_both_ways_once_the_server_has_switched() {
         stream.write_all(answer.as_bytes()).unwrap();
         let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
     });
-    let (proxy, address) = start(fleet(server, &authority, 2));
+    let (proxy, address) = start(&fleet(server, &authority, 2));
     let client = Client::to(address, &authority).await;
     let (mut send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
     let (kind, answer) = next_frame(&mut receive).await;
@@ -61,7 +61,7 @@ async fn bytes_go_both_ways_once_the_server_has_switched() {
 async fn a_protocol_without_connect_is_no_request() {
     let authority = Authority::new();
     let server = server(|_| panic!("it is not sent on"));
-    let (proxy, address) = start(fleet(server, &authority, 1));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
     let client = Client::to(address, &authority).await;
     let mut asked = ASKED;
     asked[0] = (":method", "GET");

@@ -17,7 +17,7 @@ async fn each_worker_serves_a_part_of_the_clients() {
     let authority = Authority::new();
     for threads in [1, 3] {
         let (server, asked) = sized(b'a');
-        let (_proxy, address) = start(fleet(server, &authority, threads));
+        let (_proxy, address) = start(&fleet(server, &authority, threads));
         for _ in 0..40 {
             let (status, body) = Client::to(address, &authority).await.get("/3").await;
             assert_eq!((status.as_u16(), body.as_slice()), (200, &b"aaa"[..]));
@@ -31,7 +31,7 @@ async fn each_worker_serves_a_part_of_the_clients() {
 async fn a_download_goes_on_when_the_port_of_its_client_changes_in_a_hundred_of_a_hundred() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
-    let (_proxy, address) = start(fleet(server, &authority, 2));
+    let (_proxy, address) = start(&fleet(server, &authority, 2));
     let mut all = JoinSet::new();
     for _ in 0..100 {
         let mut client = Client::with(address, config(&authority, 32 << 10)).await;
