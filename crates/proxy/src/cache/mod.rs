@@ -10,6 +10,7 @@
 //! | `wanted` | what a request asks of the cache: its key |
 //! | `store` | what is stored, what is being fetched, what cannot be stored; for all workers |
 //! | `object` | a response that is stored |
+//! | `coded` | its compressed forms |
 //! | `fetch` | a request of the cache's own |
 //! | `fill` | what becomes of its response |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
@@ -19,6 +20,7 @@
 
 mod answer;
 mod arrival;
+mod coded;
 mod fetch;
 mod fill;
 mod object;
@@ -30,6 +32,7 @@ mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, Part, write};
 pub(crate) use arrival::{Begun, Failed, Reader};
+pub(crate) use coded::Coded;
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};
 pub(crate) use fill::{Came, Filling};
 pub(crate) use object::{Object, Response};

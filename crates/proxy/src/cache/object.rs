@@ -9,6 +9,8 @@ use std::sync::{
 use bytes::Bytes;
 use loadline_core::cache::{Field, Fields, Metadata, Vary};
 
+use super::coded::CodedForms;
+
 /// The head of a response.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -54,6 +56,8 @@ pub(crate) struct Object {
     pub(crate) metadata: Metadata,
     pieces: Arc<[Bytes]>,
     pub(crate) length: u64,
+    /// What was made of the body.
+    pub(crate) coded: Arc<CodedForms>,
     /// Requests that were answered with it.
     pub(crate) hits: AtomicU64,
 }
@@ -67,14 +71,15 @@ impl Object {
     ) -> Arc<Self> {
         let pieces = pieces.into();
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Arc::new(Self { response, metadata, pieces, length, hits: AtomicU64::new(0) })
+        let coded = Arc::default();
+        Arc::new(Self { response, metadata, pieces, length, coded, hits: AtomicU64::new(0) })
     }
 
     /// The same body with a newer head.
     pub(crate) fn freshened(&self, response: Arc<Response>, metadata: Metadata) -> Arc<Self> {
-        let fresh = Self::new(response, metadata, self.pieces.clone());
-        fresh.hits.store(self.hits.load(Relaxed), Relaxed);
-        fresh
+        let (pieces, length) = (self.pieces.clone(), self.length);
+        let (coded, hits) = (self.coded.clone(), AtomicU64::new(self.hits.load(Relaxed)));
+        Arc::new(Self { response, metadata, pieces, length, coded, hits })
     }
 
     /// The same with other metadata.
@@ -96,7 +101,7 @@ impl Object {
         &[]
     }
 
-    /// The memory that it takes, without its key.
+    /// The memory that it takes, with its compressed forms and without its key.
     pub(crate) fn bytes(&self) -> u64 {
         let Response { text, secondary, tags, .. } = &*self.response;
         let pieces = self.pieces.len() * (size_of::<Bytes>() + ALLOCATION);
@@ -104,7 +109,7 @@ impl Object {
         let of_tag = size_of::<Box<[u8]>>() + ALLOCATION;
         let head = head + tags.iter().map(|tag| tag.len() + of_tag).sum::<usize>();
         let own = size_of::<Self>() + size_of::<Response>() + ALLOCATIONS * ALLOCATION;
-        self.length + (pieces + head + own) as u64
+        self.length + self.coded.bytes() + (pieces + head + own) as u64
     }
 }
 

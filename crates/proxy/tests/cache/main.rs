@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod capacity;
 mod collapsing;
+mod compressed;
 mod hits;
+mod http2;
 mod stale;
 mod support;
 mod untrusted;

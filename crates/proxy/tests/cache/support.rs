@@ -13,6 +13,7 @@ use loadline_core::{
     fleet::forwarding::Forwarding,
     fleet::{CacheLimits, Capacity, Edge, Fleet, Group, Listener, Server, Service},
     rules::{Action, Caching, Conditions, HeaderEdits, Routes, Rule, Split},
+    state::Cache,
     time::Duration,
     units::{Bytes, Ratio},
 };
@@ -137,7 +138,7 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
 /// A running proxy.
 pub(crate) struct Proxy {
     pub(crate) runtime: Runtime,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Proxy {
@@ -182,6 +183,11 @@ impl Proxy {
             thread::yield_now();
         }
         assert_eq!(self.runtime.tallies().count(ending), count, "{:?}", self.counted());
+    }
+
+    /// What the cache holds.
+    pub(crate) fn cache(&self) -> Cache {
+        self.runtime.handle().state().cache.expect("a route has a cache")
     }
 
     /// How many requests have ended how.

@@ -275,7 +275,7 @@ impl Exchange<'_> {
         source: Source,
         given: Given,
     ) -> Round {
-        let (ending, next) = self.give(response, source, (given, wanted.caching().status)).await;
+        let (ending, next) = self.give(wanted, response, source, given).await;
         Round::Over(ending, next)
     }
 }

@@ -19,8 +19,8 @@ use loadline_http1::{Forwarded, Method};
 use super::{Exchange, Next};
 use crate::{
     cache::{
-        Answer, Asked, Body, CacheResult, Failed, Object, Part, Reader, Response, request_fields,
-        write,
+        Answer, Asked, Body, CacheResult, Failed, Object, Part, Reader, Response, Wanted,
+        request_fields, write,
     },
     runtime::yield_once::yield_once,
 };
@@ -28,6 +28,8 @@ use crate::{
 /// Where a body comes from.
 pub(super) enum Source {
     Object(Arc<Object>),
+    /// A compressed form of an object.
+    Coded(Bytes),
     Arrival(Reader),
 }
 
@@ -117,12 +119,13 @@ impl Exchange<'_> {
     /// Gives a response to the client, or what of it the client asks for: how that ended.
     pub(super) async fn give(
         &mut self,
+        wanted: &Wanted,
         response: &Response,
         mut source: Source,
-        (given, tells_status): (Given, bool),
+        given: Given,
     ) -> (Ending, Next) {
         let length = source.length(response);
-        let answer = {
+        let mut answer = {
             let mut fields = request_fields(&self.request.text);
             if self.request.method == Method::Head {
                 // `Range` is for GET alone: RFC 9110 section 14.2.
@@ -134,9 +137,10 @@ impl Exchange<'_> {
             let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
+        self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
-        given.write(tells_status, &mut text);
-        let end = self.frame(&answer.body, length, &mut text);
+        given.write(wanted.caching().status, &mut text);
+        let end = self.frame(&answer.body, source.length(response), &mut text);
         let keep_alive = self.request.keep_alive && end != End::Close && !self.is_leaving();
         self.finish_head(keep_alive, &mut text);
         self.record.status = answer.status;
@@ -233,6 +237,10 @@ impl Exchange<'_> {
         while length > 0 {
             let piece = match source {
                 Source::Object(object) => Piece::Stored(object.after(from)),
+                Source::Coded(form) => {
+                    let from = usize::try_from(from).unwrap_or(usize::MAX);
+                    Piece::Stored(form.get(from..).unwrap_or_default())
+                }
                 Source::Arrival(reader) => self.arriving(reader, text).await?,
             };
             let most = usize::try_from(length).unwrap_or(usize::MAX).min(piece.len());
@@ -326,6 +334,7 @@ impl Source {
     fn length(&self, response: &Response) -> Option<u64> {
         match self {
             Self::Object(object) => Some(object.length),
+            Self::Coded(form) => Some(form.len() as u64),
             Self::Arrival(_) => response.length,
         }
     }
