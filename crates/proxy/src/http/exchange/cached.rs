@@ -181,7 +181,8 @@ impl Exchange<'_> {
     /// Waits for the response to a fetch, and gives it where it is the one for this request.
     async fn wait(&mut self, waiting: Waiting<'_>) -> Round {
         let begun = poll_fn(|cx| match waiting.reader.poll_begun(cx) {
-            Poll::Pending => self.client.socket.poll_closed(cx).map(|()| None),
+            // A client that has sent all it had may say so, and wants its response all the same.
+            Poll::Pending => self.client.socket.poll_reset(cx).map(|()| None),
             begun => begun.map(Some),
         });
         let Some((begun, via)) = begun.await else {

