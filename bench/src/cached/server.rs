@@ -133,8 +133,8 @@ impl Place {
         let (port, server, megabytes) = (self.port, self.server, self.megabytes);
         let file = format!(
             "[edge]\nthreads = 1\n[cache]\nmemory = \"{megabytes}MiB\"\n\
-             [[listener]]\nbind = \"127.0.0.1:{port}\"\n\
-             routes = [{{ path = \"/\", service = \"web\", cache = true }}]\n\
+             [[listener]]\nbind = \"127.0.0.1:{port}\"\nservice = \"web\"\n\
+             routes = [{{ path = \"/\", service = \"web\", cache = {{}} }}]\n\
              [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:{server}\"]\n"
         );
         let file = self.write("loadline.toml", &file)?;

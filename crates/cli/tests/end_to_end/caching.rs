@@ -74,7 +74,7 @@ impl Edge {
         fs::remove_file(&admin).unwrap();
         let config = format!(
             "[admin]\nbind = {admin:?}\ntoken_file = {token:?}\n[cache]\nmemory = \"8MiB\"\n\
-             [[listener]]\nbind = \"127.0.0.1:0\"\n\
+             [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
              routes = [{{ path = \"/\", service = \"web\", cache = {{}} }}]\n\
              [service.web]\n[[service.web.group]]\nservers = [\"{server}\"]\n"
         );
@@ -179,7 +179,7 @@ fn commands_show_what_is_stored_how_it_is_used_and_that_a_reload_keeps_it() {
     let top = edge.cache(&["top", "--limit", "1"]);
     assert!(top.contains("/b/1") && !top.contains("/a/1"), "{top}");
     let admin = edge.admin.to_str().unwrap();
-    let shown = loadline(&["top", "--once", "--at", admin]).output().unwrap();
+    let shown = loadline(&["top", admin, "--once"]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("The cache answers 42.9 % of the requests"), "{shown}");
     assert!(shown.contains("cache: "), "{shown}");
