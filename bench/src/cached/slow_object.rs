@@ -90,8 +90,12 @@ impl Seen {
             Verdict::new(name("memory beside the object, each client"), each, Target::AtMost(EACH))
                 .unit(" B")
                 .flaw(cut.clone()),
-            Verdict::new(name("last fast client, of a slow one's time"), of_slow, Target::AtMost(0.1))
-                .flaw(failed.or(cut)),
+            Verdict::new(
+                name("last fast client, of a slow one's time"),
+                of_slow,
+                Target::AtMost(0.1),
+            )
+            .flaw(failed.or(cut)),
         ]
     }
 }
@@ -103,8 +107,7 @@ fn ask(cache: Cache, clients: usize, length: usize, workshop: &Workshop) -> Resu
     let origin = Origin::start(0, objects)?;
     let running = cache.start(workshop, origin.port)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut seen =
-        LocalSet::new().block_on(&runtime, crowd(&running, clients, length as u64))?;
+    let mut seen = LocalSet::new().block_on(&runtime, crowd(&running, clients, length as u64))?;
     seen.requests = origin.requests();
     Ok(seen)
 }

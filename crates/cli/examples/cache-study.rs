@@ -12,9 +12,12 @@ use loadline_report::{Bars, Cell, Group, Picture, Table, Tone, Verdict, digits};
 use serde_json::Value;
 
 fn main() -> Result<ExitCode> {
-    let [page, bench, eviction] = env::args().skip(1).collect::<Vec<_>>().try_into().ok().context(
-        "usage: cache-study PAGE BENCH EVICTION",
-    )?;
+    let [page, bench, eviction] = env::args()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .try_into()
+        .ok()
+        .context("usage: cache-study PAGE BENCH EVICTION")?;
     let page = Path::new(&page);
     let (bench, eviction) = (read(&bench)?, read(&eviction)?);
     let verdicts = [of_bench(&bench)?, of_evictions(&eviction)?].concat();
@@ -93,7 +96,8 @@ fn of_evictions(eviction: &Value) -> Result<Vec<Verdict>> {
         let hits = |eviction: &str| row["hits"][eviction].as_f64().unwrap_or(f64::NAN);
         let best = KNOWN[1..].iter().map(|it| hits(it)).fold(0.0, f64::max);
         let ratio = hits(KNOWN[0]) / best;
-        let (name, target) = (format!("{name}, hits over the best eviction's"), format!(">= {least}"));
+        let (name, target) =
+            (format!("{name}, hits over the best eviction's"), format!(">= {least}"));
         verdicts.push(Verdict::new(name, format!("{ratio:.3}"), target, ratio >= least));
     }
     anyhow::ensure!(verdicts.len() == 2, "the cells that are judged are not there");
@@ -118,7 +122,8 @@ fn evictions(eviction: &Value) -> Result<Part> {
             groups.push(Group { name: exponent.to_owned(), values });
         }
     }
-    let picture = bars("Simulated hits, room for 5 % of the objects", "Zipf's exponent", &all, groups);
+    let picture =
+        bars("Simulated hits, room for 5 % of the objects", "Zipf's exponent", &all, groups);
     Ok(Part { heading: "Which objects stay", table, picture: Some(picture?) })
 }
 
@@ -137,7 +142,8 @@ fn popularity(figures: &Value) -> Result<Part> {
         table.push(named(case, &values));
         groups.push(Group { name: case.to_owned(), values });
     }
-    let picture = bars("Hits of the caches, room for 5 % of the objects", "requests", &headings[1..], groups);
+    let picture =
+        bars("Hits of the caches, room for 5 % of the objects", "requests", &headings[1..], groups);
     Ok(Part { heading: "Hits of real requests", table, picture: Some(picture?) })
 }
 
@@ -170,8 +176,16 @@ fn slow_object(figures: &Value) -> Result<Part> {
     );
     let mut table = Table::new(
         caption,
-        &["", "requests to the server", "fast ones failed", "slow ones cut",
-          "half have begun after, s", "last fast one after, s", "memory, MB", "kernel, MB"],
+        &[
+            "",
+            "requests to the server",
+            "fast ones failed",
+            "slow ones cut",
+            "half have begun after, s",
+            "last fast one after, s",
+            "memory, MB",
+            "kernel, MB",
+        ],
     );
     for row in rows(figures)? {
         let columns = ["requests_to_the_server", "failed", "cut", "first_byte_s", "last_s"];

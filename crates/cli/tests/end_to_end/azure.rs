@@ -35,8 +35,8 @@ impl Azurite {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let process = process
-            .unwrap_or_else(|error| panic!("{program:?}: {error}; `make test` installs it"));
+        let process =
+            process.unwrap_or_else(|error| panic!("{program:?}: {error}; `make test` installs it"));
         let azurite = Self { process, port, _root: root };
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -116,7 +116,8 @@ impl Edge {
         let args = ["-sS", "-w", "\n%{http_code}", "--unix-socket", socket, "-H", &header];
         let json = ["-H", "Content-Type: application/json", "-d", &body];
         let url = ["http://localhost/api/cache/purge"];
-        let text = String::from_utf8(run("curl", &[&args[..], &json, &url].concat()).stdout).unwrap();
+        let text =
+            String::from_utf8(run("curl", &[&args[..], &json, &url].concat()).stdout).unwrap();
         let (content, status) = text.rsplit_once('\n').unwrap();
         (status.to_owned(), serde_json::from_str(content).unwrap())
     }

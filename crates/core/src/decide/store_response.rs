@@ -43,10 +43,15 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
             Verdict::Fail(Reason::StoreThrottled)
         }
         // A store whose keys may not be listed does not tell missing from forbidden.
-        "AccessDenied" | "NoSuchKey" | "NoSuchVersion" | "KeyTooLongError" | "InvalidURI"
-        | "BlobNotFound" | "InvalidUri" | "InvalidResourceName" | "OutOfRangeInput" => {
-            Verdict::Replace(404)
-        }
+        "AccessDenied"
+        | "NoSuchKey"
+        | "NoSuchVersion"
+        | "KeyTooLongError"
+        | "InvalidURI"
+        | "BlobNotFound"
+        | "InvalidUri"
+        | "InvalidResourceName"
+        | "OutOfRangeInput" => Verdict::Replace(404),
         // A missing object has one of the names above: what is not found here may be anything.
         _ if matches!(status, 403 | 404) && !code.is_empty() => Verdict::Fail(Reason::StoreRefuses),
         _ => of_status(status),

@@ -93,7 +93,10 @@ impl CacheShare {
         let part = |of: u64, rest: u64| (of + rest > 0).then(|| of as f64 / (of + rest) as f64);
         Some(Self {
             requests: part(sum(HITS), sum(MISSES))?,
-            bytes: part(counters[ServiceCounter::CacheBytes], counters[ServiceCounter::CacheMissBytes]),
+            bytes: part(
+                counters[ServiceCounter::CacheBytes],
+                counters[ServiceCounter::CacheMissBytes],
+            ),
             stale: counters[ServiceCounter::CacheStale],
             collapsed: counters[ServiceCounter::CacheCollapsed],
         })
@@ -106,7 +109,8 @@ impl Service {
     pub fn cache_sentence(&self) -> Option<String> {
         let CacheShare { requests, bytes, stale, collapsed } =
             CacheShare::of(&self.counts.counters)?;
-        let bytes = bytes.map_or_else(String::new, |it| format!(", {:.1} % of the bytes", it * 100.0));
+        let bytes =
+            bytes.map_or_else(String::new, |it| format!(", {:.1} % of the bytes", it * 100.0));
         let requests = requests * 100.0;
         Some(format!(
             "The cache answers {requests:.1} % of the requests{bytes}; {stale} stale, {collapsed} \
@@ -169,7 +173,8 @@ mod tests {
         let told = "The cache answers 75.0 % of the requests, 90.0 % of the bytes; 2 stale, 1 \
                     collapsed.";
         assert_eq!(service.cache_sentence().as_deref(), Some(told));
-        let cache = Cache { objects: 12, bytes: 3_000_000, memory_bytes: 64_000_000, ..Cache::default() };
+        let cache =
+            Cache { objects: 12, bytes: 3_000_000, memory_bytes: 64_000_000, ..Cache::default() };
         assert_eq!(cache.sentence(), "cache: 12 objects, 3 of 64 MB");
     }
 }

@@ -53,7 +53,8 @@ impl CodedForms {
 
     /// The memory that all of them take.
     pub(super) fn bytes(&self) -> u64 {
-        let length = |form: &Form| if let Form::Here(bytes) = form { bytes.len() as u64 } else { 0 };
+        let length =
+            |form: &Form| if let Form::Here(bytes) = form { bytes.len() as u64 } else { 0 };
         self.lock().iter().map(length).sum()
     }
 

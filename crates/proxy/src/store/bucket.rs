@@ -308,7 +308,8 @@ mod tests {
             ..bucket("/web")
         };
         let store = Store::at(StorePlace::Bucket(bucket.clone()));
-        let text = b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
+        let text =
+            b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
         let head = |credential: Option<Credential>| {
             let with = (credential.as_ref(), "");
             match outgoing((&store, &bucket), text, false, with) {

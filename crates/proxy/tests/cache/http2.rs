@@ -21,7 +21,12 @@ async fn client(proxy: &Proxy) -> Client {
 }
 
 /// Status, what the cache says and the body of the response to such a request.
-async fn ask(client: Client, method: Method, path: &str, range: Option<&str>) -> (Response<()>, String) {
+async fn ask(
+    client: Client,
+    method: Method,
+    path: &str,
+    range: Option<&str>,
+) -> (Response<()>, String) {
     let mut request = Request::builder().method(method).uri(format!("http://x{path}"));
     if let Some(range) = range {
         request = request.header("range", range);

@@ -468,7 +468,8 @@ fn a_worker_that_has_no_time_left_compresses_at_a_lower_level() {
     });
     let levels = Levels { gzip: 9, ..Levels::default() };
     let algorithms = [Algorithm::Gzip].into();
-    let proxy = Proxy::of(with(&server, Compression { levels, algorithms, ..Compression::default() }));
+    let proxy =
+        Proxy::of(with(&server, Compression { levels, algorithms, ..Compression::default() }));
     let effort = || proxy.runtime.handle().state().compression_effort;
     assert_eq!(effort(), Some(3));
     let (_, careful) = get(&proxy, "");
