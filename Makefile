@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations conformance lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -34,6 +34,14 @@ mutations: ## faults in core, each of which the swarm must find; ONLY=queue for 
 conformance: ## the rules of caching on loadline, nginx, Varnish and Traffic Server: docs/studies/cache.md
 	@scripts/setup conformance
 	cargo test --workspace --test cache_peers -- --nocapture
+
+cache-study: conformance ## that page with hits, herds and outages of the four; 1 h, BENCH=--quick 15 min
+	cargo build --workspace --bin loadline --bin loadline-bench
+	cargo bench --package loadline-core --bench eviction -- --json $(CURDIR)/target/eviction.json $(BENCH)
+	target/debug/loadline-bench run --only "cache, popularity" --only "cache, herd" \
+		--only "cache, slow object" --only "cache, server down" --json target/cache-study.json $(BENCH) || true
+	cargo run --package loadline --example cache-study -- \
+		docs/studies/cache.md target/cache-study.json target/eviction.json
 
 lint: ## check formatting, lints and documentation
 	@scripts/setup lint

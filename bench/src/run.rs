@@ -22,7 +22,7 @@ pub(crate) const LOAD_CORE: usize = 1;
 /// Compare loadline with the floor, HAProxy, nginx and Envoy
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Three rounds of each instead of seven
+    /// Three rounds of each instead of seven, and a smaller object for `cache, slow object`
     #[arg(long)]
     quick: bool,
     /// Rounds of each, whatever `--quick` says
@@ -56,6 +56,8 @@ pub(crate) struct Effort {
     pub(crate) rounds: usize,
     /// Of a round.
     pub(crate) seconds: u64,
+    /// Less of what is not repeated.
+    pub(crate) is_quick: bool,
 }
 
 /// A part of the benchmark: what was judged and what was measured.
@@ -147,7 +149,7 @@ fn measure(args: &Args, kinds: &[Kind], workshop: &Workshop) -> Result<Vec<Secti
     let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|o| name.contains(o));
     let rounds = args.rounds.unwrap_or(if args.quick { 3 } else { 7 });
     ensure!(rounds > 0 && args.seconds > 0, "a round and a second at least");
-    let effort = Effort { rounds, seconds: args.seconds };
+    let effort = Effort { rounds, seconds: args.seconds, is_quick: args.quick };
     let cases: Vec<Case> = cost::cases().into_iter().filter(|case| wanted(case.name)).collect();
     let mut sections = Vec::new();
     if !cases.is_empty() {

@@ -59,7 +59,7 @@ impl Herd {
 
 fn herd(cache: Cache, clients: usize, workshop: &Workshop) -> Result<Herd> {
     let delay = Duration::from_millis(500);
-    let objects = Objects { length: 10_000, cache_control: "max-age=1", delay };
+    let objects = Objects { length: 10_000, cache_control: "max-age=1", delay, pace: None };
     let origin = Origin::start(0, objects)?;
     let running = cache.start(workshop, origin.port)?;
     let port = running.contender.port;

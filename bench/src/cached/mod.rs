@@ -3,8 +3,8 @@
 //! What a hit costs in CPU time is measured as in `cost`, held against the peer that is cheapest;
 //! what an object of 1 kB takes in memory by `memory`; how long requests take while every second
 //! one is a miss by `half_misses`; which requests are hits by `popularity`; what a server is asked
-//! when thousands want the same by `herd`; and whether its cache can do without it by
-//! `origin_down`.
+//! when thousands want the same by `herd` and, of an object that comes slowly, by `slow_object`; and
+//! whether its cache can do without it by `origin_down`.
 
 mod client;
 mod half_misses;
@@ -14,6 +14,7 @@ mod origin;
 mod origin_down;
 mod popularity;
 mod server;
+mod slow_object;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,12 +29,13 @@ use crate::verdict::Target;
 use server::{Cache, Running};
 
 /// What can be measured, and is called so.
-pub(crate) const PARTS: [&str; 6] = [
+pub(crate) const PARTS: [&str; 7] = [
     "cache, hits",
     half_misses::NAME,
     memory::NAME,
     popularity::NAME,
     herd::NAME,
+    slow_object::NAME,
     origin_down::NAME,
 ];
 
@@ -56,6 +58,9 @@ pub(crate) fn measure(
             memory::NAME => memory::measure(&caches, workshop, &mut section)?,
             popularity::NAME => popularity::measure(&caches, workshop, &mut section)?,
             herd::NAME => herd::measure(&caches, workshop, &mut section)?,
+            slow_object::NAME => {
+                slow_object::measure(&caches, workshop, effort, &mut section)?;
+            }
             origin_down::NAME => origin_down::measure(&caches, workshop, &mut section)?,
             _ => hits(&caches, workshop, effort, &mut section)?,
         }

@@ -19,6 +19,15 @@ pub(super) struct Objects {
     pub(super) length: usize,
     pub(super) cache_control: &'static str,
     pub(super) delay: Duration,
+    /// In which its body is sent.
+    pub(super) pace: Option<Pace>,
+}
+
+/// Pieces of a body, one after each pause.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) bytes: usize,
+    pub(super) pause: Duration,
 }
 
 /// A server that runs until it is dropped.
@@ -89,7 +98,15 @@ fn serve(
             objects.cache_control
         );
         let mut stream = stream;
-        stream.write_all(&[head.as_bytes(), body].concat())?;
+        let Some(pace) = objects.pace else {
+            stream.write_all(&[head.as_bytes(), body].concat())?;
+            continue;
+        };
+        stream.write_all(head.as_bytes())?;
+        for piece in body.chunks(pace.bytes) {
+            thread::sleep(pace.pause);
+            stream.write_all(piece)?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! server fails. They are asked for in turn, a hundred times a second; then the server goes, and
 //! comes back.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,10 +23,12 @@ pub(super) fn measure(caches: &[Cache], workshop: &Workshop, section: &mut Secti
     println!("\n{NAME} for {} s: answered, %\n{COLUMNS}", DOWN.as_secs());
     let mut figures = Vec::new();
     for cache in caches {
-        let [before, during, after] = phases(*cache, workshop)?;
+        let phases = phases(*cache, workshop)?;
+        let [before, during, after] = phases.each_ref().map(|phase| phase.answered);
         let percent = |share: f64| 100.0 * share;
+        let others = phases[1].others();
         println!(
-            "{:9}{:>10.1}{:>10.1}{:>10.1}",
+            "{:9}{:>10.1}{:>10.1}{:>10.1}  {others}",
             cache.name(),
             percent(before),
             percent(during),
@@ -36,16 +39,32 @@ pub(super) fn measure(caches: &[Cache], workshop: &Workshop, section: &mut Secti
             section.judge(Verdict::new(NAME, least, Target::AtLeast(1.0)));
         }
         figures.push(json!({ "proxy": cache.name(), "before": before, "during": during,
-                             "after": after }));
+                             "after": after, "others_during": others }));
     }
     section.record(NAME, figures);
     Ok(())
 }
 
-/// The share that is answered before, while the server is away, and after.
-fn phases(cache: Cache, workshop: &Workshop) -> Result<[f64; 3]> {
+/// What came of the requests of a while.
+#[derive(Default)]
+struct Phase {
+    /// The share that was answered with a 200.
+    answered: f64,
+    /// How many got what else: a status, or `closed`.
+    others: BTreeMap<String, u32>,
+}
+
+impl Phase {
+    fn others(&self) -> String {
+        let each = self.others.iter().map(|(what, count)| format!("{what}: {count}"));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What is answered before, while the server is away, and after.
+fn phases(cache: Cache, workshop: &Workshop) -> Result<[Phase; 3]> {
     let cache_control = "max-age=2, stale-if-error=300";
-    let objects = Objects { length: 1_000, cache_control, delay: Duration::ZERO };
+    let objects = Objects { length: 1_000, cache_control, delay: Duration::ZERO, pace: None };
     let origin = Origin::start(0, objects)?;
     let place = origin.port;
     let running = cache.start(workshop, place)?;
@@ -57,26 +76,29 @@ fn phases(cache: Cache, workshop: &Workshop) -> Result<[f64; 3]> {
     Ok([before, during, answered(port, UP)?])
 }
 
-/// The share of the requests of so long that are answered with a 200.
-fn answered(port: u16, span: Duration) -> Result<f64> {
+/// Sends the requests of so long.
+fn answered(port: u16, span: Duration) -> Result<Phase> {
     let begin = Instant::now();
     let count = (span.as_secs_f64() * RATE) as u32;
     let mut client = Client::connect(port)?;
-    let mut answered = 0;
+    let mut phase = Phase::default();
     for index in 0..count {
         let at = begin + Duration::from_secs_f64(f64::from(index) / RATE);
         thread::sleep(at.saturating_duration_since(Instant::now()));
-        match client.fetch(u64::from(index) % OBJECTS) {
-            Ok(()) => answered += 1,
+        if let Err(error) = client.fetch(u64::from(index) % OBJECTS) {
+            let said = error.to_string();
+            let status = said.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+            *phase.others.entry(status.unwrap_or("closed").to_owned()).or_default() += 1;
             // What is left of its response would be taken for the next one.
-            Err(_) => client = Client::connect(port)?,
+            client = Client::connect(port)?;
         }
     }
-    Ok(f64::from(answered) / f64::from(count))
+    phase.answered = 1.0 - f64::from(phase.others.values().sum::<u32>()) / f64::from(count);
+    Ok(phase)
 }
 
 pub(super) const NAME: &str = "cache, server down";
-const COLUMNS: &str = "             before    during     after";
+const COLUMNS: &str = "             before    during     after  others meanwhile";
 const RATE: f64 = 100.0;
 const OBJECTS: u64 = 100;
 const UP: Duration = Duration::from_secs(5);

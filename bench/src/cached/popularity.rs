@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::client::Client;
 use super::origin::{Objects, Origin};
@@ -41,7 +41,11 @@ pub(super) fn measure(caches: &[Cache], workshop: &Workshop, section: &mut Secti
     for (index, case) in CASES.iter().enumerate() {
         judge(case, index, &ratios).into_iter().for_each(|verdict| section.judge(verdict));
     }
-    let figures = ratios.iter().map(|(cache, row)| json!({ "proxy": cache.name(), "hits": row }));
+    let figures = ratios.iter().map(|(cache, row)| {
+        let hits: Map<String, Value> =
+            CASES.iter().zip(row).map(|(case, hit)| (case.name.to_owned(), json!(hit))).collect();
+        json!({ "proxy": cache.name(), "hits": hits })
+    });
     section.record(NAME, figures.collect());
     Ok(())
 }
@@ -74,7 +78,12 @@ fn judge(case: &Case, index: usize, ratios: &[(Cache, Vec<f64>)]) -> Option<Verd
 }
 
 fn hit_ratio(cache: Cache, case: &Case, workshop: &Workshop) -> Result<f64> {
-    let objects = Objects { length: LENGTH, cache_control: "max-age=3600", delay: Duration::ZERO };
+    let objects = Objects {
+        length: LENGTH,
+        cache_control: "max-age=3600",
+        delay: Duration::ZERO,
+        pace: None,
+    };
     let origin = Origin::start(0, objects)?;
     let running = cache.start_with(workshop, origin.port, LENGTH as u64 * OBJECTS / 20)?;
     let port = running.contender.port;

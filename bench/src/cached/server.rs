@@ -201,7 +201,7 @@ impl Place {
             ("etc/ip_allow.yaml", IP_ALLOW),
             ("etc/records.config", &records(port)),
             ("etc/storage.config", &format!("{files} {}M\n", self.megabytes)),
-            ("etc/remap.config", &format!("map / http://127.0.0.1:{server}/\n")),
+            ("etc/remap.config", &format!("map / http://127.0.0.1:{server}/{}\n", collapses())),
         ] {
             self.write(name, text)?;
         }
@@ -231,11 +231,24 @@ fn records(port: u16) -> String {
          CONFIG proxy.config.http.cache.required_headers INT 2\n\
          CONFIG proxy.config.reverse_proxy.enabled INT 1\n\
          CONFIG proxy.config.url_remap.remap_required INT 1\n\
+         CONFIG proxy.config.http.cache.open_write_fail_action INT 1\n\
+         CONFIG proxy.config.cache.enable_read_while_writer INT 1\n\
+         CONFIG proxy.config.http.number_of_redirections INT 10\n\
+         CONFIG proxy.config.http.redirect_use_orig_cache_key INT 1\n\
+         CONFIG proxy.config.http.background_fill_active_timeout INT 0\n\
+         CONFIG proxy.config.http.background_fill_completed_threshold FLOAT 0.0\n\
          CONFIG proxy.config.log.logging_enabled INT 0\n\
          CONFIG proxy.config.crash_log_helper STRING NULL\n\
          CONFIG proxy.config.admin.user_id STRING #-1\n\
          CONFIG proxy.config.diags.output.diag STRING E\n"
     )
+}
+
+/// What its documentation has against many requests for the same: a plugin of a package of its own,
+/// with the settings in [`records`] that it needs.
+fn collapses() -> &'static str {
+    let is_there = Path::new("/usr/lib/trafficserver/modules/collapsed_forwarding.so").exists();
+    if is_there { " @plugin=collapsed_forwarding.so" } else { "" }
 }
 
 const IP_ALLOW: &str = "ip_allow:\n  - apply: in\n    ip_addrs: 127.0.0.1\n    action: allow\n    \

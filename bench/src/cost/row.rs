@@ -129,7 +129,7 @@ fn judge_ratio(case: &Case, ours: &Row, other: Option<&Row>, rows: &[Row]) -> Ve
 /// The last column is the ratio to the yardstick, where there is one.
 pub(super) fn table(case: &Case, rows: &[Row], effort: Effort) -> String {
     let Load { scheme, connections, path, .. } = case.load;
-    let Effort { rounds, seconds } = effort;
+    let Effort { rounds, seconds, .. } = effort;
     let yardstick = rows.iter().find(|row| row.role == Role::Yardstick);
     let last = yardstick.map_or_else(String::new, |row| format!("  to {}", row.name));
     let streams = match case.client {

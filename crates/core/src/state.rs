@@ -26,7 +26,7 @@ use alloc::{
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
-pub use cache::{Cache, CachedObject, DiskCache, Purge, Purged};
+pub use cache::{Cache, CacheShare, CachedObject, DiskCache, Purge, Purged};
 pub use certificate::Certificate;
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{

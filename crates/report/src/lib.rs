@@ -26,6 +26,7 @@ pub use markdown::keep_written;
 pub use page::{Block, Page, Section};
 pub use plot::{
     PlotError, Tone,
+    bars::{Bars, Group},
     curves::{Curve, Mark, response_against_rate},
     pairs::{Pair, Pairs, compare},
     picture::Picture,

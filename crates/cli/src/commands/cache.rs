@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Subcommand;
-use loadline_core::state::{CachedObject, Counters, DiskCache, Purge, Purged, ServiceCounter};
+use loadline_core::state::{CacheShare, CachedObject, DiskCache, Purge, Purged};
 use serde::Deserialize;
 
 use super::{administration::Administration, series, size};
@@ -117,15 +117,15 @@ fn stats(args: &Place) -> anyhow::Result<()> {
     );
     cache.disk.iter().try_for_each(|disk| write_disk(&mut text, disk))?;
     for service in &state.services {
-        let ratio =
+        let percent =
             |ratio: Option<f64>| ratio.map_or("-".into(), |it| format!("{:.1} %", it * 100.0));
-        let (requests, bytes) = ratios(&service.counts.counters);
+        let share = CacheShare::of(&service.counts.counters);
         writeln!(
             text,
             "{}: hit ratio {} of requests, {} of bytes",
             service.name,
-            ratio(requests),
-            ratio(bytes),
+            percent(share.map(|it| it.requests)),
+            percent(share.and_then(|it| it.bytes)),
         )?;
     }
     series::print(&text)
@@ -148,16 +148,6 @@ fn write_disk(text: &mut String, disk: &DiskCache) -> std::fmt::Result {
         disk.writes_failed,
         disk.damaged,
     )
-}
-
-/// The part of the requests, and of the bytes, for which no server was asked alone; none without
-/// any.
-fn ratios(counters: &Counters) -> (Option<f64>, Option<f64>) {
-    let sum = |all: &[ServiceCounter]| all.iter().map(|it| counters[*it]).sum::<u64>() as f64;
-    let (hits, misses) = (sum(HITS), sum(MISSES));
-    let bytes = (sum(&[ServiceCounter::CacheBytes]), sum(&[ServiceCounter::CacheMissBytes]));
-    let part = |of: f64, rest: f64| (of + rest > 0.0).then(|| of / (of + rest));
-    (part(hits, misses), part(bytes.0, bytes.1))
 }
 
 fn top(args: &Top) -> anyhow::Result<()> {
@@ -193,15 +183,6 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
     let done = if args.soft { "marked stale" } else { "purged" };
     series::print(&format!("{done}: {}, fetches under way: {}\n", purged.objects, purged.fetches))
 }
-
-const HITS: &[ServiceCounter] = &[
-    ServiceCounter::CacheHits,
-    ServiceCounter::CacheStale,
-    ServiceCounter::CacheRevalidated,
-    ServiceCounter::CacheCollapsed,
-];
-
-const MISSES: &[ServiceCounter] = &[ServiceCounter::CacheMisses, ServiceCounter::CacheBypassed];
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -4,8 +4,11 @@
 //! line it prints when it is ready, and is stopped by its id.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod azure;
+mod caching;
 mod clients;
 mod counts;
+mod credentials;
 mod excess;
 mod operation;
 mod outage;

@@ -16,7 +16,7 @@ use crate::{
     tls_servers::{authority, certificate},
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `versitygw` over a directory, whose directories are buckets.
 struct Gateway {
@@ -70,13 +70,13 @@ impl Drop for Gateway {
 }
 
 /// A store that answers each request as `answer` says, and remembers their heads.
-struct Scripted {
-    port: u16,
+pub(crate) struct Scripted {
+    pub(crate) port: u16,
     heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scripted {
-    fn new(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let heads = Arc::new(Mutex::new(Vec::new()));
@@ -101,7 +101,7 @@ impl Scripted {
         Self::new(move |head| error(head, status, code, ""))
     }
 
-    fn heads(&self) -> Vec<String> {
+    pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
 }
@@ -117,7 +117,7 @@ fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn error(head: &str, status: &str, code: &str, more: &str) -> String {
+pub(crate) fn error(head: &str, status: &str, code: &str, more: &str) -> String {
     let body = format!(
         "<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code>\
          <BucketName>internal-bucket</BucketName>{more}</Error>"
@@ -130,7 +130,7 @@ fn error(head: &str, status: &str, code: &str, more: &str) -> String {
     )
 }
 
-fn object(head: &str, text: &str) -> String {
+pub(crate) fn object(head: &str, text: &str) -> String {
     let body = if head.starts_with("HEAD") { "" } else { text };
     format!(
         "HTTP/1.1 200 OK\r\nx-amz-id-2: internal-id\r\nServer: AmazonS3\r\nETag: \"a\"\r\n\
@@ -155,13 +155,13 @@ fn bucket(port: u16, keys: &str) -> String {
 
 const CACHED: &str = "routes = [{ path = \"/\", service = \"site\", cache = {} }]\n";
 
-fn started(routes: &str, store: &str, environment: &[(&str, &str)]) -> Process {
+pub(crate) fn started(routes: &str, store: &str, environment: &[(&str, &str)]) -> Process {
     let text = format!(
         "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"site\"\n{routes}\
          [[service.site.group]]\nstore = {store}\n"
     );
     let mut command = loadline(&["serve", file("store.toml", &text).to_str().unwrap()]);
-    for name in ["AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ROLE_ARN"] {
+    for name in ["AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ROLE_ARN", "AZURE_STORAGE_SAS_TOKEN"] {
         command.env_remove(name);
     }
     command.env("AWS_EC2_METADATA_DISABLED", "true").env("HOME", "/nonexistent");
@@ -172,21 +172,21 @@ fn started(routes: &str, store: &str, environment: &[(&str, &str)]) -> Process {
 const KEYS: &[(&str, &str)] = &[("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
 
 /// What curl gets: the head and the body together.
-fn curl(proxy: &Process, path: &str, args: &[&str]) -> String {
+pub(crate) fn curl(proxy: &Process, path: &str, args: &[&str]) -> String {
     let url = proxy.url(path);
     let output = run("curl", &[&["-sS", "-i", "--path-as-is", &url], args].concat());
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn status(response: &str) -> u16 {
+pub(crate) fn status(response: &str) -> u16 {
     response.get(9..12).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn body(response: &str) -> &str {
+pub(crate) fn body(response: &str) -> &str {
     response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
-fn leaks(response: &str) -> bool {
+pub(crate) fn leaks(response: &str) -> bool {
     ["internal", "x-amz", "AmazonS3", "<Error>", "VERSITYGW"].iter().any(|it| response.contains(it))
 }
 

@@ -6,7 +6,7 @@ use loadline_core::fleet::{
     Access, Bucket, Discovery, Family, HttpVersion, ListPlace, Protocol, Server, ServerTls,
     Service, Source, Store, StorePlace,
 };
-use loadline_spanned::{At, Problems, Span};
+use loadline_spanned::{At, Key, Problems, Span, Text};
 
 use super::{group::resolved, set};
 use crate::{
@@ -15,7 +15,8 @@ use crate::{
     value::{
         address::Place,
         either::TextOr,
-        store::{StoreEndpoint, StoreUrl},
+        label::Name,
+        store::{Provider, StoreEndpoint, StoreUrl},
     },
 };
 
@@ -46,9 +47,11 @@ pub(super) fn servers(
             (&url.0, table)
         }
     };
-    let (place, endpoint) = place(url, table, problems);
+    let (place, endpoint) = place((url, &entry.span), table, problems)?;
     let mut store = Store::at(place);
     set(&table.index, |name| &name.0.0, &mut store.index);
+    store.error_page = table.error_page.get().map(|path| path.0.0.clone());
+    set(&table.precompressed, |on| on, &mut store.precompressed);
     let (capacity, max_connections) = (defaults.capacity, defaults.max_connections);
     let Some(endpoint) = endpoint else {
         let server = Server::of_files(store);
@@ -73,40 +76,91 @@ pub(super) fn servers(
     })
 }
 
-/// Where the objects are, and where a bucket is reached.
+/// Where the objects are, and where a bucket is reached; none where that is not known.
 fn place(
-    url: &StoreUrl,
+    (url, span): (&StoreUrl, &Span),
     table: &file::Store,
     problems: &mut Problems,
-) -> (StorePlace, Option<StoreEndpoint>) {
-    let (of_google, name, prefix) = match url {
-        StoreUrl::Bucket { of_google, name, prefix } => (of_google, name, prefix),
+) -> Option<(StorePlace, Option<StoreEndpoint>)> {
+    let (provider, name, prefix) = match url {
+        StoreUrl::Bucket { provider, name, prefix } => (*provider, name, prefix),
         StoreUrl::Files(path) => {
             refuse_of_buckets(table, problems);
-            return (StorePlace::Files(path.clone()), None);
+            return Some((StorePlace::Files(path.clone()), None));
         }
     };
-    let usual = if *of_google { "auto" } else { "us-east-1" };
+    let account = account(provider, table, span, problems)?;
+    let given = [
+        ("precompressed", table.precompressed.at().filter(|it| it.value).map(|it| &it.span)),
+        ("error_page", table.error_page.at().map(|it| &it.span)),
+    ];
+    for (key, span) in given.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        let message = format!("`{key}` of a bucket");
+        problems.error(span, message, "for files alone", "leave it out".to_owned());
+    }
+    let usual = if provider == Provider::Google { "auto" } else { "us-east-1" };
     let region = table.region.get().map_or(usual, |region| &region.0.0).to_owned();
-    let host = match of_google {
-        true => "storage.googleapis.com".to_owned(),
-        false => format!("s3.{region}.amazonaws.com"),
+    let host = match (&account, provider) {
+        (Some(account), _) => format!("{account}.blob.core.windows.net"),
+        (None, Provider::Google) => "storage.googleapis.com".to_owned(),
+        (None, _) => format!("s3.{region}.amazonaws.com"),
     };
     let usual = StoreEndpoint { is_secure: true, place: Place::Name(host, 443) };
     let endpoint = table.endpoint.get().map_or(usual, |endpoint| endpoint.0.clone());
-    let base = format!("/{name}{}", Bucket::encoded(prefix.as_bytes()));
+    let (authority, is_secure) = (endpoint.authority(), endpoint.is_secure);
+    // An emulator of Azure has the account in its paths, where its name does not begin with it.
+    let in_path = account.as_ref().filter(|it| !authority.starts_with(&format!("{it}.")));
+    let in_path = in_path.map_or_else(String::new, |account| format!("/{account}"));
+    let base = format!("{in_path}/{name}{}", Bucket::encoded(prefix.as_bytes()));
     let anonymous = table.credentials.get().is_some_and(|word| word.0.0 == Anonymous);
     let profile = table.profile.get().map(|profile| profile.0.0.clone());
-    let access = if anonymous { Access::Anonymous } else { Access::Found { profile } };
-    let (authority, is_secure) = (endpoint.authority(), endpoint.is_secure);
-    let bucket = Bucket { authority, is_secure, base, region, access };
-    (StorePlace::Bucket(bucket), Some(endpoint))
+    let access = match (&account, anonymous) {
+        (_, true) => Access::Anonymous,
+        (Some(account), false) => Access::Azure { account: account.clone() },
+        (None, false) => Access::Found { profile },
+    };
+    let bucket = Bucket { authority, is_secure, base, region, account, access };
+    Some((StorePlace::Bucket(bucket), Some(endpoint)))
+}
+
+/// The account of a store, which one of Azure needs and no other has; none where it is missing.
+fn account(
+    provider: Provider,
+    table: &file::Store,
+    span: &Span,
+    problems: &mut Problems,
+) -> Option<Option<String>> {
+    if provider == Provider::Azure {
+        let Some(account) = table.account.get() else {
+            let help = "add it: { url = \"az://container\", account = \"shop\" }".to_owned();
+            let message = "an `az://` store without `account`".to_owned();
+            problems.absent(span, span, message, help);
+            return None;
+        };
+        refuse([("region", &table.region), ("profile", &table.profile)], "Azure", problems);
+        return Some(Some(account.0.0.clone()));
+    }
+    refuse([("account", &table.account)], "a bucket", problems);
+    Some(None)
+}
+
+/// Refuses keys that a store of this kind has no use for.
+fn refuse<const N: usize>(
+    keys: [(&str, &Key<Text<Name>>); N],
+    kind: &str,
+    problems: &mut Problems,
+) {
+    for (key, span) in keys.into_iter().filter_map(|(key, it)| Some((key, &it.at()?.span))) {
+        let (message, help) = (format!("`{key}` of {kind}"), "leave it out".to_owned());
+        problems.error(span, message, "for other stores", help);
+    }
 }
 
 /// Warns of keys that only a bucket has a use for.
 fn refuse_of_buckets(table: &file::Store, problems: &mut Problems) {
-    let places: [(&str, Option<&Span>); 4] = [
+    let places: [(&str, Option<&Span>); 5] = [
         ("endpoint", table.endpoint.at().map(|at| &at.span)),
+        ("account", table.account.at().map(|at| &at.span)),
         ("region", table.region.at().map(|at| &at.span)),
         ("credentials", table.credentials.at().map(|at| &at.span)),
         ("profile", table.profile.at().map(|at| &at.span)),

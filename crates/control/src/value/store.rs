@@ -14,13 +14,21 @@ pub(crate) enum StoreUrl {
     Files(String),
     /// Objects of a bucket, below a prefix that is empty or begins with a slash.
     Bucket {
-        /// Whether it is one of Google's.
-        of_google: bool,
+        /// Whose it is.
+        provider: Provider,
         /// Its name.
         name: String,
         /// What goes before the paths of objects.
         prefix: String,
     },
+}
+
+/// Whose API and defaults a bucket has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provider {
+    Amazon,
+    Google,
+    Azure,
 }
 
 impl Textual for StoreUrl {
@@ -36,9 +44,9 @@ impl Textual for StoreUrl {
         if text.starts_with("http://") || text.starts_with("https://") {
             return Err(wrong("a server of HTTP is one of `servers`: servers = [\"10.0.0.1:80\"]"));
         }
-        for (scheme, of_google) in [("s3://", false), ("gs://", true)] {
+        for (scheme, provider) in PROVIDERS {
             if let Some(rest) = text.strip_prefix(scheme) {
-                return bucket(rest, of_google).ok_or_else(|| wrong(BUCKET_HELP));
+                return bucket(rest, provider).ok_or_else(|| wrong(BUCKET_HELP));
             }
         }
         let Some(path) = text.strip_prefix("file://") else {
@@ -54,14 +62,14 @@ impl Textual for StoreUrl {
         json_schema!({
             "type": "string",
             "title": "the URL of a store",
-            "pattern": "^(file:///|s3://|gs://).*$",
+            "pattern": "^(file:///|s3://|gs://|az://).*$",
             "examples": ["file:///srv/www", "s3://bucket/prefix"],
         })
     }
 }
 
 /// A bucket and a prefix; none where they cannot be.
-fn bucket(text: &str, of_google: bool) -> Option<StoreUrl> {
+fn bucket(text: &str, provider: Provider) -> Option<StoreUrl> {
     let (name, prefix) = text.split_at(text.find('/').unwrap_or(text.len()));
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_name =
@@ -70,8 +78,11 @@ fn bucket(text: &str, of_google: bool) -> Option<StoreUrl> {
     let odd = |part: &str| part == "." || part == "..";
     let is_prefix = !prefix.split('/').any(odd) && prefix.chars().all(|c| !c.is_control());
     let (name, prefix) = (name.to_owned(), prefix.to_owned());
-    (is_name && is_prefix).then_some(StoreUrl::Bucket { of_google, name, prefix })
+    (is_name && is_prefix).then_some(StoreUrl::Bucket { provider, name, prefix })
 }
+
+const PROVIDERS: [(&str, Provider); 3] =
+    [("s3://", Provider::Amazon), ("gs://", Provider::Google), ("az://", Provider::Azure)];
 
 const BUCKET_HELP: &str =
     "write the name of a bucket, and a prefix if need be: \"s3://bucket/site\"";
@@ -133,6 +144,34 @@ impl Textual for StoreEndpoint {
     }
 }
 
+/// The path of the object that is told with a 404.
+#[derive(Clone, Debug)]
+pub(crate) struct ErrorPage(pub(crate) String);
+
+impl Textual for ErrorPage {
+    fn expected() -> String {
+        "a path like \"/404.html\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
+        if text.starts_with('/') && !text.ends_with('/') && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write the path of an object as a URL has it: \"/404.html\"";
+        Err(Complaint::new(format!("`{text}` is not the path of an object"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "the path of an object",
+            "pattern": "^/[^?#]*[^/?#]$",
+            "examples": ["/404.html"],
+        })
+    }
+}
+
 /// The name of the object that is asked for where a path ends with a slash.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexName(pub(crate) String);
@@ -179,14 +218,15 @@ mod tests {
     #[test]
     fn a_bucket_has_a_name_and_perhaps_a_prefix() {
         let read = |text: &str| StoreUrl::read(text).ok();
-        let bucket = |of_google, name: &str, prefix: &str| {
+        let bucket = |provider, name: &str, prefix: &str| {
             let (name, prefix) = (name.to_owned(), prefix.to_owned());
-            Some(StoreUrl::Bucket { of_google, name, prefix })
+            Some(StoreUrl::Bucket { provider, name, prefix })
         };
-        assert_eq!(read("s3://shop"), bucket(false, "shop", ""));
-        assert_eq!(read("s3://shop/"), bucket(false, "shop", ""));
-        assert_eq!(read("gs://my.shop/a b/c/"), bucket(true, "my.shop", "/a b/c"));
-        for wrong in ["s3://", "s3:///key", "s3://a b", "s3://b/../c", "az://container"] {
+        assert_eq!(read("s3://shop"), bucket(Provider::Amazon, "shop", ""));
+        assert_eq!(read("s3://shop/"), bucket(Provider::Amazon, "shop", ""));
+        assert_eq!(read("gs://my.shop/a b/c/"), bucket(Provider::Google, "my.shop", "/a b/c"));
+        assert_eq!(read("az://web/a"), bucket(Provider::Azure, "web", "/a"));
+        for wrong in ["s3://", "s3:///key", "s3://a b", "s3://b/../c", "oss://bucket"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }
@@ -203,6 +243,14 @@ mod tests {
             ("minio:9000", None),
         ] {
             assert_eq!(authority(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_page_is_the_path_of_an_object() {
+        assert!(ErrorPage::read("/errors/not%20found.html").is_ok());
+        for wrong in ["404.html", "/", "/errors/", "/a?b", "/a b", ""] {
+            assert!(ErrorPage::read(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a response of an object store means that is not an object.
 //!
-//! Stores tell in XML what is wrong, in an element `Code` (S3 API reference, "Error responses").
+//! Stores tell in XML what is wrong, in an element `Code` (S3 API reference, "Error responses";
+//! Azure Storage, "Status and error codes").
 //! Much of that is between the store and loadline: keys, signatures, regions, throttling. Clients
 //! are told what it means for them, and nothing else of it.
 
@@ -27,14 +28,14 @@ pub enum Verdict {
 pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
     match code {
         "" if status == 400 && !region.is_empty() => Verdict::Region(Reason::StoreRegion),
-        "NoSuchBucket" | "InvalidBucketName" | "UserProjectMissing" => {
+        "NoSuchBucket" | "InvalidBucketName" | "UserProjectMissing" | "ContainerNotFound" => {
             Verdict::Fail(Reason::StoreNoBucket)
         }
         "InvalidAccessKeyId" | "InvalidToken" | "InvalidSecurity" => {
             Verdict::Renew(Reason::StoreCredentials)
         }
         "ExpiredToken" | "TokenRefreshRequired" => Verdict::Renew(Reason::StoreTokenExpired),
-        "SignatureDoesNotMatch" => Verdict::Renew(Reason::StoreSignature),
+        "SignatureDoesNotMatch" | "AuthenticationFailed" => Verdict::Renew(Reason::StoreSignature),
         "RequestTimeTooSkewed" | "RequestExpired" => Verdict::Fail(Reason::StoreClock),
         "AuthorizationHeaderMalformed" => Verdict::Region(Reason::StoreRegion),
         "PermanentRedirect" | "TemporaryRedirect" => Verdict::Fail(Reason::StoreRegion),
@@ -42,9 +43,15 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
             Verdict::Fail(Reason::StoreThrottled)
         }
         // A store whose keys may not be listed does not tell missing from forbidden.
-        "AccessDenied" | "NoSuchKey" | "NoSuchVersion" | "KeyTooLongError" | "InvalidURI" => {
-            Verdict::Replace(404)
-        }
+        "AccessDenied"
+        | "NoSuchKey"
+        | "NoSuchVersion"
+        | "KeyTooLongError"
+        | "InvalidURI"
+        | "BlobNotFound"
+        | "InvalidUri"
+        | "InvalidResourceName"
+        | "OutOfRangeInput" => Verdict::Replace(404),
         // A missing object has one of the names above: what is not found here may be anything.
         _ if matches!(status, 403 | 404) && !code.is_empty() => Verdict::Fail(Reason::StoreRefuses),
         _ => of_status(status),
@@ -96,6 +103,9 @@ mod tests {
             (403, "AccessDenied", 404),
             (403, "", 403),
             (400, "KeyTooLongError", 404),
+            (404, "BlobNotFound", 404),
+            (400, "OutOfRangeInput", 404),
+            (412, "ConditionNotMet", 412),
             (405, "MethodNotAllowed", 404),
             (412, "PreconditionFailed", 412),
             (416, "InvalidRange", 416),
@@ -111,6 +121,7 @@ mod tests {
             (400, "ExpiredToken", Reason::StoreTokenExpired),
             (403, "InvalidAccessKeyId", Reason::StoreCredentials),
             (403, "SignatureDoesNotMatch", Reason::StoreSignature),
+            (403, "AuthenticationFailed", Reason::StoreSignature),
             (400, "", Reason::StoreRefuses),
         ] {
             assert_eq!(judge(status, code, ""), Verdict::Renew(reason), "{status} {code}");

@@ -16,6 +16,11 @@ pub struct Store {
     pub place: StorePlace,
     /// What is asked for where a path ends with a slash.
     pub index: String,
+    /// The path of the object that is told with a 404; a few words if omitted.
+    pub error_page: Option<String>,
+    /// Whether a file is sent compressed where one of the same name with `.br`, `.zst` or `.gz` is
+    /// beside it, which is no older. Files alone have that.
+    pub precompressed: bool,
 }
 
 /// Where objects are.
@@ -27,7 +32,7 @@ pub enum StorePlace {
     Bucket(Bucket),
 }
 
-/// A bucket of an object store that speaks the API of S3.
+/// A bucket of an object store that speaks the API of S3, or a container of Azure Blob Storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket {
     /// Host and port of the store, as a Host header names them.
@@ -38,6 +43,8 @@ pub struct Bucket {
     pub base: String,
     /// The region for which requests are signed, until the store names another.
     pub region: String,
+    /// The account of Azure Blob Storage; none where the store speaks the API of S3.
+    pub account: Option<String>,
     /// Who asks.
     pub access: Access,
 }
@@ -52,6 +59,12 @@ pub enum Access {
     Found {
         /// The profile of the files, where it is not the default one.
         profile: Option<String>,
+    },
+    /// As an account of Azure Storage, with what the environment has: its key, a shared access
+    /// signature, a workload identity or the identity of the machine.
+    Azure {
+        /// The account.
+        account: String,
     },
 }
 
@@ -88,7 +101,8 @@ impl Store {
     /// The store at `place`, with the documented defaults.
     #[must_use]
     pub fn at(place: StorePlace) -> Self {
-        Self { place, index: INDEX.to_string() }
+        let index = INDEX.to_string();
+        Self { place, index, error_page: None, precompressed: false }
     }
 }
 

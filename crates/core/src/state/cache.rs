@@ -1,8 +1,10 @@
 //! What the cache of an edge holds, and what is to be taken out of it.
 
-use alloc::string::String;
+use alloc::{format, string::String};
 
 use serde::{Deserialize, Serialize};
+
+use super::{Counters, Service, ServiceCounter, words::number};
 
 /// What the cache holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +117,76 @@ pub struct Purged {
     pub unrecorded: Option<String>,
 }
 
+/// What part a cache has in the responses of a service since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CacheShare {
+    /// Of the requests, 0 to 1, for which no server was asked alone.
+    pub requests: f64,
+    /// Of the bytes; none where none were sent.
+    pub bytes: Option<f64>,
+    /// Requests that were answered with a stale response.
+    pub stale: u64,
+    /// Requests that were answered by another's fetch.
+    pub collapsed: u64,
+}
+
+impl CacheShare {
+    /// That of a service with these counts; none where no request asked a cache.
+    #[must_use]
+    pub fn of(counters: &Counters) -> Option<Self> {
+        let sum = |all: &[ServiceCounter]| all.iter().map(|it| counters[*it]).sum::<u64>();
+        let part = |of: u64, rest: u64| (of + rest > 0).then(|| of as f64 / (of + rest) as f64);
+        Some(Self {
+            requests: part(sum(HITS), sum(MISSES))?,
+            bytes: part(
+                counters[ServiceCounter::CacheBytes],
+                counters[ServiceCounter::CacheMissBytes],
+            ),
+            stale: counters[ServiceCounter::CacheStale],
+            collapsed: counters[ServiceCounter::CacheCollapsed],
+        })
+    }
+}
+
+impl Service {
+    /// What its cache does, in words; none where no request asked one.
+    #[must_use]
+    pub fn cache_sentence(&self) -> Option<String> {
+        let CacheShare { requests, bytes, stale, collapsed } =
+            CacheShare::of(&self.counts.counters)?;
+        let bytes =
+            bytes.map_or_else(String::new, |it| format!(", {:.1} % of the bytes", it * 100.0));
+        let requests = requests * 100.0;
+        Some(format!(
+            "The cache answers {requests:.1} % of the requests{bytes}; {stale} stale, {collapsed} \
+             collapsed."
+        ))
+    }
+}
+
+impl Cache {
+    /// What it holds, in words.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let megabytes = |bytes: u64| number(bytes as f64 / 1e6);
+        format!(
+            "cache: {} objects, {} of {} MB",
+            self.objects,
+            megabytes(self.bytes + self.arriving_bytes),
+            megabytes(self.memory_bytes)
+        )
+    }
+}
+
+const HITS: &[ServiceCounter] = &[
+    ServiceCounter::CacheHits,
+    ServiceCounter::CacheStale,
+    ServiceCounter::CacheRevalidated,
+    ServiceCounter::CacheCollapsed,
+];
+
+const MISSES: &[ServiceCounter] = &[ServiceCounter::CacheMisses, ServiceCounter::CacheBypassed];
+
 impl Purge {
     /// Whether it names something, and one thing alone.
     #[must_use]
@@ -122,5 +194,32 @@ impl Purge {
         let named = [&self.url, &self.prefix, &self.tag];
         let mut named = named.into_iter().flatten();
         named.next().is_some_and(|name| !name.is_empty()) && named.next().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_tells_what_part_its_cache_has() {
+        let mut service = Service::default();
+        assert_eq!(service.cache_sentence(), None);
+        let counters = &mut service.counts.counters;
+        counters[ServiceCounter::CacheHits] = 6;
+        counters[ServiceCounter::CacheStale] = 2;
+        counters[ServiceCounter::CacheCollapsed] = 1;
+        counters[ServiceCounter::CacheMisses] = 3;
+        let told = "The cache answers 75.0 % of the requests; 2 stale, 1 collapsed.";
+        assert_eq!(service.cache_sentence().as_deref(), Some(told));
+        let counters = &mut service.counts.counters;
+        counters[ServiceCounter::CacheBytes] = 900;
+        counters[ServiceCounter::CacheMissBytes] = 100;
+        let told = "The cache answers 75.0 % of the requests, 90.0 % of the bytes; 2 stale, 1 \
+                    collapsed.";
+        assert_eq!(service.cache_sentence().as_deref(), Some(told));
+        let cache =
+            Cache { objects: 12, bytes: 3_000_000, memory_bytes: 64_000_000, ..Cache::default() };
+        assert_eq!(cache.sentence(), "cache: 12 objects, 3 of 64 MB");
     }
 }

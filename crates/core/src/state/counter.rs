@@ -9,6 +9,7 @@ use core::{
     ops::{Index, IndexMut},
 };
 
+use crate::compress::Algorithm;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, Visitor},
@@ -87,6 +88,16 @@ impl ServiceCounter {
         Self::CompressionInput,
         Self::CompressionOutput,
     ];
+
+    /// What counts responses that were compressed by this algorithm.
+    #[must_use]
+    pub const fn compressed_by(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Zstd => Self::CompressedZstd,
+            Algorithm::Gzip => Self::CompressedGzip,
+            Algorithm::Brotli => Self::CompressedBrotli,
+        }
+    }
 
     const fn about(self) -> About {
         match self {

@@ -1,6 +1,6 @@
 //! Evictions beside each other: ours, plain ones of the textbook, two libraries, and the optimum.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use loadline_core::{
     cache::eviction::{Eviction, Slot},
@@ -19,8 +19,9 @@ pub(crate) trait Cache {
 pub(crate) type New = fn(u64, &[Request]) -> Box<dyn Cache>;
 
 /// All of them by name.
-pub(crate) const ALL: [(&str, New); 7] = [
+pub(crate) const ALL: [(&str, New); 8] = [
     ("loadline", |capacity, _| Box::new(S3Fifo::new(capacity))),
+    ("S3-FIFO", |capacity, _| Box::new(Published::new(capacity))),
     ("quick_cache", |capacity, _| Box::new(Quick::new(capacity))),
     ("moka", |capacity, _| Box::new(Moka::new(capacity))),
     ("LRU", |capacity, _| Box::new(Lru::new(capacity))),
@@ -60,6 +61,115 @@ impl Cache for S3Fifo {
         false
     }
 }
+
+/// S3-FIFO as its authors describe it: a tenth of the room for the small queue, and a ghost that
+/// remembers as many bytes as the main queue may have.
+struct Published {
+    rooms: [u64; 2],
+    queues: [VecDeque<Request>; 2],
+    bytes: [u64; 2],
+    hits: HashMap<u64, u8>,
+    now: u64,
+    ghost: BTreeMap<u64, Request>,
+    ghost_bytes: u64,
+    remembered: HashMap<u64, u64>,
+}
+
+impl Published {
+    fn new(capacity: u64) -> Self {
+        let small = (capacity / 10).max(1);
+        Self {
+            rooms: [small, capacity - small],
+            queues: Default::default(),
+            bytes: [0; 2],
+            hits: HashMap::new(),
+            now: 0,
+            ghost: BTreeMap::new(),
+            ghost_bytes: 0,
+            remembered: HashMap::new(),
+        }
+    }
+
+    fn push(&mut self, queue: usize, request: Request) {
+        self.queues[queue].push_back(request);
+        self.bytes[queue] += request.1;
+    }
+
+    fn pop(&mut self, queue: usize) -> Option<Request> {
+        let request = self.queues[queue].pop_front()?;
+        self.bytes[queue] -= request.1;
+        Some(request)
+    }
+
+    fn evict(&mut self) {
+        if self.bytes[SMALL] < self.rooms[SMALL] && !self.queues[MAIN].is_empty() {
+            return self.evict_main();
+        }
+        while let Some(request) = self.pop(SMALL) {
+            if self.hits[&request.0] < 2 {
+                self.hits.remove(&request.0);
+                return self.remember(request);
+            }
+            self.hits.insert(request.0, 0);
+            self.push(MAIN, request);
+            if self.bytes[MAIN] > self.rooms[MAIN] {
+                return self.evict_main();
+            }
+        }
+        self.evict_main();
+    }
+
+    fn evict_main(&mut self) {
+        while let Some(request) = self.pop(MAIN) {
+            let hits = self.hits.get_mut(&request.0).expect("it is here");
+            if *hits == 0 {
+                self.hits.remove(&request.0);
+                return;
+            }
+            *hits -= 1;
+            self.push(MAIN, request);
+        }
+    }
+
+    fn remember(&mut self, request: Request) {
+        self.now += 1;
+        self.remembered.insert(request.0, self.now);
+        self.ghost.insert(self.now, request);
+        self.ghost_bytes += request.1;
+        while self.ghost_bytes > self.rooms[MAIN] {
+            let (_, (oldest, bytes)) = self.ghost.pop_first().expect("it has bytes");
+            self.remembered.remove(&oldest);
+            self.ghost_bytes -= bytes;
+        }
+    }
+
+    /// Whether it was remembered, which it is not any more.
+    fn recall(&mut self, object: u64) -> bool {
+        let Some(at) = self.remembered.remove(&object) else { return false };
+        self.ghost_bytes -= self.ghost.remove(&at).map_or(0, |(_, bytes)| bytes);
+        true
+    }
+}
+
+impl Cache for Published {
+    fn request(&mut self, request: Request) -> bool {
+        let (object, bytes) = request;
+        if let Some(hits) = self.hits.get_mut(&object) {
+            *hits = (*hits + 1).min(3);
+            return true;
+        }
+        while self.bytes[SMALL] + self.bytes[MAIN] + bytes > self.rooms[SMALL] + self.rooms[MAIN] {
+            self.evict();
+        }
+        let queue = if self.recall(object) { MAIN } else { SMALL };
+        self.hits.insert(object, 0);
+        self.push(queue, request);
+        false
+    }
+}
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
 
 struct Quick(quick_cache::sync::Cache<u64, u64, Weight>);
 

@@ -10,6 +10,7 @@
 //! | `wanted` | what a request asks of the cache: its key |
 //! | `store` | what is stored, what is being fetched, what cannot be stored; for all workers |
 //! | `object` | a response that is stored |
+//! | `coded` | its compressed forms |
 //! | `fetch` | a request of the cache's own |
 //! | `fill` | what becomes of its response |
 //! | `head` | what a response to `HEAD` says of what is stored |
@@ -22,6 +23,7 @@
 
 mod answer;
 mod arrival;
+mod coded;
 mod disk;
 mod fetch;
 mod fill;
@@ -36,6 +38,7 @@ mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, Part, write};
 pub(crate) use arrival::{Begun, Failed, Reader};
+pub(crate) use coded::Coded;
 pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};
 pub(crate) use fill::{Came, Filling};

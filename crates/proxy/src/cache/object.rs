@@ -10,6 +10,8 @@ use bytes::Bytes;
 use loadline_core::cache::{Field, Fields, Metadata, Vary};
 use loadline_linux::arena::Arena;
 
+use super::coded::CodedForms;
+
 /// The head of a response.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -59,6 +61,8 @@ pub(crate) struct Object {
     pub(crate) epoch: u64,
     /// It was read from disk, as it is.
     pub(crate) is_on_disk: bool,
+    /// What was made of the body.
+    pub(crate) coded: Arc<CodedForms>,
     /// Requests that were answered with it.
     pub(crate) hits: AtomicU64,
 }
@@ -73,8 +77,8 @@ impl Object {
     ) -> Self {
         let pieces = pieces.into();
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let (is_on_disk, hits) = (false, AtomicU64::new(0));
-        Self { response, metadata, pieces, length, epoch, is_on_disk, hits }
+        let (coded, is_on_disk, hits) = (Arc::default(), false, AtomicU64::new(0));
+        Self { response, metadata, pieces, length, epoch, is_on_disk, coded, hits }
     }
 
     /// The same body with a newer head.
@@ -84,9 +88,9 @@ impl Object {
         metadata: Metadata,
         epoch: u64,
     ) -> Arc<Self> {
-        let fresh = Self::new(response, metadata, self.pieces.clone(), epoch);
-        fresh.hits.store(self.hits.load(Relaxed), Relaxed);
-        Arc::new(fresh)
+        let (pieces, length, is_on_disk) = (self.pieces.clone(), self.length, false);
+        let (coded, hits) = (self.coded.clone(), AtomicU64::new(self.hits.load(Relaxed)));
+        Arc::new(Self { response, metadata, pieces, length, epoch, is_on_disk, coded, hits })
     }
 
     /// The same with other metadata.
@@ -113,7 +117,7 @@ impl Object {
         &[]
     }
 
-    /// The memory that it takes, without its key.
+    /// The memory that it takes, with its compressed forms and without its key.
     pub(crate) fn bytes(&self) -> u64 {
         let Response { text, secondary, tags, .. } = &*self.response;
         let pieces = self.pieces.len() * (size_of::<Bytes>() + ALLOCATION);
@@ -122,7 +126,7 @@ impl Object {
         let head = head + tags.iter().map(|tag| tag.len() + of_tag).sum::<usize>();
         let body: u64 = self.pieces.iter().map(memory_of).sum();
         let own = size_of::<Self>() + size_of::<Response>() + ALLOCATIONS * ALLOCATION;
-        body + (pieces + head + own) as u64
+        body + self.coded.bytes() + (pieces + head + own) as u64
     }
 }
 

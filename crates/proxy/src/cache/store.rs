@@ -279,6 +279,28 @@ impl Store {
         drop(table);
     }
 
+    /// Counts so many bytes more for an object, if it is there; false where it would be too large.
+    pub(crate) fn grow(&self, url: &Key, object: &Arc<Object>, more: u64) -> bool {
+        let key = self.place(url, &object.response);
+        let bytes = object.bytes() + (key.len() + ENTRY_BYTES) as u64 + more;
+        let mut evicted = Vec::new();
+        let mut table = self.write();
+        let Some(Entry { slot, what: What::Object(other) }) = table.entries.get(&key) else {
+            return true;
+        };
+        if !Arc::ptr_eq(other, object) {
+            return true;
+        }
+        let slot = *slot;
+        let fits = table.eviction.set_bytes(slot, units::Bytes::new(bytes), &mut evicted).is_ok();
+        self.evicted.fetch_add(evicted.len() as u64, Relaxed);
+        let gone: Vec<_> = evicted.iter().filter_map(|key| table.entries.remove(key)).collect();
+        // What is gone is dropped without the lock.
+        drop(table);
+        drop(gone);
+        fits
+    }
+
     /// Takes out this object, if it is there.
     pub(crate) fn forget(&self, url: &Key, object: &Arc<Object>) {
         if let Some(disk) = &*self.disk() {

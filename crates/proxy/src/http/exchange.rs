@@ -2,6 +2,7 @@
 //! of it is told and recorded.
 
 mod cached;
+mod coded;
 mod object;
 mod stored;
 

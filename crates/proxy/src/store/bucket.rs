@@ -1,5 +1,5 @@
-//! Requests for objects of a bucket, signed by Signature Version 4, and what of its responses
-//! clients may see.
+//! Requests for objects of a bucket, signed by Signature Version 4 or Azure's Shared Key, and what of
+//! its responses clients may see.
 //!
 //! A request is made anew for the store: method, the path of the object, and what of the client's
 //! head asks for a part of it or tells what the client has. It is signed just before it is sent, so
@@ -10,15 +10,18 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use http::{HeaderName, Request, request::Parts};
+use http::{Request, header::HOST, request::Parts};
 use loadline_core::{
+    cache::Field,
     decide::reason::Reason,
     fleet::{Bucket, Store},
 };
-use reqsign_aws_v4::{Credential, RequestSigner};
-use reqsign_core::SignRequest as _;
+use reqsign_core::SignRequest;
 
-use super::asked::{Asked, decoded};
+use super::{
+    asked::{Asked, decoded},
+    credentials::Credential,
+};
 
 /// What is sent to the store for a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,18 +54,23 @@ pub(super) fn outgoing(
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
+    let mut fields: Vec<Field<'_>> =
+        asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    if bucket.account.is_some() {
+        // Each is signed once.
+        fields.sort_by_key(|field| field.name.to_ascii_lowercase());
+        fields.dedup_by(|one, other| one.name.eq_ignore_ascii_case(other.name));
+    }
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let mut add = |parts: &[&[u8]]| parts.iter().for_each(|it| head.extend_from_slice(it));
+    let parts = parts(method, (bucket, &path), &fields, (credential, region))?;
     let host = bucket.authority.as_bytes();
-    add(&[method.as_bytes(), b" ", path.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"]);
-    for field in asked.fields().filter(|field| is_listed(ASKED, field.name)) {
-        add(&[field.name, b": ", field.value, b"\r\n"]);
-    }
-    if let Some(credential) = credential {
-        for (name, value) in &signed(method, (bucket, &path), credential, region)?.headers {
-            if name != HeaderName::from_static("host") {
-                add(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
-            }
+    let target = parts.uri.path_and_query().map_or(&*path, |it| it.as_str());
+    add(&[method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"]);
+    fields.iter().for_each(|field| add(&[field.name, b": ", field.value, b"\r\n"]));
+    for (name, value) in &parts.headers {
+        if name != HOST && !is_listed(ASKED, name.as_str().as_bytes()) {
+            add(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
         }
     }
     add(&[b"\r\n"]);
@@ -82,25 +90,50 @@ fn path(store: &Store, bucket: &Bucket, asked: &[u8]) -> Option<String> {
     Some(format!("{}{}", bucket.base, Bucket::encoded(&key)))
 }
 
-/// The head of a request with the fields of a signature.
-fn signed(
+/// The head of a request with the fields of a signature, if there are credentials.
+fn parts(
     method: &str,
     (bucket, path): (&Bucket, &str),
-    credential: &Credential,
-    region: &str,
+    fields: &[Field<'_>],
+    (credential, region): (Option<&Credential>, &str),
 ) -> Result<Parts, Reason> {
     let uri = format!("https://{}{path}", bucket.authority);
-    let request = Request::builder().method(method).uri(uri).body(());
-    let (mut parts, ()) = request.map_err(|_| Reason::StoreCredentials)?.into_parts();
-    let signer = RequestSigner::new("s3", region);
+    let mut request = Request::builder().method(method).uri(uri);
+    if bucket.account.is_some() {
+        request = request.header("x-ms-version", AZURE_VERSION);
+        for field in fields {
+            request = request.header(field.name, field.value);
+        }
+    }
+    let request = request.body(()).map_err(|_| Reason::StoreCredentials)?;
+    let (mut parts, ()) = request.into_parts();
+    match credential {
+        None => {}
+        Some(Credential::Aws(credential)) => {
+            let signer = reqsign_aws_v4::RequestSigner::new("s3", region);
+            sign(&signer, &mut parts, credential)?;
+        }
+        Some(Credential::Azure(credential)) => {
+            let signer = reqsign_azure_storage::RequestSigner::new();
+            sign(&signer, &mut parts, credential)?;
+        }
+    }
+    Ok(parts)
+}
+
+fn sign<S: SignRequest>(
+    signer: &S,
+    parts: &mut Parts,
+    credential: &S::Credential,
+) -> Result<(), Reason> {
     let context = reqsign_core::Context::new();
     let done = {
-        let signing = pin!(signer.sign_request(&context, &mut parts, Some(credential), None));
+        let signing = pin!(signer.sign_request(&context, parts, Some(credential), None));
         // It is a computation, which the trait lets be more: it has nothing to wait for.
         signing.poll(&mut Context::from_waker(Waker::noop()))
     };
     match done {
-        Poll::Ready(Ok(())) => Ok(parts),
+        Poll::Ready(Ok(())) => Ok(()),
         Poll::Ready(Err(error)) if error.kind() == reqsign_core::ErrorKind::CredentialInvalid => {
             Err(Reason::StoreTokenExpired)
         }
@@ -161,6 +194,9 @@ const PASSED: &[&str] = &[
     "Transfer-Encoding",
     "Vary",
 ];
+
+/// The version of Azure's API whose rules of signatures and ranges are meant.
+const AZURE_VERSION: &str = "2021-12-02";
 
 /// Room for a head with its signature.
 const HEAD_BYTES: usize = 1 << 10;
@@ -230,12 +266,12 @@ mod tests {
 
     #[test]
     fn a_signature_covers_host_and_time_and_carries_the_token() {
-        let credential = Credential {
+        let credential = Credential::Aws(reqsign_aws_v4::Credential {
             access_key_id: "AKIAEXAMPLE".into(),
             secret_access_key: "secret".into(),
             session_token: Some("token".into()),
             expires_in: None,
-        };
+        });
         let Outgoing::Request(head) = made("/b", "GET /a HTTP/1.1\r\n\r\n", Some(&credential))
         else {
             panic!("a request");
@@ -251,6 +287,47 @@ mod tests {
         }
         assert_eq!(head.matches("host: ").count(), 1, "{head}");
         assert!(!head.contains("secret\r"), "{head}");
+    }
+
+    #[test]
+    fn every_byte_of_a_key_is_sent_once_and_can_be_read_back() {
+        for byte in (1..=255_u8).filter(|byte| *byte != b'/') {
+            let line = line(&format!("/n%{byte:02x}m"));
+            let path = line.strip_prefix("GET ").and_then(|it| it.strip_suffix(" HTTP/1.1"));
+            let path = path.expect("a line");
+            assert!(path.bytes().all(|it| it.is_ascii_graphic() && it != b'+'), "{line}");
+            assert_eq!(decoded(path.as_bytes()), [b"/photos/web/n", &[byte][..], b"m"].concat());
+        }
+    }
+
+    #[test]
+    fn azure_is_asked_in_its_own_way() {
+        let bucket = Bucket {
+            authority: "shop.blob.core.windows.net".into(),
+            account: Some("shop".into()),
+            ..bucket("/web")
+        };
+        let store = Store::at(StorePlace::Bucket(bucket.clone()));
+        let text =
+            b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
+        let head = |credential: Option<Credential>| {
+            let with = (credential.as_ref(), "");
+            match outgoing((&store, &bucket), text, false, with) {
+                Ok(Outgoing::Request(head)) => String::from_utf8(head).expect("text"),
+                other => panic!("{other:?}"),
+            }
+        };
+        let expected = "GET /web/a%20b HTTP/1.1\r\nHost: shop.blob.core.windows.net\r\n\
+            Range: bytes=0-1\r\nx-ms-version: 2021-12-02\r\n\r\n";
+        assert_eq!(head(None), expected);
+        let key = reqsign_azure_storage::Credential::with_shared_key("shop", "c2VjcmV0");
+        let signed = head(Some(Credential::Azure(key)));
+        for line in ["authorization: SharedKey shop:", "x-ms-date: ", "Range: bytes=0-1"] {
+            assert_eq!(signed.matches(&format!("\r\n{line}")).count(), 1, "{line}: {signed}");
+        }
+        let token = reqsign_azure_storage::Credential::with_sas_token("sv=2021&sig=a%2Bb");
+        let signed = head(Some(Credential::Azure(token)));
+        assert!(signed.starts_with("GET /web/a%20b?sv=2021&sig=a%2Bb HTTP/1.1\r\n"), "{signed}");
     }
 
     #[test]

@@ -1,20 +1,23 @@
 //! Credentials for stores: found, and renewed before they expire, on a thread of their own.
 //!
 //! They are searched as the AWS SDKs do: environment, shared files, a web identity, addresses of
-//! containers and instances. A request takes what is known and waits only where nothing is yet, or
+//! containers and instances; for Azure the environment, a workload identity and the identity of the
+//! machine. A request takes what is known and waits only where nothing is yet, or
 //! where the store has refused what was known.
 
 use std::{
+    collections::HashMap,
     fs, io,
+    path::PathBuf,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use loadline_core::fleet::Access;
-use reqsign_aws_v4::{Credential, DefaultCredentialProvider};
+use reqsign_aws_v4::DefaultCredentialProvider;
 use reqsign_core::{
-    Context, Error, FileRead, OsEnv, ProvideCredential as _, SigningCredential as _,
+    Context, Env, Error, FileRead, OsEnv, ProvideCredential, SigningCredential as _,
 };
 use tokio::{
     runtime::Builder,
@@ -24,6 +27,13 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::client::Client;
+
+/// Who loadline is for a store.
+#[derive(Clone, Debug)]
+pub(super) enum Credential {
+    Aws(reqsign_aws_v4::Credential),
+    Azure(reqsign_azure_storage::Credential),
+}
 
 /// What all workers know of the credentials of one kind.
 #[derive(Debug)]
@@ -91,22 +101,40 @@ impl Credentials {
 /// them any more.
 async fn keep(access: &Access, known: &watch::Sender<Known>, refused: &Notify) {
     let context = Context::new().with_file_read(Files).with_http_send(Client).with_env(OsEnv);
-    let provider = match access {
-        Access::Anonymous => return,
-        Access::Found { profile: None } => DefaultCredentialProvider::new(),
-        Access::Found { profile: Some(profile) } => {
-            DefaultCredentialProvider::builder().with_profile(profile.clone()).build()
+    match access {
+        Access::Anonymous => {}
+        Access::Found { profile } => {
+            let builder = DefaultCredentialProvider::builder();
+            let provider = match profile {
+                None => builder.build(),
+                Some(profile) => builder.with_profile(profile.clone()).build(),
+            };
+            read(&provider, &context, Credential::Aws, (known, refused)).await;
         }
-    };
+        Access::Azure { account } => {
+            let context = context.with_env(AccountEnv(account.clone()));
+            let provider = reqsign_azure_storage::DefaultCredentialProvider::new();
+            read(&provider, &context, Credential::Azure, (known, refused)).await;
+        }
+    }
+}
+
+async fn read<P: ProvideCredential>(
+    provider: &P,
+    context: &Context,
+    kind: fn(P::Credential) -> Credential,
+    (known, refused): (&watch::Sender<Known>, &Notify),
+) {
     let mut pause = PAUSE_MIN;
     loop {
-        let found = timeout(LIMIT, provider.provide_credential(&context)).await;
-        let found = tell(found.unwrap_or_else(|_| Err(Error::unexpected("it took too long"))));
+        let found = timeout(LIMIT, provider.provide_credential(context)).await;
+        let found = found.unwrap_or_else(|_| Err(Error::unexpected("it took too long")));
+        let found = tell(found.map(|it| it.map(kind)));
         pause = if found.is_some() { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
         known.send_modify(|known| {
             known.read_at = Some(Instant::now());
             if let Some(found) = found
-                && known.credential.as_deref().is_none_or(|before| !is_same(before, &found))
+                && known.credential.as_deref().is_none_or(|before| !before.is_same(&found))
             {
                 known.credential = Some(Arc::new(found));
                 known.generation += 1;
@@ -142,8 +170,8 @@ fn tell(found: Result<Option<Credential>, Error>) -> Option<Credential> {
         }
         Ok(None) => {
             warn!(
-                "no credentials for stores: neither the environment (AWS_ACCESS_KEY_ID) nor shared \
-                 files nor an instance has any"
+                "no credentials for stores: neither the environment (AWS_ACCESS_KEY_ID, \
+                 AZURE_STORAGE_ACCOUNT_KEY) nor files nor an instance has any"
             );
             None
         }
@@ -154,10 +182,53 @@ fn tell(found: Result<Option<Credential>, Error>) -> Option<Credential> {
     }
 }
 
-fn is_same(one: &Credential, other: &Credential) -> bool {
-    one.access_key_id == other.access_key_id
-        && one.secret_access_key == other.secret_access_key
-        && one.session_token == other.session_token
+impl Credential {
+    fn is_valid(&self) -> bool {
+        match self {
+            Self::Aws(credential) => credential.is_valid(),
+            Self::Azure(credential) => credential.is_valid(),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        use reqsign_azure_storage::Credential::{BearerToken, SasToken, SharedKey};
+        match (self, other) {
+            (Self::Aws(one), Self::Aws(other)) => {
+                one.access_key_id == other.access_key_id
+                    && one.secret_access_key == other.secret_access_key
+                    && one.session_token == other.session_token
+            }
+            (Self::Azure(one), Self::Azure(other)) => match (one, other) {
+                (SharedKey { account_key: one, .. }, SharedKey { account_key: other, .. })
+                | (SasToken { token: one, .. }, SasToken { token: other, .. })
+                | (BearerToken { token: one, .. }, BearerToken { token: other, .. }) => {
+                    one == other
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+/// The environment, in which the account of the configuration is that of the key.
+#[derive(Debug)]
+struct AccountEnv(String);
+
+impl Env for AccountEnv {
+    fn vars(&self) -> HashMap<String, String> {
+        let mut vars = OsEnv.vars();
+        vars.insert(ACCOUNT.to_owned(), self.0.clone());
+        vars
+    }
+
+    fn var(&self, name: &str) -> Option<String> {
+        if name == ACCOUNT { Some(self.0.clone()) } else { OsEnv.var(name) }
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        OsEnv.home_dir()
+    }
 }
 
 /// Files as they are: nobody waits on this thread.
@@ -170,6 +241,9 @@ impl FileRead for Files {
         fs::read(path).map_err(wrong)
     }
 }
+
+/// Where the name of the account is looked for.
+const ACCOUNT: &str = "AZBLOB_ACCOUNT_NAME";
 
 /// How long a search may take: there are addresses in it that answer nobody outside of a cloud.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -28,6 +28,7 @@ use loadline_core::{
         ByteRange, Condition, Field, Fields, Multipart, Request, Response, Wanted, format_date,
         range_counts, unsatisfied_content_range,
     },
+    compress::{AcceptEncoding, Algorithm},
     decide::reason::Reason,
     fleet::{Store, StorePlace},
     time::{Duration, UnixTime},
@@ -155,30 +156,81 @@ impl FileReply {
             return Ok(());
         }
         match self.open(asked.path)? {
-            Found::File(file, name) => self.send(asked, (file, &name), now)?,
+            Found::File(file, name) => {
+                let entity = self.entity(asked, file, name)?;
+                self.send(asked, entity, now)?;
+            }
             Found::Directory => {
                 let last = asked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
                 let line = format!("Location: ./{}/\r\n", String::from_utf8_lossy(last));
                 short(&mut head, now, 301, &line, asked);
                 self.pieces.push_back(Piece::Text(head));
             }
-            Found::Nothing(status) => {
-                short(&mut head, now, status, "", asked);
-                self.pieces.push_back(Piece::Text(head));
-            }
+            Found::Nothing(status) => match self.error_page(status)? {
+                Some((file, name)) => self.send_error(asked, status, (file, &name), now)?,
+                None => {
+                    short(&mut head, now, status, "", asked);
+                    self.pieces.push_back(Piece::Text(head));
+                }
+            },
         }
         Ok(())
     }
 
+    /// The file that is told instead of a bare 404.
+    fn error_page(&self, status: u16) -> io::Result<Option<(File, Vec<u8>)>> {
+        let Some(page) = self.store.error_page.as_ref().filter(|_| status == 404) else {
+            return Ok(None);
+        };
+        Ok(match self.open(page.as_bytes())? {
+            Found::File(file, name) => Some((file, name)),
+            Found::Directory | Found::Nothing(_) => None,
+        })
+    }
+
+    /// What is sent for a file: itself, or what was made of it for clients that accept that.
+    fn entity(&self, asked: Asked<'_>, file: File, name: Vec<u8>) -> io::Result<Entity> {
+        if !self.store.precompressed {
+            return Ok(Entity { file, name, coding: None });
+        }
+        let modified = file.metadata()?.modified()?;
+        let wishes = asked.fields().filter(|field| field.is("accept-encoding"));
+        let accepted = AcceptEncoding::parse(wishes.map(|field| field.value));
+        let mut left = SMALLEST_FIRST.to_vec();
+        while let Some(algorithm) = accepted.choose(&left) {
+            left.retain(|other| *other != algorithm);
+            let sibling = [&name, algorithm.suffix().as_bytes()].concat();
+            let Ok(coded) = self.find(&sibling)? else { continue };
+            let metadata = coded.metadata()?;
+            // One that is older was made of another file.
+            if metadata.is_file() && metadata.modified()? >= modified {
+                return Ok(Entity { file: coded, name, coding: Some(algorithm) });
+            }
+        }
+        Ok(Entity { file, name, coding: None })
+    }
+
     /// Finds the file of a path.
     fn open(&self, path: &[u8]) -> io::Result<Found> {
-        let StorePlace::Files(root) = &self.store.place else {
-            return Ok(Found::Nothing(404));
-        };
         let Some(mut name) = name(path) else { return Ok(Found::Nothing(404)) };
         if name.is_empty() || name.ends_with(b"/") {
             name.extend_from_slice(self.store.index.as_bytes());
         }
+        let file = match self.find(&name)? {
+            Ok(file) => file,
+            Err(status) => return Ok(Found::Nothing(status)),
+        };
+        let kind = file.metadata()?.file_type();
+        Ok(match (kind.is_file(), kind.is_dir()) {
+            (true, _) => Found::File(file, name),
+            (_, true) if !path.ends_with(b"/") => Found::Directory,
+            _ => Found::Nothing(404),
+        })
+    }
+
+    /// Opens what has this name below the root; a status where nothing can be sent of it.
+    fn find(&self, name: &[u8]) -> io::Result<Result<File, u16>> {
+        let StorePlace::Files(root) = &self.store.place else { return Ok(Err(404)) };
         // By its path each time: a root may be a link that a deployment turns to another directory.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
@@ -189,9 +241,9 @@ impl FileReply {
         // A pipe of this name must not keep the worker waiting for its other end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let file = match openat2(&root, name.as_slice(), flags, Mode::empty(), resolve) {
-            Ok(file) => File::from(file),
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(Found::Nothing(403)),
+        match openat2(&root, name, flags, Mode::empty(), resolve) {
+            Ok(file) => Ok(Ok(File::from(file))),
+            Err(Errno::ACCESS | Errno::PERM) => Ok(Err(403)),
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -200,27 +252,47 @@ impl FileReply {
                 | Errno::XDEV
                 | Errno::NXIO
                 | Errno::INVAL,
-            ) => return Ok(Found::Nothing(404)),
-            Err(error) => return Err(error.into()),
-        };
-        let kind = file.metadata()?.file_type();
-        Ok(match (kind.is_file(), kind.is_dir()) {
-            (true, _) => Found::File(file, name),
-            (_, true) if !path.ends_with(b"/") => Found::Directory,
-            _ => Found::Nothing(404),
-        })
+            ) => Ok(Err(404)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells a status with a whole file.
+    fn send_error(
+        &mut self,
+        asked: Asked<'_>,
+        status: u16,
+        (file, name): (File, &[u8]),
+        now: UnixTime,
+    ) -> io::Result<()> {
+        let length = file.metadata()?.len();
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        begin(&mut head, status, now);
+        add(&mut head, b"Content-Type", content_type(name).as_bytes());
+        add(&mut head, b"Content-Length", length.to_string().as_bytes());
+        head.extend_from_slice(b"\r\n");
+        self.pieces.push_back(Piece::Text(head));
+        if asked.method == b"GET" && length > 0 {
+            self.file = Some(file);
+            self.pieces.push_back(Piece::Payload(0, length));
+        }
+        Ok(())
     }
 
     /// Makes the response out of a file, as the request asks for it.
     fn send(
         &mut self,
         asked: Asked<'_>,
-        (file, name): (File, &[u8]),
+        Entity { file, name, coding }: Entity,
         now: UnixTime,
     ) -> io::Result<()> {
         let metadata = file.metadata()?;
-        let (tag, modified) = validators(&metadata, now);
-        let stored = [Field::new(b"ETag", tag.as_bytes()), Field::new(b"Last-Modified", &modified)];
+        let (tag, modified) = validators(&metadata, coding, now);
+        let mut stored =
+            vec![Field::new(b"ETag", tag.as_bytes()), Field::new(b"Last-Modified", &modified)];
+        if self.store.precompressed {
+            stored.push(Field::new(b"Vary", b"Accept-Encoding"));
+        }
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let complete = metadata.len();
         match wanted(asked, Fields(&stored), complete, now) {
@@ -236,10 +308,13 @@ impl FileReply {
                 short(&mut head, now, 416, &line, asked);
             }
             Ok(wanted) => {
-                let (status, kind, payload) = payload(&wanted, content_type(name), complete);
+                let (status, kind, payload) = payload(&wanted, content_type(&name), complete);
                 begin(&mut head, status, now);
                 stored.iter().for_each(|field| add(&mut head, field.name, field.value));
                 add(&mut head, b"Accept-Ranges", b"bytes");
+                if let Some(algorithm) = coding {
+                    add(&mut head, b"Content-Encoding", algorithm.coding().as_bytes());
+                }
                 if let Wanted::Part(range) = wanted {
                     add(&mut head, b"Content-Range", &range.content_range(complete));
                 }
@@ -267,6 +342,14 @@ impl Piece {
     }
 }
 
+/// What is sent of a file.
+struct Entity {
+    file: File,
+    /// The name of the plain one.
+    name: Vec<u8>,
+    coding: Option<Algorithm>,
+}
+
 /// What is at a path.
 enum Found {
     /// A file, and its name below the root.
@@ -285,14 +368,15 @@ fn name(path: &[u8]) -> Option<Vec<u8>> {
     (path.starts_with(b"/") && !leads_out && !name.contains(&0)).then(|| name.to_vec())
 }
 
-/// Tag and date of a file as it is now. A file that was changed a moment ago may be changed once
+/// Tag and date of a file as it is now; a coding has tags of its own. A file that was changed a moment ago may be changed once
 /// more within the same tick of the file system's clock, so that its tag is weak (RFC 9110, section
 /// 8.8.1).
-fn validators(metadata: &Metadata, now: UnixTime) -> (String, [u8; 29]) {
+fn validators(metadata: &Metadata, coding: Option<Algorithm>, now: UnixTime) -> (String, [u8; 29]) {
     let modified = UnixTime::from_secs(metadata.mtime());
     let weak = if now.since(modified) >= SETTLED { "" } else { "W/" };
     let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
-    let tag = format!("{weak}\"{seconds:x}.{nanos:x}-{:x}\"", metadata.len());
+    let suffix = coding.map_or("", Algorithm::suffix);
+    let tag = format!("{weak}\"{seconds:x}.{nanos:x}-{:x}{suffix}\"", metadata.len());
     // A date that is yet to come says nothing (RFC 9110, section 8.8.2.1).
     (tag, format_date(modified.min(now)))
 }
@@ -381,6 +465,9 @@ fn now() -> UnixTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     UnixTime::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
+
+/// Which of several is sent that a client likes equally: made once, they may take their time.
+const SMALLEST_FIRST: [Algorithm; 3] = [Algorithm::Brotli, Algorithm::Zstd, Algorithm::Gzip];
 
 /// Room for a head as they commonly are.
 const HEAD_BYTES: usize = 512;

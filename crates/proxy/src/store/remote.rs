@@ -104,7 +104,7 @@ impl Remote {
     ) -> io::Result<Self> {
         let credentials = match &bucket.access {
             Access::Anonymous => None,
-            access @ Access::Found { .. } => Some(find(access)?),
+            access => Some(find(access)?),
         };
         Ok(Self { credentials, region: ArcSwap::from_pointee(bucket.region.clone()) })
     }

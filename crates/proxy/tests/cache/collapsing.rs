@@ -54,11 +54,23 @@ fn the_fetch_goes_on_when_the_first_client_leaves() {
     origin.wait_for(1);
     let mut second = proxy.begin(&get("/a", ""));
     drop(first);
-    proxy.expect(Ending::ClientGone, 1);
     tell.send(fresh("hello")).unwrap();
     assert_eq!(body(&crate::support::until_closed(&mut second)), "hello");
     assert_eq!(body(&proxy.get("/a", "")), "hello");
     assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn a_client_that_has_nothing_more_to_say_gets_what_it_waits_for() {
+    let (origin, tell) = patient();
+    let proxy = Proxy::before(&origin);
+    let mut clients = [proxy.begin(&get("/a", "")), proxy.begin(&get("/a", ""))];
+    clients.iter().for_each(|client| client.shutdown(Shutdown::Write).unwrap());
+    origin.wait_for(1);
+    tell.send(fresh("hello")).unwrap();
+    for client in &mut clients {
+        assert_eq!(body(&crate::support::until_closed(client)), "hello");
+    }
 }
 
 #[test]

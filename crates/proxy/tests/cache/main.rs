@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod capacity;
 mod collapsing;
+mod compressed;
 mod disk;
 mod hits;
+mod http2;
 mod in_place;
 mod stale;
 mod support;

@@ -13,6 +13,7 @@ use loadline_core::{
     fleet::forwarding::Forwarding,
     fleet::{CacheLimits, Capacity, Edge, Fleet, Group, Listener, Server, Service},
     rules::{Action, Caching, Conditions, Routes, Rule, Split},
+    state::Cache,
     time::Duration,
     units::{Bytes, Ratio},
 };
@@ -129,7 +130,7 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
 /// A running proxy.
 pub(crate) struct Proxy {
     pub(crate) runtime: Runtime,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Proxy {
@@ -174,6 +175,11 @@ impl Proxy {
             thread::yield_now();
         }
         assert_eq!(self.runtime.tallies().count(ending), count, "{:?}", self.counted());
+    }
+
+    /// What the cache holds.
+    pub(crate) fn cache(&self) -> Cache {
+        self.runtime.handle().state().cache.expect("a route has a cache")
     }
 
     /// How many requests have ended how.

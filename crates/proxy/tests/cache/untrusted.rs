@@ -1,6 +1,8 @@
 //! Clients that want others to get something else, and servers that contradict themselves: nothing
 //! false is stored.
 
+use loadline_core::decide::ending::Ending;
+
 use crate::support::{Origin, Proxy, body, field, fresh, get, response, send};
 
 #[test]
@@ -85,6 +87,88 @@ fn less_than_was_promised_is_not_stored() {
     assert_eq!(body(&proxy.get("/a", "")), "abcdefghi");
     assert_eq!(proxy.ask(&get("/a", "")).matches("abcdefghi").count(), 1);
     assert_eq!(origin.asked().len(), 2);
+}
+
+#[test]
+fn more_than_was_promised_is_part_of_nothing() {
+    let more = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nevil";
+    let origin = Origin::new(move |stream, asked, _| match asked.starts_with("GET /a ") {
+        true => send(stream, fresh("hello") + " and more" + more),
+        false => send(stream, fresh("right")),
+    });
+    let proxy = Proxy::before(&origin);
+    for _ in 0..2 {
+        assert_eq!(body(&proxy.get("/a", "")), "hello");
+        assert_eq!(body(&proxy.get("/b", "")), "right");
+    }
+    assert_eq!(origin.asked().len(), 2, "both are stored as they are");
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[test]
+fn a_body_where_none_may_be_is_part_of_nothing() {
+    for head in [
+        "HTTP/1.1 204 No Content\r\nCache-Control: max-age=60\r\n",
+        "HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n",
+    ] {
+        let answer = format!("{head}Content-Length: 0\r\n\r\n{}", fresh("evil"));
+        let origin = Origin::new(move |stream, asked, _| match asked.starts_with("GET /a ") {
+            true => send(stream, &answer),
+            false => send(stream, fresh("right")),
+        });
+        let proxy = Proxy::before(&origin);
+        for _ in 0..2 {
+            assert!(!proxy.get("/a", "").contains("evil"), "{head}");
+            assert_eq!(body(&proxy.get("/b", "")), "right", "{head}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_an_object_that_changes_are_never_of_two() {
+    let origin = Origin::new(|stream, asked, number| {
+        let (tag, text) = if number == 0 { ("1", "aaaaaaaaaa") } else { ("2", "bbbbbbbbbb") };
+        let fields = format!("Cache-Control: max-age=0\r\nETag: \"{tag}\"\r\n");
+        assert!(field(asked, "range").is_none(), "the whole is fetched: {asked}");
+        send(stream, response(&fields, text));
+    });
+    let proxy = Proxy::before(&origin);
+    let first = proxy.get("/a", "Range: bytes=0-4\r\n");
+    assert_eq!((field(&first, "etag"), body(&first)), (Some("\"1\""), "aaaaa"), "{first}");
+    // The rest, if it is of the same: it is not, so that all of the new one comes.
+    let rest = proxy.get("/a", "Range: bytes=5-9\r\nIf-Range: \"1\"\r\n");
+    assert!(rest.starts_with("HTTP/1.1 200 "), "{rest}");
+    assert_eq!((field(&rest, "etag"), body(&rest)), (Some("\"2\""), "bbbbbbbbbb"), "{rest}");
+    let parts = proxy.get("/a", "Range: bytes=0-1,8-9\r\n");
+    assert!(!body(&parts).contains("aa") && parts.contains("bb"), "{parts}");
+}
+
+#[test]
+fn an_object_that_changes_while_it_comes_is_given_as_it_began_to_those_who_joined() {
+    let (go_on, may) = std::sync::mpsc::channel::<()>();
+    let may = std::sync::Mutex::new(may);
+    let origin = Origin::new(move |stream, _, number| match number {
+        0 => {
+            let head = "Cache-Control: max-age=60\r\nETag: \"1\"\r\nContent-Length: 10\r\n";
+            send(stream, format!("HTTP/1.1 200 OK\r\n{head}\r\naaaaa"));
+            may.lock().unwrap().recv().unwrap();
+            // Its server notices that it cannot go on.
+            drop(stream.shutdown(std::net::Shutdown::Both));
+        }
+        _ => send(stream, response("Cache-Control: max-age=60\r\nETag: \"2\"\r\n", "bbbbbbbbbb")),
+    });
+    let proxy = Proxy::before(&origin);
+    let mut joined: Vec<_> = (0..3).map(|_| proxy.begin(&get("/a", ""))).collect();
+    for client in &mut joined {
+        assert!(crate::support::head(client).is_some());
+        assert_eq!(crate::support::exactly(client, 5), b"aaaaa");
+    }
+    go_on.send(()).unwrap();
+    for client in &mut joined {
+        assert_eq!(crate::support::until_closed(client), "", "nothing of another one follows");
+    }
+    proxy.expect(Ending::ServerCut, 3);
+    assert_eq!(body(&proxy.get("/a", "")), "bbbbbbbbbb");
 }
 
 const UNKEYED: [&str; 8] = [

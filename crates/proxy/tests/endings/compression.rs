@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use loadline_core::{
     compress::Algorithm,
     decide::ending::Ending,
-    fleet::{Compression, Fleet},
+    fleet::{Compression, Fleet, Levels},
     state::ServiceCounter,
 };
 
@@ -452,4 +452,45 @@ fn a_client_of_http2_gets_events_when_they_are_sent() {
     out.read_to_string(&mut last).unwrap();
     assert_eq!(last, "data: last\n\n");
     assert!(curl.wait().unwrap().success());
+}
+
+/// A level costs what it costs only as long as there is time: the worker's own share of a core is
+/// what counts, whatever else the machine does.
+#[test]
+fn a_worker_that_has_no_time_left_compresses_at_a_lower_level() {
+    let server = Scripted::new(move |mut stream, _| {
+        let answer = counted(HTML, &lines(50_000));
+        while head(&mut stream).is_some() {
+            if stream.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    });
+    let levels = Levels { gzip: 9, ..Levels::default() };
+    let algorithms = [Algorithm::Gzip].into();
+    let proxy =
+        Proxy::of(with(&server, Compression { levels, algorithms, ..Compression::default() }));
+    let effort = || proxy.runtime.handle().state().compression_effort;
+    assert_eq!(effort(), Some(3));
+    let (_, careful) = get(&proxy, "");
+    let is_over = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while is_over.load(Relaxed) == 0 {
+                    get(&proxy, "");
+                }
+            });
+        }
+        let start = std::time::Instant::now();
+        while effort() == Some(3) && start.elapsed() < 4 * PATIENCE {
+            // Two looks a second are what there is to be seen.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        let fallen = effort();
+        let (_, hasty) = get(&proxy, "");
+        is_over.store(1, Relaxed);
+        assert!(fallen < Some(3), "it stays at the levels of the file");
+        assert!(hasty.len() > careful.len(), "{} of {}", hasty.len(), careful.len());
+    });
 }

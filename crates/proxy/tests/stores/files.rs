@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    os::unix::fs::symlink,
+    os::unix::{ffi::OsStrExt as _, fs::symlink},
     process::Command,
 };
 
@@ -206,6 +206,23 @@ fn names_with_odd_characters_are_found_as_they_are_written() {
 }
 
 #[test]
+fn every_byte_that_a_name_may_have_is_found() {
+    let site = Site::of(&[]);
+    let bytes = (1..=255_u8).filter(|byte| *byte != b'/');
+    for byte in bytes.clone() {
+        let name = std::ffi::OsStr::from_bytes(&[b'n', byte, b'm']).to_owned();
+        fs::write(site.path().join(name), [byte]).unwrap();
+    }
+    let proxy = site.proxy();
+    for byte in bytes {
+        let response = proxy.get(&format!("/n%{byte:02x}m"), "");
+        assert_eq!((response.status(), &*response.body), (200, &[byte][..]), "{byte:02x}");
+    }
+    assert_eq!(proxy.get("/n%00m", "").status(), 404);
+    assert_eq!(proxy.get("/n%2fm", "").status(), 404);
+}
+
+#[test]
 fn what_is_no_file_keeps_nobody_waiting() {
     let site = Site::of(&[("locked", b"x")]);
     let made = Command::new("mkfifo").arg(site.path().join("pipe")).status().unwrap();
@@ -247,4 +264,75 @@ fn a_directory_that_is_gone_is_the_fault_of_the_store_and_a_new_one_is_found() {
     fs::remove_file(&link).unwrap();
     symlink(site.path().join("next"), &link).unwrap();
     assert_eq!(proxy.get("/a", "").text(), "new");
+}
+
+#[test]
+fn a_file_that_is_compressed_already_is_sent_to_those_who_accept_it() {
+    let site = Site::of(&[
+        ("app.js", b"plain"),
+        ("app.js.br", b"brotli"),
+        ("app.js.gz", b"gzip"),
+        ("old.css", b"new"),
+        ("old.css.gz", b"old"),
+        ("alone.txt", b"alone"),
+        ("docs/index.html", b"docs"),
+        ("docs/index.html.zst", b"zstd"),
+        ("directory.html", b"file"),
+        ("directory.html.br/x", b"x"),
+    ]);
+    fs::write(site.path().join("old.css"), b"newer than its compressed form").unwrap();
+    let proxy = site.proxy_with(|store| store.precompressed = true);
+    let all = "Accept-Encoding: gzip, br, zstd\r\n";
+    for (target, fields, coding, text) in [
+        ("/app.js", all, Some("br"), "brotli"),
+        ("/app.js", "Accept-Encoding: gzip\r\n", Some("gzip"), "gzip"),
+        ("/app.js", "Accept-Encoding: zstd\r\n", None, "plain"),
+        ("/app.js", "Accept-Encoding: br;q=0, gzip;q=0.5\r\n", Some("gzip"), "gzip"),
+        ("/app.js", "Accept-Encoding: identity\r\n", None, "plain"),
+        ("/app.js", "", None, "plain"),
+        ("/old.css", all, None, "newer than its compressed form"),
+        ("/alone.txt", all, None, "alone"),
+        ("/docs/", all, Some("zstd"), "zstd"),
+        ("/directory.html", all, None, "file"),
+        ("/app.js.br", all, None, "brotli"),
+    ] {
+        let response = proxy.get(target, fields);
+        assert_eq!((response.status(), &*response.text()), (200, text), "{target} {fields}");
+        assert_eq!(response.field("Content-Encoding"), coding, "{target} {fields}");
+        assert_eq!(response.field("Vary"), Some("Accept-Encoding"), "{target} {fields}");
+    }
+    let (plain, coded) = (proxy.get("/app.js", ""), proxy.get("/app.js", all));
+    assert_eq!(plain.field("Content-Type"), coded.field("Content-Type"));
+    assert_eq!(coded.field("Content-Type"), Some("text/javascript; charset=utf-8"));
+    let tag = coded.field("ETag").unwrap().to_owned();
+    assert_ne!(plain.field("ETag"), Some(&*tag));
+    let again = proxy.get("/app.js", &format!("{all}If-None-Match: {tag}\r\n"));
+    assert_eq!((again.status(), again.field("ETag")), (304, Some(&*tag)));
+    let other = proxy.get("/app.js", &format!("If-None-Match: {tag}\r\n"));
+    assert_eq!(other.status(), 200, "the plain form is another one");
+    let part = proxy.get("/app.js", &format!("{all}Range: bytes=0-1\r\nIf-Range: {tag}\r\n"));
+    assert_eq!((part.status(), &*part.text()), (206, "br"));
+    assert_eq!(part.field("Content-Encoding"), Some("br"));
+
+    let without = site.proxy().get("/app.js", all);
+    assert_eq!((&*without.text(), without.field("Vary")), ("plain", None));
+}
+
+#[test]
+fn a_page_of_the_site_is_told_with_its_404_where_there_is_one() {
+    let site = Site::of(&[("404.html", b"<p>gone"), ("a", b"a")]);
+    let proxy = site.proxy_with(|store| store.error_page = Some("/404.html".into()));
+    for fields in ["", "Range: bytes=0-1\r\n", "If-None-Match: *\r\n"] {
+        let missing = proxy.get("/missing/", fields);
+        assert_eq!((missing.status(), &*missing.text()), (404, "<p>gone"), "{fields}");
+        assert_eq!(missing.field("Content-Type"), Some("text/html; charset=utf-8"));
+        assert_eq!(missing.field("ETag"), None, "nobody asks for it again by that");
+    }
+    let head = proxy.ask("HEAD", "/missing", "");
+    assert_eq!((head.status(), head.field("Content-Length"), head.body.len()), (404, Some("7"), 0));
+    assert_eq!(proxy.get("/a", "").text(), "a");
+    assert_eq!(proxy.get("/404.html", "").status(), 200, "it is an object as any other");
+    let wrong = site.proxy_with(|store| store.error_page = Some("/nowhere.html".into()));
+    let missing = wrong.get("/missing", "");
+    assert_eq!((missing.status(), &*missing.text()), (404, "Not Found\n"));
 }

@@ -142,7 +142,14 @@ impl Site {
     }
 
     pub(crate) fn proxy(&self) -> Proxy {
+        self.proxy_with(|_| {})
+    }
+
+    /// One whose store has other settings.
+    pub(crate) fn proxy_with(&self, change: impl FnOnce(&mut Store)) -> Proxy {
         let root = self.path().to_str().expect("a path in UTF-8").to_owned();
-        Proxy::to(Server::of_files(Store::at(StorePlace::Files(root))))
+        let mut store = Store::at(StorePlace::Files(root));
+        change(&mut store);
+        Proxy::to(Server::of_files(store))
     }
 }

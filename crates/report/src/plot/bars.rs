@@ -18,33 +18,36 @@ use crate::figures::digits;
 
 /// Groups of bars, in one unit.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bars {
+pub struct Bars {
     /// What the picture shows.
-    pub(crate) title: String,
+    pub title: String,
     /// What there is to see, for those who do not see it.
-    pub(crate) description: String,
+    pub description: String,
     /// The quantity and its unit.
-    pub(crate) quantity: String,
+    pub quantity: String,
     /// What the groups are.
-    pub(crate) each: String,
+    pub each: String,
     /// What is compared in each group, with its colour.
-    pub(crate) parts: Vec<(String, Tone)>,
+    pub parts: Vec<(String, Tone)>,
     /// The groups, left to right.
-    pub(crate) groups: Vec<Group>,
+    pub groups: Vec<Group>,
 }
 
 /// One group: a value for each part, none where there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Group {
+pub struct Group {
     /// Its name, below it.
-    pub(crate) name: String,
+    pub name: String,
     /// Its bars, in the order of the parts.
-    pub(crate) values: Vec<Option<f64>>,
+    pub values: Vec<Option<f64>>,
 }
 
 impl Bars {
     /// The picture.
-    pub(crate) fn draw(&self) -> Result<Picture, PlotError> {
+    ///
+    /// # Errors
+    /// [`PlotError`] where the drawing library fails.
+    pub fn draw(&self) -> Result<Picture, PlotError> {
         let more = 18 * (self.parts.len() as i32 / 3);
         let heights = (360 + more, 300 + 2 * more);
         Picture::draw_in(&self.title, self.description.clone(), heights, |canvas| {

@@ -44,6 +44,9 @@ fn headline(watcher: &Watcher) -> Line<'static> {
     let state = &watcher.state;
     let mut line =
         vec!["loadline".bold(), format!("  {}  up {}", state.region, span(state.uptime_s)).into()];
+    if let Some(cache) = &state.cache {
+        line.push(format!("  {}", cache.sentence()).into());
+    }
     if state.draining {
         line.push("  draining".red().bold());
     }
@@ -86,6 +89,8 @@ fn picture(service: &Service, width: usize, with_servers: bool) -> Vec<Line<'sta
             .into(),
     ];
     lines.extend(wrapped(&service.sentence(), width).into_iter().map(Line::from));
+    let cache = service.cache_sentence().into_iter().flat_map(|told| wrapped(&told, width));
+    lines.extend(cache.map(Line::from));
     lines.push(figures(service));
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
     for (index, group) in service.groups.iter().enumerate() {
@@ -246,7 +251,7 @@ mod tests {
     use super::*;
     use loadline_core::{
         decide::census::Condition,
-        state::{Limits, Load, State},
+        state::{Cache, Limits, Load, ServiceCounter, State},
     };
     use ratatui::{Terminal, backend::TestBackend};
 
@@ -306,6 +311,21 @@ mod tests {
         assert_eq!(drawn(&mut watcher, 44, 6), NARROW);
         drawn(&mut watcher, 1, 1);
         drawn(&mut watcher, 3, 2);
+    }
+
+    #[test]
+    fn what_the_cache_does_is_told_of_the_edge_and_of_each_service() {
+        let mut watcher = watcher();
+        let (bytes, memory_bytes) = (12_000_000, 256_000_000);
+        watcher.state.cache = Some(Cache { objects: 40, bytes, memory_bytes, ..Cache::default() });
+        let counters = &mut watcher.state.services[0].counts.counters;
+        counters[ServiceCounter::CacheHits] = 3;
+        counters[ServiceCounter::CacheMisses] = 1;
+        let text = drawn(&mut watcher, 80, 20);
+        let first = "loadline  europe-west3  up 1 min  cache: 40 objects, 12 of 256 MB\n";
+        assert!(text.starts_with(first), "{text}");
+        let told = "\nThe cache answers 75.0 % of the requests; 0 stale, 0 collapsed.\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn header(state: &State, changed: bool) -> Markup {
         header {
             h1 { "loadline" }
             span class="faint" { "seen from " (state.region) ", up " (span(state.uptime_s)) }
+            @if let Some(cache) = &state.cache { span class="faint" { (cache.sentence()) } }
             @if state.draining { strong class="bad" { "draining" } }
             @if changed { a id="changed" href="/api/changes" { "changed since the file was read" } }
         }
@@ -61,6 +62,7 @@ fn picture(service: &Service, samples: &[Sample]) -> Markup {
         section id=(service.name) aria-label=(service.name) {
             h2 { (service.name) " " (badge(service)) }
             p class="said" { (service.sentence()) }
+            @if let Some(told) = service.cache_sentence() { p class="said" { (told) } }
             @for (index, group) in service.groups.iter().enumerate() {
                 @if index > 0 && group.overflow_per_s > 0.0 {
                     p class="arrow" {

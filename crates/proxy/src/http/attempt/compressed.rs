@@ -86,12 +86,7 @@ impl Attempt<'_, '_> {
     /// Counts a response that was compressed, or as much of it as there was.
     fn count(&self, algorithm: Algorithm, body: &CompressedBody) {
         let cells = &self.exchange.driver.route.service_context().cells;
-        let counter = match algorithm {
-            Algorithm::Zstd => ServiceCounter::CompressedZstd,
-            Algorithm::Gzip => ServiceCounter::CompressedGzip,
-            Algorithm::Brotli => ServiceCounter::CompressedBrotli,
-        };
-        cells.add(counter, 1);
+        cells.add(ServiceCounter::compressed_by(algorithm), 1);
         cells.add(ServiceCounter::CompressionInput, body.plain);
         cells.add(ServiceCounter::CompressionOutput, body.compressed);
     }

@@ -46,14 +46,18 @@ impl Attempt<'_, '_> {
                 return Ok(self.discard(head, buffer));
             }
         }
-        let named = head.fields().get(buffer.filled(), "x-amz-bucket-region");
-        let named =
-            named.and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default().to_owned();
+        let field = |name| {
+            let value = head.fields().get(buffer.filled(), name);
+            value.and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default().to_owned()
+        };
+        // Azure tells its code in a field too, which HEAD has as well.
+        let (named, code) = (field("x-amz-bucket-region"), field("x-ms-error-code"));
         let (body, is_over) = self.read_error(&head, buffer).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
         self.exchange.listener_context.give_response_head(head);
         let region = if named.is_empty() { element(&body, "Region") } else { &*named };
-        match judge(status, element(&body, "Code"), region) {
+        let code = if code.is_empty() { element(&body, "Code") } else { &*code };
+        match judge(status, code, region) {
             Verdict::Replace(told) => {
                 if status < 500 {
                     let came = Event::Head { status: told, untouched: !self.is_touched() };

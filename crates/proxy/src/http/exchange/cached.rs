@@ -218,7 +218,8 @@ impl Exchange<'_> {
     /// Waits for the response to a fetch, and gives it where it is the one for this request.
     async fn wait(&mut self, waiting: Waiting<'_>, uses_disk: &mut bool) -> Round {
         let begun = poll_fn(|cx| match waiting.reader.poll_begun(cx) {
-            Poll::Pending => self.client.socket.poll_closed(cx).map(|()| None),
+            // A client that has sent all it had may say so, and wants its response all the same.
+            Poll::Pending => self.client.socket.poll_reset(cx).map(|()| None),
             begun => begun.map(Some),
         });
         let Some((begun, via)) = begun.await else {
@@ -366,7 +367,7 @@ impl Exchange<'_> {
         source: Source,
         given: Given,
     ) -> Round {
-        let (ending, next) = self.give(response, source, (given, wanted.caching().status)).await;
+        let (ending, next) = self.give(wanted, response, source, given).await;
         Round::Over(ending, next)
     }
 }

@@ -21,7 +21,7 @@ use super::{Exchange, Next};
 use crate::{
     cache::{
         Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response,
-        request_fields, write,
+        Wanted, request_fields, write,
     },
     runtime::yield_once::yield_once,
 };
@@ -29,6 +29,8 @@ use crate::{
 /// Where a body comes from.
 pub(super) enum Source {
     Object(Arc<Object>),
+    /// A compressed form of an object.
+    Coded(Bytes),
     Arrival(Reader),
     Disk(DiskBody),
 }
@@ -126,12 +128,13 @@ impl Exchange<'_> {
     /// Gives a response to the client, or what of it the client asks for: how that ended.
     pub(super) async fn give(
         &mut self,
+        wanted: &Wanted,
         response: &Response,
         mut source: Source,
-        (given, tells_status): (Given, bool),
+        given: Given,
     ) -> (Ending, Next) {
         let length = source.length(response);
-        let answer = {
+        let mut answer = {
             let mut fields = request_fields(&self.request.text);
             if self.request.method == Method::Head {
                 // `Range` is for GET alone: RFC 9110 section 14.2.
@@ -143,9 +146,10 @@ impl Exchange<'_> {
             let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
+        self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
-        given.write(tells_status, &mut text);
-        let end = self.frame(&answer.body, length, &mut text);
+        given.write(wanted.caching().status, &mut text);
+        let end = self.frame(&answer.body, source.length(response), &mut text);
         let keep_alive = self.request.keep_alive && end != End::Close && !self.is_leaving();
         self.finish_head(keep_alive, &mut text);
         self.record.status = answer.status;
@@ -241,6 +245,10 @@ impl Exchange<'_> {
         while length > 0 {
             let piece = match source {
                 Source::Object(object) => Piece::Stored(object.after(from)),
+                Source::Coded(form) => {
+                    let from = usize::try_from(from).unwrap_or(usize::MAX);
+                    Piece::Stored(form.get(from..).unwrap_or_default())
+                }
                 Source::Arrival(reader) => self.arriving(reader, text).await?,
                 Source::Disk(body) => self.read(body, from, text).await?,
             };
@@ -288,8 +296,8 @@ impl Exchange<'_> {
         self.timer.arm(Duration::ZERO);
         let piece = poll_fn(|cx| match reader.poll_piece(cx) {
             Poll::Pending => {
-                let closed = self.client.socket.poll_closed(cx);
-                closed.map(|()| Err(Broken::Client(Reason::ClientGone)))
+                let reset = self.client.socket.poll_reset(cx);
+                reset.map(|()| Err(Broken::Client(Reason::ClientGone)))
             }
             piece => piece.map_err(Broken::Source),
         });
@@ -395,6 +403,7 @@ impl Source {
         match self {
             Self::Object(object) => Some(object.length),
             Self::Disk(body) => Some(body.length),
+            Self::Coded(form) => Some(form.len() as u64),
             Self::Arrival(_) => response.length,
         }
     }

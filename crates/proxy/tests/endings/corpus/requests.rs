@@ -26,7 +26,7 @@ use crate::support::Proxy;
 
 /// What comes behind each message. If it is read as anything but a request of its own, the two
 /// parsers disagree about where the message ends.
-const NEXT: &[u8] = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+pub(super) const NEXT: &[u8] = b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 #[test]
 fn no_request_is_forwarded_in_a_form_that_another_parser_reads_differently() {
@@ -49,7 +49,7 @@ fn no_request_is_forwarded_in_a_form_that_another_parser_reads_differently() {
 }
 
 /// Whether the client was told what the file says.
-fn is_as_told(is: &str, forwarded: usize, answer: &str) -> bool {
+pub(super) fn is_as_told(is: &str, forwarded: usize, answer: &str) -> bool {
     match is.split_once(' ').unwrap_or((is, "2")) {
         ("refused", status) => {
             let last = answer.rfind("HTTP/1.1 ").map_or("", |at| &answer[at + 9..]);
@@ -64,7 +64,7 @@ fn is_as_told(is: &str, forwarded: usize, answer: &str) -> bool {
 }
 
 /// All that comes back for these bytes until the connection is closed.
-fn ask(proxy: &Proxy, bytes: &[u8]) -> String {
+pub(super) fn ask(proxy: &Proxy, bytes: &[u8]) -> String {
     let mut client = proxy.connect();
     client.write_all(bytes).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
@@ -74,10 +74,10 @@ fn ask(proxy: &Proxy, bytes: &[u8]) -> String {
     answer.escape_ascii().to_string().replace("\\r\\n", "\r\n")
 }
 
-type Log = Arc<Mutex<Vec<Reading>>>;
+pub(super) type Log = Arc<Mutex<Vec<Reading>>>;
 
 /// A server that notes what it reads and answers each request.
-fn hyper_server(log: Log) -> SocketAddr {
+pub(super) fn hyper_server(log: Log) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -102,10 +102,13 @@ async fn note(log: Log, request: Request<Incoming>) -> Result<Response<Full<Byte
     let start = format!("{} {}", request.method(), request.uri());
     let host = request.headers().get_all("host").iter();
     let host = host.map(|host| ("host".to_owned(), host.as_bytes().to_vec()));
-    let fields = host.chain(reading::of_headers(request.headers())).collect();
+    let fields: Vec<_> = host.chain(reading::of_headers(request.headers())).collect();
+    let name = fields.first().map_or(&b""[..], |(_, value)| value).escape_ascii().to_string();
+    let answer = Response::builder().header("Cache-Control", "max-age=60");
+    let answer = answer.body(Full::from(format!("{start} of {name}"))).expect("a response");
     if let Ok(body) = request.into_body().collect().await {
         let body = body.to_bytes().to_vec();
         log.lock().unwrap().push(Reading { start, fields, body });
     }
-    Ok(Response::new(Full::from("read")))
+    Ok(answer)
 }

@@ -25,21 +25,29 @@ fn no_answer_is_forwarded_in_a_form_that_another_parser_reads_differently() {
             }
         });
         let theirs = hyper_client(&Proxy::to(&[server.address]));
-        let right = match (&*is, &theirs) {
-            ("forwarded", Ok(theirs)) => Some(theirs) == ours.as_ref(),
-            ("refused", Ok(theirs)) => theirs.start == "502" && theirs.fields.is_empty(),
-            ("cut", Err(_)) => ours.is_none(),
-            _ => false,
-        };
-        if !right {
+        if !is_right(&is, &theirs, ours.as_ref()) {
             wrong.push(format!("{name}: {is}, but {theirs:?}, ours {ours:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Whether a client has read what the file says.
+pub(super) fn is_right(
+    is: &str,
+    theirs: &Result<Reading, hyper::Error>,
+    ours: Option<&Reading>,
+) -> bool {
+    match (is, theirs) {
+        ("forwarded", Ok(theirs)) => Some(theirs) == ours,
+        ("refused", Ok(theirs)) => theirs.start == "502" && theirs.fields.is_empty(),
+        ("cut", Err(_)) => ours.is_none(),
+        _ => false,
+    }
+}
+
 /// What a client reads that asks once; an error if the response is not whole.
-fn hyper_client(proxy: &Proxy) -> Result<Reading, hyper::Error> {
+pub(super) fn hyper_client(proxy: &Proxy) -> Result<Reading, hyper::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked = runtime.block_on(async {
         timeout(PATIENCE, async {
