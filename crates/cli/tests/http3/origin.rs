@@ -27,7 +27,7 @@ fn serve(stream: &TcpStream) -> Option<()> {
         let sent = body(&mut reader, &head)?;
         if path == "/slow" {
             // Until the proxy closes.
-            reader.read(&mut [0]).ok()?;
+            reader.read_exact(&mut [0]).ok()?;
             return None;
         }
         let answer = match path[1..].parse() {

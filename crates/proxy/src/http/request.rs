@@ -22,7 +22,7 @@ use crate::{
         compress,
         mirror::{Copy, CopyGuard},
         request_id::RequestId,
-        rules::{self, Changes, Reply, Routed},
+        rules::{self, Changes, Reply},
         sticky::Session,
     },
     io::buffer::Buffer,
@@ -123,11 +123,7 @@ impl Request {
             rules::hand_on_subject(&mut text, header, subject);
         }
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
-        let routed = if listener_context.routes.is_empty() {
-            Routed { service: listener_context.service, ..Routed::default() }
-        } else {
-            rules::route(worker, listener_context, (head, bytes), (from, &id))
-        };
+        let routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
         if let Some(changes) = &routed.changes {
             changes.of_request(&mut text);
         }
@@ -144,10 +140,7 @@ impl Request {
             let service = &view.plan.fleet.services[routed.service].name;
             Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
         });
-        let mut body = match listener_context.max_body(routed.rank) {
-            Some(max) => head.body().limited(max)?,
-            None => head.body(),
-        };
+        let mut body = body(listener_context, head, routed.rank)?;
         let early = &bytes[head.head_len()..];
         let progress = body.feed(early)?;
         text.extend_from_slice(&early[..progress.passed]);
@@ -240,6 +233,18 @@ impl Request {
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_whole && self.method.is_idempotent()
+    }
+}
+
+/// Reads the body of a request that the rule at `rank` decided; an error if it is too long.
+fn body(
+    listener_context: &ListenerContext,
+    head: &RequestHead,
+    rank: Option<usize>,
+) -> Result<BodyReader, ParseError> {
+    match listener_context.max_body(rank) {
+        Some(max) => head.body().limited(max),
+        None => Ok(head.body()),
     }
 }
 

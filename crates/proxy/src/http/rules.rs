@@ -81,6 +81,10 @@ pub(crate) fn route(
     (head, bytes): (&RequestHead, &[u8]),
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
+    let unruled = Routed { service: listener_context.service, ..Routed::default() };
+    if listener_context.routes.is_empty() {
+        return unruled;
+    }
     let (raw_path, query) = split_query(head.path(bytes));
     let raw_path = if raw_path.is_empty() { b"/" } else { raw_path };
     let (mut host, mut path) = (Vec::new(), Vec::new());
@@ -94,7 +98,6 @@ pub(crate) fn route(
         from,
         id,
     };
-    let unruled = Routed { service: listener_context.service, ..Routed::default() };
     let Some(matched) = listener_context.routes.find(&seen.request()) else { return unruled };
     let ruled = Routed { rank: Some(matched.rank), ..unruled };
     if let Err(wait) = seen.take(listener_context, matched, worker) {
