@@ -73,7 +73,7 @@ fn towards_clients(
         let help = "name the file of those who sign clients' certificates".to_owned();
         problems.error(&required.span, message, "never used", help);
     }
-    refuse_early_data(file, problems);
+    refuse_early_data(file, protocol, problems);
     let subject_header = subject_header(file, protocol, problems);
     let required = file.client_required.get().copied().unwrap_or(true);
     let clients = file.client_authorities.get().map(|path| path.0.0.clone());
@@ -88,9 +88,11 @@ fn towards_clients(
 }
 
 /// What early data does not go together with.
-fn refuse_early_data(file: &file::ListenerTls, problems: &mut Problems) {
+fn refuse_early_data(file: &file::ListenerTls, protocol: Protocol, problems: &mut Problems) {
     let Some(early) = file.early_data.at().filter(|at| at.value) else { return };
-    let (message, help) = if file.client_authorities.at().is_some() {
+    let (message, help) = if protocol != Protocol::Https {
+        ("`early_data` on a listener without HTTP/3", "say protocol = \"https\"")
+    } else if file.client_authorities.at().is_some() {
         ("`early_data` with `client_authorities`", "who a client is, is known after the handshake")
     } else if file.resumption.get() == Some(&false) {
         ("`early_data` without `resumption`", "only a client that resumes its session can send any")

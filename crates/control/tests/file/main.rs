@@ -1,6 +1,7 @@
 //! The configuration as its writers meet it: examples, errors, schema and reference.
 
 mod compression;
+mod early_data;
 mod examples;
 mod forwarding;
 mod hsts;
