@@ -3,8 +3,8 @@
 //! What a hit costs in CPU time is measured as in `cost`, held against the peer that is cheapest;
 //! what an object of 1 kB takes in memory by `memory`; how long requests take while every second
 //! one is a miss by `half_misses`; which requests are hits by `popularity`; what a server is asked
-//! when thousands want the same by `herd` and, of an object that comes slowly, by `slow_object`; and
-//! whether its cache can do without it by `origin_down`.
+//! when thousands want the same by `herd` and, of an object that comes slowly, by `slow_object`;
+//! and whether its cache can do without it by `origin_down`.
 
 mod client;
 mod half_misses;

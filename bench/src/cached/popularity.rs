@@ -69,7 +69,9 @@ const CASES: [Case; 5] = [
 
 fn judge(case: &Case, index: usize, ratios: &[(Cache, Vec<f64>)]) -> Option<Verdict> {
     let of = |ours: bool| {
-        let chosen = ratios.iter().filter(move |(cache, _)| (*cache == Cache::Loadline) == ours);
+        // nginx makes room every ten seconds, and has stored more than its size meanwhile.
+        let bounded = ratios.iter().filter(|(cache, _)| *cache != Cache::Nginx);
+        let chosen = bounded.filter(move |(cache, _)| (*cache == Cache::Loadline) == ours);
         chosen.map(|(_, row)| row[index]).reduce(f64::max)
     };
     let (ours, best) = (of(true)?, of(false).unwrap_or(f64::NAN));

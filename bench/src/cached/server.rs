@@ -234,6 +234,8 @@ fn records(port: u16) -> String {
          CONFIG proxy.config.http.cache.open_write_fail_action INT 1\n\
          CONFIG proxy.config.cache.enable_read_while_writer INT 1\n\
          CONFIG proxy.config.http.number_of_redirections INT 10\n\
+         CONFIG proxy.config.http.redirect.actions STRING \
+         self:follow,loopback:follow,routable:follow\n\
          CONFIG proxy.config.http.redirect_use_orig_cache_key INT 1\n\
          CONFIG proxy.config.http.background_fill_active_timeout INT 0\n\
          CONFIG proxy.config.http.background_fill_completed_threshold FLOAT 0.0\n\

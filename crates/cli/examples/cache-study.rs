@@ -168,8 +168,8 @@ fn slow_object(figures: &Value) -> Result<Part> {
     let caption = format!(
         "{} clients ask for one missing object of {} MB, which its server sends within 5 s; {} \
          of them, the first among these, read 1 kB a second and are still reading when the others \
-         are done. Memory is by how much the cache grew at most, its files included; the kernel's is \
-         that of all TCP connections, on both sides.",
+         are done. Memory is by how much the cache grew at most, its files included; the kernel's \
+         is that of all TCP connections, on both sides.",
         first["clients"],
         first["length"].as_f64().unwrap_or(f64::NAN) / 1e6,
         first["slow"],

@@ -1,5 +1,5 @@
-//! Containers of Azure Blob Storage in the place of servers: Azurite, which checks signatures, and a
-//! store that says whatever Azure can say.
+//! Containers of Azure Blob Storage in the place of servers: Azurite, which checks signatures, and
+//! a store that says whatever Azure can say.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -193,6 +193,7 @@ text = f"PUT\n\n\n{length}\n\n{kind}\n\n\n\n\n\n\n{own}{resource}"
 digest = hmac.new(base64.b64decode(key), text.encode(), hashlib.sha256).digest()
 fields["Authorization"] = "SharedKey shop:" + base64.b64encode(digest).decode()
 fields["Content-Type"] = kind
-request = urllib.request.Request(f"http://127.0.0.1:{port}/shop/{target}", body, fields, method="PUT")
+url = f"http://127.0.0.1:{port}/shop/{target}"
+request = urllib.request.Request(url, body, fields, method="PUT")
 urllib.request.urlopen(request).read()
 "#;

@@ -17,22 +17,22 @@ use crate::value::{
 pub(crate) struct Store {
     /// Where the objects are: `file:///srv/www` is files below a directory of this machine,
     /// `s3://bucket/prefix` a bucket of Amazon S3 or of another store with its API,
-    /// `gs://bucket/prefix` a bucket of Google Cloud Storage, `az://container/prefix` a container of
-    /// Azure Blob Storage. Paths of requests continue it.
+    /// `gs://bucket/prefix` a bucket of Google Cloud Storage, `az://container/prefix` a container
+    /// of Azure Blob Storage. Paths of requests continue it.
     pub(crate) url: Key<Text<StoreUrl>>,
     /// The name that is appended to a path which ends with a slash.
     #[schemars(extend("default" = "index.html"))]
     pub(crate) index: Key<Text<IndexName>>,
-    /// The path of the object that clients get with a 404 where there is none at the path that they
-    /// asked for. Default: a few words.
+    /// The path of the object that clients get with a 404 where there is none at the path that
+    /// they asked for. Default: a few words.
     #[schemars(extend("examples" = ["/404.html"]))]
     pub(crate) error_page: Key<Text<ErrorPage>>,
-    /// Send `app.js.br`, `app.js.zst` or `app.js.gz` for `app.js` to clients that accept it, where it
-    /// is no older; for files alone.
+    /// Send `app.js.br`, `app.js.zst` or `app.js.gz` for `app.js` to clients that accept it, where
+    /// it is no older; for files alone.
     #[schemars(extend("default" = false))]
     pub(crate) precompressed: Key<bool>,
-    /// Where the store is reached. Default: Amazon's of the region, Google's, or that of the account
-    /// at Azure.
+    /// Where the store is reached. Default: Amazon's of the region, Google's, or that of the
+    /// account at Azure.
     #[schemars(extend("examples" = ["https://minio.example.com"]))]
     pub(crate) endpoint: Key<Text<StoreEndpoint>>,
     /// The region of the bucket. Default: `us-east-1`; for `gs://` `auto`.

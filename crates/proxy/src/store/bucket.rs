@@ -1,5 +1,5 @@
-//! Requests for objects of a bucket, signed by Signature Version 4 or Azure's Shared Key, and what of
-//! its responses clients may see.
+//! Requests for objects of a bucket, signed by Signature Version 4 or Azure's Shared Key, and what
+//! of its responses clients may see.
 //!
 //! A request is made anew for the store: method, the path of the object, and what of the client's
 //! head asks for a part of it or tells what the client has. It is signed just before it is sent, so

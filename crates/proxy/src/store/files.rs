@@ -368,9 +368,9 @@ fn name(path: &[u8]) -> Option<Vec<u8>> {
     (path.starts_with(b"/") && !leads_out && !name.contains(&0)).then(|| name.to_vec())
 }
 
-/// Tag and date of a file as it is now; a coding has tags of its own. A file that was changed a moment ago may be changed once
-/// more within the same tick of the file system's clock, so that its tag is weak (RFC 9110, section
-/// 8.8.1).
+/// Tag and date of a file as it is now; a coding has tags of its own. A file that was changed a
+/// moment ago may be changed once more within the same tick of the file system's clock, so that its
+/// tag is weak (RFC 9110, section 8.8.1).
 fn validators(metadata: &Metadata, coding: Option<Algorithm>, now: UnixTime) -> (String, [u8; 29]) {
     let modified = UnixTime::from_secs(metadata.mtime());
     let weak = if now.since(modified) >= SETTLED { "" } else { "W/" };
