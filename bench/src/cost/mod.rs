@@ -223,7 +223,8 @@ impl Contender {
         let mut process =
             Process::start(PROXY_CORE, &command, &workshop.directory.join("memory.log"))?;
         process.wait_for(port)?;
-        Ok(Self { name: "floor", role: Role::Reference, port, process })
+        let (name, role) = ("floor", Role::Reference);
+        Ok(Self { name, role, port, process, client: None })
     }
 
     /// Starts the floor, which has no configuration but this option.

@@ -75,7 +75,7 @@ impl Extents {
 
 #[cfg(test)]
 mod tests {
-    use alloc::{vec, vec::Vec};
+    use alloc::vec::Vec;
 
     use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ mod tests {
                 } else if !held.is_empty() {
                     extents.give(held.swap_remove(which.index(held.len())));
                 }
-                let mut used = vec![false; 64];
+                let mut used = [false; 64];
                 let free = extents.free.iter().map(|(&first, &pages)| Extent { first, pages });
                 for extent in held.iter().copied().chain(free) {
                     for page in extent.first..extent.first + extent.pages {
