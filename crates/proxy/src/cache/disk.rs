@@ -8,6 +8,7 @@
 //! | | |
 //! |---|---|
 //! | `record`, `segment`, `purge_log` | the format of the files |
+//! | `purges` | what is purged, and whom that concerns |
 //! | `index` | where the record of each response is |
 //! | `open` | who has the directory, and which records it has |
 //! | `writer` | the thread that opens, writes and reclaims |
@@ -24,9 +25,11 @@
 mod index;
 mod open;
 mod purge_log;
+mod purges;
 mod reader;
 mod record;
 mod segment;
+mod tail;
 mod writer;
 
 use std::{
@@ -46,7 +49,7 @@ use std::{
 use loadline_core::{
     cache::{
         Fields,
-        disk::{Admission, PurgeRecord, Purges, Shape, Verdict, admit},
+        disk::{Admission, PurgeRecord, Purges, Shape, admit},
     },
     fleet::DiskCache,
     state,
@@ -56,9 +59,11 @@ use loadline_core::{
 use super::{fetch::unix_now, object::Object};
 use crate::runtime::clock::Clock;
 use index::{Entry, Ident, Index, hash, tag_for};
+use purges::Numbered;
 use reader::Reads;
 use segment::Segment;
 
+pub(crate) use purges::{Purged, Recording};
 pub(crate) use reader::{Body, Opened};
 
 /// The disk tier. Dropping it lets its threads end by themselves.
@@ -116,18 +121,6 @@ struct Shared {
     clock: Clock,
 }
 
-/// Purges by the numbers that they have on disk.
-#[derive(Debug)]
-struct Numbered {
-    purges: Purges,
-    /// What is added to a number of this process; none until the directory is open.
-    shift: Option<u64>,
-    /// The number of the last purge before the disk was there.
-    first: u64,
-    /// More came before the directory was open than are kept.
-    has_lost: bool,
-}
-
 /// Everything that changes, under one lock that is never held over I/O.
 #[derive(Debug, Default)]
 struct State {
@@ -182,10 +175,6 @@ struct Counters {
     damaged: AtomicU64,
     reclaimed: AtomicU64,
 }
-
-/// Waits until a purge is recorded on disk.
-#[derive(Debug)]
-pub(crate) struct Recording(Option<mpsc::Receiver<Result<(), String>>>);
 
 impl Disk {
     /// Begins to open a directory; until that is done nothing is found there. `purges` have come
@@ -320,7 +309,7 @@ impl Disk {
         }
     }
 
-    /// Ends it: these are written as far as they come in [`LAST_WRITES`], then the directory is
+    /// Ends it: these are written as far as they come in a few seconds, then the directory is
     /// left to others. Does not wait for that.
     pub(crate) fn close(&self, last: Vec<(Box<[u8]>, Arc<Object>)>) {
         if self.shared.is_closing.swap(true, Ordering::AcqRel) {
@@ -385,29 +374,6 @@ impl Drop for Disk {
     }
 }
 
-/// What is purged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Purged<'p> {
-    /// What an operator names.
-    By(&'p state::Purge),
-    /// All of a URL.
-    Url(&'p [u8]),
-}
-
-impl Recording {
-    /// Waits for it.
-    ///
-    /// # Errors
-    /// Why it is not recorded, or not yet: then a restart could undo it.
-    pub(crate) fn wait(self) -> Result<(), String> {
-        let Some(hears) = self.0 else { return Ok(()) };
-        match hears.recv_timeout(PURGE_PATIENCE) {
-            Ok(told) => told,
-            Err(_) => Err("the disk does not answer".to_owned()),
-        }
-    }
-}
-
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -461,74 +427,6 @@ impl Shared {
 
     fn is_open(&self) -> bool {
         self.purges.read().unwrap_or_else(PoisonError::into_inner).shift.is_some()
-    }
-
-    /// Adds a purge and has it recorded; false where it names nothing.
-    fn add_purge(
-        &self,
-        next: impl FnOnce() -> u64,
-        of: Purged<'_>,
-        tells: Option<mpsc::Sender<Result<(), String>>>,
-    ) -> bool {
-        let now = unix_now();
-        let mut numbered = self.purges.write().unwrap_or_else(PoisonError::into_inner);
-        let number = next() + numbered.shift.unwrap_or(0);
-        let purge = match of {
-            Purged::By(purge) => PurgeRecord::of(purge, number, now),
-            Purged::Url(url) => Some(PurgeRecord::of_url(url, number, now)),
-        };
-        let Some(purge) = purge else { return false };
-        let is_open = numbered.shift.is_some();
-        numbered.purges.add(&purge);
-        if !is_open && numbered.purges.bytes() > UNOPENED {
-            numbered.has_lost = true;
-            numbered.purges = Purges::between(number, number);
-            self.state().to_record.retain(|it| it.tells.is_some());
-        }
-        // Together with the number, so that they are recorded in order, and each once.
-        let mut state = self.state();
-        if let (Purged::Url(url), true) = (of, is_open) {
-            // Once that is recorded nothing of the URL is there that no record concerns.
-            state.index.remove(hash(url), |_| true);
-        }
-        state.to_record.push(ToRecord { purge, tells });
-        drop(state);
-        drop(numbered);
-        self.to_write.notify_one();
-        true
-    }
-
-    /// What purges say of a response that was asked for when this number of purges had come to
-    /// this process.
-    fn verdict(&self, url: &[u8], object: &Object) -> Verdict {
-        let numbered = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(shift) = numbered.shift.filter(|_| object.epoch >= numbered.first) else {
-            return Verdict::Gone;
-        };
-        let tags = object.response.tags.iter().map(|tag| &**tag);
-        numbered.purges.verdict(url, tags, object.epoch + shift)
-    }
-
-    /// What waits to be written, after what has been purged since; none if that is gone.
-    fn current(&self, url: &[u8], object: Arc<Object>) -> Option<Arc<Object>> {
-        match self.verdict(url, &object) {
-            Verdict::Gone => None,
-            Verdict::Keep => Some(object),
-            Verdict::Stale(since) => {
-                let mut metadata = object.metadata;
-                metadata.mark_stale(since);
-                Some(object.with(metadata))
-            }
-        }
-    }
-
-    /// What purges say of what is on disk, and the number of purges of this process by then.
-    fn verdict_of(&self, head: &record::Head, epoch: u64) -> (Verdict, u64) {
-        let numbered = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        let tags = head.response.tags.iter().map(|tag| &**tag);
-        let verdict = numbered.purges.verdict(&head.url, tags, epoch);
-        let own = numbered.purges.epoch().saturating_sub(numbered.shift.unwrap_or(0));
-        (verdict, own.max(numbered.first))
     }
 
     /// Lets nobody use a record any more.
@@ -600,13 +498,6 @@ const QUEUE_BYTES: u64 = 64 << 20;
 
 /// Of a segment, for its head, its list, and the rest of a record.
 const SEGMENT_SPARE: u64 = 8 << 10;
-
-/// How long whoever purges waits for the disk.
-const PURGE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Purges that are kept for a directory that is not open yet. After more, all that is there is
-/// given up.
-const UNOPENED: u64 = 1 << 20;
 
 /// How often it is looked whether threads have ended.
 const POLL: Duration = Duration::from_millis(2);

@@ -14,13 +14,16 @@ use std::{
 
 use bytes::Bytes;
 use loadline_core::{
-    cache::{Metadata, disk::is_usable},
+    cache::{
+        Metadata,
+        disk::{Verdict, is_usable},
+    },
     time::{Duration as CoreDuration, UnixTime},
 };
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    Arc, Entry, Ident, Mutex, Ordering, Place, Relaxed, Shared, Verdict,
+    Arc, Entry, Ident, Mutex, Ordering, Place, Relaxed, Shared,
     record::{BLOCK, CHECK, Head, Opening, block},
     unix_now,
 };

@@ -1,6 +1,6 @@
 //! The thread that opens the directory, writes, and reclaims the oldest segments.
 
-use std::{fs::File, io, mem, os::unix::fs::FileExt as _, time::Duration};
+use std::{fs::File, io, mem, time::Duration};
 
 use loadline_core::{
     cache::disk::{Retry, Verdict},
@@ -13,7 +13,8 @@ use super::{
     purge_log::PurgeLog,
     reader::{Whole, read_whole},
     record::{Head, write_body},
-    segment::{Contents, Listed, sync_folder},
+    segment::sync_folder,
+    tail::Tail,
 };
 
 /// What only this thread has.
@@ -26,17 +27,6 @@ struct Writer<'s> {
     recorded: u64,
     tail: Option<Tail>,
     retry: Retry,
-}
-
-/// The segment that is written to.
-struct Tail {
-    number: u32,
-    file: Arc<File>,
-    contents: Contents,
-    /// What has been written, and is not yet in the file.
-    buffer: Vec<u8>,
-    /// Where the buffer begins.
-    flushed: u64,
 }
 
 /// What there is to do.
@@ -523,59 +513,6 @@ impl super::State {
     }
 }
 
-impl Tail {
-    fn begin(shared: &Shared, epoch: u64) -> io::Result<Self> {
-        let newest = shared.state().segments.back().map_or(0, |newest| newest.number);
-        let segment = Segment::create(&shared.path, newest + 1, epoch)?;
-        let (number, file) = (segment.number, segment.file.clone());
-        shared.state().segments.push_back(segment);
-        let contents = Contents::default();
-        Ok(Self { number, file, contents, buffer: Vec::new(), flushed: Segment::HEAD })
-    }
-
-    fn end(&self) -> u64 {
-        self.flushed + self.buffer.len() as u64
-    }
-
-    /// What its list takes.
-    fn list_bytes(&self) -> u64 {
-        (self.contents.listed.len() as u64 + 1) * LISTED
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.buffer, self.flushed)?;
-        self.flushed += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.flush()?;
-        self.file.sync_data()
-    }
-
-    fn list(&mut self, ident: Ident, entry: &Entry, vary: &loadline_core::cache::Vary) {
-        let Some(vary) = self.contents.vary(vary) else { return };
-        let Entry { offset, bytes, .. } = *entry;
-        self.contents.listed.push(Listed { ident, offset, bytes, vary });
-    }
-
-    /// Leaves the segment to those who read.
-    fn settle(self, shared: &Shared) {
-        let urls = self.contents.listed.iter().map(|it| it.ident.url).collect();
-        let end = self.end();
-        let mut state = shared.state();
-        if let Some(segment) = state.segments.back_mut().filter(|it| it.number == self.number) {
-            (segment.urls, segment.bytes) = (urls, end);
-        }
-    }
-}
-
 /// Tells whoever waits for purges what became of them.
 fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
     for tells in purges.into_iter().filter_map(|it| it.tells) {
@@ -590,14 +527,8 @@ const BATCH: u64 = 8 << 20;
 /// What was read of a segment that leaves may take so much of another.
 const KEPT_PART: u64 = 4;
 
-/// What is written at a time.
-const BUFFER: usize = 1 << 20;
-
 /// URLs that are taken out of the index while others wait.
 const AT_A_TIME: usize = 256;
-
-/// What a record takes in the list of its segment.
-const LISTED: u64 = 22;
 
 /// How long what memory holds is written at the end.
 const LAST_WRITES: Duration = Duration::from_secs(5);
