@@ -1,5 +1,5 @@
-//! A process that writes is killed again and again, at another moment each time: 200 times, or as many as
-//! `LOADLINE_TEST_DISK_KILLS` says.
+//! A process that writes is killed again and again, at another moment each time: 200 times, or as
+//! many as `LOADLINE_TEST_DISK_KILLS` says.
 
 use std::{
     collections::BTreeMap,
