@@ -2,8 +2,8 @@
 //!
 //! Three things are ours. A stream that is dropped before its end was sent is reset: quinn would
 //! end it, and half a response would look whole. Of each stream that comes in it is told when its
-//! client has taken all of it or wants no more. And what GOAWAY says is true: streams from the id in
-//! it on are refused, those below it are answered (h3 0.0.8 names the last one that it answers).
+//! client has taken all of it or wants no more. And what GOAWAY says is true: streams from the id
+//! in it on are refused, those below are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
     cell::Cell,
