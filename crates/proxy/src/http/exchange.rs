@@ -24,7 +24,7 @@ use loadline_core::{
 use loadline_http1::{LocalReply, Method, ParseError};
 
 use crate::{
-    cache::{CacheResult, Via},
+    cache::CacheResult,
     http::{
         attempt::Attempt,
         driver::{Driver, Place},
@@ -582,15 +582,6 @@ impl<'a> Exchange<'a> {
                     .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref())
             },
         }
-    }
-}
-
-impl Record {
-    /// What is told of a response that a fetch has brought for this request.
-    fn came_by(&mut self, via: &Via) {
-        self.server = via.server;
-        self.times =
-            Times { picked: via.picked, sent: via.sent, answered: via.answered, ..self.times };
     }
 }
 

@@ -13,12 +13,15 @@ use loadline_core::{
 use loadline_http1::Method;
 
 use super::{
-    Exchange, Next,
+    Exchange, Next, Record,
     stored::{Given, Source},
 };
-use crate::cache::{
-    Begun, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened, Place, Reader,
-    Response, Start, Store, Wanted, What, request_fields, unix_now,
+use crate::{
+    cache::{
+        Begun, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened, Place, Reader,
+        Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
+    },
+    telemetry::access_log::Times,
 };
 
 /// What is to be done.
@@ -369,6 +372,15 @@ impl Exchange<'_> {
     ) -> Round {
         let (ending, next) = self.give(wanted, response, source, given).await;
         Round::Over(ending, next)
+    }
+}
+
+impl Record {
+    /// What is told of a response that a fetch has brought for this request.
+    fn came_by(&mut self, via: &Via) {
+        self.server = via.server;
+        self.times =
+            Times { picked: via.picked, sent: via.sent, answered: via.answered, ..self.times };
     }
 }
 
