@@ -7,7 +7,8 @@
 //! overload), `outage` (a server dies or hangs), `hitless` (reloads and upgrades), `slow` (clients
 //! that drip), `pick` (a single decision),
 //! `generator` (the load generator beside wrk), `idle` (memory of connections that wait), `scale`
-//! (thousands of services), `http3` (beside Caddy and Envoy), `cached` (the cache beside nginx, Varnish and Traffic Server).
+//! (thousands of services), `http3` (beside Caddy and Envoy), `cached` (the cache beside nginx,
+//! Varnish and Traffic Server).
 // unsafe: `floor` sets an option of sockets for which there is no safe function.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its output is what it is for")]
 

@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     seconds: u64,
     /// Only the parts whose name contains this: a case, `fixed rate`, `overflow`, `overload`,
-    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle`, `scale`, `HTTP/3` or `cache`;
-    /// repeat for more
+    /// `outage`, `hitless`, `slow clients`, `pick`, `generator`, `idle`, `scale`, `HTTP/3` or
+    /// `cache`; repeat for more
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Leave loadline out: the figures of the peers alone, nothing judged

@@ -216,7 +216,8 @@ impl Contender {
         Ok(Self::new(name, role, port, process))
     }
 
-    /// Starts the floor of a cache hit: a server that sends what it has in memory, and nothing else.
+    /// Starts the floor of a cache hit: a server that sends what it has in memory, and does nothing
+    /// else.
     pub(crate) fn memory(workshop: &Workshop) -> Result<Self> {
         let [port] = free_ports()?;
         let command = vec![this_program()?, "backend".to_owned(), port.to_string()];

@@ -3,8 +3,8 @@
 //! Load generators, one after another, open a few hundred connections each, over which every user
 //! asks once and then thinks for longer than this takes. More at a time would overflow the buffer
 //! of the proxy's socket, and wait for what was lost. Judged is by how much the memory of a proxy
-//! (the proportional set size) grows for each, from a state in which as many requests over a hundred
-//! connections have warmed it up, against the peer that takes least.
+//! (the proportional set size) grows for each, from a state in which as many requests over a
+//! hundred connections have warmed it up, against the peer that takes least.
 
 use std::process::{Child, Stdio};
 use std::thread;

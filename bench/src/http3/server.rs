@@ -114,23 +114,22 @@ fn start_caddy(
         },
     });
     let files = json!([{ "certificate": certificate, "key": certificate }]);
+    let tls = json!({
+        "certificates": { "load_files": files },
+        "session_tickets": { "disabled": true },
+    });
+    let web = json!({
+        "listen": [format!("127.0.0.1:{port}")],
+        "idle_timeout": "300s",
+        "protocols": ["h1", "h2", "h3"],
+        "automatic_https": { "disable": true },
+        "tls_connection_policies": [{}],
+        "routes": [{ "handle": [proxy] }],
+    });
     let config = json!({
         "admin": { "disabled": true },
         "logging": { "logs": { "default": { "level": "ERROR" } } },
-        "apps": {
-            "tls": {
-                "certificates": { "load_files": files },
-                "session_tickets": { "disabled": true },
-            },
-            "http": { "servers": { "web": {
-                "listen": [format!("127.0.0.1:{port}")],
-                "idle_timeout": "300s",
-                "protocols": ["h1", "h2", "h3"],
-                "automatic_https": { "disable": true },
-                "tls_connection_policies": [{}],
-                "routes": [{ "handle": [proxy] }],
-            }}},
-        },
+        "apps": { "tls": tls, "http": { "servers": { "web": web } } },
     });
     let file = workshop.directory.join(format!("caddy-{port}.json"));
     fs::write(&file, config.to_string()).with_context(|| format!("write {}", file.display()))?;

@@ -1,5 +1,6 @@
 //! What Linux tells and does, for all who ask it: clocks, timers without slack, files in memory,
 //! `/proc`, netlink.
+// unsafe: a file in memory is mapped, for which no library has a safe function (`arena`).
 #![deny(unsafe_code)]
 
 pub mod alarm;

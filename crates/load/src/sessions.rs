@@ -1,9 +1,10 @@
 //! The HTTP/2 or HTTP/3 connections of a run to one endpoint: as few as will do.
 //!
 //! Without a limit there is one for each hundred requests under way, or for as many as the server
-//! takes on one if those are fewer and HTTP/2 says so; quinn does not tell. With a limit there are as many as that, once that many requests
-//! are under way at a time; each request goes where the fewest are. What no connection has room for
-//! waits in the h2 crate or in quinn, first come, first served.
+//! takes on one if those are fewer and HTTP/2 says so; quinn does not tell. With a limit there are
+//! as many as that, once that many requests are under way at a time; each request goes where the
+//! fewest are. What no connection has room for waits in the h2 crate or in quinn, first come, first
+//! served.
 
 use std::{
     cell::{Cell, RefCell},

@@ -254,8 +254,8 @@ Examples:
   loadline drain web/us-central1 --token-file admin.token
   loadline scaler web/us-central1 1 --token-file admin.token
 
-A change lasts until the next reload or restart. Exit codes: 0 done, 2 there is no such target, or the
-admin interface cannot be reached or refused.";
+A change lasts until the next reload or restart. Exit codes: 0 done, 2 there is no such target, or
+the admin interface cannot be reached or refused.";
 
 #[cfg(test)]
 mod tests {

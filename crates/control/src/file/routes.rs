@@ -55,8 +55,8 @@ pub(crate) struct Route {
     /// Stores responses and answers from memory: `true` for the defaults, or a table.
     #[schemars(extend("default" = false))]
     pub(crate) cache: Key<TableOrSwitch<RouteCache>>,
-    /// CORS: which pages of other origins may read responses. Preflights are answered here; the route
-    /// has to match `OPTIONS`. CORS headers of servers are replaced.
+    /// CORS: which pages of other origins may read responses. Preflights are answered here; the
+    /// route has to match `OPTIONS`. CORS headers of servers are replaced.
     pub(crate) cors: Key<Cors>,
     /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,

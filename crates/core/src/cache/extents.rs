@@ -97,7 +97,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_page_is_given_twice_and_none_is_lost(
-            steps in prop::collection::vec((any::<bool>(), 0_u32..20, any::<prop::sample::Index>()), 1..200),
+            steps in prop::collection::vec(
+                (any::<bool>(), 0_u32..20, any::<prop::sample::Index>()), 1..200
+            ),
         ) {
             let mut extents = Extents::new(64);
             let mut held: Vec<Extent> = Vec::new();

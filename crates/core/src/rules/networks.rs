@@ -118,8 +118,9 @@ mod tests {
             let all: Vec<Network> = given
                 .iter()
                 .map(|&(last, length)| {
-                    let last = u32::from(last) & u32::from(u8::MAX).checked_shl(u32::from(8 - length)).unwrap_or(0);
-                    alloc::format!("10.0.0.{}/{}", last & 0xff, 24 + length).parse().expect("a network")
+                    let last = u32::from(last) & (0xff << (8 - length)) & 0xff;
+                    let text = alloc::format!("10.0.0.{}/{}", last, 24 + length);
+                    text.parse().expect("a network")
                 })
                 .collect();
             let address = IpAddr::from([10, 0, 0, address]);

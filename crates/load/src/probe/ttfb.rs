@@ -7,8 +7,9 @@
 //! |- DNS -|- connect -|- TLS -|- request out -|- first byte -|- body -|
 //! |<---------------- time to first byte ------------------->|
 //! ```
-//! Over HTTP/3 the handshake of QUIC, with TLS in it, is the connect. On a kept connection it begins with the request. The body is read to its end, as curl does,
-//! and timed apart. Requests go one at a time: nothing waits here for anything else.
+//! Over HTTP/3 the handshake of QUIC, with TLS in it, is the connect. On a kept connection it
+//! begins with the request. The body is read to its end, as curl does, and timed apart. Requests go
+//! one at a time: nothing waits here for anything else.
 
 use std::{future::Future, pin::Pin};
 

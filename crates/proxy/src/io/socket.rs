@@ -6,6 +6,8 @@
 //! tokio knows from the kernel's events whether trying is worthwhile. A client that connects, asks,
 //! is answered and leaves is never registered, which saves two of its eight system calls.
 
+mod send_file;
+
 use std::{
     io::{self, IoSlice, Read, Write},
     mem,
@@ -18,9 +20,7 @@ use std::{
 
 use loadline_core::decide::reason::Phase;
 use loadline_http1::Version;
-use loadline_linux::arena::Arena;
 use rustix::{
-    fs::sendfile,
     net::{SendFlags, send},
     pipe::{SpliceFlags, splice},
 };
@@ -264,27 +264,6 @@ impl Socket {
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, flags)?));
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(io.sent(done)),
-            }
-        }
-    }
-
-    /// Sends up to `most` bytes of a file in memory, from `offset` on, without a copy.
-    pub(crate) fn poll_send_file(
-        &mut self,
-        cx: &mut Context<'_>,
-        file: &Arena,
-        (offset, most): (u64, usize),
-    ) -> Poll<io::Result<usize>> {
-        let io = self.io()?;
-        let stream = io.watched()?;
-        loop {
-            ready!(stream.poll_write_ready(cx))?;
-            let sent = stream.try_io(Interest::WRITABLE, || {
-                Ok(sendfile(&*stream, file, Some(&mut offset.clone()), most)?)
-            });
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => return Poll::Ready(io.sent(done)),

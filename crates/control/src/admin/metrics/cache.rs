@@ -79,7 +79,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "cache_disk_writes_refused",
-        help: "Responses not written, since the disk does not keep up or fails, or they are too large",
+        help: "Responses not written: the disk does not keep up or fails, or they are too large",
         labels: &[],
         read: Read::Counter(|state, to| disk(state, to, |it| it.writes_refused)),
     },

@@ -1,9 +1,9 @@
 //! What was purged, and which responses on disk that concerns.
 //!
 //! Purges are numbered. A response carries the number of the last purge that had come when it was
-//! asked for, its *epoch*: later ones concern it, earlier ones do not. So a purge is one entry here,
-//! however much it names, and nothing on disk has to be found for it. Entries are forgotten once no
-//! response that they could concern is left: those up to the *floor*.
+//! asked for, its *epoch*: later ones concern it, earlier ones do not. So a purge is one entry
+//! here, however much it names, and nothing on disk has to be found for it. Entries are forgotten
+//! once no response that they could concern is left: those up to the *floor*.
 
 use alloc::{
     borrow::ToOwned as _, boxed::Box, collections::BTreeMap, string::ToString as _, vec::Vec,
@@ -170,8 +170,9 @@ impl Purges {
     /// Counts these as coming after those of `earlier`, which are taken in.
     #[must_use]
     pub fn behind(&self, mut earlier: Self) -> Self {
+        let last = earlier.epoch;
         for mut purge in self.records() {
-            purge.number += earlier.epoch;
+            purge.number += last;
             earlier.add(&purge);
         }
         earlier

@@ -1,4 +1,5 @@
-//! Purges of what is on disk: their numbers, whom they concern, and who waits until one is recorded.
+//! Purges of what is on disk: their numbers, whom they concern, and who waits until one is
+//! recorded.
 
 use std::{sync::mpsc, time::Duration};
 

@@ -5,9 +5,9 @@
 //! | key: URL, variant, values of Vary; metadata; tags; fields                       | head
 //! | up to 256 KiB | check | up to 256 KiB | check | ...                              | body
 //! ```
-//! Numbers are little-endian. Checks are CRC-32 (of IEEE 802.3): they find what was cut off and what
-//! a disk got wrong, and keep nobody from writing to the directory who may. That of a block counts
-//! its place and the check of the head in, so that no block of another record passes for it.
+//! Numbers are little-endian. Checks are CRC-32 (of IEEE 802.3): they find what was cut off and
+//! what a disk got wrong, and keep nobody from writing to the directory who may. That of a block
+//! counts its place and the check of the head in, so that no block of another record passes for it.
 
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Records are read as they were written, or not at all.
+
 use proptest::prelude::*;
 
 use super::*;
