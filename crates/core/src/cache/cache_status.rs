@@ -91,7 +91,9 @@ impl Forward {
 fn write_parameter(name: &str, value: i64, out: &mut Vec<u8>) {
     // An integer of a structured field has 15 digits at most.
     let value = value.clamp(-INTEGER_MAX, INTEGER_MAX);
-    out.extend_from_slice(alloc::format!("; {name}={value}").as_bytes());
+    for piece in ["; ", name, "=", itoa::Buffer::new().format(value)] {
+        out.extend_from_slice(piece.as_bytes());
+    }
 }
 
 fn write_token_or_string(text: &[u8], out: &mut Vec<u8>) {

@@ -14,12 +14,13 @@ use super::message::Request;
 /// The primary key of a request: `http://host[:port]/path?query`.
 #[must_use]
 pub fn primary_key(request: &Request<'_>) -> Vec<u8> {
-    let scheme = request.scheme.to_ascii_lowercase();
-    let authority = authority(&scheme, request.authority);
+    let scheme = request.scheme;
+    let authority = authority(scheme, request.authority);
     let mut key = Vec::with_capacity(scheme.len() + authority.len() + request.target.len() + 4);
-    key.extend_from_slice(&scheme);
-    key.extend_from_slice(b"://");
-    key.extend(authority.iter().map(u8::to_ascii_lowercase));
+    for piece in [scheme, b"://", authority] {
+        key.extend_from_slice(piece);
+    }
+    key.make_ascii_lowercase();
     if !matches!(request.target.first(), Some(b'/' | b'*')) {
         key.push(b'/');
     }
@@ -30,8 +31,8 @@ pub fn primary_key(request: &Request<'_>) -> Vec<u8> {
 /// The authority without the port that the scheme has anyway.
 fn authority<'a>(scheme: &[u8], authority: &'a [u8]) -> &'a [u8] {
     let own_port: &[u8] = match scheme {
-        b"http" => b":80",
-        b"https" => b":443",
+        it if it.eq_ignore_ascii_case(b"http") => b":80",
+        it if it.eq_ignore_ascii_case(b"https") => b":443",
         _ => return authority,
     };
     authority.strip_suffix(own_port).or(authority.strip_suffix(b":")).unwrap_or(authority)

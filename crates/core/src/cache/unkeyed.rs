@@ -9,7 +9,9 @@
 /// another host, path, scheme or method than the request's, as frameworks and servers read them.
 #[must_use]
 pub fn changes_unkeyed(name: &[u8]) -> bool {
-    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    let may_be =
+        matches!(name.first(), Some(b'X' | b'x' | b'B' | b'b' | b'R' | b'r' | b'F' | b'f'));
+    may_be && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Names in order of what they change: the host, the path, the scheme and port, the method.
@@ -56,6 +58,9 @@ mod tests {
     fn names_are_known_in_any_case_and_harmless_ones_are_left_alone() {
         assert!(changes_unkeyed(b"X-Forwarded-Host"));
         assert!(changes_unkeyed(b"x-HTTP-method-OVERRIDE"));
+        for name in NAMES {
+            assert!(changes_unkeyed(name.as_bytes()), "{name}");
+        }
         for harmless in ["host", "x-forwarded-for", "x-forwarded-proto", "forwarded", "cookie", ""]
         {
             assert!(!changes_unkeyed(harmless.as_bytes()), "{harmless}");

@@ -53,9 +53,8 @@ pub(crate) struct Asked<'a> {
 impl Answer {
     /// What a client gets of a response of this length, if that is known.
     pub(crate) fn of(response: &Response, length: Option<u64>, asked: &Asked<'_>) -> Self {
-        let asks_more = |name| is_condition(name) || name.eq_ignore_ascii_case(b"range");
-        if !asked.fields.iter().any(|field| asks_more(field.name)) {
-            return Self::whole(response);
+        if asks_for_all(asked.fields) {
+            return Self::whole(response, length);
         }
         let request = cache::Request {
             method: b"GET",
@@ -75,20 +74,25 @@ impl Answer {
         let counts = response.status == 200
             && asked.fields.has("range")
             && range_counts(asked.fields, stored.fields);
-        let Some(length) = length.filter(|_| counts) else { return Self::whole(response) };
+        let Some(length) = length.filter(|_| counts) else {
+            return Self::whole(response, length);
+        };
         match Wanted::of(asked.fields, length) {
             Wanted::Part(range) => Self::part(&stored, range, length),
             Wanted::Parts(ranges) if asked.is_at_hand => {
                 Self::parts(&stored, &ranges, length, asked.draw)
             }
             Wanted::Nothing => Self::bare(416, &unsatisfied_content_range(length)),
-            Wanted::Whole | Wanted::Parts(_) => Self::whole(response),
+            Wanted::Whole | Wanted::Parts(_) => Self::whole(response, Some(length)),
         }
     }
 
-    fn whole(response: &Response) -> Self {
+    /// All of it, for a client that asks for nothing less.
+    pub(crate) fn whole(response: &Response, length: Option<u64>) -> Self {
         let body = if matches!(response.status, 204 | 304) { Body::None } else { Body::Whole };
-        let mut head = Vec::with_capacity(response.text.len() + ADDED);
+        let behind = length.and_then(|it| usize::try_from(it).ok()).filter(|it| *it <= COPIED);
+        let room = response.text.len() + ADDED + behind.unwrap_or_default();
+        let mut head = Vec::with_capacity(room);
         head.extend_from_slice(&response.text);
         Self { status: response.status, head, body }
     }
@@ -149,6 +153,15 @@ impl Body {
         }
     }
 }
+
+/// Whether a request has neither conditions nor a range.
+pub(crate) fn asks_for_all(fields: Fields<'_>) -> bool {
+    let asks_less = |name| is_condition(name) || name.eq_ignore_ascii_case(b"range");
+    !fields.iter().any(|field| asks_less(field.name))
+}
+
+/// So much of a body is cheaper to copy behind a head than to send from a place of its own.
+pub(crate) const COPIED: usize = 4 << 10;
 
 /// Room for what is added to a stored head: age, status of the cache, length, connection.
 const ADDED: usize = 256;

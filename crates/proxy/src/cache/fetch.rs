@@ -116,7 +116,8 @@ impl Fetch {
             fetch: None,
             ..*asked
         };
-        let stored = self.stored.as_ref().map(|stored| stored.response.fields());
+        let stored = self.stored.clone();
+        let stored = stored.as_ref().map(|stored| stored.response.fields());
         write_fetch(&asked.text, self.wanted.caching(), stored.as_deref(), &mut request.text);
         request.fetch = Some(Rc::new(self));
         let (worker, listener) = (start.worker.clone(), start.listener.clone());

@@ -9,6 +9,7 @@ use std::sync::{
 use bytes::Bytes;
 use loadline_core::cache::{Field, Fields, Metadata, Vary};
 use loadline_linux::arena::Arena;
+use smallvec::SmallVec;
 
 use super::coded::CodedForms;
 
@@ -33,7 +34,7 @@ pub(crate) struct Response {
 
 impl Response {
     /// Its fields.
-    pub(crate) fn fields(&self) -> Vec<Field<'_>> {
+    pub(crate) fn fields(&self) -> Lines<'_> {
         fields(&self.text)
     }
 
@@ -136,9 +137,12 @@ fn memory_of(piece: &Bytes) -> u64 {
     if piece.len() < SENT_IN_PLACE { length } else { Arena::memory_of(length) }
 }
 
+/// The fields of a head, without an allocation where they are not many.
+pub(crate) type Lines<'a> = SmallVec<[Field<'a>; 16]>;
+
 /// The fields in the lines of a head that begins with a status line.
-pub(super) fn fields(text: &[u8]) -> Vec<Field<'_>> {
-    let mut fields = Vec::with_capacity(16);
+pub(super) fn fields(text: &[u8]) -> Lines<'_> {
+    let mut fields = Lines::new();
     let mut rest = text;
     while let Some(end) = memchr::memchr(b'\n', rest) {
         let (line, after) = rest.split_at(end + 1);

@@ -11,7 +11,11 @@ use loadline_core::{
 };
 use loadline_http1::{Framing, Method, RequestHead};
 
-use super::{answer::write, object::fields, store::Key};
+use super::{
+    answer::write,
+    object::{Lines, fields},
+    store::Key,
+};
 use crate::runtime::random::hash;
 
 /// A request that the cache may answer.
@@ -99,7 +103,7 @@ impl Wanted {
 }
 
 /// The fields of a request that goes on as `text`, as the rules of the cache see them.
-pub(crate) fn request_fields(text: &[u8]) -> Vec<Field<'_>> {
+pub(crate) fn request_fields(text: &[u8]) -> Lines<'_> {
     let mut all = fields(text);
     all.retain(|field| !changes_unkeyed(field.name));
     all
@@ -128,6 +132,9 @@ pub(crate) fn write_fetch(
 }
 
 fn variant(rule: &Rule, caching: &Caching, service: &str, text: &[u8]) -> Arc<[u8]> {
+    if rule.path.is_none() && rule.request.is_empty() && caching.headers.is_empty() {
+        return service.as_bytes().into();
+    }
     let mut variant = service.as_bytes().to_vec();
     if rule.path.is_some() || !rule.request.is_empty() {
         let changes = format!("{:?}{:?}", rule.path, rule.request);

@@ -162,14 +162,18 @@ impl<'a> Exchange<'a> {
     }
 
     async fn run(&mut self) -> Next {
-        yield_once().await;
+        let wanted = self.request.wanted.take_if(|wanted| wanted.is_retrieval());
+        if wanted.is_none() {
+            // The cache has its turn before it responds.
+            yield_once().await;
+        }
         if self.request.is_whole {
             let copy = self.request.copy.take();
             self.send_copy(copy);
         }
         let (ending, next) = if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
-        } else if let Some(wanted) = self.request.wanted.take_if(|wanted| wanted.is_retrieval()) {
+        } else if let Some(wanted) = wanted {
             match Box::pin(self.cached(&wanted)).await {
                 Some(answered) => answered,
                 None => {

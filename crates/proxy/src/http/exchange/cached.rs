@@ -168,7 +168,7 @@ impl Exchange<'_> {
             None => Found::Nothing,
         };
         let decision = |situation| decide(known, &wishes, situation, now, settings);
-        let given = |object: &Object| Given::hit(&object.metadata, now);
+        let given = |object: &Object| Given::hit(&object.metadata, now).to(fields);
         let (why, validates) = match (decision(Situation::Available), &stored) {
             (Decision::Fresh, Some(object)) => {
                 return Step::Give(object.clone(), given(object), false);

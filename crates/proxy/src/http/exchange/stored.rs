@@ -20,8 +20,8 @@ use loadline_linux::arena::Arena;
 use super::{Exchange, Next};
 use crate::{
     cache::{
-        Answer, Asked, BROKEN, Body, CacheResult, DiskBody, Failed, Object, Part, Reader, Response,
-        Wanted, request_fields, write,
+        Answer, Asked, BROKEN, Body, COPIED, CacheResult, DiskBody, Failed, Object, Part, Reader,
+        Response, Wanted, asks_for_all, request_fields, write,
     },
     runtime::yield_once::yield_once,
 };
@@ -44,6 +44,8 @@ pub(super) struct Given {
     /// A server was asked for this client.
     is_from_server: bool,
     is_from_disk: bool,
+    /// The client has neither conditions nor a range.
+    asks_for_all: bool,
 }
 
 /// How the end of a body is known to a client.
@@ -71,7 +73,12 @@ impl Given {
     /// Of what is stored.
     pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
-        Self { outcome: Outcome::Hit, metadata, now, is_from_server: false, is_from_disk: false }
+        Self::new(Outcome::Hit, metadata, now, false)
+    }
+
+    /// The same for a client of whose request these are the fields.
+    pub(super) fn to(self, fields: Fields<'_>) -> Self {
+        Self { asks_for_all: asks_for_all(fields), ..self }
     }
 
     /// Of what is on disk.
@@ -86,7 +93,8 @@ impl Given {
         now: UnixTime,
         is_from_server: bool,
     ) -> Self {
-        Self { outcome, metadata, now, is_from_server, is_from_disk: false }
+        let (is_from_disk, asks_for_all) = (false, false);
+        Self { outcome, metadata, now, is_from_server, is_from_disk, asks_for_all }
     }
 
     /// As it is counted.
@@ -115,11 +123,11 @@ impl Given {
         }
         if tells_status {
             let ttl = self.metadata.map(|metadata| metadata.ttl(self.now));
-            let mut value = Vec::new();
             let (cache, outcome) = (NAME, self.outcome);
             let detail = self.is_from_disk.then_some("disk");
-            CacheStatus { cache, outcome, ttl, key: None, detail }.write(&mut value);
-            write(text, b"Cache-Status", &value);
+            text.extend_from_slice(b"Cache-Status: ");
+            CacheStatus { cache, outcome, ttl, key: None, detail }.write(text);
+            text.extend_from_slice(b"\r\n");
         }
     }
 }
@@ -134,7 +142,9 @@ impl Exchange<'_> {
         given: Given,
     ) -> (Ending, Next) {
         let length = source.length(response);
-        let mut answer = {
+        let mut answer = if given.asks_for_all {
+            Answer::whole(response, length)
+        } else {
             let mut fields = request_fields(&self.request.text);
             if self.request.method == Method::Head {
                 // `Range` is for GET alone: RFC 9110 section 14.2.
@@ -158,6 +168,9 @@ impl Exchange<'_> {
             Method::Head => Body::None,
             _ => answer.body,
         };
+        // Responses of one turn go out behind one another: a client that has been woken by the first
+        // takes the others without being woken again.
+        yield_once().await;
         match self.send_body(text, &mut source, &body, end).await {
             Ok(()) => (given.ending(), if keep_alive { Next::KeepAlive } else { Next::Close }),
             Err(broken) => {
@@ -439,9 +452,6 @@ const NAME: &str = "loadline";
 /// Whoever has taken so much reads at a pace at which the kernel's own limits hold less than
 /// waking for every 128 KB costs (see `relay`).
 const TRUSTED: u64 = 512 << 10;
-
-/// So little is cheaper to copy behind a head than to send from a place of its own.
-const COPIED: usize = 4 << 10;
 
 /// What is sent before other connections get their turn.
 const TURN: usize = 2 << 20;
