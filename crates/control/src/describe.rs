@@ -7,6 +7,7 @@ use loadline_core::{
         Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull,
         forwarding::Frontend,
     },
+    rules::Conditions,
     time::Duration,
     units::Ratio,
 };
@@ -17,8 +18,13 @@ use loadline_core::{
 pub fn describe(fleet: &Fleet) -> String {
     let mut lines = Vec::new();
     for listener in &fleet.listeners {
-        let service = fleet.services.get(listener.service).map_or("?", |it| it.name.as_str());
-        lines.push(format!("{} takes traffic for {service}", listener.bind));
+        let mut rules = listener.routes.rules().iter();
+        let to = match fleet.services.get(listener.service) {
+            // No request is left for the service of the listener.
+            _ if rules.any(|(_, rule)| rule.when == Conditions::default()) => "its routes",
+            service => service.map_or("?", |it| it.name.as_str()),
+        };
+        lines.push(format!("{} takes traffic for {to}", listener.bind));
         lines.extend(routes::describe(listener, fleet));
     }
     for frontend in &fleet.forwarding.frontends {

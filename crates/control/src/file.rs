@@ -142,7 +142,9 @@ pub(crate) struct Region {
 /// An address that takes traffic for one service, or several that do the same.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[schemars(extend("required" = ["bind", "service"]))]
+#[schemars(extend("required" = ["bind"], "anyOf" = [
+    { "required": ["service"] }, { "required": ["routes"] }
+]))]
 pub(crate) struct Listener {
     /// The address to bind, or a list of addresses, each with the same settings and counts of its
     /// own. A port alone, `:8080`, is every IPv4 address of the machine, `[::]:8080` every IPv6
@@ -158,7 +160,8 @@ pub(crate) struct Listener {
     /// `when_full` are for requests.
     #[schemars(extend("default" = "proxy"))]
     pub(crate) forward: Key<Text<Word<Forward>>>,
-    /// The name of the service that gets the traffic; with `routes`, the requests that match none.
+    /// The name of the service that gets the traffic; with `routes`, the requests that match none,
+    /// which get 404 without it.
     pub(crate) service: Key<Text<Name>>,
     /// Routes; the first match decides. A name stands for the routes of that name in `[routes]`.
     pub(crate) routes: Key<ListenerRoutes>,

@@ -143,6 +143,10 @@ fn service_index(
     problems: &mut Problems,
 ) -> usize {
     let Some(wanted) = entry.value.service.at() else {
+        if entry.value.routes.given() {
+            // What no route matches is not found, and gets to no service.
+            return 0;
+        }
         let message = "a listener without `service`".to_owned();
         let help = "add where its traffic goes: service = \"web\"".to_owned();
         problems.absent(&entry.span, &entry.span, message, help);

@@ -32,6 +32,21 @@ fn a_route_is_told_in_words_in_the_order_in_which_it_is_asked() {
 }
 
 #[test]
+fn what_no_route_of_a_listener_without_service_matches_is_not_found() {
+    let without = |routes: &str| file(routes).replacen("service = \"web\"\n", "", 1);
+    let api = "{ path = \"/api/\", service = \"api\" },\n";
+    let loaded = parse("routes.toml", &without(api)).unwrap();
+    let words = describe(&loaded.fleet);
+    let expected =
+        "takes traffic for its routes\n  1. path /api/: api\n  2. any request: answer 404\n";
+    assert!(words.contains(expected), "{words}");
+
+    let all = format!("{api}{{ path = \"/\", service = \"web\" }},\n");
+    let words = describe(&parse("routes.toml", &without(&all)).unwrap().fleet);
+    assert!(!words.contains("404"), "{words}");
+}
+
+#[test]
 fn a_mirror_is_a_name_or_a_table_and_its_service_is_used() {
     let text = file(concat!(
         "{ path = \"/a/\", service = \"web\", mirror = \"api\" },\n",
