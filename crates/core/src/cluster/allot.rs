@@ -1,0 +1,1 @@
+//! From demands and distances to shares.

@@ -1,0 +1,1 @@
+//! How much clients want of a service, from what is counted.
