@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::share::Share;
 
+mod rewrite;
+
+pub use rewrite::Reports;
+
 /// A revision of the store: it counts up with every change of anything.
 pub type Revision = u64;
 
