@@ -42,6 +42,7 @@
 
 pub mod allot;
 pub mod demand;
+pub mod observe;
 pub mod participant;
 pub mod share;
 pub mod table;

@@ -373,8 +373,9 @@ impl Participant {
             }
             return;
         }
-        let local = self.locals.iter_mut().find(|local| local.is_written_by(id));
-        local.into_iter().for_each(|local| local.written(answer));
+        if answer == Answer::SessionLost {
+            self.locals.iter_mut().for_each(|local| local.refused(id));
+        }
     }
 
     fn leave(&mut self) {
@@ -399,7 +400,8 @@ impl Participant {
     /// Brings shares into force, as the table and the lease say.
     fn apply(&mut self, now: Instant) {
         let valid = self.lease.is_valid(now);
-        let kept = !valid && self.settings.when_away == WhenAway::Keep;
+        let keeps = self.settings.when_away == WhenAway::Keep;
+        let kept = keeps && (!valid || self.lease.is_new(now));
         let session = self.session();
         for local in &mut self.locals {
             let table = self.view.as_ref().and_then(|view| view.tables.get(&local.name));
@@ -470,14 +472,17 @@ impl Participant {
         }
         let elected = self.is_elected();
         for at in 0..self.locals.len() {
-            if !self.locals[at].may_write(now) {
+            let local = &self.locals[at];
+            let view = self.view.as_ref();
+            let table = view.and_then(|view| view.tables.get(&local.name));
+            if !local.may_write(now, table.map(|(revision, _)| *revision)) {
                 continue;
             }
             let table = if elected { self.moved(now, at) } else { self.sliced(now, session, at) };
             let Some((replaces, table)) = table else { continue };
             let id = self.next_id();
             let local = &mut self.locals[at];
-            local.writes(now, id);
+            local.writes(now, id, replaces);
             let service = local.name.clone();
             self.actions.push_back(Action::Table { id, session, service, replaces, table });
         }

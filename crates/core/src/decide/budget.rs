@@ -16,6 +16,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    cluster::share::Share,
     decide::{atomic::AtomicU64, batches::Batches},
     time::{Duration, Instant},
     units::Rate,
@@ -31,6 +32,15 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// A part of an allowance that is shared: of its rate, and of its burst, of which at least 1.
+    #[must_use]
+    pub fn shared(rate: Rate, burst: Option<u32>, share: Share) -> Self {
+        let whole = burst.map_or_else(|| default_burst(rate), u64::from);
+        let rate = share.of_rate(rate);
+        let burst = u32::try_from(share.of(whole)).unwrap_or(u32::MAX).max(1);
+        Self::new(rate, Some(burst))
+    }
+
     /// `rate` with bursts of `burst` requests; without one [`default_burst`], and up to
     /// [`default_burst_of_batches`] where requests come in batches.
     #[must_use]
@@ -67,8 +77,10 @@ pub fn default_burst_of_batches(rate: Rate) -> u64 {
 pub struct Budget {
     /// The theoretical arrival time in nanoseconds.
     empty_at: AtomicU64,
-    /// The interval that `empty_at` was counted in; written by the owner of the plans only.
+    /// The interval that `empty_at` was counted in, and its tolerance; written by the owner of the
+    /// plans only.
     interval: AtomicU64,
+    tolerance: AtomicU64,
     batches: Batches,
 }
 
@@ -121,6 +133,7 @@ impl Budget {
     /// requests, not in the time that they took at the old rate.
     pub fn change(&self, now: Instant, allowance: &Allowance) {
         let new = allowance.interval.as_nanos();
+        self.tolerance.store(allowance.tolerance.as_nanos(), Relaxed);
         let old = self.interval.swap(new, Relaxed);
         if old == new || old == 0 {
             return;
@@ -132,6 +145,38 @@ impl Budget {
         };
         // Where nothing is owed there is nothing to rescale.
         let _ = self.empty_at.fetch_update(Relaxed, Relaxed, rescale);
+    }
+}
+
+impl Budget {
+    /// Makes the budget ready for another part of a budget that is shared: what it has saved stays,
+    /// the new burst at most, and nothing is added to it. So what all parts together have saved
+    /// never grows by being moved, and in any window the whole gives `rate * W + burst` at most,
+    /// with the sum of the parts' bursts, however often they are moved.
+    pub fn change_share(&self, now: Instant, allowance: &Allowance) {
+        let (new, tolerance) = (allowance.interval.as_nanos(), allowance.tolerance.as_nanos());
+        let (old, old_tolerance) =
+            (self.interval.swap(new, Relaxed), self.tolerance.swap(tolerance, Relaxed));
+        if (old, old_tolerance) == (new, tolerance) {
+            return;
+        }
+        let burst = u128::from(tolerance) + u128::from(new);
+        let change = |empty_at: u64| {
+            if new == Duration::MAX.as_nanos() {
+                return Some(u64::MAX);
+            }
+            let had_none = old == 0 || old == Duration::MAX.as_nanos();
+            let debt = if had_none {
+                burst
+            } else {
+                let scaled = |nanos: u128| nanos * u128::from(new) / u128::from(old);
+                let debt = scaled(empty_at.saturating_sub(now.as_nanos()).into());
+                (debt + burst).saturating_sub(scaled(u128::from(old_tolerance) + u128::from(old)))
+            };
+            Some(now.as_nanos().saturating_add(u64::try_from(debt).unwrap_or(u64::MAX)))
+        };
+        // It never says no.
+        let _ = self.empty_at.fetch_update(Relaxed, Relaxed, change);
     }
 }
 

@@ -17,6 +17,7 @@ use core::{
 };
 
 use crate::{
+    cluster::share::Share,
     decide::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
         average::{ArrivalRate, LatencyAverage, PeakLatency},
@@ -208,6 +209,8 @@ pub struct ServiceState {
     pub(crate) queued: AtomicU32,
     pub(crate) arrivals: ArrivalRate,
     pub(crate) retries: RetryBudget,
+    /// Requests that have come, whatever became of them; counted where capacity is shared.
+    pub(crate) asked: AtomicU64,
 }
 
 impl ServiceState {
@@ -235,6 +238,9 @@ pub struct GroupState {
     pub(crate) probes: ProbePool,
     /// Requests that came because nearer groups were full or down.
     pub(crate) overflowed: AtomicU64,
+    /// The part of its capacity that this edge may use, in parts and one more; zero where it is not
+    /// shared. Written by the controller only.
+    pub(crate) share: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
     pub(crate) errors_told: AtomicBool,
 }
@@ -252,8 +258,20 @@ impl GroupState {
             latencies: self.latencies.clone(),
             probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
+            share: self.share.clone(),
             errors_told: self.errors_told.clone(),
         }
+    }
+
+    /// The part of its capacity that this edge may use; none where it is not shared.
+    #[must_use]
+    pub fn share(&self) -> Option<Share> {
+        self.share.load(Relaxed).checked_sub(1).map(Share::from_parts)
+    }
+
+    /// From the next plan on.
+    pub(crate) fn set_share(&self, share: Share) {
+        self.share.store(share.parts() + 1, Relaxed);
     }
 
     /// Requests in flight.

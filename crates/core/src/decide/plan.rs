@@ -8,6 +8,7 @@ use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    cluster::share::Share,
     decide::{
         budget::Allowance,
         census::EnrolledGroup,
@@ -76,6 +77,8 @@ pub struct ServicePlan {
     pub(crate) retry: Retry,
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
+    /// Whether any group is shared with other edges, so that demand is counted.
+    pub(crate) is_shared: bool,
     /// Every group, in the order of the file.
     pub census: Box<[EnrolledGroup]>,
 }
@@ -90,6 +93,9 @@ pub struct GroupPlan {
     /// Whether too few of its servers are healthy, so that it comes after the others.
     pub yields: bool,
     pub(crate) limits: Limits,
+    /// The part of them that this edge has, and what they are as a whole.
+    pub(crate) share: Option<Share>,
+    pub(crate) whole: Limits,
     pub(crate) auto: Option<Auto>,
     /// Whether sessions belong to servers by [`PickContext::key`].
     pub(crate) sticks_by_hash: bool,
@@ -212,6 +218,9 @@ impl ServicePlan {
             Overflow::Soonest => self.soonest(ask, waiting),
         });
         if ask.tried.is_empty() {
+            if self.is_shared {
+                self.state.asked.fetch_add(1, Relaxed);
+            }
             self.count_asked(permit.as_ref(), ask.now);
         }
         permit.map_or_else(|| self.when_full(ask), Decision::Send)

@@ -53,7 +53,9 @@ impl Goal {
         let mut next = table.next(service, &view.reports);
         let mut changed = false;
         for (group, targets) in &self.targets {
-            changed |= next.retarget(group, targets);
+            let mut targets = targets.clone();
+            targets.retain(|session, _| view.reports.contains_key(session));
+            changed |= next.retarget(group, &targets);
         }
         changed.then_some(next)
     }

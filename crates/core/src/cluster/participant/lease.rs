@@ -27,6 +27,8 @@ enum State {
     Joining(RequestId, Option<Instant>),
     With {
         session: SessionId,
+        /// Since when.
+        joined: Instant,
         /// When what was answered last was asked.
         renewed: Instant,
         /// What was asked since.
@@ -62,6 +64,11 @@ impl Lease {
         self.until().is_some_and(|until| now < until)
     }
 
+    /// Whether it has had the session for less than a lease.
+    pub(super) fn is_new(&self, now: Instant) -> bool {
+        matches!(self.state, State::With { joined, .. } if now < joined + self.whole)
+    }
+
     /// What is to be asked now.
     pub(super) fn due(&self, now: Instant) -> Option<Ask> {
         match &self.state {
@@ -69,7 +76,7 @@ impl Lease {
             State::Joining(_, asked) => {
                 asked.is_some_and(|asked| asked + PATIENCE <= now).then_some(Ask::Join)
             }
-            State::With { session, renewed, asked } => {
+            State::With { session, renewed, asked, .. } => {
                 let last = asked.last().map_or(Some(*renewed), |(_, at)| *at)?;
                 (last + self.period() <= now).then_some(Ask::KeepAlive(*session))
             }
@@ -108,7 +115,7 @@ impl Lease {
             State::Joining(asked, at) if *asked == id => {
                 self.state = match (answer, *at) {
                     (Answer::Joined(session), Some(renewed)) => {
-                        State::With { session, renewed, asked: Vec::new() }
+                        State::With { session, joined: now, renewed, asked: Vec::new() }
                     }
                     _ => State::Without(now + PATIENCE),
                 };

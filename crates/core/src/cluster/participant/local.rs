@@ -9,9 +9,9 @@ use alloc::{
 use crate::{
     cluster::{
         demand::Demand,
-        participant::{Action, Answer, GroupObservation, Observation, RequestId, SharedService},
+        participant::{Action, GroupObservation, Observation, RequestId, SharedService},
         share::Share,
-        table::{GroupReport, ServiceReport, SessionId, Table},
+        table::{GroupReport, Revision, ServiceReport, SessionId, Table},
     },
     time::{Duration, Instant},
 };
@@ -24,9 +24,21 @@ pub(super) struct Local {
     demand: [Demand; 3],
     /// The version of the table in force.
     seen: u64,
-    /// The table under way, and when the last one was sent.
-    writing: Option<(RequestId, Instant)>,
+    /// The table under way.
+    writing: Option<Writing>,
+    /// When the last one was sent.
     wrote: Instant,
+    /// Whether the table in force has anything of this session.
+    is_in_table: bool,
+}
+
+/// A table on its way to the store.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    id: RequestId,
+    at: Instant,
+    /// When the table was written that it replaces.
+    replaces: Option<Revision>,
 }
 
 #[derive(Debug)]
@@ -51,6 +63,7 @@ impl Local {
             seen: 0,
             writing: None,
             wrote: Instant::ZERO,
+            is_in_table: false,
         });
         let mut before = core::mem::take(&mut known.groups);
         for name in service.groups {
@@ -81,6 +94,8 @@ impl Local {
     /// Takes its shares out of the table.
     pub(super) fn follow(&mut self, session: Option<SessionId>, table: Option<&Table>) {
         self.seen = table.map_or(0, |table| table.version);
+        let mut entries = table.into_iter().flat_map(|table| table.groups.values().flatten());
+        self.is_in_table = entries.any(|entry| Some(entry.session) == session);
         for group in &mut self.groups {
             let share =
                 session.zip(table).map(|(session, table)| table.share(&group.name, session));
@@ -88,19 +103,20 @@ impl Local {
         }
     }
 
-    /// Brings shares into force: those of the table while the lease is valid, else the last ones or
-    /// none, and the floor.
+    /// Brings shares into force: those of the table while the lease is valid, else the last ones
+    /// if they are `kept`, and the floor. After a break they are kept until there is a table again.
     pub(super) fn apply(
         &mut self,
         (valid, kept): (bool, bool),
         floor: Share,
         actions: &mut VecDeque<Action>,
     ) {
+        let follows = valid && (self.is_in_table || !kept);
         for group in &mut self.groups {
-            if valid {
+            if follows {
                 group.last = group.share;
             }
-            let share = floor + if valid || kept { group.last } else { Share::NONE };
+            let share = floor + if follows || kept { group.last } else { Share::NONE };
             if group.applied != Some(share) {
                 group.applied = Some(share);
                 let (service, group) = (self.name.clone(), group.name.clone());
@@ -149,7 +165,7 @@ impl Local {
             let Some(capacity) = group.seen.capacity.filter(|_| lacks > 0) else { continue };
             let free = table.free(&group.name);
             let most = if free < CRUMB { free } else { Share::from_parts(free.parts() / 2) };
-            let wanted = Share::part(lacks, capacity).min(most);
+            let wanted = group.worth(lacks, capacity, floor).min(most);
             let got = table.take(&group.name, session, wanted);
             lacks = lacks.saturating_sub(got.of(capacity));
             taken |= got > Share::NONE;
@@ -157,12 +173,13 @@ impl Local {
         taken
     }
 
-    pub(super) fn may_write(&self, now: Instant) -> bool {
-        self.writing.is_none_or(|(_, at)| now >= at + PATIENCE)
+    /// Whether no table is under way: one is until the watch has told of it or of another.
+    pub(super) fn may_write(&self, now: Instant, table: Option<Revision>) -> bool {
+        self.writing.is_none_or(|it| it.replaces != table || now >= it.at + PATIENCE)
     }
 
-    pub(super) fn writes(&mut self, now: Instant, id: RequestId) {
-        self.writing = Some((id, now));
+    pub(super) fn writes(&mut self, now: Instant, id: RequestId, replaces: Option<Revision>) {
+        self.writing = Some(Writing { id, at: now, replaces });
         self.wrote = now;
     }
 
@@ -170,13 +187,9 @@ impl Local {
         self.wrote
     }
 
-    pub(super) fn is_written_by(&self, id: RequestId) -> bool {
-        self.writing.is_some_and(|(writing, _)| writing == id)
-    }
-
-    /// The table was written or not.
-    pub(super) fn written(&mut self, answer: Answer) {
-        if !matches!(answer, Answer::Failed) {
+    /// The store has refused a table, so that it is not awaited.
+    pub(super) fn refused(&mut self, id: RequestId) {
+        if self.writing.is_some_and(|writing| writing.id == id) {
             self.writing = None;
         }
     }
@@ -187,6 +200,16 @@ impl LocalGroup {
     fn covers(&self, floor: Share) -> u64 {
         let share = self.applied.unwrap_or(floor);
         self.seen.capacity.map_or(u64::MAX, |capacity| share.of(capacity))
+    }
+
+    /// What it takes more of it to let so much more through: whole places, where they are limited.
+    fn worth(&self, lacks: u64, capacity: u64, floor: Share) -> Share {
+        let Some(places) = self.seen.places else { return Share::part(lacks, capacity) };
+        let has = self.share + floor;
+        let more = (u128::from(lacks) * u128::from(places)).div_ceil(u128::from(capacity.max(1)));
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        let wanted = u64::from(has.of_places(places)).saturating_add(more);
+        Share::part(wanted.min(places.into()), places.into()).saturating_sub(has)
     }
 
     fn report(&self, floor: Share) -> GroupReport {

@@ -82,7 +82,8 @@ impl Table {
         let version = self.version;
         let mut changed = false;
         for entry in self.groups.get_mut(group).into_iter().flatten() {
-            let target = targets.get(&entry.session).copied().unwrap_or_default();
+            // Who has come since they were computed keeps what it took.
+            let target = targets.get(&entry.session).copied().unwrap_or(entry.share);
             if is_worth(target, entry.share) {
                 entry.share = target;
                 entry.since = version;
