@@ -260,3 +260,6 @@ const RATE_MAX: u64 = 1 << 48;
 
 /// What division may leave of a group that is full, in requests per thousand seconds.
 const ROUNDING: u64 = 256;
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,9 @@ struct LocalGroup {
     last: Share,
     /// What is in force, floor included.
     applied: Option<Share>,
+    /// What was in force when requests in flight were counted last, or since: as many may be in
+    /// flight.
+    uncounted: Share,
 }
 
 impl Local {
@@ -75,6 +78,7 @@ impl Local {
                     share: Share::NONE,
                     last: Share::NONE,
                     applied: None,
+                    uncounted: Share::NONE,
                 },
                 |at| before.swap_remove(at),
             ));
@@ -88,7 +92,10 @@ impl Local {
         let classes = self.demand.iter_mut().zip(observation.asked);
         classes.for_each(|(demand, total)| demand.count(now, total));
         let groups = self.groups.iter_mut().zip(observation.groups);
-        groups.for_each(|(group, seen)| group.seen = seen);
+        for (group, seen) in groups {
+            group.seen = seen;
+            group.uncounted = group.applied.unwrap_or_default();
+        }
     }
 
     /// Takes its shares out of the table.
@@ -118,6 +125,7 @@ impl Local {
             }
             let share = floor + if follows || kept { group.last } else { Share::NONE };
             if group.applied != Some(share) {
+                group.uncounted = group.uncounted.max(share);
                 group.applied = Some(share);
                 let (service, group) = (self.name.clone(), group.name.clone());
                 actions.push_back(Action::Share { service, group, share });
@@ -217,10 +225,14 @@ impl LocalGroup {
         let micros =
             |distance: Duration| u32::try_from(distance.as_nanos() / 1_000).unwrap_or(u32::MAX);
         let held = places.map_or(Share::NONE, |places| {
-            let used = Share::part(in_flight.into(), places.into());
             let allowed = self.applied.unwrap_or_default();
-            let over = in_flight > allowed.of_places(places);
-            if over { used.saturating_sub(floor) } else { Share::NONE }
+            let counted = Share::part(in_flight.into(), places.into());
+            let used = match () {
+                () if self.uncounted > allowed => self.uncounted.max(counted),
+                () if in_flight > allowed.of_places(places) => counted,
+                () => return Share::NONE,
+            };
+            used.saturating_sub(floor)
         });
         GroupReport { distance: distance.map(micros), capacity, places, held }
     }
