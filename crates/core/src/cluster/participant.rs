@@ -329,13 +329,12 @@ impl Participant {
     }
 
     fn read(&mut self, now: Instant, contents: Contents) {
-        let known = self.view.as_ref().map_or(0, |view| view.revision);
-        if contents.revision < known {
-            return;
-        }
+        // A store that was set back, or is another.
+        let is_older = self.view.as_ref().is_some_and(|view| contents.revision < view.revision);
         let view = View::read(contents);
         let told = self.told.as_ref().filter(|told| told.done);
-        if told.is_some_and(|told| !view.reports.contains_key(&told.session)) {
+        let is_gone = told.is_some_and(|told| !view.reports.contains_key(&told.session));
+        if is_gone || is_older {
             self.lose_session(now);
         }
         self.view = Some(view);
@@ -369,7 +368,8 @@ impl Participant {
             match answer {
                 Answer::Done => told.done = true,
                 Answer::SessionLost => self.lose_session(now),
-                _ => told.at = Instant::ZERO,
+                // The watch does not show it, so that it is told again.
+                _ => {}
             }
             return;
         }
@@ -478,7 +478,8 @@ impl Participant {
             if !local.may_write(now, table.map(|(revision, _)| *revision)) {
                 continue;
             }
-            let table = if elected { self.moved(now, at) } else { self.sliced(now, session, at) };
+            let moved = if elected { self.moved(now, at) } else { None };
+            let table = moved.or_else(|| self.sliced(now, session, at));
             let Some((replaces, table)) = table else { continue };
             let id = self.next_id();
             let local = &mut self.locals[at];
@@ -491,6 +492,9 @@ impl Participant {
     /// The next table as the elected edge wants it.
     fn moved(&mut self, now: Instant, at: usize) -> Option<(Option<Revision>, Table)> {
         let (gap, floors) = (self.gap(), self.settings.floors());
+        if now < self.locals[at].wrote() + gap / 4 {
+            return None;
+        }
         let (view, service) = (self.view.as_mut()?, &self.locals[at].name);
         let Some((revision, table)) = view.tables.get(service) else {
             let version = view.revision + 1;
@@ -513,7 +517,7 @@ impl Participant {
         session: SessionId,
         at: usize,
     ) -> Option<(Option<Revision>, Table)> {
-        let gap = self.gap() / 4;
+        let gap = self.gap();
         let local = &self.locals[at];
         if !local.is_short(self.settings.floor()) || now < local.wrote() + gap {
             return None;

@@ -275,4 +275,65 @@ mod tests {
             }
         }
     }
+
+    /// What three edges give of a budget that is moved between them while each is asked all the
+    /// time.
+    fn given(rate: u64, moves: &[(u64, [u64; 3])]) -> Vec<Instant> {
+        let budgets = [Budget::default(), Budget::default(), Budget::default()];
+        let rate = Rate::per_sec(rate);
+        let mut given = Vec::new();
+        let mut now = Instant::ZERO;
+        for (millis, parts) in moves {
+            let all = parts.iter().sum::<u64>().max(1);
+            let shares =
+                parts.map(|part| Allowance::shared(rate, Some(20), Share::part(part, all)));
+            for (budget, share) in budgets.iter().zip(&shares) {
+                budget.change_share(now, share);
+            }
+            for _ in 0..*millis * 2 {
+                now = now + Duration::from_micros(500);
+                for (budget, share) in budgets.iter().zip(&shares) {
+                    while budget.take(share, now) {
+                        given.push(now);
+                    }
+                }
+            }
+        }
+        given
+    }
+
+    proptest! {
+        #[test]
+        fn a_budget_that_is_moved_between_edges_is_exceeded_in_no_window(
+            rate in 20_u64..2_000,
+            moves in prop::collection::vec((1_u64..200, prop::array::uniform3(0_u64..4)), 1..20),
+        ) {
+            let given = given(rate, &moves);
+            for (first, from) in given.iter().enumerate() {
+                for (last, to) in given.iter().enumerate().skip(first) {
+                    let window = to.since(*from).as_secs_f64();
+                    // The burst of 20, and one for each edge.
+                    let most = rate as f64 * window + 20.0 + 3.0 + 1e-3;
+                    prop_assert!(((last - first + 1) as f64) <= most, "{window} s from {from:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_that_grows_earns_more_and_has_saved_no_more() {
+        let (all, budget) = (Rate::per_sec(100), Budget::default());
+        let share = |percent| Allowance::shared(all, Some(20), Share::part(percent, 100));
+        budget.change_share(Instant::ZERO, &share(50));
+        assert!(!budget.take(&share(50), Instant::ZERO), "it begins with nothing");
+        let now = Instant::ZERO + Duration::from_secs(10);
+        budget.change_share(now, &share(100));
+        let given = (0..30).filter(|_| budget.take(&share(100), now)).count();
+        assert_eq!(given, 10, "the burst of a half");
+        budget.change_share(now, &share(0));
+        let later = now + Duration::from_secs(10);
+        assert!(!budget.take(&share(0), later), "nothing of nothing");
+        budget.change_share(later, &share(50));
+        assert!(!budget.take(&share(50), later), "nothing was earned meanwhile");
+    }
 }
