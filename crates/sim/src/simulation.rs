@@ -330,7 +330,7 @@ impl Simulation {
             Event::Checked(check) => self.checked(check),
             Event::Probe(probe) => self.probed(probe),
             Event::Fault { index, begins } => self.fault(index as usize, begins),
-            Event::Shares => self.share(),
+            Event::Shares => self.run_cluster(),
             Event::Sample => self.sample(),
         }
     }

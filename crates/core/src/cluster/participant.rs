@@ -16,7 +16,7 @@ use crate::{
         allot::Floors,
         demand::Demand,
         share::Share,
-        table::{Report, Revision, ServiceReport, SessionId, Table},
+        table::{Entry, Report, Revision, ServiceReport, SessionId, Table},
     },
     time::{Duration, Instant},
     units::Ratio,
@@ -436,7 +436,7 @@ impl Participant {
         let floor = self.settings.floor();
         let tables = self.view.iter().flat_map(|view| &view.tables);
         let gone = tables.filter(|(_, (_, table))| {
-            let of_this = |entry: &super::table::Entry| Some(entry.session) == self.session();
+            let of_this = |entry: &Entry| Some(entry.session) == self.session();
             table.groups.values().flatten().any(of_this)
         });
         let gone = gone.map(|(name, (_, table))| {
@@ -512,7 +512,7 @@ impl Participant {
 
     /// The next table where this edge is short and something is free.
     fn sliced(
-        &mut self,
+        &self,
         now: Instant,
         session: SessionId,
         at: usize,

@@ -55,7 +55,7 @@ impl Simulation {
     }
 
     /// Lets participants and the store do what is due.
-    pub(super) fn share(&mut self) {
+    pub(super) fn run_cluster(&mut self) {
         let Some(mut cluster) = self.cluster.take() else { return };
         let now = self.now;
         cluster.advance(now, self);

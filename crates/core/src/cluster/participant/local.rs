@@ -227,10 +227,12 @@ impl LocalGroup {
         let held = places.map_or(Share::NONE, |places| {
             let allowed = self.applied.unwrap_or_default();
             let counted = Share::part(in_flight.into(), places.into());
-            let used = match () {
-                () if self.uncounted > allowed => self.uncounted.max(counted),
-                () if in_flight > allowed.of_places(places) => counted,
-                () => return Share::NONE,
+            let used = if self.uncounted > allowed {
+                self.uncounted.max(counted)
+            } else if in_flight > allowed.of_places(places) {
+                counted
+            } else {
+                return Share::NONE;
             };
             used.saturating_sub(floor)
         });
