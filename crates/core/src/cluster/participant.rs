@@ -571,3 +571,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const GAP_PER_EDGE: Duration = Duration::from_millis(15);
 const GAP_MIN: Duration = Duration::from_millis(100);
 const GAP_MAX: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;
