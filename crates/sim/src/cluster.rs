@@ -60,6 +60,9 @@ pub enum ClusterTrouble {
     Killed(usize),
     /// This edge leaves in order, and begins anew afterwards.
     Leaves(usize),
+    /// The participant of this edge does not run, and nothing tells the edge so; what comes for it
+    /// waits.
+    Stalls(usize),
 }
 
 /// What the edges themselves do.
@@ -69,6 +72,9 @@ pub trait Edges {
 
     /// An edge may use so much of a group from now on.
     fn share(&mut self, now: Instant, edge: usize, place: (&str, &str), share: Share);
+
+    /// What an edge may use it may use until then, for ever if none.
+    fn until(&mut self, now: Instant, edge: usize, until: Option<Instant>);
 }
 
 /// A cluster on its way.
@@ -95,8 +101,11 @@ struct Node {
     watched: Option<Revision>,
     /// The watch is a stream: what was sent later comes later.
     arrives: Instant,
-    /// How many faults cut it off now.
+    /// How many faults cut it off now, and how many hold its participant up.
     cut: u32,
+    stalled: u32,
+    /// What came while it was held up.
+    waiting: Vec<Event>,
 }
 
 #[derive(Debug)]
@@ -141,7 +150,8 @@ impl ClusterRun {
     /// When something happens next.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        let participants = self.nodes.iter().filter_map(|node| node.participant.as_ref());
+        let running = self.nodes.iter().filter(|node| node.stalled == 0);
+        let participants = running.filter_map(|node| node.participant.as_ref());
         let deadlines = participants.filter_map(Participant::next_deadline);
         let messages = self.messages.keys().next().map(|(at, _)| *at);
         let ends = self.store.next_end().filter(|_| !self.store_is_away());
@@ -158,7 +168,9 @@ impl ClusterRun {
             self.deliver(now, message, edges);
         }
         for edge in 0..self.nodes.len() {
-            let due = self.nodes[edge].participant.as_ref().and_then(Participant::next_deadline);
+            let node = &self.nodes[edge];
+            let due = node.participant.as_ref().and_then(Participant::next_deadline);
+            let due = due.filter(|_| node.stalled == 0);
             if due.is_some_and(|due| due <= now) {
                 let observed = edges.observe(now, edge);
                 self.tell(now, edge, Event::Observed(observed), edges);
@@ -262,14 +274,26 @@ impl ClusterRun {
 
     /// Tells a participant something, and does what it wants.
     fn tell(&mut self, now: Instant, edge: usize, event: Event, edges: &mut impl Edges) {
-        let Some(participant) = &mut self.nodes[edge].participant else { return };
+        let node = &mut self.nodes[edge];
+        if node.stalled > 0 {
+            node.waiting.push(event);
+            return;
+        }
+        let Some(participant) = &mut node.participant else { return };
         participant.handle(now, event);
         let actions: Vec<Action> = std::iter::from_fn(|| participant.poll(now)).collect();
         let process = self.nodes[edge].process;
         for action in actions {
-            if let Action::Share { service, group, share } = &action {
-                edges.share(now, edge, (service, group), *share);
-                continue;
+            match &action {
+                Action::Share { service, group, share } => {
+                    edges.share(now, edge, (service, group), *share);
+                    continue;
+                }
+                Action::Until(until) => {
+                    edges.until(now, edge, *until);
+                    continue;
+                }
+                _ => {}
             }
             let copies = 1 + u32::from(self.random.uniform() < self.cluster.duplicates);
             for _ in 0..copies {
@@ -308,6 +332,13 @@ impl ClusterRun {
                 }
                 self.stop(edge);
             }
+            (ClusterTrouble::Stalls(edge), true) => self.nodes[edge].stalled += 1,
+            (ClusterTrouble::Stalls(edge), false) => {
+                self.nodes[edge].stalled -= 1;
+                for event in std::mem::take(&mut self.nodes[edge].waiting) {
+                    self.tell(now, edge, event, edges);
+                }
+            }
             (ClusterTrouble::Leaves(edge) | ClusterTrouble::Killed(edge), false) => {
                 self.start(now, edge, edges);
             }
@@ -318,6 +349,7 @@ impl ClusterRun {
         self.nodes[edge].participant = None;
         self.nodes[edge].process += 1;
         self.nodes[edge].watched = None;
+        self.nodes[edge].waiting.clear();
     }
 
     fn start(&mut self, now: Instant, edge: usize, edges: &mut impl Edges) {
@@ -365,7 +397,7 @@ fn request_id(action: &Action) -> Option<RequestId> {
         | Action::KeepAlive(id, _)
         | Action::Report(id, ..)
         | Action::Table { id, .. } => Some(*id),
-        Action::Share { .. } | Action::Leave(_) => None,
+        Action::Share { .. } | Action::Until(_) | Action::Leave(_) => None,
     }
 }
 

@@ -71,7 +71,7 @@ impl Store {
                 self.end(session);
                 return None;
             }
-            Action::Share { .. } => return None,
+            Action::Share { .. } | Action::Until(_) => return None,
         })
     }
 

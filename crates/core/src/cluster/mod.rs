@@ -27,7 +27,8 @@
 //! 2. A share may be lowered at once; its bound follows only when the session's report says that it
 //!    has seen a table in which the share was that low ([`Report::seen`]), or when the session is
 //!    gone. So a shrink here is acknowledged, or has expired, before the grow there is written.
-//! 3. An edge uses nothing but its floor once its lease may have ended. It counts the lease from
+//! 3. An edge uses nothing but its floor once its lease may have ended: the decision about each
+//!    request compares the time. It counts the lease from
 //!    before it asked for it, and the store from when it heard of that, so the edge is the earlier.
 //!
 //! Acknowledgements and the end of a session are facts that never become false, so a late or

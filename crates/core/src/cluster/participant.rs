@@ -154,6 +154,9 @@ pub enum Action {
         /// How much.
         share: Share,
     },
+    /// What is in force may be used until then, for ever if none. The edge itself sees to it where it
+    /// decides about requests, though nobody may call the participant in time.
+    Until(Option<Instant>),
     /// Ask for a lease of [`Settings::lease`].
     Join(RequestId),
     /// Renew the lease.
@@ -208,6 +211,8 @@ pub struct Participant {
     actions: VecDeque<Action>,
     requests: u64,
     observed: Instant,
+    /// What [`Action::Until`] said last.
+    until: Option<Instant>,
     left: bool,
 }
 
@@ -236,6 +241,7 @@ impl Participant {
             actions: VecDeque::new(),
             requests: 0,
             observed: Instant::ZERO,
+            until: None,
             left: false,
         }
     }
@@ -403,11 +409,18 @@ impl Participant {
         let keeps = self.settings.when_away == WhenAway::Keep;
         let kept = keeps && (!valid || self.lease.is_new(now));
         let session = self.session();
+        // More is in force only while it ends by itself; less needs no end.
+        let until = self.lease.until().filter(|_| valid && !keeps);
+        let news = (self.until != until).then_some(Action::Until(until));
+        self.until = until;
+        let (before, after) = if until.is_some() { (news, None) } else { (None, news) };
+        self.actions.extend(before);
         for local in &mut self.locals {
             let table = self.view.as_ref().and_then(|view| view.tables.get(&local.name));
             local.follow(session, table.map(|(_, table)| table));
             local.apply((valid, kept), self.settings.floor(), &mut self.actions);
         }
+        self.actions.extend(after);
     }
 
     /// Tells the others what they have to know, if there is anything, and not too often.

@@ -85,6 +85,8 @@ pub enum Input {
         /// The part that is this edge's.
         share: Share,
     },
+    /// Shares may be used until then, for ever if none; at once, without another plan.
+    SharesUntil(Option<Instant>),
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::decide::permit::Permit::suspect`]).
     Silent {
@@ -254,6 +256,7 @@ impl Controller {
             Input::Errs { server } => self.errs(now, server),
             Input::Limit { server } => self.note_limit(server),
             Input::Share { service, group, share } => self.share(&service, &group, share),
+            Input::SharesUntil(until) => self.ledger.set_shares_until(until),
         }
         let mut checks = Vec::new();
         while let Some(due) = self.timers.pop(now) {

@@ -40,6 +40,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Ledger {
     services: BTreeMap<String, OfService>,
+    /// Until when shares of groups may be used.
+    shares_until: Option<Instant>,
     /// Rate limits of routes.
     pub(crate) limiters: Limiters,
     ids: Ids,
@@ -86,7 +88,17 @@ impl Ledger {
 
     /// The state of a group, made on first use.
     pub fn group(&mut self, service: &str, name: &str) -> Arc<GroupState> {
-        self.of_service(service).groups.entry(name.to_string()).or_default().state.clone()
+        let until = self.shares_until;
+        let group = self.of_service(service).groups.entry(name.to_string()).or_default();
+        group.state.set_share_until(until);
+        group.state.clone()
+    }
+
+    /// Lets shares of groups be used until then, for ever if none.
+    pub(crate) fn set_shares_until(&mut self, until: Option<Instant>) {
+        self.shares_until = until;
+        let groups = self.services.values().flat_map(|service| service.groups.values());
+        groups.for_each(|group| group.state.set_share_until(until));
     }
 
     /// The state of a server, made on first use.
@@ -102,8 +114,9 @@ impl Ledger {
     /// All that is counted, copied: nothing is shared, and nothing is under way.
     pub(crate) fn snapshot(&self) -> Self {
         let services = self.services.iter().map(|(name, of)| (name.clone(), of.snapshot()));
-        let Self { limiters, ids, .. } = self;
+        let Self { limiters, ids, shares_until, .. } = self;
         Self {
+            shares_until: *shares_until,
             services: services.collect(),
             limiters: limiters.snapshot(),
             ids: Ids { next: ids.next, free: ids.free.clone(), left: Vec::new() },
@@ -241,6 +254,8 @@ pub struct GroupState {
     /// The part of its capacity that this edge may use, in parts and one more; zero where it is not
     /// shared. Written by the controller only.
     pub(crate) share: AtomicU64,
+    /// When it ends, in nanoseconds; zero where it does not.
+    pub(crate) share_until: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
     pub(crate) errors_told: AtomicBool,
 }
@@ -259,6 +274,7 @@ impl GroupState {
             probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
             share: self.share.clone(),
+            share_until: self.share_until.clone(),
             errors_told: self.errors_told.clone(),
         }
     }
@@ -267,6 +283,16 @@ impl GroupState {
     #[must_use]
     pub fn share(&self) -> Option<Share> {
         self.share.load(Relaxed).checked_sub(1).map(Share::from_parts)
+    }
+
+    pub(crate) fn set_share_until(&self, until: Option<Instant>) {
+        self.share_until.store(until.map_or(0, Instant::as_nanos), Relaxed);
+    }
+
+    /// Whether the share has ended and no other has come.
+    pub(crate) fn share_has_ended(&self, now: Instant) -> bool {
+        let until = self.share_until.load(Relaxed);
+        until > 0 && now.as_nanos() >= until
     }
 
     /// From the next plan on.

@@ -433,11 +433,14 @@ impl GroupPlan {
         }
     }
 
-    /// Whether rate and utilization would let a request in; nothing is taken yet.
+    /// Whether rate and utilization would let a request in, and the share of the group, if it is
+    /// shared, has not ended; nothing is taken yet.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
-        rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+        let has_ended = self.share.is_some() && self.state.share_has_ended(ask.now);
+        !has_ended
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
     }
 

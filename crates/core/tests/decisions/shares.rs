@@ -83,6 +83,18 @@ fn a_share_of_the_rate_is_what_is_given_over_time() {
 }
 
 #[test]
+fn a_share_ends_at_its_time_though_nobody_says_so() {
+    let (mut controller, plan) = shared(places(30), share(1, 3));
+    controller.handle(at(0), Input::SharesUntil(Some(at(100))));
+    assert_eq!(permits(&plan, at(99), 40).len(), 10);
+    assert!(permits(&plan, at(100), 40).is_empty());
+    controller.handle(at(100), Input::SharesUntil(Some(at(200))));
+    assert_eq!(permits(&plan, at(100), 40).len(), 10);
+    controller.handle(at(200), Input::SharesUntil(None));
+    assert_eq!(permits(&plan, at(1_000), 40).len(), 10);
+}
+
+#[test]
 fn nothing_of_a_group_is_full_and_not_gone() {
     for capacity in [rate(100), places(30)] {
         let (mut controller, plan) = shared(capacity, share(0, 1));

@@ -81,6 +81,11 @@ impl Edges for Simulation {
         let outputs = self.edges[edge].handle(now, Input::Share { service, group, share });
         self.follow(edge, outputs);
     }
+
+    fn until(&mut self, now: Instant, edge: usize, until: Option<Instant>) {
+        let outputs = self.edges[edge].handle(now, Input::SharesUntil(until));
+        self.follow(edge, outputs);
+    }
 }
 
 /// The most that came within any second, by service and group.

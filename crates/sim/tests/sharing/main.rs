@@ -50,7 +50,8 @@ fn wild(seed: u64, when_away: WhenAway) -> (Cluster, usize) {
     cluster.faults = (0..below(12))
         .map(|_| {
             let edge = below(edges as u64) as usize;
-            let what = match below(5) {
+            let what = match below(6) {
+                5 => ClusterTrouble::Stalls(edge),
                 0 | 1 => ClusterTrouble::CutOff(edge),
                 2 => ClusterTrouble::StoreAway,
                 3 => ClusterTrouble::Killed(edge),

@@ -38,6 +38,7 @@ struct State {
     since: Vec<Instant>,
     /// By edge and group.
     shares: Vec<BTreeMap<String, Share>>,
+    until: Vec<Option<Instant>>,
     /// When each request in flight ends, by edge.
     in_flight: Vec<Vec<Instant>>,
 }
@@ -59,6 +60,10 @@ impl Edges for State {
     fn share(&mut self, _: Instant, edge: usize, (_, group): (&str, &str), share: Share) {
         self.shares[edge].insert(group.to_owned(), share);
     }
+
+    fn until(&mut self, _: Instant, edge: usize, until: Option<Instant>) {
+        self.until[edge] = until;
+    }
 }
 
 impl Model {
@@ -68,6 +73,7 @@ impl Model {
             asked: vec![0.0; edges],
             since: vec![Instant::ZERO; edges],
             shares: vec![BTreeMap::new(); edges],
+            until: vec![None; edges],
             in_flight: vec![Vec::new(); edges],
         };
         let groups = GROUPS.map(str::to_owned).to_vec();
@@ -115,6 +121,9 @@ impl Model {
     }
 
     fn share(&self, edge: usize, group: &str) -> Share {
+        if self.state.until[edge].is_some_and(|until| self.now >= until) {
+            return Share::NONE;
+        }
         self.state.shares[edge].get(group).copied().unwrap_or_default()
     }
 

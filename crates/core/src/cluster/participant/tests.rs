@@ -86,12 +86,13 @@ fn a_lease_is_counted_from_before_it_was_asked_for() {
 #[test]
 fn a_renewal_that_is_answered_late_counts_from_when_it_was_asked() {
     let mut participant = joined(WhenAway::Floor);
-    let actions = observe(&mut participant, at(1_600));
-    let id = asked(&actions).expect("a quarter of the lease is over");
-    assert_eq!(percent(&observe(&mut participant, at(2_100))), Some(10));
+    let actions = observe(&mut participant, at(2_250));
+    assert_eq!(percent(&actions), Some(10));
+    let id = asked(&actions).expect("a quarter of the lease later it asks again");
     participant.handle(at(2_500), Event::Answered(id, Answer::Done));
     assert_eq!(percent(&drain(&mut participant, at(2_500))), Some(60));
-    assert_eq!(percent(&observe(&mut participant, at(3_600))), Some(10), "2 s after 1.6 s");
+    assert_eq!(percent(&observe(&mut participant, at(4_249))), None);
+    assert_eq!(percent(&observe(&mut participant, at(4_250))), Some(10), "2 s after 2.25 s");
 }
 
 #[test]
@@ -107,6 +108,9 @@ fn what_it_had_is_kept_if_the_operator_says_so_and_given_up_for_another_share() 
     participant.handle(at(3_700), contents(9, SessionId(9)));
     assert_eq!(percent(&drain(&mut participant, at(3_700))), None, "others have theirs");
     participant.handle(at(3_800), Event::Changed(10, vec![Change::TableGone("web".to_string())]));
+    let id = asked(&observe(&mut participant, at(5_000))).expect("it renews");
+    participant.handle(at(5_001), Event::Answered(id, Answer::Done));
+    assert_eq!(percent(&drain(&mut participant, at(5_001))), None);
     assert_eq!(percent(&observe(&mut participant, at(6_700))), Some(10), "a lease later");
 }
 

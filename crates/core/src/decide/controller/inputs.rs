@@ -2,7 +2,7 @@
 //! about.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
-//! `len <= 2 + 5 * servers + groups` however fast inputs come and however late the controller hears them.
+//! `len <= 3 + 5 * servers + groups` however fast inputs come and however late the controller hears them.
 //! What comes while the same has not been heard takes its place in the queue: a configuration is
 //! whole, a later count of failures counts the earlier ones as well, that there are errors or
 //! limits is said once. A server has no two checks under way, unless they were switched off and on
@@ -35,6 +35,7 @@ enum Topic {
     Limit(ServerId),
     Silence(ServerId),
     Share(String, String),
+    SharesUntil,
 }
 
 impl Inputs {
@@ -75,6 +76,7 @@ impl Topic {
             Input::Errs { server } => Self::Errors(*server),
             Input::Limit { server } => Self::Limit(*server),
             Input::Silent { server, .. } => Self::Silence(*server),
+            Input::SharesUntil(_) => Self::SharesUntil,
             Input::Share { service, group, .. } => Self::Share(service.clone(), group.clone()),
         }
     }
