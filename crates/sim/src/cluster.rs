@@ -356,6 +356,7 @@ impl ClusterRun {
         if self.nodes[edge].participant.is_some() {
             return;
         }
+        edges.until(now, edge, None);
         let name = format!("edge-{edge}");
         let settings = Settings { name, ..self.cluster.settings.clone() };
         self.nodes[edge].participant = Some(Participant::new(settings));
