@@ -248,6 +248,7 @@ impl Participant {
 
     /// Takes in what has happened.
     pub fn handle(&mut self, now: Instant, event: Event) {
+        let is_of_others = self.is_of_others(&event);
         match event {
             Event::Configured(services) => self.configure(services),
             Event::Observed(observations) => {
@@ -266,9 +267,18 @@ impl Participant {
             return;
         }
         self.keep_lease(now);
-        self.apply(now);
-        self.report(now);
+        if !is_of_others {
+            self.apply(now);
+            self.report(now);
+        }
         self.write_tables(now);
+    }
+
+    /// Whether it is only that others report, which changes nothing for this edge.
+    fn is_of_others(&self, event: &Event) -> bool {
+        let Event::Changed(_, changes) = event else { return false };
+        let own = self.session();
+        changes.iter().all(|it| matches!(it, Change::Report(by, ..) if Some(*by) != own))
     }
 
     /// The next thing to do. `now` is when it is done: leases are counted from then.
