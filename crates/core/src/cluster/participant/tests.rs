@@ -1,6 +1,7 @@
 use alloc::{string::ToString, vec, vec::Vec};
 
 use super::*;
+use crate::{cluster::share::Share, units::Ratio};
 
 const OWN: SessionId = SessionId(7);
 
