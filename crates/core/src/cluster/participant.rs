@@ -31,7 +31,7 @@ pub use event::{
     Action, Answer, Change, Contents, Event, GroupObservation, Observation, RequestId,
     SharedService,
 };
-use lease::{Ask, Lease};
+use lease::{Lease, LeaseRequest};
 use local::Local;
 pub use settings::{Settings, WhenAway};
 use view::View;
@@ -45,7 +45,7 @@ pub struct Participant {
     locals: Vec<Local>,
     /// By service, where this edge was elected.
     goals: BTreeMap<String, Goal>,
-    told: Option<Told>,
+    told: Option<LastReport>,
     actions: VecDeque<Action>,
     requests: u64,
     observed: Instant,
@@ -56,7 +56,7 @@ pub struct Participant {
 
 /// The last report.
 #[derive(Debug)]
-struct Told {
+struct LastReport {
     session: SessionId,
     report: Report,
     at: Instant,
@@ -246,8 +246,8 @@ impl Participant {
         let id = self.next_id();
         self.lease.ask(id, ask);
         self.actions.push_back(match ask {
-            Ask::Join => Action::Join(id),
-            Ask::KeepAlive(session) => Action::KeepAlive(id, session),
+            LeaseRequest::Join => Action::Join(id),
+            LeaseRequest::KeepAlive(session) => Action::KeepAlive(id, session),
         });
     }
 
@@ -289,7 +289,7 @@ impl Participant {
         }
         let id = self.next_id();
         self.actions.push_back(Action::Report(id, session, report.clone()));
-        self.told = Some(Told { session, report, at: now, id, done: false });
+        self.told = Some(LastReport { session, report, at: now, id, done: false });
     }
 
     /// What this edge says of its services; of one that it no longer has, that it knows the table.

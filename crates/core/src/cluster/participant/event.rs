@@ -106,7 +106,7 @@ pub enum Action {
     /// What is in force may be used until then, for ever if none. The edge itself sees to it where it
     /// decides about requests, though nobody may call the participant in time.
     Until(Option<Instant>),
-    /// Ask for a lease of [`Settings::lease`](super::Settings::lease).
+    /// LeaseRequest for a lease of [`Settings::lease`](super::Settings::lease).
     Join(RequestId),
     /// Renew the lease.
     KeepAlive(RequestId, SessionId),

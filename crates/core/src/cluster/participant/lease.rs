@@ -38,7 +38,7 @@ enum State {
 
 /// What is to be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum LeaseRequest {
     Join,
     KeepAlive(SessionId),
 }
@@ -70,30 +70,30 @@ impl Lease {
     }
 
     /// What is to be asked now.
-    pub(super) fn due(&self, now: Instant) -> Option<Ask> {
+    pub(super) fn due(&self, now: Instant) -> Option<LeaseRequest> {
         match &self.state {
-            State::Without(at) => (*at <= now).then_some(Ask::Join),
+            State::Without(at) => (*at <= now).then_some(LeaseRequest::Join),
             State::Joining(_, asked) => {
-                asked.is_some_and(|asked| asked + PATIENCE <= now).then_some(Ask::Join)
+                asked.is_some_and(|asked| asked + PATIENCE <= now).then_some(LeaseRequest::Join)
             }
             State::With { session, renewed, asked, .. } => {
                 let last = asked.last().map_or(Some(*renewed), |(_, at)| *at)?;
-                (last + self.period() <= now).then_some(Ask::KeepAlive(*session))
+                (last + self.period() <= now).then_some(LeaseRequest::KeepAlive(*session))
             }
         }
     }
 
     /// Something is about to be asked.
-    pub(super) fn ask(&mut self, id: RequestId, ask: Ask) {
+    pub(super) fn ask(&mut self, id: RequestId, ask: LeaseRequest) {
         match (&mut self.state, ask) {
-            (State::With { asked, .. }, Ask::KeepAlive(_)) => {
+            (State::With { asked, .. }, LeaseRequest::KeepAlive(_)) => {
                 if asked.len() >= UNDER_WAY {
                     asked.remove(0);
                 }
                 asked.push((id, None));
             }
-            (State::With { .. }, Ask::Join) | (_, Ask::KeepAlive(_)) => {}
-            (state, Ask::Join) => *state = State::Joining(id, None),
+            (State::With { .. }, LeaseRequest::Join) | (_, LeaseRequest::KeepAlive(_)) => {}
+            (state, LeaseRequest::Join) => *state = State::Joining(id, None),
         }
     }
 
