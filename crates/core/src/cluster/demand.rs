@@ -99,7 +99,7 @@ mod tests {
     fn chance_is_no_news() {
         assert!(!Demand::is_news(100_000, 112_000));
         assert!(Demand::is_news(100_000, 120_000));
-        assert!(Demand::is_news(0, 1_000));
+        assert!(Demand::is_news(0, 3_000));
         assert!(!Demand::is_news(10_000_000, 10_100_000));
     }
 }

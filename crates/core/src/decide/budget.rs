@@ -51,6 +51,11 @@ impl Allowance {
         Self { interval, tolerance: interval * (least - 1), widest: interval * (most - 1) }
     }
 
+    /// How much earlier than evenly requests may come, in nanoseconds: `(burst - 1)` intervals.
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.tolerance.as_nanos()
+    }
+
     /// Mean time from one request to the next.
     #[must_use]
     pub fn interval(&self) -> Duration {
@@ -77,10 +82,8 @@ pub fn default_burst_of_batches(rate: Rate) -> u64 {
 pub struct Budget {
     /// The theoretical arrival time in nanoseconds.
     empty_at: AtomicU64,
-    /// The interval that `empty_at` was counted in, and its tolerance; written by the owner of the
-    /// plans only.
+    /// The interval that `empty_at` was counted in; written by the owner of the plans only.
     interval: AtomicU64,
-    tolerance: AtomicU64,
     batches: Batches,
 }
 
@@ -133,7 +136,6 @@ impl Budget {
     /// requests, not in the time that they took at the old rate.
     pub fn change(&self, now: Instant, allowance: &Allowance) {
         let new = allowance.interval.as_nanos();
-        self.tolerance.store(allowance.tolerance.as_nanos(), Relaxed);
         let old = self.interval.swap(new, Relaxed);
         if old == new || old == 0 {
             return;
@@ -149,15 +151,15 @@ impl Budget {
 }
 
 impl Budget {
-    /// Makes the budget ready for another part of a budget that is shared: what it has saved stays,
+    /// Makes the budget ready for another part of a budget that is shared, after one with the
+    /// tolerance `before`: what it has saved stays,
     /// the new burst at most, and nothing is added to it. So what all parts together have saved
     /// never grows by being moved, and in any window the whole gives `rate * W + burst` at most,
     /// with the sum of the parts' bursts, however often they are moved.
-    pub fn change_share(&self, now: Instant, allowance: &Allowance) {
+    pub(crate) fn change_share(&self, now: Instant, before: u64, allowance: &Allowance) {
         let (new, tolerance) = (allowance.interval.as_nanos(), allowance.tolerance.as_nanos());
-        let (old, old_tolerance) =
-            (self.interval.swap(new, Relaxed), self.tolerance.swap(tolerance, Relaxed));
-        if (old, old_tolerance) == (new, tolerance) {
+        let old = self.interval.swap(new, Relaxed);
+        if (old, before) == (new, tolerance) {
             return;
         }
         let burst = u128::from(tolerance) + u128::from(new);
@@ -171,7 +173,7 @@ impl Budget {
             } else {
                 let scaled = |nanos: u128| nanos * u128::from(new) / u128::from(old);
                 let debt = scaled(empty_at.saturating_sub(now.as_nanos()).into());
-                (debt + burst).saturating_sub(scaled(u128::from(old_tolerance) + u128::from(old)))
+                (debt + burst).saturating_sub(scaled(u128::from(before) + u128::from(old)))
             };
             Some(now.as_nanos().saturating_add(u64::try_from(debt).unwrap_or(u64::MAX)))
         };
@@ -281,14 +283,15 @@ mod tests {
     fn given(rate: u64, moves: &[(u64, [u64; 3])]) -> Vec<Instant> {
         let budgets = [Budget::default(), Budget::default(), Budget::default()];
         let rate = Rate::per_sec(rate);
-        let mut given = Vec::new();
+        let (mut given, mut before) = (Vec::new(), [0; 3]);
         let mut now = Instant::ZERO;
         for (millis, parts) in moves {
             let all = parts.iter().sum::<u64>().max(1);
             let shares =
                 parts.map(|part| Allowance::shared(rate, Some(20), Share::part(part, all)));
-            for (budget, share) in budgets.iter().zip(&shares) {
-                budget.change_share(now, share);
+            for ((budget, share), before) in budgets.iter().zip(&shares).zip(&mut before) {
+                let before = core::mem::replace(before, share.tolerance());
+                budget.change_share(now, before, share);
             }
             for _ in 0..*millis * 2 {
                 now = now + Duration::from_micros(500);
@@ -324,16 +327,16 @@ mod tests {
     fn a_share_that_grows_earns_more_and_has_saved_no_more() {
         let (all, budget) = (Rate::per_sec(100), Budget::default());
         let share = |percent| Allowance::shared(all, Some(20), Share::part(percent, 100));
-        budget.change_share(Instant::ZERO, &share(50));
+        budget.change_share(Instant::ZERO, 0, &share(50));
         assert!(!budget.take(&share(50), Instant::ZERO), "it begins with nothing");
         let now = Instant::ZERO + Duration::from_secs(10);
-        budget.change_share(now, &share(100));
+        budget.change_share(now, share(50).tolerance(), &share(100));
         let given = (0..30).filter(|_| budget.take(&share(100), now)).count();
         assert_eq!(given, 10, "the burst of a half");
-        budget.change_share(now, &share(0));
+        budget.change_share(now, share(100).tolerance(), &share(0));
         let later = now + Duration::from_secs(10);
         assert!(!budget.take(&share(0), later), "nothing of nothing");
-        budget.change_share(later, &share(50));
+        budget.change_share(later, share(0).tolerance(), &share(50));
         assert!(!budget.take(&share(50), later), "nothing was earned meanwhile");
     }
 }

@@ -254,7 +254,9 @@ pub struct GroupState {
     /// The part of its capacity that this edge may use, in parts and one more; zero where it is not
     /// shared. Written by the controller only.
     pub(crate) share: AtomicU64,
-    /// When it ends, in nanoseconds; zero where it does not.
+    /// The tolerance of the budget as the last plan had it.
+    pub(crate) tolerance: AtomicU64,
+    /// When the share ends, in nanoseconds; zero where it does not.
     pub(crate) share_until: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
     pub(crate) errors_told: AtomicBool,
@@ -275,6 +277,7 @@ impl GroupState {
             overflowed: self.overflowed.clone(),
             share: self.share.clone(),
             share_until: self.share_until.clone(),
+            tolerance: self.tolerance.clone(),
             errors_told: self.errors_told.clone(),
         }
     }

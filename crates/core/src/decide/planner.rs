@@ -2,11 +2,12 @@
 //! state of its own.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     cluster::share::Share,
     decide::{
-        budget::{Allowance, Budget},
+        budget::Allowance,
         census::{Condition, EnrolledGroup, EnrolledServer},
         concurrency::{Auto, Bounds, CEILING},
         ledger::{GroupState, ServerState, ServiceState},
@@ -69,17 +70,16 @@ impl GroupPlan {
         if let Some(auto) = &self.auto {
             self.state.auto.bound(auto.bounds);
         }
-        let shared = self.share.is_some();
-        let change = |budget: &Budget, allowance: &Allowance| match shared {
-            true => budget.change_share(now, allowance),
-            false => budget.change(now, allowance),
-        };
         if let Some(allowance) = &self.limits.rate {
-            change(&self.state.budget, allowance);
+            let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
+            match self.share {
+                Some(_) => self.state.budget.change_share(now, before, allowance),
+                None => self.state.budget.change(now, allowance),
+            }
         }
         for server in &self.servers {
             if let Some(allowance) = &server.limits.rate {
-                change(&server.state.budget, allowance);
+                server.state.budget.change(now, allowance);
             }
         }
     }

@@ -42,7 +42,7 @@ fn higher_classes_come_first_whichever_edge_they_come_in_at() {
     let groups = [rate(100)];
     let mut edges = [edge(1, 100, &[9]), edge(2, 100, &[1])];
     edges[0].demand = [80_000, 20_000, 0];
-    assert_eq!(rates(&allot(&edges, &groups, NO_FLOORS), &groups), [[80], [20]]);
+    assert_eq!(rates(&allot(&edges, &groups, NO_FLOORS), &groups), [[90], [10]]);
 }
 
 #[test]

@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn percent(share: Share) -> u64 {
-        (share.parts() * 100).div_ceil(Share::WHOLE.parts())
+        (share.parts() * 100 + Share::WHOLE.parts() / 2) / Share::WHOLE.parts()
     }
 
     #[test]

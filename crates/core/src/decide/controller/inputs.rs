@@ -127,7 +127,11 @@ mod tests {
             Input::Checked { passed, .. } => passed.as_ref().err()?.parse().ok(),
             Input::Failing { errors_in_a_row: count, .. }
             | Input::Silent { suspicions: count, .. } => Some(*count),
-            Input::Tick | Input::Errs { .. } | Input::Limit { .. } => None,
+            Input::Tick
+            | Input::Errs { .. }
+            | Input::Limit { .. }
+            | Input::Share { .. }
+            | Input::SharesUntil(_) => None,
         }
     }
 
