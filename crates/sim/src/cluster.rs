@@ -322,16 +322,9 @@ impl ClusterRun {
             (ClusterTrouble::CutOff(edge), false) => self.nodes[edge].cut -= 1,
             (ClusterTrouble::Leaves(edge), true) => {
                 self.tell(now, edge, Event::Leave, edges);
-                self.stop(edge);
+                self.stop(now, edge, edges);
             }
-            (ClusterTrouble::Killed(edge), true) => {
-                for service in &self.services {
-                    for group in &service.groups {
-                        edges.share(now, edge, (&service.name, group), Share::NONE);
-                    }
-                }
-                self.stop(edge);
-            }
+            (ClusterTrouble::Killed(edge), true) => self.stop(now, edge, edges),
             (ClusterTrouble::Stalls(edge), true) => self.nodes[edge].stalled += 1,
             (ClusterTrouble::Stalls(edge), false) => {
                 self.nodes[edge].stalled -= 1;
@@ -345,7 +338,12 @@ impl ClusterRun {
         }
     }
 
-    fn stop(&mut self, edge: usize) {
+    fn stop(&mut self, now: Instant, edge: usize, edges: &mut impl Edges) {
+        for service in &self.services {
+            for group in &service.groups {
+                edges.share(now, edge, (&service.name, group), Share::NONE);
+            }
+        }
         self.nodes[edge].participant = None;
         self.nodes[edge].process += 1;
         self.nodes[edge].watched = None;
@@ -360,6 +358,8 @@ impl ClusterRun {
         let name = format!("edge-{edge}");
         let settings = Settings { name, ..self.cluster.settings.clone() };
         self.nodes[edge].participant = Some(Participant::new(settings));
+        self.nodes[edge].process += 1;
+        self.nodes[edge].watched = None;
         let process = self.nodes[edge].process;
         self.post(now, Message::Watch(edge, process));
         self.tell(now, edge, Event::Configured(self.services.clone()), edges);

@@ -61,8 +61,6 @@ struct LastReport {
     report: Report,
     at: Instant,
     id: RequestId,
-    /// Whether the store has it.
-    done: bool,
 }
 
 impl Participant {
@@ -183,15 +181,12 @@ impl Participant {
     }
 
     fn read(&mut self, now: Instant, contents: Contents) {
-        // A store that was set back, or is another.
-        let is_older = self.view.as_ref().is_some_and(|view| contents.revision < view.revision);
-        let view = View::read(contents);
-        let told = self.told.as_ref().filter(|told| told.done);
-        let is_gone = told.is_some_and(|told| !view.reports.contains_key(&told.session));
-        if is_gone || is_older {
+        // A store that was set back, or is another. Whether this one still knows the session is told
+        // by the next renewal: what is read may be older than the session.
+        if self.view.as_ref().is_some_and(|view| contents.revision < view.revision) {
             self.lose_session(now);
         }
-        self.view = Some(view);
+        self.view = Some(View::read(contents));
     }
 
     fn change(&mut self, now: Instant, revision: Revision, change: Change) {
@@ -218,18 +213,14 @@ impl Participant {
             }
             return;
         }
-        if let Some(told) = self.told.as_mut().filter(|told| told.id == id) {
-            match answer {
-                Answer::Done => told.done = true,
-                Answer::SessionLost => self.lose_session(now),
-                // The watch does not show it, so that it is told again.
-                _ => {}
-            }
+        if answer != Answer::SessionLost {
+            // The watch shows what was written, and what it does not show is tried again.
             return;
         }
-        if answer == Answer::SessionLost {
-            self.locals.iter_mut().for_each(|local| local.refused(id));
+        if self.told.as_ref().is_some_and(|told| told.id == id) {
+            self.lose_session(now);
         }
+        self.locals.iter_mut().for_each(|local| local.refused(id));
     }
 
     fn leave(&mut self) {
@@ -289,7 +280,7 @@ impl Participant {
         }
         let id = self.next_id();
         self.actions.push_back(Action::Report(id, session, report.clone()));
-        self.told = Some(LastReport { session, report, at: now, id, done: false });
+        self.told = Some(LastReport { session, report, at: now, id });
     }
 
     /// What this edge says of its services; of one that it no longer has, that it knows the table.

@@ -151,7 +151,7 @@ fn fifty_edges_write_no_more_than_two_hundred_times_a_second() {
 fn a_table_that_was_deleted_doubles_no_share() {
     for seed in seeds(20) {
         let mut cluster = calm(4, WhenAway::Floor);
-        cluster.jitter = Duration::from_millis(300);
+        cluster.jitter = Duration::from_millis(60);
         let mut model = Model::new(cluster, 4, seed);
         let mut deleted = false;
         model.run(END, |model| {

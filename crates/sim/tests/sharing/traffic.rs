@@ -22,14 +22,14 @@ fn stated() -> u64 {
 }
 
 fn answered(sharing: &Sharing) -> u64 {
-    sharing.record.outcomes.ok.get()
+    sharing.record.outcomes.ok
 }
 
 /// The share of what one edge admits that is not admitted, in percent.
 fn waste(load: f64, seconds: u64, seed: u64, cluster: Cluster) -> (f64, Sharing) {
     let shared = Simulation::shared(scenario(load, seconds, seed, false), cluster).run_shared();
     let one = Simulation::new(scenario(load, seconds, seed, true)).run();
-    let one = one.outcomes.ok.get() as f64;
+    let one = one.outcomes.ok as f64;
     (100.0 * (one - answered(&shared) as f64) / one, shared)
 }
 
@@ -53,9 +53,9 @@ fn no_group_is_over_its_capacity_and_little_is_wasted_while_demand_moves() {
     }
 }
 
-#[test]
-fn a_store_that_is_away_and_edges_that_are_cut_off_let_no_group_overshoot() {
-    let mut cluster = calm(3, WhenAway::Floor);
+/// The store away twice, and two of the edges cut off from it.
+fn with_faults(when_away: WhenAway) -> Cluster {
+    let mut cluster = calm(3, when_away);
     let at = |second: u64| Instant::ZERO + Duration::from_secs(second);
     let fault = |second, lasts, what| ClusterFault {
         at: at(second),
@@ -68,7 +68,22 @@ fn a_store_that_is_away_and_edges_that_are_cut_off_let_no_group_overshoot() {
         fault(55, 8, ClusterTrouble::CutOff(0)),
         fault(75, 8, ClusterTrouble::CutOff(2)),
     ];
-    let (waste, sharing) = waste(0.9, 100, 2, cluster);
-    eprintln!("waste {waste:.2} %, busiest {:?}", sharing.busiest[0]);
+    cluster
+}
+
+#[test]
+fn a_store_that_is_away_and_edges_that_are_cut_off_let_no_group_overshoot() {
+    let (waste, sharing) = waste(0.9, 100, 2, with_faults(WhenAway::Floor));
+    eprintln!("floor: waste {waste:.2} %, busiest {:?}", sharing.busiest[0]);
     assert_no_overshoot(&sharing, "faults");
+}
+
+#[test]
+fn what_is_kept_goes_on_being_used_and_is_too_much_once_at_most() {
+    let (waste, sharing) = waste(0.9, 100, 2, with_faults(WhenAway::Keep));
+    eprintln!("keep: waste {waste:.2} %, busiest {:?}", sharing.busiest[0]);
+    assert!(waste <= 3.0, "{waste} %");
+    for most in &sharing.busiest[0] {
+        assert!(*most <= 2 * stated(), "{most} in a second");
+    }
 }
