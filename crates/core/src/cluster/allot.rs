@@ -59,8 +59,8 @@ impl Floors {
     }
 }
 
-/// The shares beyond the floor of each edge, in the order of `edges`, of each group, in the order of
-/// `groups`. Those of a group are [`Share::WHOLE`] less all floors at most.
+/// The shares beyond the floor of each edge, in the order of `edges`, of each group, in the order
+/// of `groups`. Those of a group are [`Share::WHOLE`] less all floors at most.
 ///
 /// `distances` that are missing count as none.
 #[must_use]

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! # What is in the store
-//! | key | value | who writes it | how long it lives |
-//! |---|---|---|---|
-//! | `edges/SESSION` | [`Report`]: demand, distances, which tables were seen | that edge | as its lease |
-//! | `shares/SERVICE` | [`Table`]: what each session may use of each group | anybody, by compare-and-swap | for ever |
+//! | key | value | who writes it |
+//! |---|---|---|
+//! | `edges/SESSION` | [`Report`]: demand, distances, what it has seen | that edge, with its lease |
+//! | `shares/SERVICE` | [`Table`]: what each session may use | anybody, by compare-and-swap |
 //!
 //! A session is one lease of one process; its id is never used again. The session whose report was
 //! created first is elected: it computes shares ([`allot`]). Nothing that must be exact depends on

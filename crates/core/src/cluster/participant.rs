@@ -181,8 +181,8 @@ impl Participant {
     }
 
     fn read(&mut self, now: Instant, contents: Contents) {
-        // A store that was set back, or is another. Whether this one still knows the session is told
-        // by the next renewal: what is read may be older than the session.
+        // A store that was set back, or is another. Whether this one still knows the session is
+        // told by the next renewal: what is read may be older than the session.
         if self.view.as_ref().is_some_and(|view| contents.revision < view.revision) {
             self.lose_session(now);
         }

@@ -77,7 +77,7 @@ pub struct ServicePlan {
     pub(crate) retry: Retry,
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
-    /// Whether any group is shared with other edges, so that demand is counted.
+    /// Whether demand is counted, since a group is shared with other edges.
     pub(crate) is_shared: bool,
     /// Every group, in the order of the file.
     pub census: Box<[EnrolledGroup]>,
@@ -433,13 +433,11 @@ impl GroupPlan {
         }
     }
 
-    /// Whether rate and utilization would let a request in, and the share of the group, if it is
-    /// shared, has not ended; nothing is taken yet.
+    /// Whether rate and utilization would let a request in, and the share has not ended.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
-        let has_ended = self.share.is_some() && self.state.share_has_ended(ask.now);
-        !has_ended
+        !(self.share.is_some() && self.state.share_has_ended(ask.now))
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
     }

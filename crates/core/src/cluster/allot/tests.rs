@@ -1,3 +1,5 @@
+//! Allotments: small ones by hand, random ones by what must be true of all.
+
 use alloc::{vec, vec::Vec};
 
 use proptest::prelude::*;

@@ -103,8 +103,8 @@ pub enum Action {
         /// How much.
         share: Share,
     },
-    /// What is in force may be used until then, for ever if none. The edge itself sees to it where it
-    /// decides about requests, though nobody may call the participant in time.
+    /// What is in force may be used until then, for ever if none. The edge itself sees to it where
+    /// it decides about requests, though nobody may call the participant in time.
     Until(Option<Instant>),
     /// LeaseRequest for a lease of [`Settings::lease`](super::Settings::lease).
     Join(RequestId),

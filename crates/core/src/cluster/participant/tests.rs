@@ -1,3 +1,5 @@
+//! What a participant does with its lease, its shares and its reports.
+
 use alloc::{string::ToString, vec, vec::Vec};
 
 use super::*;

@@ -12,8 +12,8 @@ use crate::cluster::{
 pub type Reports = BTreeMap<SessionId, Report>;
 
 impl Table {
-    /// The next table, with what is free by now: sessions that ended are left out, and bounds follow
-    /// shares that their sessions say they have seen.
+    /// The next table, with what is free by now: sessions that ended are left out, and bounds
+    /// follow shares that their sessions say they have seen.
     #[must_use]
     pub fn next(&self, service: &str, reports: &Reports) -> Self {
         let mut next = Self { version: self.version + 1, ..self.clone() };

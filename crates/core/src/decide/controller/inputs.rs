@@ -2,9 +2,9 @@
 //! about.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
-//! `len <= 3 + 5 * servers + groups` however fast inputs come and however late the controller hears them.
-//! What comes while the same has not been heard takes its place in the queue: a configuration is
-//! whole, a later count of failures counts the earlier ones as well, that there are errors or
+//! `len <= 3 + 5 * servers + groups` however fast inputs come and however late the controller hears
+//! them. What comes while the same has not been heard takes its place in the queue: a configuration
+//! is whole, a later count of failures counts the earlier ones as well, that there are errors or
 //! limits is said once. A server has no two checks under way, unless they were switched off and on
 //! meanwhile: then the later result counts.
 
