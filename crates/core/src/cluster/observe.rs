@@ -59,8 +59,9 @@ impl ServicePlan {
 
 impl GroupPlan {
     fn observe(&self) -> GroupObservation {
-        let places = Some(self.whole.in_flight).filter(|places| *places < u32::MAX);
-        let rate = self.whole.rate.as_ref().map(|rate| per_thousand_seconds(rate.interval(), 1));
+        let whole = self.whole.as_ref().unwrap_or(&self.limits);
+        let places = Some(whole.in_flight).filter(|places| *places < u32::MAX);
+        let rate = whole.rate.as_ref().map(|rate| per_thousand_seconds(rate.interval(), 1));
         let held = self.state.held.get();
         let held = Some(held).filter(|held| *held > Duration::ZERO);
         let by_places = places.zip(held).map(|(places, held)| per_thousand_seconds(held, places));

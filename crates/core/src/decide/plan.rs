@@ -8,7 +8,6 @@ use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
-    cluster::share::Share,
     decide::{
         budget::Allowance,
         census::EnrolledGroup,
@@ -93,9 +92,8 @@ pub struct GroupPlan {
     /// Whether too few of its servers are healthy, so that it comes after the others.
     pub yields: bool,
     pub(crate) limits: Limits,
-    /// The part of them that this edge has, and what they are as a whole.
-    pub(crate) share: Option<Share>,
-    pub(crate) whole: Limits,
+    /// Those of the whole group, where they are shared and this edge has a part of them.
+    pub(crate) whole: Option<Limits>,
     pub(crate) auto: Option<Auto>,
     /// Whether sessions belong to servers by [`PickContext::key`].
     pub(crate) sticks_by_hash: bool,
@@ -437,7 +435,7 @@ impl GroupPlan {
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
-        !(self.share.is_some() && self.state.share_has_ended(ask.now))
+        !(self.whole.is_some() && self.state.share_has_ended(ask.now))
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
     }

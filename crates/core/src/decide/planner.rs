@@ -72,7 +72,7 @@ impl GroupPlan {
         }
         if let Some(allowance) = &self.limits.rate {
             let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
-            match self.share {
+            match self.whole {
                 Some(_) => self.state.budget.change_share(now, before, allowance),
                 None => self.state.budget.change(now, allowance),
             }
@@ -145,8 +145,7 @@ fn group_plan(
         yields: status.yields,
         auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
         limits: limits(&group.capacity, group.scaler, part, share),
-        share,
-        whole: limits(&group.capacity, group.scaler, part, None),
+        whole: share.map(|_| limits(&group.capacity, group.scaler, part, None)),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
         compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
