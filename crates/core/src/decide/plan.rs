@@ -435,7 +435,7 @@ impl GroupPlan {
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
-        !(self.whole.is_some() && self.state.share_has_ended(ask.now))
+        (self.whole.is_none() || !self.state.share_has_ended(ask.now))
             && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
     }
