@@ -174,19 +174,25 @@ impl Model {
         assert!(sum <= PLACES as usize, "{what}: {sum} in flight at {:?}", self.now);
     }
 
-    /// Nobody lacks anything while something is free, or lies with somebody who does not want it.
-    pub(crate) fn assert_all_is_used(&self, what: &str) {
+    /// Requests per second that are served of what could be.
+    fn used(&self) -> (f64, f64) {
         let edges = 0..self.demand.len();
-        let covered: Vec<f64> = edges.clone().map(|edge| self.covered(edge)).collect();
-        let used: f64 = edges.clone().map(|edge| covered[edge].min(self.demand[edge])).sum();
-        let possible = self.demand.iter().sum::<f64>().min(2.0 * RATE);
+        let used = edges.map(|edge| self.covered(edge).min(self.demand[edge])).sum();
+        (used, self.demand.iter().sum::<f64>().min(2.0 * RATE))
+    }
+
+    /// Nobody lacks anything while something is free, or lies with somebody who does not want it.
+    pub(crate) fn is_all_used(&self) -> bool {
+        let (used, possible) = self.used();
         // A place is 25 requests a second here, and floors are a hundredth.
-        let lost = 0.03 * 2.0 * RATE + 25.0 * self.demand.len() as f64;
-        assert!(
-            used >= possible - lost,
-            "{what}: {used} of {possible}: {:?} {covered:?}",
-            self.demand
-        );
+        used >= possible - 0.03 * 2.0 * RATE - 25.0 * self.demand.len() as f64
+    }
+
+    pub(crate) fn assert_all_is_used(&self, what: &str) {
+        let (used, possible) = self.used();
+        let covered: Vec<f64> = (0..self.demand.len()).map(|edge| self.covered(edge)).collect();
+        let all = format!("{:?} {covered:?}", self.demand);
+        assert!(self.is_all_used(), "{what}: {used} of {possible}: {all}");
     }
 }
 

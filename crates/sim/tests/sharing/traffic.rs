@@ -82,7 +82,7 @@ fn a_store_that_is_away_and_edges_that_are_cut_off_let_no_group_overshoot() {
 fn what_is_kept_goes_on_being_used_and_is_too_much_once_at_most() {
     let (waste, sharing) = waste(0.9, 100, 2, with_faults(WhenAway::Keep));
     eprintln!("keep: waste {waste:.2} %, busiest {:?}", sharing.busiest[0]);
-    assert!(waste <= 3.0, "{waste} %");
+    assert!(waste <= 6.0, "{waste} %");
     for most in &sharing.busiest[0] {
         assert!(*most <= 2 * stated(), "{most} in a second");
     }
