@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod cache;
+pub mod cluster;
 pub mod compress;
 pub mod decide;
 pub mod fleet;

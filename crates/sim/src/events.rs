@@ -38,6 +38,8 @@ pub(crate) enum Event {
     Probe(Handle),
     /// A fault begins or ends.
     Fault { index: u32, begins: bool },
+    /// Edges that share capacity, or their store, have something to do.
+    Shares,
     /// A point of the timeline.
     Sample,
 }

@@ -13,6 +13,7 @@
 
 mod arrivals;
 mod cache;
+pub mod cluster;
 mod edge;
 mod events;
 pub mod explanation;
@@ -30,6 +31,7 @@ mod simulation;
 mod slab;
 mod speed;
 mod station;
+pub mod store;
 pub mod trace;
 mod traffic;
 mod watch;
@@ -38,7 +40,7 @@ pub use arrivals::{Arrivals, Spacing, Stage};
 pub use random::Random;
 pub use scenario::Scenario;
 pub use service_time::ServiceTime;
-pub use simulation::{Director, Servers, Simulation};
+pub use simulation::{Director, Servers, Sharing, Simulation};
 pub use speed::Pauses;
 pub use station::OutageKind;
 pub use traffic::{Traffic, TrafficFile};

@@ -8,6 +8,7 @@ mod faults;
 mod machine;
 mod probes;
 mod servers;
+mod shares;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,6 +26,7 @@ use loadline_measure::record::LoadRecord;
 use crate::{
     arrivals::{Arrivals, Clock, listed_times},
     cache::EdgeCache,
+    cluster::ClusterRun,
     edge::{Distance, Edge},
     events::{Event, Events},
     observer::Observer,
@@ -37,6 +39,8 @@ use crate::{
 use checks::Check;
 pub use directed::{Director, Servers};
 use probes::Probe;
+use shares::Busiest;
+pub use shares::Sharing;
 
 /// A scenario on its way.
 #[derive(Debug)]
@@ -61,6 +65,9 @@ pub struct Simulation {
     observer: Observer,
     trace: Trace,
     director: Option<Box<dyn Director>>,
+    /// Where edges share capacity.
+    cluster: Option<ClusterRun>,
+    busiest: Option<Busiest>,
     /// For policies, and for the ways.
     random: Random,
     /// How many clients have wanted something.
@@ -186,6 +193,8 @@ impl Simulation {
             observer,
             trace,
             director: None,
+            cluster: None,
+            busiest: None,
             random,
             wanted: 0,
             happened: 0,
@@ -321,6 +330,7 @@ impl Simulation {
             Event::Checked(check) => self.checked(check),
             Event::Probe(probe) => self.probed(probe),
             Event::Fault { index, begins } => self.fault(index as usize, begins),
+            Event::Shares => self.run_cluster(),
             Event::Sample => self.sample(),
         }
     }

@@ -16,6 +16,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    cluster::share::Share,
     decide::{atomic::AtomicU64, batches::Batches},
     time::{Duration, Instant},
     units::Rate,
@@ -31,6 +32,15 @@ pub struct Allowance {
 }
 
 impl Allowance {
+    /// A part of an allowance that is shared: of its rate, and of its burst, of which at least 1.
+    #[must_use]
+    pub fn shared(rate: Rate, burst: Option<u32>, share: Share) -> Self {
+        let whole = burst.map_or_else(|| default_burst(rate), u64::from);
+        let rate = share.of_rate(rate);
+        let burst = u32::try_from(share.of(whole)).unwrap_or(u32::MAX).max(1);
+        Self::new(rate, Some(burst))
+    }
+
     /// `rate` with bursts of `burst` requests; without one [`default_burst`], and up to
     /// [`default_burst_of_batches`] where requests come in batches.
     #[must_use]
@@ -39,6 +49,11 @@ impl Allowance {
         let most = burst.map_or_else(|| default_burst_of_batches(rate), |_| least);
         let interval = rate.interval();
         Self { interval, tolerance: interval * (least - 1), widest: interval * (most - 1) }
+    }
+
+    /// How much earlier than evenly requests may come, in nanoseconds: `(burst - 1)` intervals.
+    pub(crate) fn tolerance(&self) -> u64 {
+        self.tolerance.as_nanos()
     }
 
     /// Mean time from one request to the next.
@@ -132,6 +147,38 @@ impl Budget {
         };
         // Where nothing is owed there is nothing to rescale.
         let _ = self.empty_at.fetch_update(Relaxed, Relaxed, rescale);
+    }
+}
+
+impl Budget {
+    /// Makes the budget ready for another part of a budget that is shared, after one with the
+    /// tolerance `before`: what it has saved stays,
+    /// the new burst at most, and nothing is added to it. So what all parts together have saved
+    /// never grows by being moved, and in any window the whole gives `rate * W + burst` at most,
+    /// with the sum of the parts' bursts, however often they are moved.
+    pub(crate) fn change_share(&self, now: Instant, before: u64, allowance: &Allowance) {
+        let (new, tolerance) = (allowance.interval.as_nanos(), allowance.tolerance.as_nanos());
+        let old = self.interval.swap(new, Relaxed);
+        if (old, before) == (new, tolerance) {
+            return;
+        }
+        let burst = u128::from(tolerance) + u128::from(new);
+        let change = |empty_at: u64| {
+            if new == Duration::MAX.as_nanos() {
+                return Some(u64::MAX);
+            }
+            let had_none = old == 0 || old == Duration::MAX.as_nanos();
+            let debt = if had_none {
+                burst
+            } else {
+                let scaled = |nanos: u128| nanos * u128::from(new) / u128::from(old);
+                let debt = scaled(empty_at.saturating_sub(now.as_nanos()).into());
+                (debt + burst).saturating_sub(scaled(u128::from(before) + u128::from(old)))
+            };
+            Some(now.as_nanos().saturating_add(u64::try_from(debt).unwrap_or(u64::MAX)))
+        };
+        // It never says no.
+        let _ = self.empty_at.fetch_update(Relaxed, Relaxed, change);
     }
 }
 
@@ -229,5 +276,67 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What three edges give of a budget that is moved between them while each is asked all the
+    /// time.
+    fn given(rate: u64, moves: &[(u64, [u64; 3])]) -> Vec<Instant> {
+        let budgets = [Budget::default(), Budget::default(), Budget::default()];
+        let rate = Rate::per_sec(rate);
+        let (mut given, mut before) = (Vec::new(), [0; 3]);
+        let mut now = Instant::ZERO;
+        for (millis, parts) in moves {
+            let all = parts.iter().sum::<u64>().max(1);
+            let shares =
+                parts.map(|part| Allowance::shared(rate, Some(20), Share::part(part, all)));
+            for ((budget, share), before) in budgets.iter().zip(&shares).zip(&mut before) {
+                let before = core::mem::replace(before, share.tolerance());
+                budget.change_share(now, before, share);
+            }
+            for _ in 0..*millis * 2 {
+                now = now + Duration::from_micros(500);
+                for (budget, share) in budgets.iter().zip(&shares) {
+                    while budget.take(share, now) {
+                        given.push(now);
+                    }
+                }
+            }
+        }
+        given
+    }
+
+    proptest! {
+        #[test]
+        fn a_budget_that_is_moved_between_edges_is_exceeded_in_no_window(
+            rate in 20_u64..2_000,
+            moves in prop::collection::vec((1_u64..200, prop::array::uniform3(0_u64..4)), 1..20),
+        ) {
+            let given = given(rate, &moves);
+            for (first, from) in given.iter().enumerate() {
+                for (last, to) in given.iter().enumerate().skip(first) {
+                    let window = to.since(*from).as_secs_f64();
+                    // The burst of 20, and one for each edge.
+                    let most = rate as f64 * window + 20.0 + 3.0 + 1e-3;
+                    prop_assert!(((last - first + 1) as f64) <= most, "{window} s from {from:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_that_grows_earns_more_and_has_saved_no_more() {
+        let (all, budget) = (Rate::per_sec(100), Budget::default());
+        let share = |percent| Allowance::shared(all, Some(20), Share::part(percent, 100));
+        budget.change_share(Instant::ZERO, 0, &share(50));
+        assert!(!budget.take(&share(50), Instant::ZERO), "it begins with nothing");
+        let now = Instant::ZERO + Duration::from_secs(10);
+        budget.change_share(now, share(50).tolerance(), &share(100));
+        let given = (0..30).filter(|_| budget.take(&share(100), now)).count();
+        assert_eq!(given, 10, "the burst of a half");
+        budget.change_share(now, share(100).tolerance(), &share(0));
+        let later = now + Duration::from_secs(10);
+        assert!(!budget.take(&share(0), later), "nothing of nothing");
+        budget.change_share(later, share(0).tolerance(), &share(50));
+        assert!(!budget.take(&share(50), later), "nothing was earned meanwhile");
     }
 }

@@ -23,6 +23,7 @@ mod reload;
 mod snapshot;
 
 use crate::{
+    cluster::share::Share,
     decide::{
         ledger::{Ledger, ServerId, ServerState},
         management::{Management, next_look},
@@ -74,6 +75,18 @@ pub enum Input {
         /// The server.
         server: ServerId,
     },
+    /// This edge may use so much of the capacity of a group from now on. May come before the
+    /// configuration that names the group.
+    Share {
+        /// The name of the service.
+        service: String,
+        /// The name of the group.
+        group: String,
+        /// The part that is this edge's.
+        share: Share,
+    },
+    /// Shares may be used until then, for ever if none; at once, without another plan.
+    SharesUntil(Option<Instant>),
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::decide::permit::Permit::suspect`]).
     Silent {
@@ -242,6 +255,8 @@ impl Controller {
             }
             Input::Errs { server } => self.errs(now, server),
             Input::Limit { server } => self.note_limit(server),
+            Input::Share { service, group, share } => self.share(&service, &group, share),
+            Input::SharesUntil(until) => self.ledger.set_shares_until(until),
         }
         let mut checks = Vec::new();
         while let Some(due) = self.timers.pop(now) {
@@ -397,6 +412,12 @@ impl Controller {
             false => Change::Unlimited,
         };
         self.outputs.push_back(notice(service, group, change));
+    }
+
+    fn share(&mut self, service: &str, group: &str, share: Share) {
+        self.ledger.group(service, group).set_share(share);
+        let at = self.fleet.services.iter().position(|it| it.name == service);
+        self.touched.extend(at);
     }
 
     /// Lets a server back in that was out for its silence and has answered a check. That a

@@ -17,6 +17,7 @@ use core::{
 };
 
 use crate::{
+    cluster::share::Share,
     decide::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
         average::{ArrivalRate, LatencyAverage, PeakLatency},
@@ -39,6 +40,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Ledger {
     services: BTreeMap<String, OfService>,
+    /// Until when shares of groups may be used.
+    shares_until: Option<Instant>,
     /// Rate limits of routes.
     pub(crate) limiters: Limiters,
     ids: Ids,
@@ -85,7 +88,17 @@ impl Ledger {
 
     /// The state of a group, made on first use.
     pub fn group(&mut self, service: &str, name: &str) -> Arc<GroupState> {
-        self.of_service(service).groups.entry(name.to_string()).or_default().state.clone()
+        let until = self.shares_until;
+        let group = self.of_service(service).groups.entry(name.to_string()).or_default();
+        group.state.set_share_until(until);
+        group.state.clone()
+    }
+
+    /// Lets shares of groups be used until then, for ever if none.
+    pub(crate) fn set_shares_until(&mut self, until: Option<Instant>) {
+        self.shares_until = until;
+        let groups = self.services.values().flat_map(|service| service.groups.values());
+        groups.for_each(|group| group.state.set_share_until(until));
     }
 
     /// The state of a server, made on first use.
@@ -101,8 +114,9 @@ impl Ledger {
     /// All that is counted, copied: nothing is shared, and nothing is under way.
     pub(crate) fn snapshot(&self) -> Self {
         let services = self.services.iter().map(|(name, of)| (name.clone(), of.snapshot()));
-        let Self { limiters, ids, .. } = self;
+        let Self { limiters, ids, shares_until, .. } = self;
         Self {
+            shares_until: *shares_until,
             services: services.collect(),
             limiters: limiters.snapshot(),
             ids: Ids { next: ids.next, free: ids.free.clone(), left: Vec::new() },
@@ -208,6 +222,8 @@ pub struct ServiceState {
     pub(crate) queued: AtomicU32,
     pub(crate) arrivals: ArrivalRate,
     pub(crate) retries: RetryBudget,
+    /// Requests that have come, whatever became of them; counted where capacity is shared.
+    pub(crate) asked: AtomicU64,
 }
 
 impl ServiceState {
@@ -235,6 +251,13 @@ pub struct GroupState {
     pub(crate) probes: ProbePool,
     /// Requests that came because nearer groups were full or down.
     pub(crate) overflowed: AtomicU64,
+    /// The part of its capacity that this edge may use, in parts and one more; zero where it is not
+    /// shared. Written by the controller only.
+    pub(crate) share: AtomicU64,
+    /// The tolerance of the budget as the last plan had it.
+    pub(crate) tolerance: AtomicU64,
+    /// When the share ends, in nanoseconds; zero where it does not.
+    pub(crate) share_until: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
     pub(crate) errors_told: AtomicBool,
 }
@@ -252,8 +275,32 @@ impl GroupState {
             latencies: self.latencies.clone(),
             probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
+            share: self.share.clone(),
+            share_until: self.share_until.clone(),
+            tolerance: self.tolerance.clone(),
             errors_told: self.errors_told.clone(),
         }
+    }
+
+    /// The part of its capacity that this edge may use; none where it is not shared.
+    #[must_use]
+    pub fn share(&self) -> Option<Share> {
+        self.share.load(Relaxed).checked_sub(1).map(Share::from_parts)
+    }
+
+    pub(crate) fn set_share_until(&self, until: Option<Instant>) {
+        self.share_until.store(until.map_or(0, Instant::as_nanos), Relaxed);
+    }
+
+    /// Whether the share has ended and no other has come.
+    pub(crate) fn share_has_ended(&self, now: Instant) -> bool {
+        let until = self.share_until.load(Relaxed);
+        until > 0 && now.as_nanos() >= until
+    }
+
+    /// From the next plan on.
+    pub(crate) fn set_share(&self, share: Share) {
+        self.share.store(share.parts() + 1, Relaxed);
     }
 
     /// Requests in flight.

@@ -76,6 +76,8 @@ pub struct ServicePlan {
     pub(crate) retry: Retry,
     pub(crate) ejection: Option<Ejection>,
     pub(crate) state: Arc<ServiceState>,
+    /// Whether demand is counted, since a group is shared with other edges.
+    pub(crate) is_shared: bool,
     /// Every group, in the order of the file.
     pub census: Box<[EnrolledGroup]>,
 }
@@ -90,6 +92,8 @@ pub struct GroupPlan {
     /// Whether too few of its servers are healthy, so that it comes after the others.
     pub yields: bool,
     pub(crate) limits: Limits,
+    /// Those of the whole group, where they are shared and this edge has a part of them.
+    pub(crate) whole: Option<Limits>,
     pub(crate) auto: Option<Auto>,
     /// Whether sessions belong to servers by [`PickContext::key`].
     pub(crate) sticks_by_hash: bool,
@@ -212,6 +216,9 @@ impl ServicePlan {
             Overflow::Soonest => self.soonest(ask, waiting),
         });
         if ask.tried.is_empty() {
+            if self.is_shared {
+                self.state.asked.fetch_add(1, Relaxed);
+            }
             self.count_asked(permit.as_ref(), ask.now);
         }
         permit.map_or_else(|| self.when_full(ask), Decision::Send)
@@ -424,11 +431,12 @@ impl GroupPlan {
         }
     }
 
-    /// Whether rate and utilization would let a request in; nothing is taken yet.
+    /// Whether rate and utilization would let a request in, and the share has not ended.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         let rate = self.limits.rate.as_ref();
         let utilization = &self.state.utilization;
-        rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
+        (self.whole.is_none() || !self.state.share_has_ended(ask.now))
+            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
             && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
     }
 

@@ -2,8 +2,10 @@
 //! state of its own.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
+    cluster::share::Share,
     decide::{
         budget::Allowance,
         census::{Condition, EnrolledGroup, EnrolledServer},
@@ -69,7 +71,11 @@ impl GroupPlan {
             self.state.auto.bound(auto.bounds);
         }
         if let Some(allowance) = &self.limits.rate {
-            self.state.budget.change(now, allowance);
+            let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
+            match self.whole {
+                Some(_) => self.state.budget.change_share(now, before, allowance),
+                None => self.state.budget.change(now, allowance),
+            }
         }
         for server in &self.servers {
             if let Some(allowance) = &server.limits.rate {
@@ -91,6 +97,7 @@ pub(crate) fn service_plan(
         .collect();
     groups.sort_by_key(|group| (group.yields, group.distance, group.index));
     ServicePlan {
+        is_shared: status.iter().any(|group| group.state.share().is_some()),
         groups: groups.into(),
         overflow: service.overflow,
         when_full: service.when_full,
@@ -115,6 +122,7 @@ fn group_plan(
     let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
     let turn =
         PriorityTier::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+    let share = status.state.share();
     let in_use = group.servers.iter().zip(&status.servers).enumerate();
     let servers: Box<[ServerPlan]> = in_use
         .filter(|(_, (server, it))| {
@@ -122,7 +130,7 @@ fn group_plan(
         })
         .map(|(index, (server, it))| {
             let part = Part::scaled(group.scaler);
-            let limits = limits(&server.capacity, group.scaler, part);
+            let limits = limits(&server.capacity, group.scaler, part, share);
             let (weight, state) = (weight(server, it.share), it.state.clone());
             ServerPlan { index: index as u16, weight, limits, state }
         })
@@ -136,7 +144,8 @@ fn group_plan(
         distance: status.distance,
         yields: status.yields,
         auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
-        limits: limits(&group.capacity, group.scaler, part),
+        limits: limits(&group.capacity, group.scaler, part, share),
+        whole: share.map(|_| limits(&group.capacity, group.scaler, part, None)),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
         compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
@@ -158,11 +167,23 @@ fn auto(service: &Service, capacity: &Capacity, configured: usize, part: Part) -
 
 /// What is left of a capacity when this part of it is in use. At least one request in flight
 /// remains. Utilization is a mean over servers, so it does not shrink with health.
-fn limits(capacity: &Capacity, scaler: Ratio, part: Part) -> Limits {
-    let in_flight = |places: u32| part.of(u64::from(places)).max(1) as u32;
-    let rate = |rate: Rate| Rate::milli_per_sec(part.of(rate.as_milli_per_sec()));
+///
+/// Of what is shared with other edges this edge has its share, which may be nothing. Utilization is
+/// not divided: what servers report is the work of all edges, so all see and hold the same figure.
+fn limits(capacity: &Capacity, scaler: Ratio, part: Part, share: Option<Share>) -> Limits {
+    let in_flight = |places: u32| {
+        let places = part.of(u64::from(places)).max(1) as u32;
+        share.map_or(places, |share| share.of_places(places))
+    };
+    let rate = |rate: Rate| {
+        let rate = Rate::milli_per_sec(part.of(rate.as_milli_per_sec()));
+        match share {
+            Some(share) => Allowance::shared(rate, capacity.burst, share),
+            None => Allowance::new(rate, capacity.burst),
+        }
+    };
     Limits {
-        rate: capacity.max_rate.map(|max| Allowance::new(rate(max), capacity.burst)),
+        rate: capacity.max_rate.map(rate),
         in_flight: capacity.max_in_flight.map_or(u32::MAX, in_flight),
         utilization: capacity.max_utilization.map(|target| target * scaler),
     }

@@ -29,6 +29,7 @@ impl Simulation {
         let is_slow = at.pace(self.now) >= SLOW * self.groups[service][group].pace;
         let state = (at.is_busy(self.now), is_slow);
         self.observer.reached(request.client.since, (service, group), state);
+        self.busiest.iter_mut().for_each(|busiest| busiest.reached(self.now, service, group));
         let shares = self.stations[station].sharing.is_some();
         let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
         let (edge, service, group) = place;

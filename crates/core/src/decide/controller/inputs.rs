@@ -2,13 +2,16 @@
 //! about.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
-//! `len <= 2 + 5 * servers` however fast inputs come and however late the controller hears them.
-//! What comes while the same has not been heard takes its place in the queue: a configuration is
-//! whole, a later count of failures counts the earlier ones as well, that there are errors or
+//! `len <= 3 + 5 * servers + groups` however fast inputs come and however late the controller hears
+//! them. What comes while the same has not been heard takes its place in the queue: a configuration
+//! is whole, a later count of failures counts the earlier ones as well, that there are errors or
 //! limits is said once. A server has no two checks under way, unless they were switched off and on
 //! meanwhile: then the later result counts.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+};
 
 use super::Input;
 use crate::decide::ledger::ServerId;
@@ -22,7 +25,7 @@ pub struct Inputs {
 }
 
 /// What an input is about: the later of two with the same says it all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
     Time,
     Configuration,
@@ -31,13 +34,15 @@ enum Topic {
     Errors(ServerId),
     Limit(ServerId),
     Silence(ServerId),
+    Share(String, String),
+    SharesUntil,
 }
 
 impl Inputs {
     /// Takes in an input.
     pub fn push(&mut self, input: Input) {
         let topic = Topic::of(&input);
-        if self.waiting.insert(topic, input).is_none() {
+        if self.waiting.insert(topic.clone(), input).is_none() {
             self.order.push_back(topic);
         }
     }
@@ -62,7 +67,7 @@ impl Inputs {
 }
 
 impl Topic {
-    const fn of(input: &Input) -> Self {
+    fn of(input: &Input) -> Self {
         match input {
             Input::Tick => Self::Time,
             Input::Reload(_) => Self::Configuration,
@@ -71,6 +76,8 @@ impl Topic {
             Input::Errs { server } => Self::Errors(*server),
             Input::Limit { server } => Self::Limit(*server),
             Input::Silent { server, .. } => Self::Silence(*server),
+            Input::SharesUntil(_) => Self::SharesUntil,
+            Input::Share { service, group, .. } => Self::Share(service.clone(), group.clone()),
         }
     }
 }
@@ -120,7 +127,11 @@ mod tests {
             Input::Checked { passed, .. } => passed.as_ref().err()?.parse().ok(),
             Input::Failing { errors_in_a_row: count, .. }
             | Input::Silent { suspicions: count, .. } => Some(*count),
-            Input::Tick | Input::Errs { .. } | Input::Limit { .. } => None,
+            Input::Tick
+            | Input::Errs { .. }
+            | Input::Limit { .. }
+            | Input::Share { .. }
+            | Input::SharesUntil(_) => None,
         }
     }
 
