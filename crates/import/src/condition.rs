@@ -141,8 +141,8 @@ impl When {
     }
 }
 
-/// What of two lists is in both: nothing is said where neither says anything, `None` where they have
-/// nothing in common.
+/// What of two lists is in both; `None` where they have nothing in common. Within, `None` is where
+/// neither says anything.
 #[expect(clippy::type_complexity, reason = "a condition that may be absent, of a list that may be")]
 fn both<T: Clone + PartialEq>(
     one: Option<&Vec<T>>,
@@ -211,8 +211,41 @@ fn meet_paths(one: &Path, other: &Path) -> Meet<Path> {
             let expression = if *rest == *one { other } else { one };
             Meet::Some(expression.clone())
         }
-        _ => Meet::Unknown,
+        (Expression(regex), Begins(prefix)) | (Begins(prefix), Expression(regex)) => {
+            meet_literal(regex, prefix)
+        }
+        (Expression(a), Expression(b)) => match (literal(a), literal(b)) {
+            ((prefix, true), _) => meet_literal(b, &prefix),
+            (_, (prefix, true)) => meet_literal(a, &prefix),
+            _ => Meet::Unknown,
+        },
     }
+}
+
+/// An expression and a prefix, by what the expression begins with.
+fn meet_literal(regex: &str, prefix: &str) -> Meet<Path> {
+    let (start, _) = literal(regex);
+    if start.starts_with(prefix) {
+        Meet::Some(Path::Regex(regex.to_owned()))
+    } else if !prefix.starts_with(&start) {
+        Meet::None
+    } else {
+        Meet::Unknown
+    }
+}
+
+/// The text with which all that an expression finds has to begin, and whether that is all it asks.
+fn literal(regex: &str) -> (String, bool) {
+    let Some(rest) = regex.strip_prefix('^').filter(|rest| !rest.contains('|')) else {
+        return (String::new(), false);
+    };
+    let end = rest.find(|c: char| ".+*?()[]{}\\$^".contains(c)).unwrap_or(rest.len());
+    let mut text = rest[..end].to_owned();
+    // What may be missing or repeated is not of it.
+    if rest[end..].starts_with(['?', '*', '{']) {
+        text.pop();
+    }
+    (text, end == rest.len())
 }
 
 fn meet_networks(one: &Network, other: &Network) -> Meet<Network> {
@@ -332,6 +365,16 @@ mod tests {
         assert!(images.and(&begins("/static/")).is_err());
         let exact = When::path(vec![Path::Exact("/a.png".to_owned())]);
         assert_eq!(images.and(&exact), Ok(Some(exact.clone())));
+    }
+
+    #[test]
+    fn an_expression_below_a_prefix_stays_as_it_is() {
+        let regex = |text: &str| When::path(vec![Path::Regex(text.to_owned())]);
+        let blog = regex("^/blog/([0-9]+)/(.*)$");
+        assert_eq!(blog.and(&begins("/blog/")), Ok(Some(blog.clone())));
+        assert_eq!(regex("^/blog/").and(&blog), Ok(Some(blog.clone())));
+        assert_eq!(blog.and(&begins("/shop/")), Ok(None));
+        assert!(regex("^/blogs?/x").and(&begins("/blogs/")).is_err());
     }
 
     #[test]

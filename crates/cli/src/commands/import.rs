@@ -16,8 +16,8 @@ use super::{EXIT_USAGE, print_errors, report_error};
 
 /// Write a configuration out of one of HAProxy, nginx or Caddy
 ///
-/// Each line that has no counterpart is a comment where it belongs, with the reason; so is each that
-/// does not do quite the same any more. Which program a file is for is seen from its text.
+/// Each line that has no counterpart is a comment where it belongs, with the reason; so is each
+/// that does not do quite the same any more. Which program a file is for is seen from its text.
 /// Files that it includes are read too, where they are found.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -138,7 +138,7 @@ fn block<'a>(import: &mut Import<'_>, directives: &'a [Directive], table: &mut T
                 block.error_page = page;
                 let remark = match page {
                     Some(_) => {
-                        let why = "where there is no file, that page is sent with the status 404, not 200";
+                        let why = "where there is no file, that page is sent with status 404";
                         import.lines.differs(import.files, directive.at(), why)
                     }
                     None => {

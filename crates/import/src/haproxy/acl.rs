@@ -45,6 +45,16 @@ impl Acls {
         self.named.contains_key(name) || builtin(name).is_some()
     }
 
+    /// Whether a condition asks for the path, by itself or by its name.
+    pub(super) fn ask_for_path(&self, words: &[Word]) -> bool {
+        let is_path = |word: &Word| ["path", "url"].iter().any(|it| word.text.starts_with(it));
+        let named = |word: &Word| self.named.get(word.text.trim_start_matches('!'));
+        let by_name = |word: &Word| {
+            named(word).is_some_and(|all| all.iter().filter_map(|it| it.first()).any(is_path))
+        };
+        words.iter().any(|word| is_path(word) || by_name(word))
+    }
+
     /// The terms of the condition in `words`, which begin with `if` or `unless`, or are empty. One
     /// term is enough.
     pub(super) fn terms(&self, words: &[Word], context: Context) -> Result<Vec<Term>, String> {
@@ -276,7 +286,8 @@ fn criterion(words: &[Word]) -> Result<Criterion<'_>, String> {
             "-m" if patterns.is_empty() => how = comparison(words.next().unwrap_or_default())?,
             "-f" | "-M" | "-u" | "-n" if patterns.is_empty() => {
                 return Err(format!(
-                    "patterns with `{word}` are not read from files: list them in the route, addresses in a `source_file`"
+                    "patterns are not read from files (`{word}`): list them in the route, addresses in a \
+                     `source_file`"
                 ));
             }
             "--" if patterns.is_empty() => {}

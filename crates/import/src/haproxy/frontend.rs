@@ -213,6 +213,7 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
             Err(why) => listener.table.remark(import.lines.lost(import.files, line.at(), &why)),
         }
     }
+    tell_changed_paths(import, proxy, &acls, &mut listener.table);
     let default = default_backend(proxy);
     let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
     to_services.extend(to_service(import, default, at, context));
@@ -220,6 +221,22 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     steps.extend(requests(import, proxy, context, &mut listener.table));
     steps.extend(to_services);
     finish(import, &steps, listener);
+}
+
+/// Conditions behind a change of the path see the path as it came, where HAProxy sees the new one.
+fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, acls: &Acls, table: &mut Table) {
+    let changes = ["set-path", "set-uri", "replace-path", "replace-uri", "set-pathq"];
+    let is_change =
+        |line: &&Line| line.word(0) == "http-request" && changes.contains(&line.word(1));
+    let Some(change) = proxy.section.lines.iter().find(is_change) else { return };
+    let rules = ["http-request", "redirect", "use_backend"];
+    for line in proxy.section.lines.iter().filter(|line| rules.contains(&line.word(0))) {
+        let is_behind = line.at() > change.at() || line.word(0) != "http-request";
+        if is_behind && acls.ask_for_path(rules::split(line).1) {
+            let why = "the path is asked for as it came, not as an earlier rule changes it";
+            table.remark(import.lines.differs(import.files, line.at(), why));
+        }
+    }
 }
 
 /// `monitor-uri` is answered before any rule.

@@ -62,12 +62,12 @@ fn scripts_get_each_line_with_its_place() {
     assert_eq!(told["program"], "nginx");
     let remarks = told["remarks"].as_array().unwrap();
     let auth = remarks.iter().find(|it| it["text"] == "auth_basic closed").unwrap();
-    assert_eq!((auth["line"].as_u64(), auth["carried_over"].as_bool()), (Some(19), Some(false)));
+    assert_eq!((auth["line"].as_u64(), auth["carried_over"].as_bool()), (Some(20), Some(false)));
     let lost = told["not_carried_over"].as_u64().unwrap();
     assert_eq!(told["lines"].as_u64().unwrap(), lost + told["carried_over"].as_u64().unwrap());
     // What protected something is told to whoever looks at nothing else.
     let log = String::from_utf8(output.stderr).unwrap();
-    assert!(log.contains("line 19 PROTECTED something"), "{log}");
+    assert!(log.contains("line 20 PROTECTED something"), "{log}");
 }
 
 #[test]

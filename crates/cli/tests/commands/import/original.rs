@@ -50,9 +50,18 @@ pub(super) fn start(folder: &str, text: &str, directory: &Path, address: &str) -
     let log = directory.join("original.log");
     let file = directory.join("original.conf");
     let command = if folder == "haproxy" {
-        // Of what it may do as root nothing is tried.
-        let unwanted =
-            ["chroot", "user ", "group ", "uid ", "gid ", "daemon", "stats socket", "lua-load"];
+        // Of what it may do as root nothing is tried, nor how many descriptors there are.
+        let unwanted = [
+            "chroot",
+            "user ",
+            "group ",
+            "uid ",
+            "gid ",
+            "daemon",
+            "stats socket",
+            "maxconn",
+            "lua-load",
+        ];
         let kept =
             text.lines().filter(|it| !unwanted.iter().any(|word| it.trim().starts_with(word)));
         fs::write(&file, kept.collect::<Vec<_>>().join("\n") + "\n").unwrap();

@@ -30,7 +30,9 @@ fn serve(stream: &TcpStream, name: &str) {
         // What the proxies add by themselves and what differs by nature is not compared.
         let own =
             |(name, _): &&(String, String)| name.starts_with("x-") && !name.contains("forwarded");
-        let seen: Vec<_> = headers.iter().filter(own).map(|(n, v)| format!("{n}: {v}")).collect();
+        let mut seen: Vec<_> =
+            headers.iter().filter(own).map(|(n, v)| format!("{n}: {v}")).collect();
+        seen.sort();
         let host = headers.iter().find(|(name, _)| name == "host").map_or("", |it| it.1.as_str());
         let body = format!("{name}\n{line}\nhost: {host}\n{}\n", seen.join("\n"));
         let is_head = line.starts_with("HEAD ");
