@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz bench bench-sim bench-search bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages bench bench-sim bench-search bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -20,6 +20,12 @@ dist: ## the binary that packages carry, optimised as a whole: target/dist/loadl
 
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
 	./target/release/loadline demo --report target/demo/report.html
+
+packages: ## a Debian package and a container image in target/packages, tried in a clean root; BINARY=file
+	@scripts/setup packages
+	$(if $(BINARY),,$(MAKE) dist)
+	scripts/packages $(or $(BINARY),target/dist/loadline) target/packages
+	scripts/try-package target/packages/loadline_*.deb
 
 test: ## run every test
 	@scripts/setup test
@@ -43,11 +49,12 @@ cache-study: conformance ## that page with hits, herds and outages of the four; 
 	cargo run --package loadline --example cache-study -- \
 		docs/studies/cache.md target/cache-study.json target/eviction.json
 
-lint: ## check formatting, lints and documentation
+lint: ## check formatting, lints, documentation, and licences and sources of dependencies
 	@scripts/setup lint
 	cargo fmt --check
 	scripts/names
 	cargo clippy --workspace --all-targets -- -D warnings
+	scripts/deny
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --quiet
 
 generated: ## write the pages of docs/ that are made of the code

@@ -18,6 +18,7 @@ mod compare;
 mod completions;
 mod demo;
 mod explain;
+mod import;
 mod l4;
 mod lab;
 mod man;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Scaler(change::Scaler),
     Check(check::Args),
     Explain(explain::Args),
+    Import(import::Args),
     Schema(schema::Args),
     Worker(worker::Args),
     Bench(bench::Args),
@@ -92,6 +94,7 @@ impl Command {
             Self::Scaler(args) => change::scaler(&args),
             Self::Check(args) => check::run(&args),
             Self::Explain(args) => explain::run(&args),
+            Self::Import(args) => import::run(&args),
             Self::Schema(args) => schema::run(&args),
             Self::Worker(args) => worker::run(&args),
             Self::Bench(args) => bench::run(&args),

@@ -6,6 +6,7 @@ mod agreement;
 mod bench;
 mod compare;
 mod configuration;
+mod import;
 mod pages;
 mod ping;
 mod plan;

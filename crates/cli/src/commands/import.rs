@@ -1,0 +1,185 @@
+//! `loadline import`: the configuration of another load balancer as a file of ours.
+
+use std::{
+    fs,
+    io::{self, Write as _, stdout},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use loadline_import::{Imported, Kind, Remark, import};
+use serde::Serialize;
+
+use super::{EXIT_USAGE, print_errors, report_error};
+
+/// Write a configuration out of one of HAProxy, nginx or Caddy
+///
+/// Each line that has no counterpart is a comment where it belongs, with the reason; so is each
+/// that does not do quite the same any more. Which program a file is for is seen from its text.
+/// Files that it includes are read too, where they are found.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The file: haproxy.cfg, nginx.conf or Caddyfile
+    file: PathBuf,
+    /// The program that it is for, where its text does not say
+    #[arg(long, value_enum, value_name = "PROGRAM")]
+    from: Option<From>,
+    /// Write to this file, which must not be there yet [standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print JSON: the file, the counts and each line that was not carried over
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum From {
+    Haproxy,
+    Nginx,
+    Caddy,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let name = args.file.display().to_string();
+    let text = match fs::read(&args.file) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => {
+            report_error(&anyhow::Error::new(error).context(format!("reading {name}")));
+            return Ok(ExitCode::from(EXIT_USAGE));
+        }
+    };
+    let Some(kind) = args.from.map(kind).or_else(|| Kind::of(&name, &text)) else {
+        report_error(&anyhow::anyhow!(
+            "{name} looks like none of HAProxy, nginx and Caddy; say which: --from haproxy"
+        ));
+        return Ok(ExitCode::from(EXIT_USAGE));
+    };
+    let imported = match import(kind, &name, text, &|pattern| included(&args.file, pattern)) {
+        Ok(imported) => imported,
+        Err(errors) => return Ok(print_errors(errors)),
+    };
+    if let Some(output) = &args.output {
+        let made = fs::File::options().write(true).create_new(true).open(output);
+        let mut file = made.with_context(|| format!("making {}", output.display()))?;
+        file.write_all(imported.text.as_bytes()).context("writing the file")?;
+    }
+    let printed = match (args.json, &args.output) {
+        (true, _) => serde_json::to_string_pretty(&ImportReport::of(kind, &imported))? + "\n",
+        (false, None) => imported.text.clone(),
+        (false, Some(_)) => String::new(),
+    };
+    stdout().write_all(printed.as_bytes()).context("printing the file")?;
+    summarize(&name, kind, &imported);
+    Ok(ExitCode::SUCCESS)
+}
+
+const fn kind(from: From) -> Kind {
+    match from {
+        From::Haproxy => Kind::Haproxy,
+        From::Nginx => Kind::Nginx,
+        From::Caddy => Kind::Caddy,
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the file goes to standard output, the summary does not")]
+fn summarize(name: &str, kind: Kind, imported: &Imported) {
+    let Imported { lines, lost, remarks, .. } = imported;
+    let differ = remarks.iter().filter(|remark| remark.differs).count();
+    let carried = lines - lost;
+    eprintln!("{name} ({}): {lines} lines read, {carried} carried over, {lost} not", kind.name());
+    if differ > 0 {
+        eprintln!("{differ} of those carried over do not mean quite the same");
+    }
+    let protected = remarks.iter().filter(|remark| remark.why.contains(PROTECTED));
+    for Remark { line, text, .. } in protected {
+        eprintln!("line {line} PROTECTED something and was not carried over: {text}");
+    }
+}
+
+/// What reasons begin with where leaving a line out opens what was closed.
+const PROTECTED: &str = "THIS PROTECTED SOMETHING";
+
+/// The files that a pattern names, relative to the directory of the file that is imported.
+fn included(file: &Path, pattern: &str) -> io::Result<Vec<(String, String)>> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let path = directory.join(pattern);
+    if !pattern.contains('*') {
+        return Ok(vec![read(&path)?]);
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let name = name.to_string_lossy();
+    let mut parts = name.splitn(2, '*');
+    let (start, end) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    // A folder that is not there has no files.
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    names.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let fits = name.len() >= start.len() + end.len();
+        fits && name.starts_with(start) && name.ends_with(end) && path.is_file()
+    });
+    names.sort();
+    names.iter().map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> io::Result<(String, String)> {
+    let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+    Ok((path.display().to_string(), text))
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct ImportReport<'a> {
+    program: &'static str,
+    lines: usize,
+    carried_over: usize,
+    not_carried_over: usize,
+    remarks: Vec<ReportedRemark<'a>>,
+    configuration: &'a str,
+}
+
+#[derive(Serialize)]
+struct ReportedRemark<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    line: usize,
+    column: usize,
+    text: &'a str,
+    carried_over: bool,
+    reason: &'a str,
+}
+
+impl<'a> ImportReport<'a> {
+    fn of(kind: Kind, imported: &'a Imported) -> Self {
+        let remark = |remark: &'a Remark| ReportedRemark {
+            file: remark.file.as_deref(),
+            line: remark.line,
+            column: remark.column,
+            text: &remark.text,
+            carried_over: remark.differs,
+            reason: &remark.why,
+        };
+        Self {
+            program: kind.name(),
+            lines: imported.lines,
+            carried_over: imported.lines - imported.lost,
+            not_carried_over: imported.lost,
+            remarks: imported.remarks.iter().map(remark).collect(),
+            configuration: &imported.text,
+        }
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline import /etc/haproxy/haproxy.cfg -o loadline.toml
+  loadline check loadline.toml
+  loadline import --from nginx sites-enabled/shop
+
+Exit codes: 0 written, whatever was not carried over; 1 wrong usage, or a file that cannot be
+read; 2 it could not be written.";

@@ -1,0 +1,289 @@
+//! Caddyfiles.
+//!
+//! ```text
+//! lines --lex--> sites --directives in Caddy's order--> steps --by listener and host--> routes
+//! ```
+
+mod lex;
+mod matcher;
+mod proxy;
+mod site;
+
+use std::collections::BTreeMap;
+
+use self::{
+    lex::Directive,
+    matcher::{Matcher, host},
+};
+use crate::{
+    Includes,
+    condition::{Host, Path, When},
+    files::Files,
+    model::{Configuration, Lines, Listener, Table},
+    steps::{self, Act, End, Route, Step},
+    write::text,
+};
+
+/// What is read so far, and what of ours it makes.
+struct Import<'a> {
+    files: &'a mut Files,
+    lines: &'a Lines,
+    made: Configuration,
+    /// What services of the site compress.
+    encode: Table,
+}
+
+/// An address of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    tls: bool,
+    port: u16,
+    when: When,
+}
+
+/// Whether a text looks like one: a block, or a directive of Caddy.
+pub(crate) fn is_one(text: &str) -> bool {
+    const KNOWN: [&str; 6] =
+        ["reverse_proxy", "file_server", "respond", "root", "php_fastcgi", "redir"];
+    let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    text.lines().filter_map(first).any(|word| KNOWN.contains(&word.as_str()))
+}
+
+/// Reads the file that was added last.
+pub(crate) fn import(
+    files: &mut Files,
+    lines: &mut Lines,
+    includes: &Includes<'_>,
+) -> Configuration {
+    let mut tree = lex::tree(files, lines, includes);
+    let mut import =
+        Import { files, lines, made: Configuration::default(), encode: Table::default() };
+    // A file of one site may do without its braces.
+    if tree.first().is_some_and(|first| first.block.is_none() && first.name() != "import") {
+        let mut rest = tree.split_off(1);
+        std::mem::swap(&mut rest, &mut tree);
+        let head = rest.pop();
+        let words = head.map(|head| head.words).unwrap_or_default();
+        tree = vec![Directive { words, block: Some(std::mem::take(&mut tree)) }];
+    }
+    let mut made: BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)> = BTreeMap::new();
+    for directive in &tree {
+        if directive.words.is_empty() {
+            for inner in directive.block() {
+                let mut table = std::mem::take(&mut import.made.top);
+                import.lose_all(inner, &mut table);
+                import.made.top = table;
+            }
+        } else if directive.block.is_none() {
+            let mut table = std::mem::take(&mut import.made.top);
+            import.lose(directive, &mut table);
+            import.made.top = table;
+        } else {
+            one_site(&mut import, directive, &mut made);
+        }
+    }
+    for ((port, tls), (listener, steps)) in made {
+        let listener = finish(&import, port, tls, listener, steps);
+        import.made.listeners.push(listener);
+    }
+    import.made
+}
+
+fn one_site(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    made: &mut BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)>,
+) {
+    let mut table = Table::default();
+    import.encode = Table::default();
+    let certificates = site::certificates(import, directive, &mut table);
+    let mut of_site = site::steps(import, directive.block(), &mut table);
+    // What nothing answers gets an empty response.
+    let empty = End::key("answer", crate::write::inline(&[("body".to_owned(), text(""))]));
+    of_site.push(Step::always(directive.at(), Act::End(empty)));
+    for address in addresses(import, directive, certificates.is_some(), &mut table) {
+        let (listener, all) = made.entry((address.port, address.tls)).or_default();
+        if let Some(files) = certificates.as_ref().filter(|_| address.tls) {
+            let there = listener.table.get("tls.certificates").unwrap_or("[]").to_owned();
+            let there = there.trim_matches(['[', ']']);
+            let both = if there.is_empty() { files.clone() } else { format!("{there}, {files}") };
+            listener.table.set("tls.certificates", format!("[{both}]"));
+        }
+        let mut steps = of_site.clone();
+        let lost = steps::confine(&mut steps, &address.when, &[]);
+        for (at, why) in lost {
+            table.remark(import.lines.lost(import.files, at, &why));
+        }
+        let rank = match &address.when.hosts {
+            Some(hosts) if hosts.iter().all(|host| matches!(host, Host::Exact(_))) => 0,
+            Some(_) => 1,
+            None => 2,
+        };
+        all.push((rank, steps));
+        let remarks = std::mem::take(&mut table.remarks);
+        remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+    }
+    import.made.top.remarks.extend(table.remarks);
+}
+
+/// The addresses of a site; hosts of the same port are one.
+fn addresses(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    has_certificate: bool,
+    table: &mut Table,
+) -> Vec<Address> {
+    let mut all: Vec<Address> = Vec::new();
+    for word in &directive.words {
+        let mut address = match address(word.text.trim_end_matches(',')) {
+            Ok(address) => address,
+            Err(why) => {
+                let help = "write a host, `:port` or `http://host:port`";
+                import.files.error(&word.span, why, help);
+                continue;
+            }
+        };
+        if address.tls && !has_certificate {
+            let why = "certificates come from files: `tls CERTIFICATE KEY`, written at \
+                       tls.certificates of a listener with protocol = \"https\" on :443. Until \
+                       then the site is there without TLS";
+            table.remark(import.lines.differs(import.files, directive.at(), why));
+            address.tls = false;
+            address.port = if address.port == 443 { 80 } else { address.port };
+        }
+        let is_exact = |it: &Address| {
+            matches!(it.when.hosts.as_deref(), Some([Host::Exact(_), ..]))
+                && it.when.paths.is_none()
+        };
+        let mut same = all.iter_mut().filter(|it| it.tls == address.tls && it.port == address.port);
+        match same.find(|it| is_exact(it) && is_exact(&address)) {
+            Some(there) => {
+                let more = address.when.hosts.unwrap_or_default();
+                there.when.hosts.get_or_insert_default().extend(more);
+            }
+            None => all.push(address),
+        }
+    }
+    all
+}
+
+/// The listener of a port: sites with a host of their own come before those of any.
+fn finish(
+    import: &Import<'_>,
+    port: u16,
+    tls: bool,
+    mut listener: Listener,
+    mut of_sites: Vec<(u8, Vec<Step>)>,
+) -> Listener {
+    of_sites.sort_by_key(|(rank, _)| *rank);
+    let steps: Vec<Step> = of_sites.into_iter().flat_map(|(_, steps)| steps).collect();
+    let made = steps::routes(&steps);
+    for (at, why) in made.lost {
+        listener.table.remark(import.lines.lost(import.files, at, &why));
+    }
+    listener.bind = vec![format!(":{port}"), format!("[::]:{port}")];
+    listener.label = format!("port-{port}");
+    listener.table.set("protocol", text(if tls { "https" } else { "http" }));
+    listener.routes = made.routes;
+    let is_all = |route: &Route| route.when.is_always();
+    if !listener.routes.last().is_some_and(is_all) {
+        let end = End::key("answer", crate::write::inline(&[("body".to_owned(), text(""))]));
+        listener.routes.push(Route { when: When::default(), end, edits: Vec::new() });
+    }
+    let is_plain = |route: &mut Route| route.edits.is_empty() && route.end.is_service;
+    if let Some(last) = listener.routes.pop_if(is_plain) {
+        last.end.keys[0].1.trim_matches('"').clone_into(&mut listener.service);
+    }
+    listener
+}
+
+/// Reads an address of a site.
+fn address(written: &str) -> Result<Address, String> {
+    let (scheme, rest) = written.split_once("://").unwrap_or(("", written));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !authority.ends_with(']') => (name, Some(port)),
+        _ => (authority, None),
+    };
+    let port = match port {
+        Some(port) => Some(port.parse::<u16>().map_err(|_| format!("`{port}` is no port"))?),
+        None => None,
+    };
+    let tls = match (scheme, port) {
+        ("http", _) => false,
+        ("https", _) => true,
+        ("", Some(80)) => false,
+        // A site without a name has no certificate.
+        ("", _) => !name.is_empty(),
+        (other, _) => return Err(format!("a site has no scheme `{other}`")),
+    };
+    let mut when = When::default();
+    if !name.is_empty() && !name.starts_with('[') {
+        when = When::host(vec![host(name)?]);
+    }
+    if !matches!(path, "" | "/" | "/*") {
+        when.paths = Some(vec![matcher::path(path)]);
+    }
+    if when.paths == Some(vec![Path::Begins("/".to_owned())]) {
+        when.paths = None;
+    }
+    let port = port.unwrap_or(if tls { 443 } else { 80 });
+    Ok(Address { tls, port, when })
+}
+
+/// A text of Caddy with placeholders as the value of a header of ours; none where one has no
+/// counterpart.
+fn template(value: &str) -> Option<String> {
+    const KNOWN: [(&str, &str); 16] = [
+        ("{http.request.host}", "$host"),
+        ("{host}", "$host"),
+        ("{hostport}", "$host"),
+        ("{http.request.remote.host}", "$client_address"),
+        ("{remote_host}", "$client_address"),
+        ("{client_ip}", "$client_address"),
+        ("{remote_port}", "$client_port"),
+        ("{method}", "$method"),
+        ("{path}", "$path"),
+        ("{query}", "$query"),
+        ("{scheme}", "$scheme"),
+        ("{http.request.uuid}", "$request_id"),
+        ("{tls_version}", "$tls_version"),
+        ("{tls_cipher}", "$tls_cipher"),
+        ("{tls_client_subject}", "$client_certificate"),
+        ("{http.request.tls.server_name}", "$server_name"),
+    ];
+    let mut made = value.replace('$', "$$");
+    for (theirs, ours) in KNOWN {
+        made = made.replace(theirs, ours);
+    }
+    let is_ascii = made.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    (is_ascii && !made.contains('{') && made.trim() == made).then_some(made)
+}
+
+impl Import<'_> {
+    fn lose(&mut self, directive: &Directive, table: &mut Table) {
+        let why = site::reason(directive.name());
+        table.remark(self.lines.lost(self.files, directive.at(), why));
+    }
+
+    /// The same with all that is within it.
+    fn lose_all(&mut self, directive: &Directive, table: &mut Table) {
+        self.lose(directive, table);
+        for inner in directive.block() {
+            self.lose_all(inner, table);
+        }
+    }
+}
+
+/// What a matcher asks beside what each of the steps asks, for each alternative of it.
+fn matched(import: &Import<'_>, steps: &[Step], matcher: &Matcher, table: &mut Table) -> Vec<Step> {
+    let mut all = Vec::new();
+    for yes in &matcher.yes {
+        let mut confined = steps.to_vec();
+        for (at, why) in steps::confine(&mut confined, yes, &matcher.no) {
+            table.remark(import.lines.lost(import.files, at, &why));
+        }
+        all.extend(confined);
+    }
+    all
+}

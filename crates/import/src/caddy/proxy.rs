@@ -1,0 +1,191 @@
+//! `reverse_proxy` of Caddy as a service.
+
+use super::{Import, lex::Directive};
+use crate::{
+    model::{Service, Table},
+    steps::Edit,
+    write::{inline, list, text},
+};
+
+/// Writes the service of a `reverse_proxy` with these upstreams; its name, and changes of headers.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn service(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    upstreams: &[&str],
+) -> Result<(String, Vec<Edit>), String> {
+    let mut service = Service::default();
+    let mut edits = Vec::new();
+    service.table.set("policy", text("random"));
+    let mut written: Vec<&str> = upstreams.to_vec();
+    for inner in directive.block() {
+        if inner.name() == "to" {
+            written.extend(inner.args());
+        } else if !option(inner, &mut service.table, &mut edits) {
+            import.lose(inner, &mut service.table);
+        }
+    }
+    for upstream in &written {
+        add(&mut service, upstream)?;
+    }
+    if service.servers.is_empty() && service.group.keys.is_empty() {
+        return Err("it names no server".to_owned());
+    }
+    let has_health = service.table.keys.iter().any(|(key, _)| key == "health.http");
+    if !has_health {
+        service.table.keys.retain(|(key, _)| !key.starts_with("health."));
+    }
+    service.table.keys.extend(import.encode.keys.iter().cloned());
+    Ok((named(import, service, &written), edits))
+}
+
+/// The name under which it is there: that of an equal one, or a new one.
+fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> String {
+    let is_same = |other: &&Service| {
+        other.table.keys == service.table.keys
+            && other.group.keys == service.group.keys
+            && other.servers.iter().map(|it| &it.keys).eq(service.servers.iter().map(|it| &it.keys))
+    };
+    if let Some(there) = import.made.services.iter().find(is_same) {
+        return there.name.clone();
+    }
+    let first = written.first().copied().unwrap_or_default();
+    let bare = first.rsplit("//").next().unwrap_or(first);
+    let mut name = crate::service_name(bare.trim_start_matches(':'));
+    while import.made.services.iter().any(|other| other.name == name) {
+        name.push_str("-2");
+    }
+    service.name.clone_from(&name);
+    import.made.services.push(service);
+    name
+}
+
+fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
+    let (scheme, rest) = upstream.split_once("://").unwrap_or(("", upstream));
+    if upstream.starts_with("unix/") || rest.contains(['{', '/']) {
+        return Err(format!("a server has an address and a port, not `{upstream}`"));
+    }
+    match scheme {
+        "https" => service.table.set("tls.min_version", text("1.2")),
+        "h2c" => service.table.set("http_version", text("2")),
+        _ => {}
+    }
+    let rest = if rest.starts_with(':') { format!("localhost{rest}") } else { rest.to_owned() };
+    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = if scheme == "https" { 443 } else { 80 };
+    let address = if has_port { rest } else { format!("{rest}:{port}") };
+    let mut server = Table::default();
+    server.set("address", text(&address));
+    service.servers.push(server);
+    Ok(())
+}
+
+/// Follows one line of the block; false where nothing corresponds.
+fn option(inner: &Directive, table: &mut Table, edits: &mut Vec<Edit>) -> bool {
+    let value = inner.arg(0);
+    match inner.name() {
+        "lb_policy" => return policy(inner, table),
+        "health_uri" => table.set("health.http", text(value)),
+        "health_interval" => table.set("health.interval", text(value)),
+        "health_timeout" => table.set("health.timeout", text(value)),
+        "health_passes" => table.set("health.rise", value),
+        "health_fails" => table.set("health.fall", value),
+        "header_up" => edits.extend(header("request_headers", inner)),
+        "header_down" => edits.extend(header("answer_headers", inner)),
+        "transport" if value == "http" => {
+            return inner.block().iter().fold(true, |all, it| transport(it, table) && all);
+        }
+        "flush_interval" | "lb_try_duration" | "lb_try_interval" | "lb_retries" => {}
+        _ => return false,
+    }
+    true
+}
+
+fn policy(inner: &Directive, table: &mut Table) -> bool {
+    let policy = match inner.arg(0) {
+        "random" => "random",
+        "random_choose" => "power-of-two",
+        "round_robin" | "weighted_round_robin" => "round-robin",
+        "least_conn" => "least-requests",
+        "ip_hash" | "client_ip_hash" | "uri_hash" | "header" => "maglev",
+        "first" => "round-robin",
+        _ => return false,
+    };
+    table.set("policy", text(policy));
+    match inner.arg(0) {
+        "uri_hash" => table.set("hash", text("path")),
+        "header" => table.set("hash", inline(&[("header".to_owned(), text(inner.arg(1)))])),
+        "first" => return false,
+        _ => {}
+    }
+    true
+}
+
+fn transport(inner: &Directive, table: &mut Table) -> bool {
+    let value = inner.arg(0);
+    match inner.name() {
+        "tls" => table.set("tls.min_version", text("1.2")),
+        "tls_insecure_skip_verify" => table.set("tls.verify", "false"),
+        "tls_server_name" => table.set("tls.name", text(value)),
+        "tls_trusted_ca_certs" => table.set("tls.authorities", text(value)),
+        "dial_timeout" => table.set("timeouts.connect", text(value)),
+        "response_header_timeout" => table.set("timeouts.head", text(value)),
+        "read_timeout" => table.set("timeouts.idle", text(value)),
+        "keepalive" if value != "off" => table.set("timeouts.keep_alive", text(value)),
+        "versions" if inner.args() == ["h2c"] => table.set("http_version", text("2")),
+        "versions" | "compression" | "keepalive_idle_conns" => {}
+        _ => return false,
+    }
+    true
+}
+
+/// A change of a header: `Name value`, `+Name value`, `-Name`.
+pub(super) fn header(table: &'static str, directive: &Directive) -> Option<Edit> {
+    change(table, &directive.args())
+}
+
+/// The same out of words.
+pub(super) fn change(table: &'static str, words: &[&str]) -> Option<Edit> {
+    let request = table == "request_headers";
+    let (name, value) = (words.first().copied()?, words.get(1).copied().unwrap_or_default());
+    let (kind, bare) = match name.split_at_checked(1) {
+        Some(("+", bare)) => ("add", bare),
+        Some(("-", bare)) => ("remove", bare),
+        Some((">" | "?", bare)) => ("set", bare),
+        _ => ("set", name),
+    };
+    let key = match (kind, request) {
+        ("add", true) => "request_headers.add",
+        ("remove", true) => "request_headers.remove",
+        (_, true) => "request_headers.set",
+        ("add", false) => "answer_headers.add",
+        ("remove", false) => "answer_headers.remove",
+        (_, false) => "answer_headers.set",
+    };
+    let framing = ["connection", "upgrade", "content-length", "transfer-encoding", "te"];
+    let is_token = !bare.is_empty()
+        && bare.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
+    let is_host = bare.eq_ignore_ascii_case("host") && key != "request_headers.set";
+    if !is_token
+        || is_host
+        || framing.contains(&bare.to_ascii_lowercase().as_str())
+        || words.len() > 2
+    {
+        return None;
+    }
+    let value = super::template(value)?;
+    Some(Edit::Header(key, bare.to_owned(), value))
+}
+
+/// Algorithms of `encode` for all services.
+pub(super) fn encode(algorithms: &[&str], table: &mut Table) {
+    let known: Vec<String> = algorithms
+        .iter()
+        .filter(|it| ["zstd", "gzip", "br"].contains(it))
+        .map(|it| (*it).to_owned())
+        .collect();
+    let all = if known.is_empty() { vec!["zstd".to_owned(), "gzip".to_owned()] } else { known };
+    table.set("compress.algorithms", list(&all));
+}

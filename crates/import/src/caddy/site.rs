@@ -1,0 +1,412 @@
+//! The directives of a site, in the order in which Caddy follows them, as steps.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Import,
+    lex::Directive,
+    matched,
+    matcher::{self, Matcher},
+    proxy, template,
+};
+use crate::{
+    condition::compile,
+    model::{Service, Table},
+    steps::{Act, Edit, End, Step},
+    write::{escape, inline, text},
+};
+
+/// Directives in the order in which they are followed, wherever they stand.
+const ORDER: [&str; 26] = [
+    "root",
+    "header",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basic_auth",
+    "basicauth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "templates",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
+    "log",
+];
+
+/// Why a directive is not carried over.
+pub(super) fn reason(name: &str) -> &'static str {
+    match name {
+        "log" => {
+            "say where the access log goes: [edge] access_log = \"syslog\", \"stdout\" or a path"
+        }
+        "basic_auth" | "basicauth" | "forward_auth" => {
+            "THIS PROTECTED SOMETHING: the imported file does not ask for it"
+        }
+        "php_fastcgi" => {
+            "loadline speaks HTTP to servers: put a server with HTTP before the application"
+        }
+        "handle_errors" => "responses of loadline to failures are its own; those of servers pass",
+        "templates" | "vars" | "map" => "there are no variables but those of the request",
+        "metrics" => "metrics and the dashboard are at [admin] bind = \"127.0.0.1:9090\"",
+        "import" => "the file could not be read",
+        "email" | "acme_ca" | "acme_dns" | "on_demand_tls" | "local_certs" | "auto_https" => {
+            "certificates come from files"
+        }
+        "admin" => "[admin] has an API",
+        _ => "loadline has nothing that corresponds, or the import does not know it",
+    }
+}
+
+/// What holds for all directives of a block.
+struct Block<'a> {
+    named: BTreeMap<String, Result<Matcher, String>>,
+    root: Option<&'a str>,
+    error_page: Option<&'a str>,
+}
+
+/// The certificate of a site; none where it asks for one by itself.
+pub(super) fn certificates(
+    import: &mut Import<'_>,
+    site: &Directive,
+    table: &mut Table,
+) -> Option<String> {
+    let directive = site.block().iter().find(|it| it.name() == "tls")?;
+    let args = directive.args();
+    if let ([chain, key], None) = (args.as_slice(), &directive.block) {
+        let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
+        return Some(inline(&pair));
+    }
+    let why = "certificates come from files";
+    table.remark(import.lines.lost(import.files, directive.at(), why));
+    for inner in directive.block() {
+        table.remark(import.lines.lost(import.files, inner.at(), why));
+    }
+    None
+}
+
+/// The steps of a block, in Caddy's order.
+pub(super) fn steps(
+    import: &mut Import<'_>,
+    directives: &[Directive],
+    table: &mut Table,
+) -> Vec<Step> {
+    let rank = |it: &Directive| ORDER.iter().position(|name| *name == it.name());
+    let mut sorted: Vec<&Directive> = directives.iter().filter(|it| !is_other(it)).collect();
+    let block = block(import, directives, table);
+    let length = |it: &Directive| matcher::of(it, &block.named).map_or(0, |found| found.0.length());
+    sorted.sort_by_key(|it| {
+        // A handler of one path is followed as one of all paths of its kind, the longest first.
+        let kind = if it.name() == "handle_path" { rank_of("handle") } else { rank(it) };
+        (kind, usize::MAX - length(it))
+    });
+    in_order(import, &sorted, &block, table)
+}
+
+fn rank_of(name: &str) -> Option<usize> {
+    ORDER.iter().position(|other| *other == name)
+}
+
+/// Directives that are read elsewhere.
+fn is_other(directive: &Directive) -> bool {
+    matches!(directive.name(), "tls" | "root" | "try_files") || directive.name().starts_with('@')
+}
+
+fn block<'a>(import: &mut Import<'_>, directives: &'a [Directive], table: &mut Table) -> Block<'a> {
+    let mut block = Block { named: BTreeMap::new(), root: None, error_page: None };
+    for directive in directives {
+        if let Some(name) = directive.name().strip_prefix('@') {
+            block.named.insert(name.to_owned(), matcher::definition(directive));
+        }
+        let last = directive.args().last().copied();
+        match directive.name() {
+            "root" => block.root = last,
+            "try_files" => {
+                let page = last.filter(|it| it.starts_with('/') && !it.contains(['{', '?']));
+                block.error_page = page;
+                let remark = match page {
+                    Some(_) => {
+                        let why = "where there is no file, that page is sent with status 404";
+                        import.lines.differs(import.files, directive.at(), why)
+                    }
+                    None => {
+                        let why =
+                            "a store sends the file at the path, or 404: nothing else is tried";
+                        import.lines.lost(import.files, directive.at(), why)
+                    }
+                };
+                table.remark(remark);
+            }
+            _ => {}
+        }
+    }
+    block
+}
+
+fn in_order(
+    import: &mut Import<'_>,
+    directives: &[&Directive],
+    block: &Block<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for directive in directives {
+        let (matcher, args) = match matcher::of(directive, &block.named) {
+            Ok(found) => found,
+            Err(why) => {
+                table.remark(import.lines.lost(import.files, directive.at(), &why));
+                continue;
+            }
+        };
+        let own = match one(import, directive, &args, block, table) {
+            Ok(own) => own,
+            Err(why) => {
+                table.remark(import.lines.lost(import.files, directive.at(), &why));
+                continue;
+            }
+        };
+        steps.extend(matched(import, &own, &matcher, table));
+    }
+    steps
+}
+
+/// The steps of one directive, for all requests that its matcher takes.
+fn one(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    args: &[&str],
+    block: &Block<'_>,
+    table: &mut Table,
+) -> Result<Vec<Step>, String> {
+    let at = directive.at();
+    let end = |end| Ok(vec![Step::always(at, Act::End(end))]);
+    let edits = |edits: Vec<Edit>| {
+        Ok(edits.into_iter().map(|edit| Step::always(at, Act::Edit(edit))).collect())
+    };
+    match directive.name() {
+        "redir" => end(redirect(args)?),
+        "respond" => end(respond(args)?),
+        "abort" => end(End::key("deny", "403".to_owned())),
+        "error" => {
+            let status = args.iter().find(|it| it.parse::<u16>().is_ok_and(|it| it >= 400));
+            end(End::key("deny", status.copied().unwrap_or("500").to_owned()))
+        }
+        "header" => edits(headers("answer_headers", directive, args)?),
+        "request_header" => edits(headers("request_headers", directive, args)?),
+        "rewrite" | "uri" => edits(vec![Edit::Key("rewrite", rewrite(directive.name(), args)?)]),
+        "request_body" => {
+            let most = directive.block().iter().find(|it| it.name() == "max_size");
+            let most = most.map(|it| it.arg(0)).ok_or("it says no `max_size`")?;
+            edits(vec![Edit::Key("max_body", text(most))])
+        }
+        "encode" => {
+            let mut algorithms = Table::default();
+            proxy::encode(args, &mut algorithms);
+            import.encode = algorithms;
+            Ok(Vec::new())
+        }
+        "reverse_proxy" => {
+            let (name, changes) = proxy::service(import, directive, args)?;
+            let mut steps: Vec<Step> = edits(changes)?;
+            steps.push(Step::always(at, Act::End(End::service(&name))));
+            Ok(steps)
+        }
+        "file_server" => end(End::service(&store(import, block)?)),
+        "handle" | "handle_path" | "route" => Ok(handled(import, directive, block, table)),
+        "php_fastcgi" => {
+            import.lose(directive, table);
+            end(End::key("deny", "501".to_owned()))
+        }
+        name => Err(reason(name).to_owned()),
+    }
+}
+
+fn handled(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    outer: &Block<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let mut block = block(import, directive.block(), table);
+    // What is named outside holds inside, too.
+    for (name, matcher) in &outer.named {
+        block.named.entry(name.clone()).or_insert_with(|| matcher.clone());
+    }
+    block.root = block.root.or(outer.root);
+    block.error_page = block.error_page.or(outer.error_page);
+    let mut steps = Vec::new();
+    if directive.name() == "handle_path"
+        && let Some(prefix) =
+            directive.arg(0).strip_suffix("/*").or(directive.arg(0).strip_suffix('*'))
+        && !matches!(prefix, "" | "/")
+    {
+        let change = [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))];
+        steps.push(Step::always(directive.at(), Act::Edit(Edit::Key("rewrite", inline(&change)))));
+    }
+    let inner = directive.block().iter();
+    let mut sorted: Vec<&Directive> = inner.filter(|it| !is_other(it)).collect();
+    if directive.name() != "route" {
+        sorted.sort_by_key(|it| rank_of(it.name()));
+    }
+    steps.extend(in_order(import, &sorted, &block, table));
+    if directive.name() != "route" {
+        let empty = End::key("answer", inline(&[("body".to_owned(), text(""))]));
+        steps.push(Step::always(directive.at(), Act::End(empty)));
+    }
+    steps
+}
+
+fn headers(table: &'static str, directive: &Directive, args: &[&str]) -> Result<Vec<Edit>, String> {
+    let why = || "a header is set, added or removed, to a text with known variables".to_owned();
+    if !args.is_empty() {
+        return proxy::change(table, args).map(|edit| vec![edit]).ok_or_else(why);
+    }
+    let inner = directive.block().iter().filter(|it| it.name() != "defer");
+    inner
+        .map(|it| {
+            let words: Vec<&str> = it.words.iter().map(|word| word.text.as_str()).collect();
+            proxy::change(table, &words).ok_or_else(why)
+        })
+        .collect()
+}
+
+fn redirect(args: &[&str]) -> Result<End, String> {
+    let [to, rest @ ..] = args else { return Err("a redirect without a target".to_owned()) };
+    let status = match rest.first().copied().unwrap_or("302") {
+        "permanent" => "301",
+        "temporary" => "302",
+        code @ ("301" | "302" | "303" | "307" | "308") => code,
+        other => return Err(format!("`{other}` is no status of a redirect")),
+    };
+    let status = ("status".to_owned(), status.to_owned());
+    if let Some(before) = to.strip_suffix("{uri}")
+        && let Some((scheme, host)) = before.split_once("://")
+        && !host.contains('/')
+    {
+        let mut entries = Vec::new();
+        if scheme != "{scheme}" {
+            entries.push(("scheme".to_owned(), text(scheme)));
+        }
+        if !matches!(host, "{host}" | "{hostport}") {
+            if host.contains('{') {
+                return Err("the host of a redirect has no variables but {host}".to_owned());
+            }
+            entries.push(("host".to_owned(), text(host)));
+        }
+        if !entries.is_empty() {
+            entries.push(status);
+            return Ok(End::key("redirect", inline(&entries)));
+        }
+    }
+    let location = template(to).ok_or("the target has a variable that is not known")?;
+    let headers = inline(&[("Location".to_owned(), text(&location))]);
+    Ok(End::key("answer", inline(&[status, ("headers".to_owned(), headers)])))
+}
+
+fn respond(args: &[&str]) -> Result<End, String> {
+    let is_status = |text: &str| text.len() == 3 && text.parse::<u16>().is_ok();
+    let (body, status) = match args {
+        [] => ("", "200"),
+        [one] if is_status(one) => ("", *one),
+        [body] => (*body, "200"),
+        [body, status, ..] => (*body, *status),
+    };
+    if body.contains('{') {
+        return Err("the body of a fixed response has no variables".to_owned());
+    }
+    match status.parse::<u16>() {
+        Ok(400..=599) if body.is_empty() => Ok(End::key("deny", status.to_owned())),
+        Ok(200..=599) => {
+            let keys = [("status".to_owned(), status.to_owned()), ("body".to_owned(), text(body))];
+            Ok(End::key("answer", inline(&keys)))
+        }
+        _ => Err(format!("`{status}` is no status of a response")),
+    }
+}
+
+fn rewrite(name: &str, args: &[&str]) -> Result<String, String> {
+    let entry = |key: &str, value: &str| (key.to_owned(), text(value));
+    Ok(inline(&match (name, args) {
+        ("uri", ["strip_prefix", prefix]) if prefix.starts_with('/') => {
+            vec![entry("prefix", prefix), entry("to", "/")]
+        }
+        ("uri", ["strip_suffix", suffix]) => {
+            vec![entry("regex", &format!("^(/.*){}$", escape(suffix))), entry("to", "/$1")]
+        }
+        ("uri", ["path_regexp", regex, to]) if to.starts_with('/') => {
+            compile(regex)?;
+            vec![entry("regex", regex), entry("to", to)]
+        }
+        ("rewrite", [to]) => match to.strip_suffix("{uri}").or(to.strip_suffix("{path}")) {
+            Some(before) if before.starts_with('/') && !before.contains(['{', '?']) => {
+                vec![entry("prefix", "/"), entry("to", before)]
+            }
+            None if to.starts_with('/') && !to.contains(['{', '?']) => vec![entry("path", to)],
+            _ => return Err("the new path has a variable that is not known".to_owned()),
+        },
+        _ => return Err("the path is changed in a way that a route has not".to_owned()),
+    }))
+}
+
+/// The service of the files below the root.
+fn store(import: &mut Import<'_>, block: &Block<'_>) -> Result<String, String> {
+    let folder = block.root.unwrap_or_default();
+    if !folder.starts_with('/') || folder.contains('{') {
+        return Err("a store has an absolute path without variables: `root * /srv/www`".to_owned());
+    }
+    let mut entries =
+        vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
+    entries.extend(block.error_page.map(|page| ("error_page".to_owned(), text(page))));
+    let store = inline(&entries);
+    let is_it = |service: &&Service| service.group.get("store") == Some(store.as_str());
+    if let Some(there) = import.made.services.iter().find(is_it) {
+        return Ok(there.name.clone());
+    }
+    let last = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mut name = format!("files-{}", crate::service_name(last));
+    while import.made.services.iter().any(|service| service.name == name) {
+        name.push_str("-2");
+    }
+    let mut service = Service { name: name.clone(), ..Service::default() };
+    service.group.set("store", store);
+    service.table.keys.extend(import.encode.keys.iter().cloned());
+    import.made.services.push(service);
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_and_redirects_are_those_of_routes() {
+        let told = |end: Result<End, String>| end.map(|end| end.keys[0].1.clone());
+        assert_eq!(told(respond(&["no", "403"])), Ok("{ status = 403, body = \"no\" }".to_owned()));
+        assert_eq!(told(respond(&["404"])), Ok("404".to_owned()));
+        let to = &["https://www.example.com{uri}", "permanent"][..];
+        let expected = "{ scheme = \"https\", host = \"www.example.com\", status = 301 }";
+        assert_eq!(told(redirect(to)).as_deref(), Ok(expected));
+        assert!(redirect(&["https://{args.0}/"]).is_err());
+    }
+
+    #[test]
+    fn paths_are_changed_as_routes_change_them() {
+        assert_eq!(
+            rewrite("rewrite", &["/x{uri}"]).as_deref(),
+            Ok("{ prefix = \"/\", to = \"/x\" }")
+        );
+        assert!(rewrite("uri", &["replace", "a", "b"]).is_err());
+    }
+}

@@ -1,0 +1,392 @@
+//! What a request has to be for a rule, and what two such conditions mean together.
+
+use std::net::IpAddr;
+
+use regex::bytes::Regex;
+
+/// Conditions as a route has them: all have to hold, of a list one is enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct When {
+    pub(crate) hosts: Option<Vec<Host>>,
+    pub(crate) paths: Option<Vec<Path>>,
+    pub(crate) methods: Option<Vec<String>>,
+    pub(crate) sources: Option<Vec<Network>>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A host in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Exact(String),
+    /// All names below this domain.
+    Under(String),
+}
+
+/// A path, decoded and without its query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    Exact(String),
+    /// All that begin with this text, in the middle of a segment too.
+    Begins(String),
+    /// All of which the expression finds a part.
+    Regex(String),
+}
+
+/// Where a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Header,
+    Query,
+    Cookie,
+}
+
+/// A field that has to be there, with one of these values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) place: Place,
+    pub(crate) name: String,
+    pub(crate) values: Vec<Value>,
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Any,
+    Exact(String),
+    Begins(String),
+    /// All of it matches.
+    Regex(String),
+}
+
+/// A range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    address: IpAddr,
+    length: u32,
+}
+
+/// What two patterns have in common.
+enum Meet<T> {
+    Some(T),
+    None,
+    /// No pattern says it.
+    Unknown,
+}
+
+impl When {
+    /// One path or one of several.
+    pub(crate) fn path(paths: Vec<Path>) -> Self {
+        Self { paths: Some(paths), ..Self::default() }
+    }
+
+    /// One host or one of several.
+    pub(crate) fn host(hosts: Vec<Host>) -> Self {
+        Self { hosts: Some(hosts), ..Self::default() }
+    }
+
+    /// A field with one of these values.
+    pub(crate) fn field(place: Place, name: &str, values: Vec<Value>) -> Self {
+        let field = Field { place, name: name.to_owned(), values };
+        Self { fields: vec![field], ..Self::default() }
+    }
+
+    /// Whether it holds for every request.
+    pub(crate) fn is_always(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// One or the other, where they differ in hosts or in paths alone.
+    pub(crate) fn or(&self, other: &Self) -> Option<Self> {
+        let mut either = self.clone();
+        if let (Some(hosts), Some(more)) = (&mut either.hosts, &other.hosts)
+            && self.hosts != other.hosts
+        {
+            hosts.extend(more.iter().cloned());
+            return (Self { hosts: other.hosts.clone(), ..self.clone() } == *other)
+                .then_some(either);
+        }
+        if let (Some(paths), Some(more)) = (&mut either.paths, &other.paths) {
+            paths.extend(more.iter().cloned());
+            return (Self { paths: other.paths.clone(), ..self.clone() } == *other)
+                .then_some(either);
+        }
+        None
+    }
+
+    /// Both together; none where no request is both.
+    ///
+    /// # Errors
+    /// What of it a route cannot say.
+    pub(crate) fn and(&self, other: &Self) -> Result<Option<Self>, String> {
+        let Some(hosts) = both(self.hosts.as_ref(), other.hosts.as_ref(), meet_hosts, "hosts")?
+        else {
+            return Ok(None);
+        };
+        let Some(paths) = both(self.paths.as_ref(), other.paths.as_ref(), meet_paths, "paths")?
+        else {
+            return Ok(None);
+        };
+        let methods = both(self.methods.as_ref(), other.methods.as_ref(), meet_equal, "methods")?;
+        let Some(methods) = methods else { return Ok(None) };
+        let sources =
+            both(self.sources.as_ref(), other.sources.as_ref(), meet_networks, "addresses");
+        let Some(sources) = sources? else { return Ok(None) };
+        let mut fields = self.fields.clone();
+        for field in &other.fields {
+            if !add_field(&mut fields, field)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { hosts, paths, methods, sources, fields }))
+    }
+}
+
+/// What of two lists is in both; `None` where they have nothing in common. Within, `None` is where
+/// neither says anything.
+#[expect(clippy::type_complexity, reason = "a condition that may be absent, of a list that may be")]
+fn both<T: Clone + PartialEq>(
+    one: Option<&Vec<T>>,
+    other: Option<&Vec<T>>,
+    meet: fn(&T, &T) -> Meet<T>,
+    what: &str,
+) -> Result<Option<Option<Vec<T>>>, String> {
+    let (one, other) = match (one, other) {
+        (Some(one), Some(other)) => (one, other),
+        (given, None) | (None, given) => return Ok(Some(given.cloned())),
+    };
+    let mut common = Vec::new();
+    for pair in one.iter().flat_map(|one| other.iter().map(move |other| (one, other))) {
+        match meet(pair.0, pair.1) {
+            Meet::Some(found) if !common.contains(&found) => common.push(found),
+            Meet::Some(_) | Meet::None => {}
+            Meet::Unknown => {
+                return Err(format!("a route cannot ask for two patterns of {what} at once"));
+            }
+        }
+    }
+    Ok((!common.is_empty()).then_some(Some(common)))
+}
+
+fn meet_equal(one: &String, other: &String) -> Meet<String> {
+    if one == other { Meet::Some(one.clone()) } else { Meet::None }
+}
+
+fn meet_hosts(one: &Host, other: &Host) -> Meet<Host> {
+    use Host::{Exact, Under};
+    match (one, other) {
+        (Exact(name), Under(domain)) | (Under(domain), Exact(name)) => {
+            let is_below =
+                name.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.'));
+            if is_below { Meet::Some(Exact(name.clone())) } else { Meet::None }
+        }
+        (Under(a), Under(b)) if a.ends_with(&format!(".{b}")) => Meet::Some(one.clone()),
+        (Under(a), Under(b)) if b.ends_with(&format!(".{a}")) => Meet::Some(other.clone()),
+        _ if one == other => Meet::Some(one.clone()),
+        _ => Meet::None,
+    }
+}
+
+fn meet_paths(one: &Path, other: &Path) -> Meet<Path> {
+    use Path::{Begins, Exact, Regex as Expression};
+    match (one, other) {
+        _ if one == other => Meet::Some(one.clone()),
+        (Exact(_), Exact(_)) => Meet::None,
+        (Exact(path), Begins(prefix)) | (Begins(prefix), Exact(path)) => {
+            if path.starts_with(prefix.as_str()) {
+                Meet::Some(Exact(path.clone()))
+            } else {
+                Meet::None
+            }
+        }
+        (Begins(a), Begins(b)) if a.starts_with(b.as_str()) => Meet::Some(one.clone()),
+        (Begins(a), Begins(b)) if b.starts_with(a.as_str()) => Meet::Some(other.clone()),
+        (Begins(_), Begins(_)) => Meet::None,
+        (Exact(path), Expression(regex)) | (Expression(regex), Exact(path)) => match compile(regex)
+        {
+            Ok(regex) if regex.is_match(path.as_bytes()) => Meet::Some(Exact(path.clone())),
+            Ok(_) => Meet::None,
+            Err(_) => Meet::Unknown,
+        },
+        (Expression(_), rest) | (rest, Expression(_)) if *rest == Begins("/".to_owned()) => {
+            let expression = if *rest == *one { other } else { one };
+            Meet::Some(expression.clone())
+        }
+        (Expression(regex), Begins(prefix)) | (Begins(prefix), Expression(regex)) => {
+            meet_literal(regex, prefix)
+        }
+        (Expression(a), Expression(b)) => match (literal(a), literal(b)) {
+            ((prefix, true), _) => meet_literal(b, &prefix),
+            (_, (prefix, true)) => meet_literal(a, &prefix),
+            _ => Meet::Unknown,
+        },
+    }
+}
+
+/// An expression and a prefix, by what the expression begins with.
+fn meet_literal(regex: &str, prefix: &str) -> Meet<Path> {
+    let (start, _) = literal(regex);
+    if start.starts_with(prefix) {
+        Meet::Some(Path::Regex(regex.to_owned()))
+    } else if !prefix.starts_with(&start) {
+        Meet::None
+    } else {
+        Meet::Unknown
+    }
+}
+
+/// The text with which all that an expression finds has to begin, and whether that is all it asks.
+fn literal(regex: &str) -> (String, bool) {
+    let Some(rest) = regex.strip_prefix('^').filter(|rest| !rest.contains('|')) else {
+        return (String::new(), false);
+    };
+    let end = rest.find(|c: char| ".+*?()[]{}\\$^".contains(c)).unwrap_or(rest.len());
+    let mut text = rest[..end].to_owned();
+    // What may be missing or repeated is not of it.
+    if rest[end..].starts_with(['?', '*', '{']) {
+        text.pop();
+    }
+    (text, end == rest.len())
+}
+
+fn meet_networks(one: &Network, other: &Network) -> Meet<Network> {
+    if one.has(other) {
+        Meet::Some(other.clone())
+    } else if other.has(one) {
+        Meet::Some(one.clone())
+    } else {
+        Meet::None
+    }
+}
+
+/// Adds a field to others; false where no request has both.
+fn add_field(fields: &mut Vec<Field>, field: &Field) -> Result<bool, String> {
+    let same =
+        |it: &&mut Field| it.place == field.place && it.name.eq_ignore_ascii_case(&field.name);
+    let Some(there) = fields.iter_mut().find(same) else {
+        fields.push(field.clone());
+        return Ok(true);
+    };
+    if there.values.contains(&Value::Any) {
+        there.values.clone_from(&field.values);
+        return Ok(true);
+    }
+    if field.values.contains(&Value::Any) || there.values == field.values {
+        return Ok(true);
+    }
+    let are_exact = |it: &Field| it.values.iter().all(|value| matches!(value, Value::Exact(_)));
+    if !(are_exact(there) && are_exact(field)) {
+        return Err(format!("a route cannot ask for two patterns of `{}` at once", field.name));
+    }
+    there.values.retain(|value| field.values.contains(value));
+    Ok(!there.values.is_empty())
+}
+
+impl Network {
+    /// An address, or one with the length of its prefix or an IPv4 mask.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = match length {
+            None => most,
+            Some(length) => match length.parse::<std::net::Ipv4Addr>() {
+                Ok(mask) => mask.to_bits().leading_ones(),
+                Err(_) => length.parse().ok()?,
+            },
+        };
+        (length <= most).then(|| Self { address: masked(address, length), length })
+    }
+
+    fn has(&self, other: &Self) -> bool {
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.length <= other.length
+            && masked(other.address, self.length) == self.address
+    }
+
+    /// As a file writes it.
+    pub(crate) fn text(&self) -> String {
+        let most = if self.address.is_ipv4() { 32 } else { 128 };
+        if self.length == most {
+            return self.address.to_string();
+        }
+        format!("{}/{}", self.address, self.length)
+    }
+}
+
+/// The address with no bits after the first `length`.
+fn masked(address: IpAddr, length: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(it) => {
+            let mask = u32::MAX.checked_shl(32 - length.min(32)).unwrap_or(0);
+            IpAddr::V4((it.to_bits() & mask).into())
+        }
+        IpAddr::V6(it) => {
+            let mask = u128::MAX.checked_shl(128 - length.min(128)).unwrap_or(0);
+            IpAddr::V6((it.to_bits() & mask).into())
+        }
+    }
+}
+
+/// An expression as loadline compiles it.
+///
+/// # Errors
+/// Why it is none: look-around and references back are for other engines.
+pub(crate) fn compile(expression: &str) -> Result<Regex, String> {
+    let built = regex::bytes::RegexBuilder::new(expression).unicode(false).build();
+    built.map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
+        format!("the expression is not one of loadline's: {last}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begins(text: &str) -> When {
+        When::path(vec![Path::Begins(text.to_owned())])
+    }
+
+    #[test]
+    fn of_two_conditions_the_narrower_stays() {
+        let both = begins("/a/").and(&begins("/a/b")).unwrap_or_default();
+        assert_eq!(both, Some(begins("/a/b")));
+        assert_eq!(begins("/a/").and(&begins("/b")), Ok(None));
+        let below = When::host(vec![Host::Under("example.com".to_owned())]);
+        let exact = When::host(vec![Host::Exact("a.example.com".to_owned())]);
+        assert_eq!(below.and(&exact), Ok(Some(exact.clone())));
+        assert_eq!(begins("/").and(&exact).map(|it| it.is_some()), Ok(true));
+    }
+
+    #[test]
+    fn what_a_route_cannot_say_is_an_error_and_no_guess() {
+        let images = When::path(vec![Path::Regex("\\.png$".to_owned())]);
+        assert!(images.and(&begins("/static/")).is_err());
+        let exact = When::path(vec![Path::Exact("/a.png".to_owned())]);
+        assert_eq!(images.and(&exact), Ok(Some(exact.clone())));
+    }
+
+    #[test]
+    fn an_expression_below_a_prefix_stays_as_it_is() {
+        let regex = |text: &str| When::path(vec![Path::Regex(text.to_owned())]);
+        let blog = regex("^/blog/([0-9]+)/(.*)$");
+        assert_eq!(blog.and(&begins("/blog/")), Ok(Some(blog.clone())));
+        assert_eq!(regex("^/blog/").and(&blog), Ok(Some(blog.clone())));
+        assert_eq!(blog.and(&begins("/shop/")), Ok(None));
+        assert!(regex("^/blogs?/x").and(&begins("/blogs/")).is_err());
+    }
+
+    #[test]
+    fn networks_meet_in_the_smaller() {
+        let network = |text| Network::parse(text).map(|it| it.text());
+        assert_eq!(network("10.1.2.3/8").as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(network("10.0.0.0/255.255.0.0").as_deref(), Some("10.0.0.0/16"));
+        assert_eq!(network("2001:db8::1").as_deref(), Some("2001:db8::1"));
+        assert_eq!(network("0.0.0.0/0").as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(network("10.0.0.0/33"), None);
+        let has = |wide, near| Network::parse(wide)?.has(&Network::parse(near)?).then_some(());
+        assert!(has("10.0.0.0/8", "10.1.0.0/16").is_some());
+        assert!(has("10.1.0.0/16", "10.0.0.0/8").is_none());
+    }
+}

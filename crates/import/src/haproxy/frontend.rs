@@ -1,0 +1,352 @@
+//! Frontends of HAProxy as listeners with their routes.
+
+use super::{
+    Import,
+    acl::{Acls, Context},
+    bind::{Bind, Tls, bind},
+    format::duration,
+    lex::Line,
+    proxy::Proxy,
+    rules,
+};
+use crate::{
+    condition::{Host, Path, When},
+    model::{Listener, Table},
+    steps::{self, Act, End, Step},
+    write::{inline, list, text},
+};
+
+/// Binds that differ in nothing but their addresses.
+struct Group {
+    addresses: Vec<String>,
+    port: Option<u16>,
+    tls: Option<Tls>,
+    accept_proxy: bool,
+}
+
+/// Writes the listeners of a frontend.
+pub(super) fn frontend(import: &mut Import<'_>, proxy: Proxy<'_>) {
+    let mut table = Table::default();
+    let groups = groups(import, proxy, &mut table);
+    let is_first = groups.is_empty();
+    let mut remarks = vec![std::mem::take(&mut table)];
+    for group in &groups {
+        let mut listener = listener(proxy, group);
+        if proxy.is_http() {
+            routes(import, proxy, group, &mut listener);
+        } else {
+            stream(import, proxy, group, &mut listener);
+        }
+        if let Some(first) = remarks.pop() {
+            let later = std::mem::replace(&mut listener.table.remarks, first.remarks);
+            later.into_iter().for_each(|remark| listener.table.remark(remark));
+        }
+        import.made.listeners.push(listener);
+    }
+    if is_first {
+        let remarks = remarks.into_iter().flat_map(|table| table.remarks);
+        import.made.top.remarks.extend(remarks);
+    }
+}
+
+fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for line in proxy.lines("bind") {
+        let base = import.crt_base.clone();
+        let bind = match bind(line, &base) {
+            Ok(bind) => bind,
+            Err((index, why)) => {
+                let help = "write `bind ADDRESS:PORT`";
+                import.files.error(&line.span(index), why, help);
+                continue;
+            }
+        };
+        if !bind.lost.is_empty() {
+            let why = bind.lost.join(", ");
+            let remark = match bind.addresses.is_empty() {
+                true => import.lines.lost(import.files, line.at(), &why),
+                false => import.lines.differs(import.files, line.at(), &why),
+            };
+            table.remark(remark);
+        }
+        add(import, bind, &mut groups);
+    }
+    groups
+}
+
+/// Adds a bind to that which differs in addresses alone. An address is bound once.
+fn add(import: &Import<'_>, bind: Bind, groups: &mut Vec<Group>) {
+    let taken: Vec<&String> = import.made.listeners.iter().flat_map(|it| &it.bind).collect();
+    let here: Vec<String> = groups.iter().flat_map(|it| it.addresses.clone()).collect();
+    let is_new = |address: &String| !taken.contains(&address) && !here.contains(address);
+    let addresses: Vec<String> = bind.addresses.into_iter().filter(is_new).collect();
+    if addresses.is_empty() {
+        return;
+    }
+    let same = groups
+        .iter_mut()
+        .find(|group| group.tls == bind.tls && group.accept_proxy == bind.accept_proxy);
+    match same {
+        Some(group) => {
+            group.addresses.extend(addresses);
+            group.port = group.port.filter(|port| Some(*port) == bind.port);
+        }
+        None => groups.push(Group {
+            addresses,
+            port: bind.port,
+            tls: bind.tls,
+            accept_proxy: bind.accept_proxy,
+        }),
+    }
+}
+
+fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
+    let mut table = Table::default();
+    let protocol = match (proxy.is_http(), &group.tls) {
+        (true, None) => "http",
+        (true, Some(_)) => "https",
+        (false, None) => "tcp",
+        (false, Some(_)) => "tls",
+    };
+    table.set("protocol", text(protocol));
+    if let Some(tls) = &group.tls {
+        table.set("tls.certificates", list(&tls.certificates));
+        if let Some(authorities) = &tls.authorities {
+            table.set("tls.client_authorities", text(authorities));
+        }
+        if tls.is_optional {
+            table.set("tls.client_required", "false");
+        }
+        if let Some(version) = tls.min_version {
+            table.set("tls.min_version", text(version));
+        }
+    }
+    if group.accept_proxy {
+        table.set("accept_proxy", "true");
+    }
+    if let Some(most) = proxy.value(&["maxconn"]).and_then(|it| it.parse::<u64>().ok()) {
+        table.set("max_connections", most.clamp(1, 1_000_000).to_string());
+    }
+    let times = [
+        ("client", "timeouts.idle"),
+        ("http-request", "timeouts.head"),
+        ("http-keep-alive", "timeouts.keep_alive"),
+    ];
+    for (name, key) in times {
+        if let Some(time) = proxy.value(&["timeout", name]).and_then(duration) {
+            table.set(key, text(&time));
+        }
+    }
+    let label = proxy.name().to_owned();
+    Listener { bind: group.addresses.clone(), table, label, ..Listener::default() }
+}
+
+/// The service of a frontend in which no rule decides.
+fn default_backend<'a>(proxy: Proxy<'a>) -> &'a str {
+    let named = proxy.value(&["default_backend"]);
+    named.unwrap_or(if proxy.section.kind() == "listen" { proxy.name() } else { "" })
+}
+
+fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &mut Listener) {
+    let acls = import.acls(proxy);
+    let context = Context { tls: group.tls.is_some(), port: group.port };
+    for line in proxy.lines("use_backend") {
+        let names = server_names(line, &acls, context).filter(|_| group.tls.is_none());
+        match names.filter(|_| import.services.contains(line.word(1))) {
+            Some(names) => {
+                listener.table.set("protocol", text("tls-passthrough"));
+                let service = crate::service_name(line.word(1));
+                listener.names.extend(names.into_iter().map(|name| (name, service.clone())));
+            }
+            None => {
+                let why = "without HTTP a service is chosen by the server name (SNI) alone";
+                listener.table.remark(import.lines.lost(import.files, line.at(), why));
+            }
+        }
+    }
+    let default = default_backend(proxy);
+    if import.services.contains(default) {
+        listener.service = crate::service_name(default);
+    } else if let Some((_, first)) = listener.names.first() {
+        listener.service.clone_from(first);
+    } else {
+        let why = "there is no server for it";
+        let remark = import.lines.lost(import.files, proxy.section.head.at(), why);
+        listener.table.remark(remark);
+        listener.bind.clear();
+    }
+}
+
+/// The server names that lead to a backend, where nothing else is asked.
+fn server_names(line: &Line, acls: &Acls, context: Context) -> Option<Vec<String>> {
+    let terms = acls.terms(rules::split(line).1, context).ok()?;
+    let mut names = Vec::new();
+    for term in terms {
+        let hosts = term.yes.hosts.clone()?;
+        if !term.no.is_empty() || term.yes != When::host(hosts.clone()) {
+            return None;
+        }
+        names.extend(hosts.into_iter().map(|host| match host {
+            Host::Exact(name) => name,
+            Host::Under(domain) => format!("*.{domain}"),
+        }));
+    }
+    (!names.is_empty()).then_some(names)
+}
+
+fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &mut Listener) {
+    let context = Context { tls: group.tls.is_some(), port: group.port };
+    let mut to_services = Vec::new();
+    let acls = import.acls(proxy);
+    for line in proxy.lines("use_backend") {
+        let terms = acls.terms(rules::split(line).1, context);
+        match terms {
+            Ok(terms) => {
+                for term in terms {
+                    let mut steps = to_service(import, line.word(1), line.at(), context);
+                    for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
+                        listener.table.remark(import.lines.lost(import.files, at, &why));
+                    }
+                    to_services.extend(steps);
+                }
+            }
+            Err(why) => listener.table.remark(import.lines.lost(import.files, line.at(), &why)),
+        }
+    }
+    tell_changed_paths(import, proxy, &acls, &mut listener.table);
+    let default = default_backend(proxy);
+    let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
+    to_services.extend(to_service(import, default, at, context));
+    let mut steps = monitor(proxy);
+    steps.extend(requests(import, proxy, context, &mut listener.table));
+    steps.extend(to_services);
+    finish(import, &steps, listener);
+}
+
+/// Conditions behind a change of the path see the path as it came, where HAProxy sees the new one.
+fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, acls: &Acls, table: &mut Table) {
+    let changes = ["set-path", "set-uri", "replace-path", "replace-uri", "set-pathq"];
+    let is_change =
+        |line: &&Line| line.word(0) == "http-request" && changes.contains(&line.word(1));
+    let Some(change) = proxy.section.lines.iter().find(is_change) else { return };
+    let rules = ["http-request", "redirect", "use_backend"];
+    for line in proxy.section.lines.iter().filter(|line| rules.contains(&line.word(0))) {
+        let is_behind = line.at() > change.at() || line.word(0) != "http-request";
+        if is_behind && acls.ask_for_path(rules::split(line).1) {
+            let why = "the path is asked for as it came, not as an earlier rule changes it";
+            table.remark(import.lines.differs(import.files, line.at(), why));
+        }
+    }
+}
+
+/// `monitor-uri` is answered before any rule.
+fn monitor(proxy: Proxy<'_>) -> Vec<Step> {
+    let Some(line) = proxy.last(&["monitor-uri"]) else { return Vec::new() };
+    let answer = inline(&[("body".to_owned(), text("OK"))]);
+    let mut step = Step::always(line.at(), Act::End(End::key("answer", answer)));
+    step.yes = When::path(vec![Path::Exact(line.word(1).to_owned())]);
+    vec![step]
+}
+
+/// What happens to requests for a backend: its own rules, then its service.
+fn to_service(import: &mut Import<'_>, name: &str, at: usize, context: Context) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if let Some(proxy) = import.proxy(name, &["backend", "listen"]) {
+        let mut table = Table::default();
+        if proxy.section.kind() == "backend" {
+            steps = requests(import, proxy, context, &mut table);
+        }
+        import.remarks.entry(name.to_owned()).or_default().extend(table.remarks);
+    }
+    let end = if import.services.contains(name) {
+        End::service(&crate::service_name(name))
+    } else {
+        End::key("deny", "503".to_owned())
+    };
+    steps.push(Step::always(at, Act::End(end)));
+    steps
+}
+
+/// The rules of a proxy, in the order in which HAProxy asks them.
+fn requests(
+    import: &Import<'_>,
+    proxy: Proxy<'_>,
+    context: Context,
+    table: &mut Table,
+) -> Vec<Step> {
+    let acls = import.acls(proxy);
+    let mut steps = Vec::new();
+    let redirects: Vec<Step> = proxy
+        .lines("redirect")
+        .flat_map(|line| rule(import, line, &acls, context, table))
+        .collect();
+    for line in proxy.lines("http-request") {
+        if line.word(1) == "allow" {
+            match rules::steps(line, &Act::Skip(0), &acls, context) {
+                Ok(more) => steps.extend(more),
+                Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
+            }
+            continue;
+        }
+        steps.extend(rule(import, line, &acls, context, table));
+    }
+    for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
+        match rules::response(line) {
+            Ok(act) => steps.extend(act.map(|act| Step::always(line.at(), act))),
+            Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
+        }
+    }
+    steps.extend(redirects);
+    // What is allowed is asked nothing more here.
+    let count = steps.len();
+    for (index, step) in steps.iter_mut().enumerate() {
+        if let Act::Skip(skipped) = &mut step.act {
+            *skipped = count - index - 1;
+        }
+    }
+    steps
+}
+
+fn rule(
+    import: &Import<'_>,
+    line: &Line,
+    acls: &Acls,
+    context: Context,
+    table: &mut Table,
+) -> Vec<Step> {
+    let read = match rules::action(line) {
+        Ok(read) => read,
+        Err(why) => {
+            table.remark(import.lines.lost(import.files, line.at(), &why));
+            return Vec::new();
+        }
+    };
+    if let Some(why) = read.differs {
+        table.remark(import.lines.differs(import.files, line.at(), why));
+    }
+    let Some(act) = read.act else { return Vec::new() };
+    match rules::steps(line, &act, acls, context) {
+        Ok(steps) => steps,
+        Err(why) => {
+            table.remark(import.lines.lost(import.files, line.at(), &why));
+            Vec::new()
+        }
+    }
+}
+
+/// Makes routes of the steps. The last one takes everything; where it is a service without
+/// changes, it needs no route.
+fn finish(import: &Import<'_>, steps: &[Step], listener: &mut Listener) {
+    let made = steps::routes(steps);
+    for (at, why) in made.lost {
+        listener.table.remark(import.lines.lost(import.files, at, &why));
+    }
+    listener.routes = made.routes;
+    let is_plain = |route: &mut steps::Route| {
+        route.when.is_always() && route.edits.is_empty() && route.end.is_service
+    };
+    if let Some(last) = listener.routes.pop_if(is_plain) {
+        let service = last.end.keys[0].1.trim_matches('"');
+        service.clone_into(&mut listener.service);
+    }
+}

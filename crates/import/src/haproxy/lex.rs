@@ -1,0 +1,208 @@
+//! Lines of an HAProxy configuration as words, and its sections.
+
+use loadline_spanned::Span;
+
+use crate::{files::Files, model::Lines};
+
+/// A word and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) span: Span,
+}
+
+/// A line with at least one word.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) words: Vec<Word>,
+}
+
+/// A section: the line that begins it, and those below it.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) head: Line,
+    pub(super) lines: Vec<Line>,
+}
+
+/// Words that begin a section.
+pub(super) const SECTIONS: [&str; 20] = [
+    "global",
+    "defaults",
+    "frontend",
+    "backend",
+    "listen",
+    "peers",
+    "resolvers",
+    "cache",
+    "userlist",
+    "mailers",
+    "program",
+    "ring",
+    "http-errors",
+    "log-forward",
+    "fcgi-app",
+    "crt-store",
+    "acme",
+    "traces",
+    "log-profile",
+    "haterm",
+];
+
+impl Line {
+    /// The word at `index`; empty where there is none.
+    pub(super) fn word(&self, index: usize) -> &str {
+        self.words.get(index).map_or("", |word| word.text.as_str())
+    }
+
+    /// Where the line begins.
+    pub(super) fn at(&self) -> usize {
+        self.words[0].span.start
+    }
+
+    /// The texts of the words from `index` on.
+    pub(super) fn from(&self, index: usize) -> Vec<&str> {
+        self.words.iter().skip(index).map(|word| word.text.as_str()).collect()
+    }
+
+    /// Where the word at `index` is, or the line ends without it.
+    pub(super) fn span(&self, index: usize) -> Span {
+        let last = self.words[self.words.len() - 1].span.clone();
+        self.words.get(index).map_or(last, |word| word.span.clone())
+    }
+
+    /// Whether its words begin with these.
+    pub(super) fn begins(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(index, word)| self.word(index) == *word)
+    }
+}
+
+impl Section {
+    pub(super) fn kind(&self) -> &str {
+        self.head.word(0)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.head.word(1)
+    }
+}
+
+/// The sections of the file that was added last. What cannot be read is noted in `files`.
+pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> Vec<Section> {
+    let text = files.last().to_owned();
+    let mut sections: Vec<Section> = Vec::new();
+    let mut start = 0;
+    for row in text.split('\n') {
+        let words = match words(row, start) {
+            Ok(words) => words,
+            Err(span) => {
+                files.error(&span, "a quote that does not end", "close it on the same line");
+                Vec::new()
+            }
+        };
+        start += row.len() + 1;
+        let Some(first) = words.first().cloned() else { continue };
+        lines.add(first.span.start, uncommented(row));
+        let line = Line { words };
+        if SECTIONS.contains(&first.text.as_str()) {
+            sections.push(Section { head: line, lines: Vec::new() });
+        } else if let Some(section) = sections.last_mut() {
+            section.lines.push(line);
+        } else {
+            let message = format!("`{}` before the first section", first.text);
+            files.error(&first.span, message, "begin with `global`, `defaults` or `frontend NAME`");
+        }
+    }
+    sections
+}
+
+/// The line as a remark shows it: without its comment, with single spaces.
+fn uncommented(row: &str) -> String {
+    let mut kept = String::new();
+    let (mut quote, mut escaped) = (None, false);
+    for c in row.chars() {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (_, '\\') => escaped = true,
+            (Some(open), c) if open == c => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '#') => break,
+            _ => {}
+        }
+        kept.push(c);
+    }
+    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a line that begins at `start`; where a quote begins that does not end.
+fn words(row: &str, start: usize) -> Result<Vec<Word>, Span> {
+    let mut words = Vec::new();
+    let mut word: Option<Word> = None;
+    let mut quote: Option<(char, usize)> = None;
+    let mut chars = row.char_indices();
+    while let Some((index, c)) = chars.next() {
+        let at = start + index;
+        match (quote, c) {
+            (Some((open, _)), c) if c == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some((c, at));
+                word.get_or_insert_with(|| Word { text: String::new(), span: at..at });
+            }
+            (None, '#') => break,
+            (None, ' ' | '\t' | '\r') => words.extend(word.take()),
+            _ => {
+                let escapes = quote.is_none_or(|(open, _)| open == '"') && c == '\\';
+                let next = chars.clone().next().and_then(|(_, c)| escaped(c));
+                let next = next.filter(|_| escapes);
+                if next.is_some() {
+                    chars.next();
+                }
+                let started =
+                    word.get_or_insert_with(|| Word { text: String::new(), span: at..at });
+                started.text.push(next.unwrap_or(c));
+            }
+        }
+        if let Some(word) = &mut word {
+            word.span.end = at + c.len_utf8();
+        }
+    }
+    if let Some((_, at)) = quote {
+        return Err(at..start + row.len());
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// What a character stands for behind a backslash; none where the backslash stays, as before those
+/// of expressions.
+fn escaped(c: char) -> Option<char> {
+    Some(match c {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        ' ' | '#' | '\\' | '"' | '\'' => c,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(row: &str) -> Vec<String> {
+        words(row, 0).unwrap_or_default().into_iter().map(|word| word.text).collect()
+    }
+
+    #[test]
+    fn words_are_read_as_haproxy_reads_them() {
+        assert_eq!(texts("\tbind :80 # all"), ["bind", ":80"]);
+        assert_eq!(texts("a \"b c\"d 'e\\f' g\\ h \\#"), ["a", "b cd", "e\\f", "g h", "#"]);
+        assert_eq!(texts("path_reg ^/a\\.b \\\\"), ["path_reg", "^/a\\.b", "\\"]);
+        assert_eq!(texts("log-format \"\""), ["log-format", ""]);
+        assert_eq!(words("a \"b", 10), Err(12..14));
+    }
+
+    #[test]
+    fn a_comment_is_not_part_of_a_line() {
+        assert_eq!(uncommented("  a  'b # c'  # d"), "a 'b # c'");
+    }
+}

@@ -1,0 +1,267 @@
+//! Rules of HAProxy (`http-request`, `redirect`, `http-response`) as steps.
+
+use super::{
+    acl::{Acls, Context},
+    format::template,
+    lex::{Line, Word},
+};
+use crate::{
+    condition::compile,
+    steps::{Act, Edit, End, Step},
+    write::{inline, text, whole},
+};
+
+/// What a rule does, and what of it differs.
+pub(super) struct Read {
+    /// None where loadline does it by itself.
+    pub(super) act: Option<Act>,
+    pub(super) differs: Option<&'static str>,
+}
+
+/// The words before the condition, and those of the condition.
+pub(super) fn split(line: &Line) -> (&[Word], &[Word]) {
+    let is_start = |word: &Word| matches!(word.text.as_str(), "if" | "unless");
+    let at = line.words.iter().position(is_start).unwrap_or(line.words.len());
+    line.words.split_at(at)
+}
+
+/// The steps of a rule with this action.
+///
+/// # Errors
+/// Why its condition cannot be said.
+pub(super) fn steps(
+    line: &Line,
+    act: &Act,
+    acls: &Acls,
+    context: Context,
+) -> Result<Vec<Step>, String> {
+    let terms = acls.terms(split(line).1, context)?;
+    let step = |term: super::acl::Term| Step {
+        rule: line.at(),
+        yes: term.yes,
+        no: term.no,
+        act: act.clone(),
+    };
+    Ok(terms.into_iter().map(step).collect())
+}
+
+/// Reads the action of an `http-request` or `redirect` rule.
+///
+/// # Errors
+/// Why it has no counterpart.
+pub(super) fn action(line: &Line) -> Result<Read, String> {
+    let words: Vec<&str> = split(line).0.iter().map(|word| word.text.as_str()).collect();
+    let words = if words[0] == "redirect" { &words[..] } else { &words[1..] };
+    let read = |act| Ok(Read { act: Some(act), differs: None });
+    match words {
+        ["redirect", rest @ ..] => redirect(rest),
+        ["deny" | "reject" | "silent-drop" | "block", rest @ ..] => {
+            read(Act::End(End::key("deny", status(rest, "403")?)))
+        }
+        ["tarpit", rest @ ..] => Ok(Read {
+            act: Some(Act::End(End::key("deny", status(rest, "500")?))),
+            differs: Some("the request is refused at once"),
+        }),
+        ["return", rest @ ..] => read(Act::End(End::key("answer", answer(rest)?))),
+        ["set-header", name, value] if is_ours(name) => {
+            if is_native(name, value)? {
+                return Ok(Read { act: None, differs: None });
+            }
+            read(header("request_headers.set", name, value)?)
+        }
+        ["set-header", name, value] => read(header("request_headers.set", name, value)?),
+        ["add-header", name, value] => read(header("request_headers.add", name, value)?),
+        ["del-header", name] => read(header("request_headers.remove", name, "")?),
+        ["set-path" | "set-uri", path] if path.starts_with('/') && !path.contains(['%', '?']) => {
+            let rewrite = inline(&[("path".to_owned(), text(path))]);
+            read(Act::Edit(Edit::Key("rewrite", rewrite)))
+        }
+        ["replace-path", regex, to] => read(Act::Edit(replace(regex, to)?)),
+        ["replace-uri", regex, to] if regex.starts_with("^/") => Ok(Read {
+            act: Some(Act::Edit(replace(regex, to)?)),
+            differs: Some("the expression sees the path, and not the query"),
+        }),
+        ["cache-use", ..] => read(Act::Edit(Edit::Key("cache", "true".to_owned()))),
+        _ => Err(super::reasons::reason(line).to_owned()),
+    }
+}
+
+/// The headers that loadline sets by itself.
+fn is_ours(name: &str) -> bool {
+    ["x-forwarded-proto", "x-forwarded-for", "x-forwarded-host"]
+        .contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// Whether that is what loadline does by itself.
+fn is_native(name: &str, value: &str) -> Result<bool, String> {
+    let name = name.to_ascii_lowercase();
+    let is_usual = match name.as_str() {
+        "x-forwarded-proto" => matches!(value, "https" | "http" | "%[ssl_fc,iif(https,http)]"),
+        "x-forwarded-for" => matches!(value, "%[src]" | "%ci"),
+        _ => matches!(value, "%[req.hdr(host)]" | "%[hdr(host)]" | "%[req.hdr(Host)]"),
+    };
+    if !is_usual && template(value).is_err() {
+        return Err(
+            "loadline sets this header by itself, to what it knows of the client".to_owned()
+        );
+    }
+    Ok(is_usual)
+}
+
+fn header(table: &'static str, name: &str, value: &str) -> Result<Act, String> {
+    const FRAMING: [&str; 7] = [
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let lower = name.to_ascii_lowercase();
+    if FRAMING.contains(&lower.as_str()) || lower == "host" && table != "request_headers.set" {
+        return Err(format!("`{name}` is not for routes to change"));
+    }
+    let value = template(value)?;
+    if value.trim() != value || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Err("the value is not ASCII on one line".to_owned());
+    }
+    Ok(Act::Edit(Edit::Header(table, name.to_owned(), value)))
+}
+
+/// An `http-response` or `http-after-response` rule.
+///
+/// # Errors
+/// Why it has no counterpart.
+pub(super) fn response(line: &Line) -> Result<Option<Act>, String> {
+    let (action, condition) = split(line);
+    let words: Vec<&str> = action.iter().skip(1).map(|word| word.text.as_str()).collect();
+    if words.first() == Some(&"cache-store") {
+        return Ok(None);
+    }
+    if !condition.is_empty() {
+        return Err("headers of responses do not depend on the response".to_owned());
+    }
+    match words.as_slice() {
+        ["set-header", name, value] => header("answer_headers.set", name, value).map(Some),
+        ["add-header", name, value] => header("answer_headers.add", name, value).map(Some),
+        ["del-header", name] => header("answer_headers.remove", name, "").map(Some),
+        _ => Err("routes set, add and remove headers of responses, and nothing else".to_owned()),
+    }
+}
+
+fn status(words: &[&str], default: &str) -> Result<String, String> {
+    let status = match words {
+        [] => default,
+        ["deny_status" | "status", status, ..] => status,
+        _ => return Err("its arguments have no counterpart".to_owned()),
+    };
+    match status.parse::<u16>() {
+        Ok(400..=599) => Ok(status.to_owned()),
+        _ => Err(format!("`{status}` is no status of a refusal")),
+    }
+}
+
+fn answer(words: &[&str]) -> Result<String, String> {
+    let mut entries = Vec::new();
+    let mut headers = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().copied().unwrap_or_default();
+        match *word {
+            "status" => entries.push(("status".to_owned(), value().to_owned())),
+            "content-type" => headers.push(("Content-Type".to_owned(), text(value()))),
+            "string" => entries.push(("body".to_owned(), text(value()))),
+            "lf-string" => {
+                let body = value();
+                if body.contains('%') {
+                    return Err("the body of a fixed response has no variables".to_owned());
+                }
+                entries.push(("body".to_owned(), text(body)));
+            }
+            "hdr" => {
+                let name = value().to_owned();
+                headers.push((name, text(&template(value())?)));
+            }
+            other => return Err(format!("a fixed response has no `{other}`")),
+        }
+    }
+    if !headers.is_empty() {
+        entries.push(("headers".to_owned(), inline(&headers)));
+    }
+    Ok(inline(&entries))
+}
+
+fn replace(regex: &str, to: &str) -> Result<Edit, String> {
+    compile(regex)?;
+    if to.contains('%') || !to.starts_with('/') {
+        return Err("the replacement has to be a path without variables".to_owned());
+    }
+    let mut ours = String::new();
+    let mut chars = to.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => ours.extend(['$'].into_iter().chain(chars.next())),
+            c => ours.push(c),
+        }
+    }
+    // HAProxy replaces the whole path.
+    let regex = format!("^{}$", whole(regex));
+    let entries = [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&ours))];
+    Ok(Edit::Key("rewrite", inline(&entries)))
+}
+
+fn redirect(words: &[&str]) -> Result<Read, String> {
+    let (mut status, mut kind, mut to) = ("302", "", "");
+    let mut differs = None;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "code" => status = words.next().copied().unwrap_or_default(),
+            "scheme" | "prefix" | "location" => {
+                (kind, to) = (word, words.next().copied().unwrap_or_default());
+            }
+            "drop-query" => differs = Some("the query goes along"),
+            "append-slash" | "ignore-empty" => differs = Some("without its option"),
+            other => return Err(format!("a redirect has no `{other}`")),
+        }
+    }
+    if !matches!(status, "301" | "302" | "303" | "307" | "308") {
+        return Err(format!("`{status}` is no status of a redirect"));
+    }
+    let status = ("status".to_owned(), status.to_owned());
+    let end = match kind {
+        "scheme" if matches!(to, "http" | "https") => {
+            End::key("redirect", inline(&[("scheme".to_owned(), text(to)), status]))
+        }
+        "prefix" => End::key("redirect", prefix(to, status)?),
+        "location" => {
+            let headers = inline(&[("Location".to_owned(), text(&template(to)?))]);
+            End::key("answer", inline(&[status, ("headers".to_owned(), headers)]))
+        }
+        _ => return Err("it is no redirect by scheme, prefix or location".to_owned()),
+    };
+    Ok(Read { act: Some(Act::End(end)), differs })
+}
+
+fn prefix(to: &str, status: (String, String)) -> Result<String, String> {
+    let (scheme, rest) = to.split_once("://").unwrap_or(("", to));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if to.contains('%') || to.contains(['?', '#']) {
+        return Err("a redirect by prefix has no variables".to_owned());
+    }
+    let mut entries = Vec::new();
+    if !scheme.is_empty() {
+        entries.push(("scheme".to_owned(), text(scheme)));
+        entries.push(("host".to_owned(), text(host)));
+    }
+    if !matches!(path, "" | "/") {
+        let change = [("prefix".to_owned(), text("/")), ("to".to_owned(), text(path))];
+        entries.push(("rewrite".to_owned(), inline(&change)));
+    }
+    if entries.is_empty() {
+        return Err("it leads to where the request came".to_owned());
+    }
+    entries.push(status);
+    Ok(inline(&entries))
+}

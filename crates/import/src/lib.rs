@@ -1,0 +1,174 @@
+//! Configurations of HAProxy, nginx and Caddy as files of loadline.
+//!
+//! ```text
+//! text --lex--> lines --meaning--> Configuration --write--> our file
+//!                 |                    |
+//!                 |                    +-- remarks: what was not carried over, where it belongs
+//!                 +-- what cannot be read: errors with their places
+//! ```
+//! Rules that are asked one after another (`steps`) become routes of which the first match decides.
+//! Where a route cannot say something, it is left out and remarked, never guessed.
+#![forbid(unsafe_code)]
+
+mod caddy;
+mod condition;
+mod files;
+mod haproxy;
+mod model;
+mod nginx;
+mod steps;
+mod write;
+
+use std::{collections::BTreeSet, io};
+
+use loadline_spanned::FileErrors;
+
+use files::Files;
+use model::{Configuration, Lines};
+
+/// The program that a file configures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `haproxy.cfg`.
+    Haproxy,
+    /// `nginx.conf`.
+    Nginx,
+    /// A `Caddyfile`.
+    Caddy,
+}
+
+/// A line that was not carried over, or does not do the same any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The included file that it is in; none for the one that was named.
+    pub file: Option<String>,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column in characters, counted from 1.
+    pub column: usize,
+    /// The line itself, without its comment.
+    pub text: String,
+    /// What has no counterpart, and what does the same.
+    pub why: String,
+    /// Whether it was carried over, but not all of it means the same.
+    pub differs: bool,
+}
+
+/// A configuration that was carried over.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The file for loadline, with a comment for each of `remarks`.
+    pub text: String,
+    /// Lines with a directive that were read.
+    pub lines: usize,
+    /// How many of them were not carried over.
+    pub lost: usize,
+    /// Those, and those that differ, in the order of the files.
+    pub remarks: Vec<Remark>,
+}
+
+/// Finds the files that a pattern of an `include` names, with their texts.
+pub type Includes<'a> = dyn Fn(&str) -> io::Result<Vec<(String, String)>> + 'a;
+
+impl Kind {
+    /// Which program a file is for, by its name and its text.
+    #[must_use]
+    pub fn of(name: &str, text: &str) -> Option<Self> {
+        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+        if name.starts_with("caddyfile") || name.ends_with(".caddyfile") {
+            return Some(Self::Caddy);
+        }
+        if haproxy::is_one(text) {
+            return Some(Self::Haproxy);
+        }
+        if nginx::is_one(text) {
+            return Some(Self::Nginx);
+        }
+        caddy::is_one(text).then_some(Self::Caddy)
+    }
+
+    /// What people call the program.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Haproxy => "HAProxy",
+            Self::Nginx => "nginx",
+            Self::Caddy => "Caddy",
+        }
+    }
+}
+
+/// Carries a configuration over. `name` is that of its file, `includes` finds further ones.
+///
+/// # Errors
+/// What cannot be read, with its place. What has no counterpart is no error.
+pub fn import(
+    kind: Kind,
+    name: &str,
+    text: String,
+    includes: &Includes<'_>,
+) -> Result<Imported, FileErrors> {
+    let (mut files, mut lines) = (Files::default(), Lines::default());
+    files.add(name.to_owned(), text);
+    let mut made = match kind {
+        Kind::Haproxy => haproxy::import(&mut files, &mut lines),
+        Kind::Nginx => nginx::import(&mut files, &mut lines, includes),
+        Kind::Caddy => caddy::import(&mut files, &mut lines, includes),
+    };
+    if !files.failed() && lines.counts().0 == 0 {
+        files.error(&(0..0), "nothing is configured", "name a file with at least one directive");
+    }
+    if files.failed() {
+        return Err(files.into_errors());
+    }
+    complete(&mut made);
+    let (count, lost) = lines.counts();
+    let carried = count - lost;
+    let heading = [
+        format!("Imported from {name}, a configuration of {}.", kind.name()),
+        format!(
+            "Of {count} lines with directives {carried} were carried over. Those that were not, and"
+        ),
+        "those that do not mean quite the same, are comments below, with the reason.".to_owned(),
+    ];
+    let text = write::file(&heading, &made);
+    Ok(Imported { text, lines: count, lost, remarks: lines.into_remarks() })
+}
+
+/// Adds what our file cannot be without: listeners with an address, and a service for each.
+fn complete(made: &mut Configuration) {
+    for listener in std::mem::take(&mut made.listeners) {
+        if listener.bind.is_empty() {
+            made.top.remarks.extend(listener.table.remarks);
+        } else {
+            made.listeners.push(listener);
+        }
+    }
+    if made.listeners.is_empty() {
+        made.top.remark("No listener came out of it; a file has to have one.".to_owned());
+    }
+    let mut told = BTreeSet::new();
+    let tables = [&mut made.top, &mut made.edge, &mut made.admin, &mut made.cache];
+    let listeners = made.listeners.iter_mut().map(|listener| &mut listener.table);
+    let services = made.services.iter_mut().flat_map(|it| [&mut it.table, &mut it.group]);
+    for table in tables.into_iter().chain(listeners).chain(services) {
+        table.remarks.retain(|remark| told.insert(remark.clone()));
+    }
+    if made.services.is_empty() && !made.listeners.is_empty() {
+        let mut service = model::Service { name: "none".to_owned(), ..model::Service::default() };
+        service
+            .table
+            .remark("No request comes here: the last route takes what is left.".to_owned());
+        let mut server = model::Table::default();
+        server.set("address", write::text("127.0.0.1:9"));
+        service.servers.push(server);
+        made.services.push(service);
+    }
+}
+
+/// A name that our file takes for a service.
+fn service_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}

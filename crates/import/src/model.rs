@@ -1,0 +1,137 @@
+//! What is written: our file, part by part, with what was not carried over at each.
+
+use std::{cell::RefCell, collections::BTreeMap};
+
+use crate::{Remark, files::Files, steps::Route};
+
+/// Keys of a table with their values as the file writes them, and remarks on lines of the original.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) keys: Vec<(String, String)>,
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Our file.
+#[derive(Debug, Default)]
+pub(crate) struct Configuration {
+    pub(crate) top: Table,
+    pub(crate) edge: Table,
+    pub(crate) admin: Table,
+    pub(crate) cache: Table,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) services: Vec<Service>,
+}
+
+/// A listener.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listener {
+    pub(crate) bind: Vec<String>,
+    pub(crate) table: Table,
+    pub(crate) routes: Vec<Route>,
+    /// Server names and their services.
+    pub(crate) names: Vec<(String, String)>,
+    /// The service of what no route takes. If empty, nothing comes to that.
+    pub(crate) service: String,
+    /// How its shared routes are called.
+    pub(crate) label: String,
+}
+
+/// A service with its one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) table: Table,
+    /// Keys of the group besides its servers.
+    pub(crate) group: Table,
+    pub(crate) servers: Vec<Table>,
+}
+
+/// The lines of the original, and what became of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The text of each, by where it begins.
+    texts: BTreeMap<usize, String>,
+    told: RefCell<BTreeMap<usize, Remark>>,
+}
+
+impl Table {
+    /// Sets a key, to a value as the file writes it.
+    pub(crate) fn set(&mut self, key: &str, value: impl Into<String>) {
+        let value = value.into();
+        match self.keys.iter_mut().find(|(name, _)| name == key) {
+            Some(entry) => entry.1 = value,
+            None => self.keys.push((key.to_owned(), value)),
+        }
+    }
+
+    /// The value of a key, as the file writes it.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.keys.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Adds a remark, once.
+    pub(crate) fn remark(&mut self, remark: String) {
+        if !self.remarks.contains(&remark) {
+            self.remarks.push(remark);
+        }
+    }
+
+    /// Whether two servers have the same address.
+    pub(crate) fn is_same_address(&self, other: &Self) -> bool {
+        self.get("address").is_some() && self.get("address") == other.get("address")
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.remarks.is_empty()
+    }
+}
+
+impl Lines {
+    /// Remembers a line that begins at this byte of the whole.
+    pub(crate) fn add(&mut self, at: usize, text: String) {
+        self.texts.insert(at, text);
+    }
+
+    /// How many lines there are, and how many of them are not carried over.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let lost = self.told.borrow().values().filter(|line| !line.differs).count();
+        (self.texts.len(), lost)
+    }
+
+    /// What was not carried over, or does not do the same, in the order of the files.
+    pub(crate) fn into_remarks(self) -> Vec<Remark> {
+        self.told.into_inner().into_values().collect()
+    }
+
+    /// The remark that the line at `at` is not carried over.
+    pub(crate) fn lost(&self, files: &Files, at: usize, why: &str) -> String {
+        self.remark(files, at, why, false)
+    }
+
+    /// The remark that the line at `at` is carried over, but not all of it means the same.
+    pub(crate) fn differs(&self, files: &Files, at: usize, why: &str) -> String {
+        self.remark(files, at, why, true)
+    }
+
+    fn remark(&self, files: &Files, at: usize, why: &str, differs: bool) -> String {
+        let text = self.texts.get(&at).cloned().unwrap_or_default();
+        let (file, line, column) = files.place(at);
+        let place = file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}"));
+        let what = if differs { "differs" } else { "not carried over" };
+        let remark = format!("{place}: {text}\n    {what}: {why}");
+        let line = Remark {
+            file: file.map(str::to_owned),
+            line,
+            column,
+            text,
+            why: why.to_owned(),
+            differs,
+        };
+        let mut all = self.told.borrow_mut();
+        if all.get(&at).is_none_or(|known| known.differs) {
+            all.insert(at, line);
+        }
+        remark
+    }
+}

@@ -1,0 +1,429 @@
+//! Servers of nginx as listeners: which of them share an address, and who is asked first there.
+
+use super::{
+    Import, Site,
+    lex::Directive,
+    location,
+    order::{self, Location, Name},
+    scope::Scope,
+    values::{self, size, time},
+};
+use crate::{
+    condition::When,
+    model::{Listener, Table},
+    steps::{self, Act, End, Step},
+    write::{inline, list, text},
+};
+
+/// What nginx allows of a body unless it is told otherwise.
+const BODY: &str = "1MiB";
+
+/// A `server` block.
+struct Server<'a> {
+    directive: &'a Directive,
+    scope: Scope<'a>,
+    names: Vec<&'a str>,
+}
+
+/// An address, and the servers that listen there; the first is the default one.
+struct Address {
+    bind: String,
+    servers: Vec<usize>,
+    tls: bool,
+    accept_proxy: bool,
+}
+
+/// Directives of `http` and `server` that are read somewhere.
+pub(super) fn is_read(name: &str) -> bool {
+    const READ: [&str; 43] = [
+        "server",
+        "upstream",
+        "limit_req_zone",
+        "limit_req",
+        "proxy_cache_path",
+        "location",
+        "listen",
+        "server_name",
+        "return",
+        "rewrite",
+        "if",
+        "root",
+        "index",
+        "try_files",
+        "alias",
+        "allow",
+        "deny",
+        "proxy_pass",
+        "grpc_pass",
+        "proxy_set_header",
+        "grpc_set_header",
+        "add_header",
+        "client_max_body_size",
+        "proxy_cache",
+        "gzip",
+        "gzip_types",
+        "proxy_connect_timeout",
+        "proxy_read_timeout",
+        "grpc_read_timeout",
+        "proxy_ssl_verify",
+        "proxy_ssl_trusted_certificate",
+        "proxy_ssl_name",
+        "keepalive_timeout",
+        "client_header_timeout",
+        "send_timeout",
+        "ssl_certificate",
+        "ssl_certificate_key",
+        "ssl_client_certificate",
+        "ssl_verify_client",
+        "set_real_ip_from",
+        "real_ip_header",
+        "proxy_send_timeout",
+        "client_body_timeout",
+    ];
+    READ.contains(&name) || super::reasons::is_needless(name)
+}
+
+/// Writes the listeners of all servers of `http`.
+pub(super) fn listeners(import: &mut Import<'_>, http: &Scope<'_>) {
+    let blocks = http.own().iter().filter(|it| it.name() == "server");
+    let servers: Vec<Server<'_>> = blocks
+        .map(|directive| {
+            let scope = http.with(directive.block());
+            let names = scope.own().iter().filter(|it| it.name() == "server_name");
+            Server { directive, names: names.flat_map(|it| it.args()).collect(), scope }
+        })
+        .collect();
+    let mut addresses: Vec<Address> = Vec::new();
+    let mut tables: Vec<Table> = Vec::new();
+    for (index, server) in servers.iter().enumerate() {
+        let mut table = Table::default();
+        listen(import, server, index, &mut addresses, &mut table);
+        for directive in server.scope.own() {
+            if !is_read(directive.name()) {
+                import.lose_all(directive, &mut table);
+            }
+        }
+        tables.push(table);
+    }
+    let mut first: Vec<Listener> = Vec::new();
+    for address in &addresses {
+        let made = listener(import, address, &servers, &mut tables);
+        // The same over IPv4 and IPv6 is one.
+        let same = first.iter_mut().find(|other| {
+            other.routes == made.routes
+                && other.service == made.service
+                && other.table.keys == made.table.keys
+        });
+        match same {
+            Some(other) => other.bind.extend(made.bind),
+            None => first.push(made),
+        }
+    }
+    import.made.listeners.extend(first);
+    import.made.top.remarks.extend(tables.into_iter().flat_map(|table| table.remarks));
+}
+
+fn listen(
+    import: &mut Import<'_>,
+    server: &Server<'_>,
+    index: usize,
+    addresses: &mut Vec<Address>,
+    table: &mut Table,
+) {
+    let own: Vec<_> = server.scope.own().iter().filter(|it| it.name() == "listen").collect();
+    if own.is_empty() {
+        add(addresses, ":80".to_owned(), index, &[]);
+    }
+    for directive in own {
+        let args = directive.args();
+        let options = args.get(1..).unwrap_or_default();
+        if options.contains(&"quic") {
+            // HTTP/3 is beside HTTPS in any case.
+            continue;
+        }
+        match values::listen(directive.arg(0)) {
+            Some((bind, _)) => add(addresses, bind, index, options),
+            None => {
+                let why = "a listener has an IP address and a port";
+                table.remark(import.lines.lost(import.files, directive.at(), why));
+            }
+        }
+    }
+}
+
+fn add(addresses: &mut Vec<Address>, bind: String, server: usize, options: &[&str]) {
+    let has = |name: &str| options.contains(&name);
+    let there = addresses.iter().position(|address| address.bind == bind);
+    let at = there.unwrap_or_else(|| {
+        let (tls, accept_proxy) = (false, false);
+        addresses.push(Address { bind, servers: Vec::new(), tls, accept_proxy });
+        addresses.len() - 1
+    });
+    let address = &mut addresses[at];
+    address.tls |= has("ssl");
+    address.accept_proxy |= has("proxy_protocol");
+    if has("default_server") || has("default") {
+        address.servers.insert(0, server);
+    } else {
+        address.servers.push(server);
+    }
+}
+
+fn listener(
+    import: &mut Import<'_>,
+    address: &Address,
+    servers: &[Server<'_>],
+    tables: &mut [Table],
+) -> Listener {
+    let default = &servers[address.servers[0]];
+    let mut listener = Listener { bind: vec![address.bind.clone()], ..Listener::default() };
+    let first = default.names.iter().find(|name| order::names(name).is_ok_and(|it| !it.is_empty()));
+    let port = address.bind.rsplit(':').next().unwrap_or_default();
+    listener.label = first.map_or_else(
+        || format!("port-{port}"),
+        |name| crate::service_name(name.trim_start_matches(['*', '.', '~', '^'])),
+    );
+    if address.tls {
+        listener.label += "-tls";
+    }
+    settings(address, servers, &mut listener.table);
+    if address.tls && listener.table.get("tls.certificates").is_none() {
+        let why = "there is no certificate for it: the listener is left out";
+        let remark = import.lines.lost(import.files, default.directive.at(), why);
+        listener.table.remark(remark);
+        listener.bind.clear();
+    }
+    let max_body = listener.table.get("max_body").unwrap_or_default().trim_matches('"').to_owned();
+    let mut ranked: Vec<((u8, usize), usize, When)> = Vec::new();
+    for (place, index) in address.servers.iter().enumerate() {
+        for name in names(import, &servers[*index], &mut tables[*index]) {
+            ranked.push((name.rank, *index, name.when));
+        }
+        // What no name matches.
+        if place == 0 {
+            ranked.push(((9, 0), *index, When::default()));
+        }
+    }
+    let has_patterns = ranked.iter().any(|(rank, ..)| (1..9).contains(&rank.0));
+    let default = address.servers[0];
+    ranked.retain(|(rank, index, _)| *index != default || rank.0 == 9 || has_patterns);
+    ranked.sort_by_key(|(rank, ..)| *rank);
+    let mut steps = Vec::new();
+    for (rank, index, when) in merged(ranked) {
+        let server = &servers[index];
+        let site = Site {
+            at: server.directive.at(),
+            names: server.names.clone(),
+            tls: address.tls,
+            max_body: max_body.clone(),
+        };
+        let mut of_site = site_steps(import, &site, &server.scope, &mut tables[index]);
+        if rank.0 != 9 {
+            let lost = steps::confine(&mut of_site, &when, &[]);
+            remark_all(import, lost, &mut tables[index]);
+        }
+        steps.extend(of_site);
+    }
+    let made = steps::routes(&steps);
+    listener.routes = made.routes;
+    for index in &address.servers {
+        let table = std::mem::take(&mut tables[*index]);
+        table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+    }
+    let mut table = Table::default();
+    remark_all(import, made.lost, &mut table);
+    table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+    settle(&mut listener);
+    listener
+}
+
+/// Names of a server that rank the same are one condition.
+fn merged(ranked: Vec<((u8, usize), usize, When)>) -> Vec<((u8, usize), usize, When)> {
+    let mut all: Vec<((u8, usize), usize, When)> = Vec::new();
+    for (rank, index, when) in ranked {
+        let same = all.iter_mut().find(|(other, at, _)| *other == rank && *at == index);
+        match (same, when.hosts.clone()) {
+            (Some((_, _, there)), Some(more)) if there.hosts.is_some() => {
+                there.hosts.get_or_insert_default().extend(more);
+            }
+            _ => all.push((rank, index, when)),
+        }
+    }
+    all
+}
+
+fn remark_all(import: &Import<'_>, lost: Vec<(usize, String)>, table: &mut Table) {
+    for (at, why) in lost {
+        table.remark(import.lines.lost(import.files, at, &why));
+    }
+}
+
+/// The last route takes what is left; where it is a service without changes, it needs no route.
+fn settle(listener: &mut Listener) {
+    let is_plain = |route: &mut steps::Route| {
+        route.when.is_always() && route.edits.is_empty() && route.end.is_service
+    };
+    if let Some(last) = listener.routes.pop_if(is_plain) {
+        last.end.keys[0].1.trim_matches('"').clone_into(&mut listener.service);
+    }
+}
+
+fn names(import: &mut Import<'_>, server: &Server<'_>, table: &mut Table) -> Vec<Name> {
+    let mut all = Vec::new();
+    for directive in server.scope.own().iter().filter(|it| it.name() == "server_name") {
+        for name in directive.args() {
+            match order::names(name) {
+                Ok(names) => all.extend(names),
+                Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
+            }
+        }
+    }
+    all
+}
+
+fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
+    let scope = &servers[address.servers[0]].scope;
+    table.set("protocol", text(if address.tls { "https" } else { "http" }));
+    if address.tls {
+        certificates(address, servers, table);
+    }
+    if address.accept_proxy {
+        table.set("accept_proxy", "true");
+    }
+    let trusted: Vec<String> =
+        scope.nearest("set_real_ip_from").iter().map(|it| it.arg(0).to_owned()).collect();
+    if !trusted.is_empty() {
+        table.set("trusted_proxies", list(&trusted));
+    }
+    let most = scope.value("client_max_body_size").and_then(size);
+    match most.as_deref() {
+        Some("0") => {}
+        Some(most) => table.set("max_body", text(most)),
+        None => table.set("max_body", text(BODY)),
+    }
+    let times = [
+        ("client_header_timeout", "timeouts.head"),
+        ("keepalive_timeout", "timeouts.keep_alive"),
+        ("client_body_timeout", "timeouts.idle"),
+        ("send_timeout", "timeouts.idle"),
+    ];
+    for (name, key) in times {
+        if let Some(time) = scope.value(name).and_then(time) {
+            table.set(key, text(&time));
+        }
+    }
+}
+
+fn certificates(address: &Address, servers: &[Server<'_>], table: &mut Table) {
+    let mut files: Vec<String> = Vec::new();
+    for index in &address.servers {
+        let scope = &servers[*index].scope;
+        let chains = scope.nearest("ssl_certificate");
+        let keys = scope.nearest("ssl_certificate_key");
+        for (chain, key) in chains.iter().zip(&keys) {
+            let pair =
+                [("chain".to_owned(), text(chain.arg(0))), ("key".to_owned(), text(key.arg(0)))];
+            let pair = inline(&pair);
+            if !files.contains(&pair) {
+                files.push(pair);
+            }
+        }
+    }
+    if !files.is_empty() {
+        table.set("tls.certificates", format!("[{}]", files.join(", ")));
+    }
+    let scope = &servers[address.servers[0]].scope;
+    let protocols: Vec<&str> =
+        scope.nearest("ssl_protocols").iter().flat_map(|it| it.args()).collect();
+    if protocols == ["TLSv1.3"] {
+        table.set("tls.min_version", text("1.3"));
+    }
+    let verify = scope.value("ssl_verify_client").filter(|it| matches!(*it, "on" | "optional"));
+    if let (Some(verify), Some(file)) = (verify, scope.value("ssl_client_certificate")) {
+        table.set("tls.client_authorities", text(file));
+        if verify == "optional" {
+            table.set("tls.client_required", "false");
+        }
+    }
+}
+
+/// The steps of a server: its own rewrites, then its locations.
+fn site_steps(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let mut steps = location::rewrites(import, site, scope, table);
+    // A change of the path before the location is chosen would choose another one.
+    let is_change = |step: &Step| matches!(step.act, Act::Edit(_));
+    for step in steps.iter().filter(|step| is_change(step)) {
+        let why = "a path is rewritten after the route is chosen: write it on the routes";
+        table.remark(import.lines.lost(import.files, step.rule, why));
+    }
+    steps.retain(|step| !is_change(step));
+    steps.extend(located(import, site, scope, table));
+    let is_all =
+        |it: &Directive| it.name() == "location" && matches!(it.args()[..], ["/"] | ["^~", "/"]);
+    if !scope.own().iter().any(is_all) {
+        steps.extend(location::content(import, site, scope, "/", false, table));
+    }
+    steps
+}
+
+fn located(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let (found, lost) = order::locations(scope.own());
+    for (directive, why) in lost {
+        table.remark(import.lines.lost(import.files, directive.at(), &why));
+        for inner in directive.block() {
+            table.remark(import.lines.lost(import.files, inner.at(), "its location is left out"));
+        }
+    }
+    let (mut exact, mut steps) = (Vec::new(), Vec::new());
+    for Location { directive, when, prefix, .. } in found {
+        let inner = scope.with(directive.block());
+        for directive in inner.own() {
+            if !is_read(directive.name()) && !is_pass(directive.name()) {
+                import.lose_all(directive, table);
+            }
+        }
+        exact.extend(redirected(&inner, directive, &prefix));
+        let mut own = location::rewrites(import, site, &inner, table);
+        let is_rewritten = own.iter().any(|step| matches!(step.act, Act::Edit(_)));
+        own.extend(located(import, site, &inner, table));
+        own.extend(location::content(import, site, &inner, &prefix, is_rewritten, table));
+        let lost = steps::confine(&mut own, &when, &[]);
+        remark_all(import, lost, table);
+        if directive.arg(0).starts_with('=') {
+            exact.splice(0..0, own);
+        } else {
+            steps.extend(own);
+        }
+    }
+    exact.extend(steps);
+    exact
+}
+
+/// Directives that say who answers; `content` tells of those that have no counterpart.
+fn is_pass(name: &str) -> bool {
+    name.ends_with("_pass")
+}
+
+/// nginx sends `/a` to `/a/` where the location `/a/` has a server.
+fn redirected(inner: &Scope<'_>, directive: &Directive, prefix: &str) -> Option<Step> {
+    let is_passed = inner.own().iter().any(|it| is_pass(it.name()));
+    let is_prefix = directive.words.len() == 2 || directive.arg(0) == "^~";
+    let bare =
+        prefix.strip_suffix('/').filter(|bare| !bare.is_empty() && is_passed && is_prefix)?;
+    let change = inline(&[("path".to_owned(), text(prefix))]);
+    let keys = [("rewrite".to_owned(), change), ("status".to_owned(), "301".to_owned())];
+    let end = End::key("redirect", inline(&keys));
+    let mut step = Step::always(directive.at(), Act::End(end));
+    step.yes = When::path(vec![crate::condition::Path::Exact(bare.to_owned())]);
+    Some(step)
+}

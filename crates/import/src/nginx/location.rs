@@ -1,0 +1,412 @@
+//! A location of nginx as steps: what is asked of a request there, in the order of its phases.
+
+use super::{
+    Import, Site,
+    lex::Directive,
+    redirect::{self, Read},
+    scope::Scope,
+    test::{Test, test},
+    upstream::{Target, service},
+    values::{Literals, rate, size, template},
+};
+use crate::{
+    condition::{Network, When},
+    model::{Service, Table},
+    steps::{Act, Edit, End, Step},
+    write::{inline, text},
+};
+
+/// What decides at the end of a location.
+const CONTENT: [&str; 6] =
+    ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+
+/// The steps of the rewrite phase: `return`, `if` and `rewrite` of this block itself.
+pub(super) fn rewrites(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let literals = Literals { server_name: site.name(), proxy_host: "" };
+    let mut steps = Vec::new();
+    for directive in scope.own() {
+        let read = match directive.name() {
+            "return" => redirect::returned(&directive.args(), literals),
+            "rewrite" => redirect::rewrite(&directive.args(), literals),
+            "if" => {
+                steps.extend(conditional(import, site, directive, table));
+                continue;
+            }
+            _ => continue,
+        };
+        steps.extend(told(import, directive, read, table));
+    }
+    steps
+}
+
+fn told(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    read: Result<Read, String>,
+    table: &mut Table,
+) -> Option<Step> {
+    match read {
+        Ok(read) => {
+            if let Some(why) = read.differs {
+                table.remark(import.lines.differs(import.files, directive.at(), why));
+            }
+            Some(Step { yes: read.when, ..Step::always(directive.at(), read.act) })
+        }
+        Err(why) => {
+            table.remark(import.lines.lost(import.files, directive.at(), &why));
+            None
+        }
+    }
+}
+
+fn conditional(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    directive: &Directive,
+    table: &mut Table,
+) -> Vec<Step> {
+    let literals = Literals { server_name: site.name(), proxy_host: "" };
+    let (yes, no) = match test(&directive.args(), site.tls) {
+        Ok(Test::Always(false)) => return Vec::new(),
+        Ok(Test::Always(true)) => (When::default(), Vec::new()),
+        Ok(Test::When(when, true)) => (when, Vec::new()),
+        Ok(Test::When(when, false)) => (When::default(), vec![when]),
+        Err(why) => {
+            for line in std::iter::once(directive).chain(directive.block()) {
+                table.remark(import.lines.lost(import.files, line.at(), &why));
+            }
+            return Vec::new();
+        }
+    };
+    let mut steps = Vec::new();
+    for inner in directive.block() {
+        let read = match inner.name() {
+            "return" => redirect::returned(&inner.args(), literals),
+            "rewrite" => redirect::rewrite(&inner.args(), literals),
+            "break" => continue,
+            _ => Err("an `if` decides by `return` or `rewrite` alone".to_owned()),
+        };
+        steps.extend(told(import, inner, read, table));
+    }
+    for (at, why) in crate::steps::confine(&mut steps, &yes, &no) {
+        table.remark(import.lines.lost(import.files, at, &why));
+    }
+    steps
+}
+
+/// The steps behind the rewrite phase: who may, what is changed, and who answers. `prefix` is that
+/// of the location, or empty for an expression. A path that is rewritten is not changed again.
+pub(super) fn content(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    prefix: &str,
+    is_rewritten: bool,
+    table: &mut Table,
+) -> Vec<Step> {
+    let mut steps = access(import, scope, table);
+    let pass = scope.own().iter().find(|it| CONTENT.contains(&it.name()));
+    let target = pass.and_then(|pass| {
+        let is_ours = matches!(pass.name(), "proxy_pass" | "grpc_pass");
+        is_ours.then(|| (pass, Target::read(pass.arg(0))))
+    });
+    let host = match &target {
+        Some((_, Ok(target))) => target.host.as_str(),
+        _ => "",
+    };
+    let literals = Literals { server_name: site.name(), proxy_host: host };
+    steps.extend(edits(import, site, scope, literals, table));
+    let (at, end) = match (&target, pass) {
+        (Some((pass, Ok(target))), _) => {
+            if !headers(scope).iter().any(|it| it.arg(0).eq_ignore_ascii_case("host")) {
+                let edit = header("request_headers.set", "Host", host);
+                steps.push(Step::always(pass.at(), Act::Edit(edit)));
+            }
+            if !is_rewritten {
+                steps.extend(passed_path(import, pass, target, prefix, table));
+            }
+            let found = service(import, pass, target, scope);
+            let end = found.map_or_else(|| refused("502"), |name| End::service(&name));
+            (pass.at(), end)
+        }
+        (Some((pass, Err(why))), _) => {
+            table.remark(import.lines.lost(import.files, pass.at(), why));
+            (pass.at(), refused("502"))
+        }
+        (None, Some(pass)) => {
+            import.lose(pass, table);
+            (pass.at(), refused("501"))
+        }
+        (None, None) => files(import, site, scope, prefix, &mut steps, table),
+    };
+    steps.push(Step::always(at, Act::End(end)));
+    steps
+}
+
+fn refused(status: &str) -> End {
+    End::key("deny", status.to_owned())
+}
+
+fn header(table: &'static str, name: &str, value: &str) -> Edit {
+    Edit::Header(table, name.to_owned(), value.to_owned())
+}
+
+/// `allow` and `deny`: the first that matches decides.
+fn access(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) -> Vec<Step> {
+    let rules = scope.nearest_of(&["allow", "deny"]);
+    let mut steps = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let act = match rule.name() {
+            "deny" => Act::End(refused("403")),
+            _ => Act::Skip(rules.len() - index - 1),
+        };
+        let mut step = Step::always(rule.at(), act);
+        if rule.arg(0) != "all" {
+            let Some(network) = Network::parse(rule.arg(0)) else {
+                let why = "THIS PROTECTED SOMETHING: it is no address and no network";
+                table.remark(import.lines.lost(import.files, rule.at(), why));
+                // Steps are counted; one that nobody meets stands in its place.
+                step.no = vec![When::default()];
+                step.act = Act::Skip(0);
+                steps.push(step);
+                continue;
+            };
+            step.yes.sources = Some(vec![network]);
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+/// Headers that are set on the way to servers.
+fn headers<'a>(scope: &Scope<'a>) -> Vec<&'a Directive> {
+    scope.nearest_of(&["proxy_set_header", "grpc_set_header"])
+}
+
+fn edits(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    literals: Literals<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut edit = |at: usize, edit| steps.push(Step::always(at, Act::Edit(edit)));
+    for directive in headers(scope) {
+        match request_header(directive, literals) {
+            Ok(Some(change)) => edit(directive.at(), change),
+            Ok(None) => {}
+            Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
+        }
+    }
+    for directive in scope.nearest("add_header") {
+        match template(directive.arg(1), literals) {
+            Ok(value) if is_value(&value) => {
+                let change = header("answer_headers.add", directive.arg(0), &value);
+                edit(directive.at(), change);
+            }
+            Ok(_) => {
+                let why = "the value is not ASCII on one line";
+                table.remark(import.lines.lost(import.files, directive.at(), why));
+            }
+            Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
+        }
+    }
+    for (index, directive) in scope.nearest("limit_req").into_iter().enumerate() {
+        if index > 0 {
+            let why = "a route has one limit";
+            table.remark(import.lines.lost(import.files, directive.at(), why));
+            continue;
+        }
+        match limit(import, directive) {
+            Ok((value, differs)) => {
+                edit(directive.at(), Edit::Always("limit", value));
+                table.remark(import.lines.differs(import.files, directive.at(), differs));
+            }
+            Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
+        }
+    }
+    if let Some(directive) = scope.nearest("client_max_body_size").last()
+        && let Some(most) = size(directive.arg(0)).filter(|most| *most != site.max_body)
+    {
+        let most = if most == "0" { "1048576GiB".to_owned() } else { most };
+        edit(directive.at(), Edit::Key("max_body", text(&most)));
+    }
+    if let Some(directive) = scope.nearest("proxy_cache").last()
+        && directive.arg(0) != "off"
+    {
+        edit(directive.at(), Edit::Key("cache", "true".to_owned()));
+    }
+    steps
+}
+
+fn is_value(value: &str) -> bool {
+    value.trim() == value && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+/// A `proxy_set_header`; none where loadline does the same by itself.
+fn request_header(directive: &Directive, literals: Literals<'_>) -> Result<Option<Edit>, String> {
+    let (name, value) = (directive.arg(0), directive.arg(1));
+    let native = match name.to_ascii_lowercase().as_str() {
+        "connection" | "upgrade" | "te" | "keep-alive" | "transfer-encoding" | "expect"
+        | "content-length" => true,
+        "host" => {
+            matches!(value, "$host" | "$http_host" | "$host:$server_port" | "$host:$proxy_port")
+        }
+        "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
+        "x-forwarded-proto" => value == "$scheme",
+        "x-forwarded-host" => matches!(value, "$host" | "$http_host"),
+        _ => false,
+    };
+    if native {
+        return Ok(None);
+    }
+    if value.is_empty() {
+        return Ok(Some(header("request_headers.remove", name, "")));
+    }
+    let value = template(value, literals)?;
+    if !is_value(&value) {
+        return Err("the value is not ASCII on one line".to_owned());
+    }
+    Ok(Some(header("request_headers.set", name, &value)))
+}
+
+fn limit(import: &Import<'_>, directive: &Directive) -> Result<(String, &'static str), String> {
+    let args = directive.args();
+    let option = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name));
+    let zone = option("zone=").unwrap_or_default();
+    let Some((key, each)) = import.zones.get(zone) else {
+        return Err(format!("there is no zone `{zone}`"));
+    };
+    let each = rate(each).ok_or_else(|| format!("`{each}` is no rate"))?;
+    let burst = option("burst=").and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) + 1;
+    let mut entries =
+        vec![("rate".to_owned(), text(&each)), ("burst".to_owned(), burst.to_string())];
+    match key.as_str() {
+        "$binary_remote_addr" | "$remote_addr" => {}
+        key => match (key.strip_prefix("$http_"), key.strip_prefix("$cookie_")) {
+            (Some(name), _) => entries.push(("header".to_owned(), text(&name.replace('_', "-")))),
+            (_, Some(name)) => entries.push(("cookie".to_owned(), text(name))),
+            _ => return Err(format!("a limit counts addresses, headers or cookies, not `{key}`")),
+        },
+    }
+    Ok((inline(&entries), "what is over the rate gets 429 at once: it is not delayed, and not 503"))
+}
+
+/// What becomes of the path where `proxy_pass` has one of its own.
+fn passed_path(
+    import: &mut Import<'_>,
+    pass: &Directive,
+    target: &Target,
+    prefix: &str,
+    table: &mut Table,
+) -> Option<Step> {
+    let path = target.path.as_deref()?;
+    if path == prefix {
+        return None;
+    }
+    if prefix.is_empty() || path.contains(['?', '#']) {
+        let why = "the path of an expression stays as it is; `rewrite` on the route changes it";
+        table.remark(import.lines.differs(import.files, pass.at(), why));
+        return None;
+    }
+    // nginx replaces the text, loadline whole segments: where they differ, an expression does it.
+    let entries = if prefix.ends_with('/') && path.ends_with('/') {
+        [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text(path))].to_vec()
+    } else {
+        let regex = format!("^{}", crate::write::escape(prefix));
+        let to = path.replace('$', "$$");
+        [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&to))].to_vec()
+    };
+    Some(Step::always(pass.at(), Act::Edit(Edit::Key("rewrite", inline(&entries)))))
+}
+
+/// Files below a directory, where nothing else answers.
+fn files(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    prefix: &str,
+    steps: &mut Vec<Step>,
+    table: &mut Table,
+) -> (usize, End) {
+    let alias = scope.own().iter().find(|it| it.name() == "alias");
+    let root = scope.nearest("root").last().copied();
+    let Some(directive) = alias.or(root) else {
+        let at = scope.own().first().map_or(site.at, Directive::at);
+        return (at, refused("404"));
+    };
+    let folder = directive.arg(0);
+    if !folder.starts_with('/') || folder.contains('$') {
+        let why = "a store has an absolute path without variables";
+        table.remark(import.lines.lost(import.files, directive.at(), why));
+        return (directive.at(), refused("404"));
+    }
+    if alias.is_some() {
+        if prefix.is_empty() {
+            let why = "an alias for an expression has no counterpart";
+            table.remark(import.lines.lost(import.files, directive.at(), why));
+            return (directive.at(), refused("404"));
+        }
+        let change = [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))];
+        if prefix != "/" {
+            let edit = Edit::Key("rewrite", inline(&change));
+            steps.push(Step::always(directive.at(), Act::Edit(edit)));
+        }
+    }
+    let mut store =
+        vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
+    if let Some(index) =
+        scope.value("index").filter(|it| *it != "index.html" && !it.contains(['$', '/']))
+    {
+        store.push(("index".to_owned(), text(index)));
+    }
+    store.extend(tried(import, scope, table));
+    (directive.at(), End::service(&store_service(import, folder, inline(&store))))
+}
+
+/// `try_files`: what of it a store does.
+fn tried(
+    import: &mut Import<'_>,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) -> Option<(String, String)> {
+    let directive = scope.nearest("try_files").last().copied()?;
+    let args = directive.args();
+    let (last, tried) = args.split_last()?;
+    let is_usual =
+        tried.iter().all(|it| ["$uri", "$uri/", "$uri/index.html", "$uri index.html"].contains(it));
+    if is_usual && *last == "=404" {
+        return None;
+    }
+    if is_usual && last.starts_with('/') && !last.contains(['$', '?']) {
+        let why = "where there is no file, that page is sent with the status 404, not 200";
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+        return Some(("error_page".to_owned(), text(last)));
+    }
+    let why = "a store sends the file at the path, or 404: nothing else is tried";
+    table.remark(import.lines.lost(import.files, directive.at(), why));
+    None
+}
+
+/// The service of a store; two of the same settings are one.
+fn store_service(import: &mut Import<'_>, folder: &str, store: String) -> String {
+    let is_it = |service: &&Service| service.group.get("store") == Some(store.as_str());
+    if let Some(there) = import.made.services.iter().find(is_it) {
+        return there.name.clone();
+    }
+    let last = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mut name = format!("files-{}", crate::service_name(last));
+    while import.made.services.iter().any(|service| service.name == name) {
+        name.push_str("-2");
+    }
+    let mut service = Service { name: name.clone(), ..Service::default() };
+    service.group.set("store", store);
+    import.made.services.push(service);
+    name
+}

@@ -1,0 +1,161 @@
+//! Configurations of nginx.
+//!
+//! ```text
+//! directives --lex--> tree --+--upstream--> services
+//!                            +--server, location--> steps --by listener and host--> routes
+//! ```
+
+mod lex;
+mod listener;
+mod location;
+mod order;
+mod reasons;
+mod redirect;
+mod scope;
+mod stream;
+mod test;
+mod upstream;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::{lex::Directive, reasons::reason, scope::Scope};
+use crate::{
+    Includes,
+    files::Files,
+    model::{Configuration, Lines, Table},
+    write::text,
+};
+
+/// What is read so far, and what of ours it makes.
+struct Import<'a> {
+    files: &'a mut Files,
+    lines: &'a Lines,
+    made: Configuration,
+    /// Upstreams that became a service.
+    upstreams: BTreeSet<String>,
+    /// Zones of limits: what they count by, and the rate.
+    zones: BTreeMap<String, (String, String)>,
+}
+
+/// A `server` on one listener.
+#[derive(Clone, Debug)]
+struct Site<'a> {
+    at: usize,
+    names: Vec<&'a str>,
+    tls: bool,
+    /// What the listener allows of a body.
+    max_body: String,
+}
+
+impl Site<'_> {
+    /// Its first name.
+    fn name(&self) -> &str {
+        self.names.first().copied().unwrap_or_default()
+    }
+}
+
+/// Whether a text looks like one: a directive ends with a semicolon.
+pub(crate) fn is_one(text: &str) -> bool {
+    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
+    lines.any(|line| line.ends_with(';'))
+}
+
+/// Reads the file that was added last.
+pub(crate) fn import(
+    files: &mut Files,
+    lines: &mut Lines,
+    includes: &Includes<'_>,
+) -> Configuration {
+    let tree = lex::tree(files, lines, includes, 0, 0);
+    let mut import = Import {
+        files,
+        lines,
+        made: Configuration::default(),
+        upstreams: BTreeSet::new(),
+        zones: BTreeMap::new(),
+    };
+    let is_part = |name: &str| matches!(name, "server" | "upstream");
+    // A file of conf.d or sites-enabled is what stands within `http`.
+    if tree.iter().any(|it| is_part(it.name())) && !tree.iter().any(|it| it.name() == "http") {
+        http(&mut import, &tree);
+        return import.made;
+    }
+    for directive in &tree {
+        match directive.name() {
+            "http" => http(&mut import, directive.block()),
+            // How connections are waited for is nobody's affair here.
+            "events" => {}
+            "stream" => stream::stream(&mut import, directive.block()),
+            "worker_processes" if directive.arg(0).parse::<u64>().is_ok() => {
+                import.made.edge.set("threads", directive.arg(0));
+            }
+            _ => {
+                let mut table = std::mem::take(&mut import.made.edge);
+                import.lose_all(directive, &mut table);
+                import.made.edge = table;
+            }
+        }
+    }
+    import.made
+}
+
+fn http(import: &mut Import<'_>, block: &[Directive]) {
+    for directive in block {
+        match directive.name() {
+            "upstream" => upstream::upstream(import, directive),
+            "limit_req_zone" => zone(import, directive),
+            "proxy_cache_path" => {
+                let why = "the cache is in memory: [cache] memory and disk say how large it is";
+                let remark = import.lines.differs(import.files, directive.at(), why);
+                import.made.cache.set("memory", text("256MiB"));
+                import.made.cache.remark(remark);
+            }
+            _ => {}
+        }
+    }
+    let mut table = Table::default();
+    for directive in block {
+        if !listener::is_read(directive.name()) {
+            import.lose_all(directive, &mut table);
+        }
+    }
+    import.made.top.remarks.extend(table.remarks);
+    listener::listeners(import, &Scope::default().with(block));
+}
+
+/// `limit_req_zone KEY zone=NAME:SIZE rate=RATE`.
+fn zone(import: &mut Import<'_>, directive: &Directive) {
+    let args = directive.args();
+    let option = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name));
+    let (Some(zone), Some(rate)) = (option("zone="), option("rate=")) else {
+        let help = "write `limit_req_zone KEY zone=NAME:SIZE rate=10r/s;`";
+        let span = directive.words[0].span.clone();
+        return import.files.error(&span, "a limit without `zone=` and `rate=`", help);
+    };
+    let name = zone.split(':').next().unwrap_or(zone).to_owned();
+    import.zones.insert(name, (directive.arg(0).to_owned(), rate.to_owned()));
+}
+
+impl Import<'_> {
+    /// Remarks a directive that has no counterpart, unless nothing is lost without it.
+    fn lose(&mut self, directive: &Directive, table: &mut Table) {
+        if !reasons::is_needless(directive.name()) {
+            table.remark(self.lines.lost(self.files, directive.at(), reason(directive)));
+        }
+    }
+
+    /// The same with all that is within it.
+    fn lose_all(&mut self, directive: &Directive, table: &mut Table) {
+        self.lose(directive, table);
+        let is_opaque =
+            matches!(directive.name(), "types" | "map" | "geo" | "split_clients" | "match");
+        if is_opaque {
+            return;
+        }
+        for inner in directive.block() {
+            let why = format!("it belongs to `{}`: {}", directive.name(), reason(directive));
+            table.remark(self.lines.lost(self.files, inner.at(), &why));
+        }
+    }
+}

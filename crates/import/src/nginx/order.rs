@@ -1,0 +1,158 @@
+//! In which order nginx asks: names of servers, and locations within one.
+
+use super::lex::Directive;
+use crate::{
+    condition::{Host, Path, Value, When, compile},
+    haproxy::is_host_name,
+};
+
+/// What a `server_name` stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) when: When,
+    /// The lowest is asked first.
+    pub(super) rank: (u8, usize),
+}
+
+/// Reads a name of a server.
+///
+/// # Errors
+/// What of it has no counterpart.
+pub(super) fn names(written: &str) -> Result<Vec<Name>, String> {
+    let lower = written.to_ascii_lowercase();
+    let exact =
+        |name: &str| Name { when: When::host(vec![Host::Exact(name.to_owned())]), rank: (0, 0) };
+    let under = |domain: &str| Name {
+        when: When::host(vec![Host::Under(domain.to_owned())]),
+        rank: (1, usize::MAX - domain.len()),
+    };
+    if let Some(regex) = written.strip_prefix('~') {
+        let regex = crate::write::whole(&format!("(?i){regex}"));
+        compile(&regex)?;
+        return Ok(vec![by_regex(regex, (3, 0))]);
+    }
+    if let Some(domain) = lower.strip_prefix("*.").filter(|it| is_host_name(it)) {
+        return Ok(vec![under(domain)]);
+    }
+    if let Some(domain) = lower.strip_prefix('.').filter(|it| is_host_name(it)) {
+        return Ok(vec![exact(domain), under(domain)]);
+    }
+    if let Some(start) = lower.strip_suffix(".*").filter(|it| is_host_name(it)) {
+        let regex = format!("(?i){}\\..+", crate::write::escape(start));
+        return Ok(vec![by_regex(regex, (2, usize::MAX - start.len()))]);
+    }
+    // A name that no request has, as `_`, is a way to have none.
+    if lower.is_empty() || !is_host_name(&lower) || lower == "_" {
+        return Ok(Vec::new());
+    }
+    Ok(vec![exact(&lower)])
+}
+
+fn by_regex(regex: String, rank: (u8, usize)) -> Name {
+    use crate::condition::Place;
+    Name { when: When::field(Place::Header, "Host", vec![Value::Regex(regex)]), rank }
+}
+
+/// A location: its condition, and when it is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Location<'a> {
+    pub(super) directive: &'a Directive,
+    pub(super) when: When,
+    /// The prefix of its paths; empty for an expression.
+    pub(super) prefix: String,
+    rank: (u8, usize),
+}
+
+/// The locations among these directives, in the order in which they are asked, and those that
+/// cannot be said, with the reason.
+#[expect(clippy::type_complexity, reason = "two lists, each of which has one user")]
+pub(super) fn locations(block: &[Directive]) -> (Vec<Location<'_>>, Vec<(&Directive, String)>) {
+    let (mut found, mut lost) = (Vec::new(), Vec::new());
+    for (index, directive) in block.iter().enumerate().filter(|(_, it)| it.name() == "location") {
+        match location(directive, index) {
+            Ok(location) => found.push(location),
+            Err(why) => lost.push((directive, why)),
+        }
+    }
+    // The longest prefix decides first. If it is one of `^~`, no expression is asked; so a longer
+    // one below such a prefix comes before expressions, too.
+    let firm: Vec<String> =
+        found.iter().filter(|it| it.rank.0 == 1).map(|it| it.prefix.clone()).collect();
+    for location in &mut found {
+        let is_below = |prefix: &String| location.prefix.starts_with(prefix.as_str());
+        if location.rank.0 == 3 && firm.iter().any(is_below) {
+            location.rank.0 = 1;
+        }
+    }
+    found.sort_by_key(|location| location.rank);
+    (found, lost)
+}
+
+fn location(directive: &Directive, index: usize) -> Result<Location<'_>, String> {
+    let args = directive.args();
+    let (modifier, pattern) = match args.as_slice() {
+        [pattern] if pattern.starts_with('=') && pattern.len() > 1 => ("=", &pattern[1..]),
+        [pattern] => ("", *pattern),
+        [modifier, pattern] => (*modifier, *pattern),
+        _ => return Err("a location has one pattern".to_owned()),
+    };
+    let make = |path, prefix: &str, rank| Location {
+        directive,
+        when: When::path(vec![path]),
+        prefix: prefix.to_owned(),
+        rank,
+    };
+    let by_length = usize::MAX - pattern.len();
+    match modifier {
+        "=" => Ok(make(Path::Exact(pattern.to_owned()), pattern, (0, by_length))),
+        "^~" => Ok(make(Path::Begins(pattern.to_owned()), pattern, (1, by_length))),
+        "~" | "~*" => {
+            let regex =
+                if modifier == "~*" { format!("(?i){pattern}") } else { pattern.to_owned() };
+            compile(&regex)?;
+            Ok(make(Path::Regex(regex), "", (2, index)))
+        }
+        "" if pattern.starts_with('@') => {
+            Err("a named location is reached from `try_files` and `error_page` alone".to_owned())
+        }
+        "" if pattern == "/" => Ok(Location {
+            when: When::default(),
+            ..make(Path::Begins("/".to_owned()), "/", (3, by_length))
+        }),
+        "" => Ok(make(Path::Begins(pattern.to_owned()), pattern, (3, by_length))),
+        other => Err(format!("a location has no modifier `{other}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{files::Files, model::Lines, nginx::lex};
+
+    fn order(text: &str) -> Vec<String> {
+        let (mut files, mut lines) = (Files::default(), Lines::default());
+        files.add(String::new(), text.to_owned());
+        let none = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+        let tree = lex::tree(&mut files, &mut lines, &none, 0, 0);
+        let (found, _) = locations(&tree);
+        found.iter().map(|it| it.directive.args().join(" ")).collect()
+    }
+
+    #[test]
+    fn locations_are_asked_as_nginx_asks_them() {
+        let text = "location / {} location /a {} location ~ \\.php$ {} location ^~ /img/ {} \
+                    location = / {} location /a/b {} location /img/big/ {} location ~* x {}";
+        let expected = ["= /", "/img/big/", "^~ /img/", "~ \\.php$", "~* x", "/a/b", "/a", "/"];
+        assert_eq!(order(text), expected);
+    }
+
+    #[test]
+    fn names_rank_exact_wildcard_expression() {
+        let rank = |text| names(text).map(|it| it.iter().map(|it| it.rank.0).collect::<Vec<_>>());
+        assert_eq!(rank("a.example"), Ok(vec![0]));
+        assert_eq!(rank(".example"), Ok(vec![0, 1]));
+        assert_eq!(rank("www.*"), Ok(vec![2]));
+        assert_eq!(rank("~^w(?<n>.+)$"), Ok(vec![3]));
+        assert_eq!((rank("_"), rank("\"\"").is_ok()), (Ok(vec![]), true));
+    }
+}

@@ -1,0 +1,222 @@
+//! `return` and `rewrite` of nginx.
+
+use super::values::{Literals, template};
+use crate::{
+    condition::{Path, When, compile},
+    steps::{Act, Edit, End},
+    write::{inline, text, whole},
+};
+
+/// What a directive does, for requests that are also this, and what of it differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) act: Act,
+    pub(super) when: When,
+    pub(super) differs: Option<&'static str>,
+}
+
+/// Reads a `return`.
+///
+/// # Errors
+/// What has no counterpart.
+pub(super) fn returned(args: &[&str], literals: Literals<'_>) -> Result<Read, String> {
+    let (status, rest) = match args {
+        [url] if url.contains("://") || url.starts_with('/') || url.starts_with('$') => {
+            ("302", *url)
+        }
+        [status] => (*status, ""),
+        [status, rest] => (*status, *rest),
+        _ => return Err("a `return` has a status, and a text or a URL".to_owned()),
+    };
+    let number: u16 = status.parse().map_err(|_| format!("`{status}` is no status"))?;
+    let mut differs = None;
+    let end = match number {
+        301 | 302 | 303 | 307 | 308 => return redirect(status, rest, literals),
+        444 => {
+            differs = Some("the connection is not closed without a response; 444 is sent");
+            End::key("deny", "444".to_owned())
+        }
+        400..=599 if rest.is_empty() => End::key("deny", status.to_owned()),
+        200..=599 => {
+            let body = template(rest, literals)?;
+            if body.contains('$') {
+                return Err("the body of a fixed response has no variables".to_owned());
+            }
+            let mut keys = vec![("status".to_owned(), status.to_owned())];
+            keys.extend((!body.is_empty()).then(|| ("body".to_owned(), text(&body))));
+            End::key("answer", inline(&keys))
+        }
+        _ => return Err(format!("`{status}` is no status of a response")),
+    };
+    Ok(Read { act: Act::End(end), when: When::default(), differs })
+}
+
+fn redirect(status: &str, url: &str, literals: Literals<'_>) -> Result<Read, String> {
+    let code = ("status".to_owned(), status.to_owned());
+    let read = |key, entries: &[(String, String)], differs| {
+        let act = Act::End(End::key(key, inline(entries)));
+        Ok(Read { act, when: When::default(), differs })
+    };
+    let whole = ["$request_uri", "$uri$is_args$args", "$uri"]
+        .iter()
+        .find_map(|end| url.strip_suffix(end).map(|before| (before, *end)));
+    if let Some((before, end)) = whole
+        && let Some(mut entries) = origin(before, literals)
+    {
+        entries.push(code);
+        let differs = (end == "$uri").then_some("the query goes along");
+        return read("redirect", &entries, differs);
+    }
+    let location = template(url, literals)?;
+    let headers = inline(&[("Location".to_owned(), text(&location))]);
+    read("answer", &[code, ("headers".to_owned(), headers)], None)
+}
+
+/// Scheme, host and beginning of the path that come before the path that was asked for, as keys of
+/// a redirect; none where it is something else.
+fn origin(before: &str, literals: Literals<'_>) -> Option<Vec<(String, String)>> {
+    let (scheme, rest) = before.split_once("://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let mut entries = Vec::new();
+    match scheme {
+        "http" | "https" => entries.push(("scheme".to_owned(), text(scheme))),
+        "$scheme" => {}
+        _ => return None,
+    }
+    match host {
+        "$host" | "$http_host" => {}
+        "$server_name" => entries.push(("host".to_owned(), text(literals.server_name))),
+        host if host.contains('$') || host.is_empty() => return None,
+        host => entries.push(("host".to_owned(), text(host))),
+    }
+    match path {
+        "" | "/" => {}
+        path if path.contains(['$', '?', '#']) => return None,
+        path => {
+            let change = [("prefix".to_owned(), text("/")), ("to".to_owned(), text(path))];
+            entries.push(("rewrite".to_owned(), inline(&change)));
+        }
+    }
+    (!entries.is_empty()).then_some(entries)
+}
+
+/// Reads a `rewrite`.
+///
+/// # Errors
+/// What has no counterpart.
+pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, String> {
+    let [regex, to, flags @ ..] = args else {
+        return Err("a `rewrite` has an expression and a replacement".to_owned());
+    };
+    compile(regex)?;
+    let flag = flags.first().copied().unwrap_or_default();
+    let status = match flag {
+        "permanent" => Some("301"),
+        "redirect" => Some("302"),
+        _ if to.contains("://") => Some("302"),
+        "last" | "break" | "" => None,
+        other => return Err(format!("a rewrite has no flag `{other}`")),
+    };
+    let differs = to.ends_with('?').then_some("the query goes along");
+    let to = to.trim_end_matches('?');
+    let when = When::path(vec![Path::Regex((*regex).to_owned())]);
+    let (before, path) = match to.split_once("://") {
+        Some((scheme, rest)) => {
+            let at = rest.find(['/', '$']).unwrap_or(rest.len());
+            let host = if rest.starts_with("$host") { "$host" } else { &rest[..at] };
+            (format!("{scheme}://{host}"), &rest[host.len()..])
+        }
+        None => (String::new(), to),
+    };
+    let is_all = matches!(*regex, "^(.*)$" | "^(.*)" | "(.*)" | "^" | "^/(.*)$" | "^/(.*)");
+    let same = if regex.contains('/') { "/$1" } else { "$1" };
+    let mut entries = match before.as_str() {
+        "" => Vec::new(),
+        before => origin(before, literals).ok_or("the URL has a variable that is not known")?,
+    };
+    let is_same = status.is_some() && is_all && (path == same || path == "$request_uri");
+    if !is_same {
+        entries.push(("rewrite".to_owned(), change(regex, path)?));
+    }
+    let Some(status) = status else {
+        let Some((_, change)) = entries.pop() else { return Err("it changes nothing".to_owned()) };
+        let act = Act::Edit(Edit::Key("rewrite", change));
+        return Ok(Read { act, when: When::default(), differs });
+    };
+    entries.push(("status".to_owned(), status.to_owned()));
+    let when = if is_all { When::default() } else { when };
+    Ok(Read { act: Act::End(End::key("redirect", inline(&entries))), when, differs })
+}
+
+/// A change of the whole path where the expression finds a part of it.
+fn change(regex: &str, to: &str) -> Result<String, String> {
+    let names = to.split('$').skip(1).all(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+    if !to.starts_with('/') || !names || to.contains(['?', '#']) {
+        return Err(
+            "the replacement has to be a path with groups of the expression alone".to_owned()
+        );
+    }
+    let regex = format!("^{}$", whole(regex));
+    Ok(inline(&[("regex".to_owned(), text(&regex)), ("to".to_owned(), text(to))]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(read: Result<Read, String>) -> String {
+        match read.map(|read| read.act) {
+            Ok(Act::End(end)) => format!("{} = {}", end.keys[0].0, end.keys[0].1),
+            Ok(Act::Edit(Edit::Key(key, value))) => format!("{key} = {value}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn redirects_to_the_same_path_are_redirects_of_ours() {
+        let literals = Literals { server_name: "www.example.com", proxy_host: "" };
+        for (args, expected) in [
+            (
+                &["301", "https://$host$request_uri"][..],
+                "redirect = { scheme = \"https\", status = 301 }",
+            ),
+            (
+                &["301", "https://$server_name$request_uri"],
+                "redirect = { scheme = \"https\", host = \"www.example.com\", status = 301 }",
+            ),
+            (
+                &["$scheme://example.org$request_uri"],
+                "redirect = { host = \"example.org\", status = 302 }",
+            ),
+            (&["302", "/new"], "answer = { status = 302, headers = { Location = \"/new\" } }"),
+            (&["404"], "deny = 404"),
+            (&["200", "ok\n"], "answer = { status = 200, body = \"ok\\n\" }"),
+        ] {
+            assert_eq!(told(returned(args, literals)), expected);
+        }
+        assert!(returned(&["301", "https://$geo/x"], literals).is_err());
+    }
+
+    #[test]
+    fn rewrites_are_changes_or_redirects() {
+        let literals = Literals::default();
+        for (args, expected) in [
+            (
+                &["^/a/(.*)$", "/b/$1", "break"][..],
+                "rewrite = { regex = \"^/a/(.*)$\", to = \"/b/$1\" }",
+            ),
+            (
+                &["^(.*)$", "https://example.com$1", "permanent"],
+                "redirect = { scheme = \"https\", host = \"example.com\", status = 301 }",
+            ),
+            (
+                &["^/old$", "/new", "redirect"],
+                "redirect = { rewrite = { regex = \"^/old$\", to = \"/new\" }, status = 302 }",
+            ),
+        ] {
+            assert_eq!(told(rewrite(args, literals)), expected);
+        }
+        assert!(rewrite(&["^/(?!a)", "/b"], literals).is_err());
+        assert!(rewrite(&["^/a", "/b?x=$arg_y"], literals).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! `stream` of nginx: TCP without HTTP.
+
+use super::{
+    Import,
+    lex::Directive,
+    scope::Scope,
+    upstream::{self, Target},
+    values::{self, time},
+};
+use crate::{
+    model::{Listener, Table},
+    write::{inline, text},
+};
+
+/// Writes the listeners of a `stream` block.
+pub(super) fn stream(import: &mut Import<'_>, block: &[Directive]) {
+    for directive in block {
+        match directive.name() {
+            "upstream" => upstream::upstream(import, directive),
+            "server" => server(import, &Scope::default().with(block).with(directive.block())),
+            _ => {
+                let mut table = std::mem::take(&mut import.made.top);
+                import.lose_all(directive, &mut table);
+                import.made.top = table;
+            }
+        }
+    }
+}
+
+fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
+    let mut listener = Listener::default();
+    let mut table = Table::default();
+    let mut tls = false;
+    for directive in scope.own() {
+        match directive.name() {
+            "listen" if directive.args().contains(&"udp") => {
+                let why = "datagrams are forwarded by the kernel: docs/forwarding.md";
+                table.remark(import.lines.lost(import.files, directive.at(), why));
+            }
+            "listen" => match values::listen(directive.arg(0)) {
+                Some((bind, _)) => {
+                    tls |= directive.args().contains(&"ssl");
+                    listener.bind.push(bind);
+                }
+                None => {
+                    let why = "a listener has an IP address and a port";
+                    table.remark(import.lines.lost(import.files, directive.at(), why));
+                }
+            },
+            "proxy_pass" => pass(import, directive, scope, &mut listener, &mut table),
+            "proxy_timeout"
+            | "proxy_connect_timeout"
+            | "ssl_certificate"
+            | "ssl_certificate_key"
+            | "proxy_ssl"
+            | "proxy_protocol" => {}
+            _ => import.lose_all(directive, &mut table),
+        }
+    }
+    listener.table = table;
+    listener.table.set("protocol", text(if tls { "tls" } else { "tcp" }));
+    let (chain, key) = (scope.value("ssl_certificate"), scope.value("ssl_certificate_key"));
+    if let (true, Some(chain), Some(key)) = (tls, chain, key) {
+        let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
+        listener.table.set("tls.certificates", format!("[{}]", inline(&pair)));
+    }
+    if let Some(time) = scope.value("proxy_timeout").and_then(time) {
+        listener.table.set("timeouts.idle", text(&time));
+    }
+    if listener.service.is_empty() || tls && listener.table.get("tls.certificates").is_none() {
+        listener.bind.clear();
+    }
+    import.made.listeners.push(listener);
+}
+
+fn pass(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    scope: &Scope<'_>,
+    listener: &mut Listener,
+    table: &mut Table,
+) {
+    let target = Target::read(directive.arg(0)).and_then(|mut target| {
+        target.tls = scope.value("proxy_ssl") == Some("on");
+        upstream::service(import, directive, &target, scope)
+            .ok_or_else(|| "a server has an address and a port".to_owned())
+    });
+    match target {
+        Ok(name) => {
+            if scope.value("proxy_protocol") == Some("on")
+                && let Some(service) = import.made.services.iter_mut().find(|it| it.name == name)
+            {
+                service.table.set("send_proxy", text("v1"));
+            }
+            listener.service = name;
+        }
+        Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
+    }
+}

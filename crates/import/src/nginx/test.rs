@@ -1,0 +1,134 @@
+//! `if` of nginx: the conditions that routes have, too.
+
+use crate::condition::{Host, Path, Place, Value, When, compile};
+use crate::haproxy::is_host_name;
+use crate::write::whole;
+
+/// What an `if` asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Test {
+    Always(bool),
+    /// Whether it has to hold, or must not.
+    When(When, bool),
+}
+
+/// Reads the arguments of an `if`, on a listener with TLS or without.
+///
+/// # Errors
+/// What of it a route cannot ask.
+pub(super) fn test(args: &[&str], tls: bool) -> Result<Test, String> {
+    let text = args.join(" ");
+    let inside = text.trim().strip_prefix('(').and_then(|it| it.strip_suffix(')'));
+    let inside = inside.ok_or_else(|| "an `if` without parentheses".to_owned())?.trim();
+    let mut parts = inside.splitn(3, ' ');
+    let variable = parts.next().unwrap_or_default();
+    let operator = parts.next().unwrap_or_default();
+    let value = parts.next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+    let Some(name) = variable.strip_prefix('$') else {
+        return Err(format!("a route cannot ask for `{variable}`"));
+    };
+    let negated = operator.starts_with('!');
+    let how = operator.trim_start_matches('!');
+    match (name, how) {
+        ("scheme", "=") => Ok(Test::Always((value == "https") == (tls != negated))),
+        ("https", "=") => Ok(Test::Always(((value == "on") == tls) != negated)),
+        ("host" | "http_host", "=") if is_host_name(&value.to_ascii_lowercase()) => {
+            let host = Host::Exact(value.to_ascii_lowercase());
+            Ok(Test::When(When::host(vec![host]), !negated))
+        }
+        ("host" | "http_host", "~" | "~*") => field(Place::Header, "Host", how, value, negated),
+        ("request_method", "=") => Ok(methods(vec![value.to_owned()], negated)),
+        ("request_method", "~" | "~*") => {
+            let names = value.trim_start_matches('^').trim_end_matches('$');
+            let names: Vec<_> =
+                names.trim_matches(['(', ')']).split('|').map(str::to_owned).collect();
+            let plain = |name: &String| name.bytes().all(|it| it.is_ascii_uppercase());
+            if names.iter().all(plain) {
+                return Ok(methods(names, negated));
+            }
+            Err("a route asks for methods by name".to_owned())
+        }
+        ("uri" | "document_uri" | "request_uri", "~" | "~*") => {
+            let regex = cased(how, value);
+            compile(&regex)?;
+            Ok(Test::When(When::path(vec![Path::Regex(regex)]), !negated))
+        }
+        ("uri" | "document_uri", "=") => {
+            Ok(Test::When(When::path(vec![Path::Exact(value.to_owned())]), !negated))
+        }
+        (name, how) => match named(name) {
+            Some((place, name)) => field(place, &name, how, value, negated),
+            None => Err(format!("a route cannot ask for `${name}`")),
+        },
+    }
+}
+
+fn methods(names: Vec<String>, negated: bool) -> Test {
+    Test::When(When { methods: Some(names), ..When::default() }, !negated)
+}
+
+/// A variable that is a header, a cookie or a parameter of the query.
+fn named(variable: &str) -> Option<(Place, String)> {
+    let (kind, name) = variable.split_once('_')?;
+    let place = match kind {
+        "http" => return Some((Place::Header, name.replace('_', "-"))),
+        "cookie" => Place::Cookie,
+        "arg" => Place::Query,
+        _ => return None,
+    };
+    Some((place, name.to_owned()))
+}
+
+fn cased(how: &str, regex: &str) -> String {
+    if how == "~*" { format!("(?i){regex}") } else { regex.to_owned() }
+}
+
+fn field(place: Place, name: &str, how: &str, value: &str, negated: bool) -> Result<Test, String> {
+    let value = match how {
+        // Nothing but the variable: it is there and not empty.
+        "" => Value::Any,
+        "=" if value.is_empty() => {
+            return Ok(Test::When(When::field(place, name, vec![Value::Any]), negated));
+        }
+        "=" => Value::Exact(value.to_owned()),
+        "~" | "~*" => {
+            let regex = whole(&cased(how, value));
+            compile(&regex)?;
+            Value::Regex(regex)
+        }
+        other => return Err(format!("a route cannot compare by `{other}`")),
+    };
+    Ok(Test::When(When::field(place, name, vec![value]), !negated))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, tls: bool) -> Result<Test, String> {
+        test(&text.split(' ').collect::<Vec<_>>(), tls)
+    }
+
+    #[test]
+    fn the_scheme_is_that_of_the_listener() {
+        assert_eq!(read("($scheme = http)", false), Ok(Test::Always(true)));
+        assert_eq!(read("($scheme = http)", true), Ok(Test::Always(false)));
+        assert_eq!(read("($scheme != \"https\")", false), Ok(Test::Always(true)));
+        assert_eq!(read("($scheme != \"https\")", true), Ok(Test::Always(false)));
+    }
+
+    #[test]
+    fn hosts_methods_and_headers_are_asked_for() {
+        let host = When::host(vec![Host::Exact("a.example".to_owned())]);
+        assert_eq!(read("($host = A.example)", false), Ok(Test::When(host, true)));
+        let methods =
+            When { methods: Some(vec!["GET".to_owned(), "HEAD".to_owned()]), ..When::default() };
+        assert_eq!(
+            read("($request_method !~ ^(GET|HEAD)$)", false),
+            Ok(Test::When(methods, false))
+        );
+        let agent = When::field(Place::Header, "user-agent", vec![Value::Any]);
+        assert_eq!(read("($http_user_agent)", false), Ok(Test::When(agent, true)));
+        assert!(read("(-f $request_filename)", false).is_err());
+    }
+}

@@ -1,0 +1,270 @@
+//! Upstreams of nginx, and what `proxy_pass` names, as services.
+
+use super::{Import, lex::Directive, scope::Scope, values::time};
+use crate::{
+    model::{Service, Table},
+    write::{inline, list, text},
+};
+
+/// Writes the service of an `upstream` block, unless it has no server that can be one.
+pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
+    let mut service = Service { name: crate::service_name(block.arg(0)), ..Service::default() };
+    service.table.set("policy", text("round-robin"));
+    for directive in block.block() {
+        match directive.name() {
+            "server" => {
+                let mut entry = server(import, directive);
+                if service.servers.iter().any(|other| other.is_same_address(&entry)) {
+                    let why = "the address is in the group already: `weight` there gives it more";
+                    entry = Table::default();
+                    entry.remark(import.lines.lost(import.files, directive.at(), why));
+                }
+                service.servers.push(entry);
+            }
+            "least_conn" => service.table.set("policy", text("least-requests")),
+            "random" => service.table.set("policy", text("power-of-two")),
+            "ip_hash" => hashed(import, directive, "$remote_addr", &mut service.table),
+            "hash" => hashed(import, directive, directive.arg(0), &mut service.table),
+            "keepalive_timeout" => {
+                if let Some(time) = time(directive.arg(0)) {
+                    service.table.set("timeouts.keep_alive", text(&time));
+                }
+            }
+            "keepalive" | "zone" | "keepalive_requests" => {}
+            _ => import.lose(directive, &mut service.table),
+        }
+    }
+    let at = block.at();
+    if service.servers.iter().all(|server| server.keys.is_empty()) {
+        let remarks = service.servers.into_iter().flat_map(|server| server.remarks);
+        import.made.top.remarks.extend(remarks);
+        let why = "it has no server with an address and a port";
+        let remark = import.lines.lost(import.files, at, why);
+        return import.made.top.remark(remark);
+    }
+    import.upstreams.insert(block.arg(0).to_owned());
+    import.made.services.push(service);
+}
+
+fn hashed(import: &mut Import<'_>, directive: &Directive, key: &str, table: &mut Table) {
+    table.set("policy", text("maglev"));
+    let header = key.strip_prefix("$http_").map(|name| name.replace('_', "-"));
+    match key {
+        "$remote_addr" | "$binary_remote_addr" => {}
+        "$request_uri" | "$uri" | "$scheme$proxy_host$request_uri" => {
+            table.set("hash", text("path"));
+        }
+        _ => match header {
+            Some(header) if !header.contains('$') => {
+                table.set("hash", inline(&[("header".to_owned(), text(&header))]));
+            }
+            _ => {
+                table.set("policy", text("round-robin"));
+                let why = "a hash of the client's address, the path or a header: round robin";
+                let remark = import.lines.lost(import.files, directive.at(), why);
+                return table.remark(remark);
+            }
+        },
+    }
+    let why = "the hash is another one: a key may go to another server than with nginx";
+    table.remark(import.lines.differs(import.files, directive.at(), why));
+}
+
+fn server(import: &mut Import<'_>, directive: &Directive) -> Table {
+    let mut entry = Table::default();
+    let written = directive.arg(0);
+    let Some(address) = address(written, 80) else {
+        let why = "a server has an address and a port";
+        entry.remark(import.lines.lost(import.files, directive.at(), why));
+        return entry;
+    };
+    entry.set("address", text(&address));
+    let mut differs = Vec::new();
+    for option in directive.args().into_iter().skip(1) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let number = value.parse::<u64>();
+        match (name, number) {
+            ("weight", Ok(weight)) => entry.set("weight", weight.min(1000).to_string()),
+            ("max_conns", Ok(most)) if most > 0 => entry.set("max_in_flight", most.to_string()),
+            ("backup", _) => entry.set("priority", "1"),
+            ("down", _) => entry.set("weight", "0"),
+            ("max_fails" | "fail_timeout", _) => {
+                differs.push(format!("`ejection` of the service does what `{name}` did"));
+            }
+            (other, _) => differs.push(format!("nothing corresponds to `{other}`")),
+        }
+    }
+    if !differs.is_empty() {
+        let why = differs.join(", ");
+        entry.remark(import.lines.differs(import.files, directive.at(), &why));
+    }
+    entry
+}
+
+/// The address of a server with its port; none for a socket.
+fn address(written: &str, port: u16) -> Option<String> {
+    if written.is_empty() || written.starts_with("unix:") || written.contains(['$', '/']) {
+        return None;
+    }
+    let has_port = match written.rsplit_once(':') {
+        Some((_, digits)) if !written.ends_with(']') => digits.parse::<u16>().is_ok(),
+        _ => false,
+    };
+    let is_named = written.rsplit_once(':').is_some() && !written.ends_with(']');
+    match (has_port, is_named) {
+        (true, _) => Some(written.to_owned()),
+        (false, true) => None,
+        (false, false) => Some(format!("{written}:{port}")),
+    }
+}
+
+/// What a `proxy_pass` or `grpc_pass` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) tls: bool,
+    /// Host and port, or the name of an upstream.
+    pub(super) host: String,
+    /// What takes the place of the path of the location.
+    pub(super) path: Option<String>,
+}
+
+impl Target {
+    /// Reads the argument of `proxy_pass`.
+    ///
+    /// # Errors
+    /// What of it has no counterpart.
+    pub(super) fn read(written: &str) -> Result<Self, String> {
+        let (scheme, rest) = written.split_once("://").unwrap_or(("http", written));
+        let rest = rest.strip_suffix("$request_uri").unwrap_or(rest);
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if rest.contains('$') {
+            return Err("a service has a name of its own, not that of a variable".to_owned());
+        }
+        if host == "unix:" || host.is_empty() {
+            return Err("a server has an address and a port".to_owned());
+        }
+        let tls = matches!(scheme, "https" | "grpcs");
+        let path = (!path.is_empty()).then(|| path.to_owned());
+        Ok(Self { tls, host: host.to_owned(), path })
+    }
+}
+
+/// The name of the service for a target; it is written where it is not there yet.
+pub(super) fn service(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    target: &Target,
+    scope: &Scope<'_>,
+) -> Option<String> {
+    let plain = crate::service_name(&target.host);
+    let suffix = if target.tls { "-https" } else { "" };
+    let is_upstream = import.upstreams.contains(&target.host);
+    let port = if target.tls { 443 } else { 80 };
+    let mut said = Table::default();
+    settings(target, scope, directive.name() == "grpc_pass", &mut said);
+    let name = format!("{plain}{suffix}");
+    if let Some(there) = import.made.services.iter_mut().find(|it| it.name == name)
+        && (!is_upstream || !target.tls || name != plain)
+    {
+        let differing = take(&mut there.table, said);
+        if let Some(why) = differing {
+            let remark = import.lines.differs(import.files, directive.at(), &why);
+            there.table.remark(remark);
+        }
+        return Some(name);
+    }
+    let mut made = Service { name: name.clone(), ..Service::default() };
+    if is_upstream {
+        let there = import.made.services.iter().find(|it| it.name == plain)?;
+        made = Service { name: name.clone(), ..there.clone() };
+        made.table.remarks.clear();
+    } else {
+        let mut server = Table::default();
+        server.set("address", text(&address(&target.host, port)?));
+        made.servers.push(server);
+    }
+    take(&mut made.table, said);
+    import.made.services.push(made);
+    Some(name)
+}
+
+/// Takes what is said of a service where nothing else has been said; otherwise what differs.
+fn take(table: &mut Table, said: Table) -> Option<String> {
+    let mut differing = Vec::new();
+    for (key, value) in said.keys {
+        match table.get(&key) {
+            None => table.set(&key, value),
+            Some(there) if there == value => {}
+            Some(there) => differing.push(format!("`{key}` is one for the whole service: {there}")),
+        }
+    }
+    (!differing.is_empty()).then(|| differing.join(", "))
+}
+
+fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table) {
+    let kind = if is_grpc { "grpc" } else { "proxy" };
+    let named = |name: &str| format!("{kind}_{name}");
+    let times = [
+        ("connect_timeout", "timeouts.connect"),
+        ("read_timeout", "timeouts.head"),
+        ("read_timeout", "timeouts.idle"),
+    ];
+    for (name, key) in times {
+        if let Some(time) = scope.value(&named(name)).and_then(time) {
+            said.set(key, text(&time));
+        }
+    }
+    if is_grpc {
+        said.set("http_version", text("2"));
+    }
+    if target.tls {
+        if scope.value(&named("ssl_verify")) == Some("on") {
+            if let Some(file) = scope.value(&named("ssl_trusted_certificate")) {
+                said.set("tls.authorities", text(file));
+            }
+        } else {
+            // What nginx does unless it is told otherwise.
+            said.set("tls.verify", "false");
+        }
+        if let Some(name) = scope.value(&named("ssl_name")).filter(|name| !name.contains('$')) {
+            said.set("tls.name", text(name));
+        }
+    }
+    if scope.value("gzip") == Some("on") {
+        said.set("compress.algorithms", list(&["gzip".to_owned()]));
+        let types: Vec<String> = scope
+            .nearest("gzip_types")
+            .iter()
+            .flat_map(|it| it.args())
+            .map(str::to_owned)
+            .collect();
+        let mut types: Vec<String> = types.into_iter().filter(|it| it != "text/html").collect();
+        types.insert(0, "text/html".to_owned());
+        said.set("compress.types", list(&types));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_a_host_and_maybe_a_path() {
+        let read = |text: &str| Target::read(text).map(|it| (it.tls, it.host, it.path));
+        assert_eq!(read("http://web"), Ok((false, "web".to_owned(), None)));
+        assert_eq!(
+            read("https://10.0.0.1:8443/x/"),
+            Ok((true, "10.0.0.1:8443".to_owned(), Some("/x/".to_owned())))
+        );
+        assert_eq!(read("http://web$request_uri"), Ok((false, "web".to_owned(), None)));
+        assert!(read("http://$backend").is_err() && read("http://unix:/run/x").is_err());
+    }
+
+    #[test]
+    fn addresses_have_a_port() {
+        assert_eq!(address("web", 80).as_deref(), Some("web:80"));
+        assert_eq!(address("[::1]", 80).as_deref(), Some("[::1]:80"));
+        assert_eq!(address("10.0.0.1:81", 80).as_deref(), Some("10.0.0.1:81"));
+        assert_eq!(address("unix:/run/x", 80), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! Rules that are asked one after another, as routes of which the first match decides.
+//!
+//! A route has neither a negated condition nor a "change this, then go on". So a rule `if A and not
+//! B` becomes: what is `A and B` goes on with the rules behind it, then what is left of `A` ends
+//! here. A change goes with every route behind it. Both repeat the rules behind, which is bounded.
+
+use crate::condition::When;
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// Which rule of the file it is of: what is wrong is told with it.
+    pub(crate) rule: usize,
+    /// What has to hold.
+    pub(crate) yes: When,
+    /// None of these may.
+    pub(crate) no: Vec<When>,
+    pub(crate) act: Act,
+}
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Decides.
+    End(End),
+    /// Changes what is sent, whatever decides.
+    Edit(Edit),
+    /// Skips this many of the rules behind it.
+    Skip(usize),
+}
+
+/// What decides: keys of a route with their values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) keys: Vec<(String, String)>,
+    /// Whether a server is asked, so that changes make sense.
+    pub(crate) is_service: bool,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edit {
+    /// A header field: in which table (`request_headers.set`), its name and value.
+    Header(&'static str, String, String),
+    /// A key of the route, with its value.
+    Key(&'static str, String),
+    /// One that also makes sense where no server is asked.
+    Always(&'static str, String),
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) when: When,
+    pub(crate) end: End,
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// Routes, and the rules of which something cannot be said.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    pub(crate) routes: Vec<Route>,
+    pub(crate) lost: Vec<(usize, String)>,
+    looks: usize,
+}
+
+/// More than this nobody reads, and rules that multiply come to it fast.
+const ROUTES_MAX: usize = 5000;
+/// Rules that are looked at, over all routes.
+const LOOKS_MAX: usize = 200_000;
+/// Routes before one that are looked at for one that takes all it takes.
+const COMPARED_MAX: usize = 300;
+/// Exceptions and changes within each other.
+const DEPTH_MAX: usize = 100;
+
+impl Edit {
+    /// Whether both cannot be said, since they are values of one key.
+    fn excludes(&self, other: &Self) -> bool {
+        let key = |edit: &Self| match edit {
+            Self::Key(key, _) | Self::Always(key, _) => Some(*key),
+            Self::Header(..) => None,
+        };
+        self != other && key(self).is_some() && key(self) == key(other)
+    }
+}
+
+impl Step {
+    /// One that applies to all requests.
+    pub(crate) fn always(rule: usize, act: Act) -> Self {
+        Self { rule, yes: When::default(), no: Vec::new(), act }
+    }
+}
+
+impl End {
+    /// A service.
+    pub(crate) fn service(name: &str) -> Self {
+        let keys = vec![("service".to_owned(), crate::write::text(name))];
+        Self { keys, is_service: true }
+    }
+
+    /// A key that decides without a server.
+    pub(crate) fn key(name: &str, value: String) -> Self {
+        Self { keys: vec![(name.to_owned(), value)], is_service: false }
+    }
+}
+
+/// The routes of these rules.
+pub(crate) fn routes(steps: &[Step]) -> Routes {
+    let mut made = Routes::default();
+    made.run(steps, &Where { base: When::default(), edits: Vec::new(), depth: 0 });
+    made
+}
+
+/// What is asked in `yes` and `no` is asked beside what each of the steps asks. Those of which no
+/// route can say both are left out, and given back with the reason.
+pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(usize, String)> {
+    let mut lost = Vec::new();
+    steps.retain_mut(|step| match step.yes.and(yes) {
+        Ok(both) => {
+            step.no.extend(no.iter().cloned());
+            both.map(|both| step.yes = both).is_some()
+        }
+        Err(why) => {
+            lost.push((step.rule, why));
+            false
+        }
+    });
+    lost
+}
+
+/// The requests that come to a rule, and what is changed of them until then.
+struct Where {
+    base: When,
+    edits: Vec<Edit>,
+    depth: usize,
+}
+
+impl Where {
+    fn of(&self, base: When) -> Self {
+        Self { base, edits: self.edits.clone(), depth: self.depth + 1 }
+    }
+}
+
+impl Routes {
+    fn run(&mut self, steps: &[Step], at: &Where) {
+        for (index, step) in steps.iter().enumerate() {
+            self.looks += 1;
+            let many = self.routes.len() >= ROUTES_MAX || self.looks >= LOOKS_MAX;
+            if many || at.depth > DEPTH_MAX {
+                return self.lose(step.rule, "together with the others it makes too many routes");
+            }
+            match self.one(step, &steps[index + 1..], at) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(why) => self.lose(step.rule, &why),
+            }
+        }
+    }
+
+    /// Follows a rule; whether no request is left for those behind it.
+    fn one(&mut self, step: &Step, rest: &[Step], at: &Where) -> Result<bool, String> {
+        let Some(hit) = at.base.and(&step.yes)? else { return Ok(false) };
+        let mut excepted = Vec::new();
+        for no in &step.no {
+            excepted.extend(hit.and(no)?);
+        }
+        for both in excepted {
+            self.run(rest, &at.of(both));
+        }
+        let is_all = hit == at.base;
+        self.act(step.rule, &step.act, rest, at.of(hit));
+        Ok(is_all)
+    }
+
+    fn act(&mut self, rule: usize, act: &Act, rest: &[Step], mut at: Where) {
+        match act {
+            Act::End(end) => {
+                let makes_sense = |edit: &Edit| end.is_service || matches!(edit, Edit::Always(..));
+                at.edits.retain(makes_sense);
+                self.push(Route { when: at.base, end: end.clone(), edits: at.edits });
+            }
+            Act::Edit(edit) => {
+                if at.edits.iter().any(|other| edit.excludes(other)) {
+                    self.lose(rule, "a route says this once, and an earlier rule said it");
+                } else if !at.edits.contains(edit) {
+                    at.edits.push(edit.clone());
+                }
+                self.run(rest, &at);
+            }
+            Act::Skip(count) => self.run(&rest[(*count).min(rest.len())..], &at),
+        }
+    }
+
+    /// Adds a route, unless an earlier one takes all that it takes. What only differs in one list
+    /// from the one before is added to that list.
+    fn push(&mut self, route: Route) {
+        let earlier = self.routes.iter().rev().take(COMPARED_MAX);
+        let covers = |it: &Route| it.when.and(&route.when) == Ok(Some(route.when.clone()));
+        if earlier.into_iter().any(covers) {
+            return;
+        }
+        let last = self.routes.last_mut();
+        let same = last.filter(|last| last.end == route.end && last.edits == route.edits);
+        match same.and_then(|last| Some((last.when.or(&route.when)?, last))) {
+            Some((either, last)) => last.when = either,
+            None => self.routes.push(route),
+        }
+    }
+
+    fn lose(&mut self, rule: usize, why: &str) {
+        if self.lost.iter().all(|(lost, _)| *lost != rule) {
+            self.lost.push((rule, why.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::Path;
+
+    fn begins(text: &str) -> When {
+        When::path(vec![Path::Begins(text.to_owned())])
+    }
+
+    fn step(yes: When, no: Vec<When>, act: Act) -> Step {
+        Step { rule: 0, yes, no, act }
+    }
+
+    fn told(steps: &[Step]) -> Vec<(When, String)> {
+        let made = routes(steps);
+        assert!(made.lost.is_empty(), "{made:?}");
+        made.routes.into_iter().map(|route| (route.when, route.end.keys[0].1.clone())).collect()
+    }
+
+    #[test]
+    fn what_an_exception_takes_out_goes_on_with_the_rules_behind() {
+        let deny = Act::End(End::key("deny", "403".to_owned()));
+        let web = Act::End(End::service("web"));
+        let steps = [
+            step(When::default(), vec![begins("/open")], deny.clone()),
+            step(When::default(), vec![], web),
+        ];
+        let expected =
+            [(begins("/open"), "\"web\"".to_owned()), (When::default(), "403".to_owned())];
+        assert_eq!(told(&steps), expected);
+    }
+
+    #[test]
+    fn a_change_goes_with_the_routes_behind_and_not_with_refusals() {
+        let set = Edit::Header("request_headers.set", "X-A".to_owned(), "1".to_owned());
+        let steps = [
+            step(begins("/a"), vec![], Act::Edit(set.clone())),
+            step(begins("/a/x"), vec![], Act::End(End::key("deny", "403".to_owned()))),
+            step(When::default(), vec![], Act::End(End::service("web"))),
+        ];
+        let made = routes(&steps).routes;
+        let edits: Vec<_> = made.iter().map(|route| route.edits.len()).collect();
+        let paths: Vec<_> = made.iter().map(|route| route.when.clone()).collect();
+        assert_eq!(edits, [0, 1, 0]);
+        assert_eq!(paths, [begins("/a/x"), begins("/a"), When::default()]);
+    }
+
+    #[test]
+    fn rules_that_multiply_are_given_up_and_told() {
+        let mut steps: Vec<_> = (0..20)
+            .map(|n| {
+                let name = format!("X-{n}");
+                let when = When::field(crate::condition::Place::Header, &name, vec![]);
+                let edit = Edit::Header("request_headers.set", name, "1".to_owned());
+                step(when, vec![], Act::Edit(edit))
+            })
+            .collect();
+        steps.push(step(When::default(), vec![], Act::End(End::service("web"))));
+        let made = routes(&steps);
+        assert!(made.routes.len() <= ROUTES_MAX && !made.lost.is_empty());
+    }
+}
