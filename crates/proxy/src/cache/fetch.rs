@@ -22,7 +22,7 @@ use tokio::task::spawn_local;
 use super::{
     arrival::{Arrival, Failed},
     object::Object,
-    store::{Key, Store},
+    store::{Closed, Key, Store},
     wanted::{Wanted, write_fetch},
 };
 use crate::{
@@ -153,14 +153,12 @@ impl Fetch {
         self.keys.borrow()[0].clone()
     }
 
-    /// Lets nobody join any more; false if somebody saw to that before, since what it brings is not
+    /// Lets nobody join any more; none if somebody saw to that before, since what it brings is not
     /// to be stored.
-    pub(super) fn close(&self) -> bool {
-        let mut could = true;
-        for key in self.keys.take().into_iter().flatten() {
-            could &= self.store.close(&key, &self.arrival);
-        }
-        could
+    pub(super) fn close(&self) -> Option<Closed> {
+        let keys = self.keys.take();
+        let closed = keys.iter().flatten().map(|key| self.store.close(key, &self.arrival));
+        closed.reduce(|first, second| first.filter(|_| second.is_some())).flatten()
     }
 
     fn end(&self, ending: Ending, reason: Option<Reason>) {

@@ -104,7 +104,7 @@ impl Fetch {
         let fails = cache::is_server_error(status);
         let span = if fails { FAILED } else { UNSTORABLE };
         if let Some(key) = self.key()
-            && self.close()
+            && self.close().is_some()
             && !(fails && self.stored.is_some())
         {
             self.store.pass(&key, self.clock.now() + span);
@@ -121,8 +121,8 @@ impl Fetch {
         }
         let object = match freshened(&self.wanted, stored, exchange, self.epoch) {
             Ok(object) => {
-                if self.close() {
-                    self.store.store(&self.wanted.url, &object);
+                if let Some(closed) = self.close() {
+                    self.store.store(&self.wanted.url, &object, closed);
                 }
                 object
             }
@@ -180,11 +180,10 @@ impl Fetch {
         self.arrival.replace(&pieces);
         self.release();
         if let Some(metadata) = filling.metadata
-            && self.close()
+            && let Some(closed) = self.close()
         {
             let object = Object::new(filling.response, metadata, pieces, self.epoch);
-            self.store.store(&self.wanted.url, &Arc::new(object));
-            return true;
+            return self.store.store(&self.wanted.url, &Arc::new(object), closed);
         }
         false
     }

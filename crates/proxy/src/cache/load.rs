@@ -13,7 +13,7 @@ use super::{
     disk::{Disk, Opened, Place},
     fetch::Via,
     object::Object,
-    store::{Key, Store},
+    store::{Closed, Key, Store},
 };
 
 /// What is read, and for whom.
@@ -76,15 +76,15 @@ impl Load {
         }
         let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
-        if is_kept && self.close() {
+        if is_kept && let Some(closed) = self.close() {
             let mut object = Object::new(response, metadata, pieces, epoch);
             object.is_on_disk = true;
-            self.store.promote(&self.url, &Arc::new(object));
+            self.store.promote(&self.url, &Arc::new(object), closed);
         }
     }
 
-    /// Lets nobody join any more; false if somebody saw to that before, since it has been purged.
-    fn close(&self) -> bool {
+    /// Lets nobody join any more; none if somebody saw to that before, since it has been purged.
+    fn close(&self) -> Option<Closed> {
         self.store.close(&self.key, &self.arrival)
     }
 }

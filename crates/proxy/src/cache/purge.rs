@@ -138,3 +138,72 @@ fn names_url(purge: &Purge, key: &[u8]) -> bool {
 pub(super) fn url_of(key: &[u8]) -> &[u8] {
     key.split(|byte| *byte == 0).next().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use loadline_core::{
+        cache::{Fields, Vary},
+        fleet::CacheLimits,
+        time::Duration,
+        units,
+    };
+
+    use super::*;
+    use crate::{
+        cache::{Response, store::Join, unix_now},
+        runtime::clock::Clock,
+    };
+
+    const KEY: &[u8] = b"http://x/a";
+
+    /// An object that is fresh for an hour.
+    fn object() -> Arc<Object> {
+        let response = Response {
+            status: 200,
+            text: b"HTTP/1.1 200 OK\r\n"[..].into(),
+            length: Some(5),
+            variant: b"web"[..].into(),
+            vary: Vary::Fields(Vec::new()),
+            secondary: Some(Vec::new()),
+            tags: Box::new([b"a"[..].into()]),
+        };
+        let metadata = Metadata {
+            status: 200,
+            generated: unix_now(),
+            received: unix_now(),
+            lifetime: Duration::from_secs(3_600),
+            stale_while_revalidate: None,
+            stale_if_error: None,
+            may_be_stale: true,
+            needs_validation: false,
+            has_validator: false,
+            immutable: false,
+            for_authorized: false,
+        };
+        let pieces = [Bytes::from_static(b"hello")];
+        Arc::new(Object::new(Arc::new(response), metadata, pieces, 0))
+    }
+
+    #[test]
+    fn what_has_come_and_is_not_yet_stored_when_a_purge_looks_is_not_stored_after_it() {
+        let size = units::Bytes::new(1 << 20);
+        let limits = CacheLimits { memory: size, max_object: size };
+        let none = Purge { url: None, prefix: None, tag: None, soft: false };
+        let url = Purge { url: Some("http://x/a".into()), ..none.clone() };
+        let tag = Purge { tag: Some("a".into()), ..none };
+        for purge in [None, Some(url), Some(tag)] {
+            let store = Store::new(limits, Clock::start());
+            let key = Key::from(KEY);
+            let Join::Begin(reader) = store.join(&key, || false) else { panic!("nobody fetches") };
+            let closed = store.close(&key, reader.arrival()).unwrap();
+            if let Some(purge) = &purge {
+                let purged = store.purge(purge, unix_now());
+                assert_eq!((purged.objects, purged.fetches), (0, 0), "it sees nothing of it");
+            }
+            assert_eq!(store.store(&key, &object(), closed), purge.is_none());
+            let found = store.find(&key, b"web", Fields(&[])).what;
+            assert_eq!(found.is_some(), purge.is_none(), "{purge:?}");
+        }
+    }
+}

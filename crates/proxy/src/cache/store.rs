@@ -60,6 +60,8 @@ pub(crate) struct Store {
     hasher: RandomState,
     /// Purges that have come.
     pub(super) epoch: AtomicU64,
+    /// How often fetches were closed for a purge, which looks at what is stored only then.
+    sweeps: AtomicU64,
     disk: ArcSwapOption<Disk>,
     clock: Clock,
 }
@@ -103,6 +105,13 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
+/// That somebody fetched until it was closed: what was fetched may be stored, unless a purge has come
+/// since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Closed {
+    sweeps: u64,
+}
+
 /// Who fetches.
 #[derive(Debug)]
 pub(crate) enum Join {
@@ -127,6 +136,7 @@ impl Store {
             arena: OnceLock::new(),
             hasher: RandomState::new(),
             epoch: AtomicU64::new(0),
+            sweeps: AtomicU64::new(0),
             disk: ArcSwapOption::empty(),
             clock,
         }
@@ -215,19 +225,19 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
-    /// Stores an object for a URL, beside others that differ in what they vary by. What is on disk
-    /// is older.
-    pub(crate) fn store(&self, url: &Key, object: &Arc<Object>) {
+    /// Stores an object for a URL, beside others that differ in what they vary by, unless a purge has
+    /// come since its fetch was closed: whether it did. What is on disk is older.
+    pub(crate) fn store(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {
         if let Some(disk) = &*self.disk() {
             disk.forget(url, object);
         }
-        self.promote(url, object);
+        self.promote(url, object, closed)
     }
 
-    /// Stores an object that was read from disk.
-    pub(crate) fn promote(&self, url: &Key, object: &Arc<Object>) {
+    /// The same for an object that was read from disk.
+    pub(crate) fn promote(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {
         let key = self.place(url, &object.response);
-        self.put(&key, What::Object(object.clone()));
+        self.put(&key, What::Object(object.clone()), Some(closed))
     }
 
     /// Where a response to a request for this URL is stored, with all that leads there.
@@ -244,28 +254,33 @@ impl Store {
         let branch = branch.or_else(|| (!secondary.is_empty()).then(|| Branch::new(vary)));
         let Some(branch) = branch else { return url.clone() };
         let key = longer(url, branch.number, variant, secondary);
-        self.put(url, What::Branch(branch));
+        self.put(url, What::Branch(branch), None);
         key
     }
 
     /// Notes that what is asked for under a key cannot be stored, until then.
     pub(crate) fn pass(&self, key: &Key, until: Instant) {
-        self.put(key, What::Unstorable(until));
+        self.put(key, What::Unstorable(until), None);
     }
 
-    /// Puts something under a key, in place of what was there. What is too large is not kept.
-    fn put(&self, key: &Key, what: What) {
+    /// Puts something under a key, in place of what was there: whether it did. What is too large is
+    /// not kept. What a fetch brought that was `closed` is not where a purge has come since, whatever
+    /// that names: it may have looked before there was anything to see.
+    fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let hash = self.hasher.hash_one(key);
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
         let mut evicted = Vec::new();
         let mut gone = Vec::new();
         let disk = self.disk();
         let mut table = self.write();
+        if closed.is_some_and(|closed| closed.sweeps != self.sweeps.load(Relaxed)) {
+            return false;
+        }
         if let (Some(Entry { what: What::Branch(old), .. }), What::Branch(new)) =
             (table.entries.get(key), &what)
             && Arc::ptr_eq(old, new)
         {
-            return;
+            return true;
         }
         gone.extend(table.remove(key));
         if let Ok(slot) = table.eviction.insert(key.clone(), hash, bytes, &mut evicted) {
@@ -277,6 +292,7 @@ impl Store {
         }
         // What is gone is dropped without the lock.
         drop(table);
+        true
     }
 
     /// Counts so many bytes more for an object, if it is there; false where it would be too large.
@@ -321,7 +337,7 @@ impl Store {
     /// Puts an object in place of another that is still there.
     pub(super) fn replace(&self, key: &Key, old: &Arc<Object>, new: Arc<Object>) {
         if self.has(key, old) {
-            self.put(key, What::Object(new));
+            self.put(key, What::Object(new), None);
         }
     }
 
@@ -366,14 +382,12 @@ impl Store {
         self.fetches().entry(key.clone()).or_insert_with(|| arrival.clone());
     }
 
-    /// Lets nobody join a fetch any more; false if nobody could.
-    pub(crate) fn close(&self, key: &[u8], arrival: &Arc<Arrival>) -> bool {
+    /// Lets nobody join a fetch any more; none if nobody could.
+    pub(crate) fn close(&self, key: &[u8], arrival: &Arc<Arrival>) -> Option<Closed> {
         let mut fetches = self.fetches();
-        let is_there = fetches.get(key).is_some_and(|other| Arc::ptr_eq(other, arrival));
-        if is_there {
-            fetches.remove(key);
-        }
-        is_there
+        fetches.get(key).filter(|other| Arc::ptr_eq(other, arrival))?;
+        fetches.remove(key);
+        Some(Closed { sweeps: self.sweeps.load(Relaxed) })
     }
 
     /// Lets nobody join the fetches for these keys, and nothing of them be stored: how many
@@ -382,6 +396,9 @@ impl Store {
         let mut fetches = self.fetches();
         let before = fetches.len();
         fetches.retain(|key, _| !names(key));
+        // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed one
+        // before sees this once the table has been looked at, by the lock of that.
+        self.sweeps.fetch_add(1, Relaxed);
         (before - fetches.len()) as u64
     }
 

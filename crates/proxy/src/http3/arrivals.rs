@@ -1,8 +1,16 @@
 //! The streams that come in, and what is known of each beside what h3 has of it.
 
-use std::{cell::Cell, future::Future, pin::Pin, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+};
 
 use h3::quic::StreamId;
+
+use super::priority::Priority;
 
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
@@ -12,13 +20,18 @@ pub(super) struct Arrival {
     /// For who waits for the client to take the response back, and to have it.
     pub(super) stopped: [Stopped; 2],
     pub(super) control: Rc<StreamControl>,
-    pub(super) id: u64,
     /// Whether its handshake was not over: what it says may have been recorded and sent again.
     pub(super) is_early: bool,
 }
 
 /// What is decided and learnt of a stream while h3 has it.
 pub(super) struct StreamControl {
+    id: u64,
+    /// As the client wants it, and as the server does.
+    priorities: Cell<[Priority; 2]>,
+    /// What clients say later on, and how much of that has been seen.
+    updates: Rc<Updates>,
+    seen: Cell<u64>,
     /// Streams of a higher one are sent first.
     order: Cell<i32>,
     /// Whether it is ended, rather than reset, when h3 gives it up: h3 has answered by itself.
@@ -28,14 +41,51 @@ pub(super) struct StreamControl {
     is_websocket: Cell<bool>,
 }
 
+/// What the client of a connection has said of priorities after its requests, or before.
+#[derive(Default)]
+struct Updates {
+    /// How many there have been.
+    count: Cell<u64>,
+    /// The latest, by the id of the stream.
+    latest: RefCell<BTreeMap<u64, Priority>>,
+}
+
 impl StreamControl {
+    /// That of a stream of which nobody knows a priority.
     pub(super) fn new() -> Rc<Self> {
-        let (order, ends, is_websocket) = (Cell::new(0), Cell::new(true), Cell::new(false));
-        Rc::new(Self { order, ends, refusal: Cell::new(None), is_websocket })
+        Self::of(0, Rc::default())
     }
 
-    pub(super) fn set_order(&self, order: i32) {
-        self.order.set(order);
+    fn of(id: u64, updates: Rc<Updates>) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            priorities: Cell::default(),
+            updates,
+            seen: Cell::new(0),
+            order: Cell::new(0),
+            ends: Cell::new(true),
+            refusal: Cell::new(None),
+            is_websocket: Cell::new(false),
+        })
+    }
+
+    /// What the head of the request says of its priority.
+    pub(super) fn set_client_priority(&self, client: Priority) {
+        let [_, server] = self.priorities.get();
+        self.set_priorities([client, server]);
+        // What was said by a frame counts more.
+        self.seen.set(0);
+    }
+
+    /// What the head of the response says of it, which takes precedence.
+    pub(super) fn set_server_priority(&self, server: Priority) {
+        let [client, _] = self.priorities.get();
+        self.set_priorities([client, server]);
+    }
+
+    fn set_priorities(&self, [client, server]: [Priority; 2]) {
+        self.priorities.set([client, server]);
+        self.order.set(client.under(server).order(self.id));
     }
 
     /// Has it reset if it is given up before its end.
@@ -44,6 +94,13 @@ impl StreamControl {
     }
 
     pub(super) fn order(&self) -> i32 {
+        let count = self.updates.count.get();
+        if self.seen.replace(count) != count
+            && let Some(client) = self.updates.latest.borrow().get(&self.id)
+        {
+            let [_, server] = self.priorities.get();
+            self.set_priorities([*client, server]);
+        }
         self.order.get()
     }
 
@@ -81,12 +138,40 @@ pub(super) struct Arrivals {
     end: Cell<u64>,
     /// The longest frame with a head.
     longest_head: usize,
+    updates: Rc<Updates>,
+    /// The client has broken a rule of the connection, which is closed for that.
+    is_breached: Cell<bool>,
 }
 
 impl Arrivals {
     pub(super) fn new(longest_head: usize) -> Rc<Self> {
         let (next, end) = (Cell::new(0), Cell::new(u64::MAX));
-        Rc::new(Self { last: Cell::default(), next, end, longest_head })
+        let (updates, is_breached) = (Rc::default(), Cell::new(false));
+        Rc::new(Self { last: Cell::default(), next, end, longest_head, updates, is_breached })
+    }
+
+    /// What is decided of the stream `id`.
+    pub(super) fn control(&self, id: u64) -> Rc<StreamControl> {
+        StreamControl::of(id, self.updates.clone())
+    }
+
+    /// The client wants the stream `id` to have this priority from now on. It may come before the
+    /// request; of what is said of too many at a time the oldest stream is forgotten.
+    pub(super) fn update(&self, id: u64, priority: Priority) {
+        let mut latest = self.updates.latest.borrow_mut();
+        latest.insert(id, priority);
+        if latest.len() > UPDATES {
+            latest.pop_first();
+        }
+        self.updates.count.set(self.updates.count.get() + 1);
+    }
+
+    pub(super) fn breach(&self) {
+        self.is_breached.set(true);
+    }
+
+    pub(super) fn is_breached(&self) -> bool {
+        self.is_breached.get()
     }
 
     /// Lets `arrival` be taken.
@@ -119,6 +204,9 @@ impl Arrivals {
         true
     }
 }
+
+/// Changes of priority that are remembered for a connection.
+const UPDATES: usize = 256;
 
 /// From one request of a client to its next (RFC 9000, 2.1).
 const ID_STEP: u64 = 4;

@@ -84,7 +84,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
     let mut served =
         Served { h3, streaming, timer, keep_alive, pending, arrivals, told: None, stage };
     let end = served.run().await;
-    if end != End::Over {
+    if end != End::Over || served.arrivals.is_breached() {
         cells.end(Ending::ClientBad, 0);
     }
     if end == End::Abused {
@@ -283,7 +283,7 @@ impl Streaming {
         arrival: Arrival,
     ) -> Stopped {
         let place = self.streams.enter();
-        let Arrival { stopped: [stopped, taken], control, id, is_early } = arrival;
+        let Arrival { stopped: [stopped, taken], control, is_early } = arrival;
         let timer = Timer::here(&self.origin.worker.timers).await;
         timer.arm(self.head);
         let parts = {
@@ -295,6 +295,8 @@ impl Streaming {
         let (request, stream) = match parts {
             Some(Ok(parts)) => parts,
             Some(Err(none)) => {
+                let refused = || control.refusal().map(|_| NoRequest::BAD);
+                let none = none.or_else(refused);
                 none.into_iter().for_each(|it| self.origin.end_unread(it.ending, it.status));
                 return taken;
             }
@@ -305,7 +307,7 @@ impl Streaming {
         };
         timer.arm(END_WAIT);
         let random = &self.origin.worker.random;
-        let opening = Opened { stopped, place, control, id, draws: [random.draw(), random.draw()] };
+        let opening = Opened { stopped, place, control, draws: [random.draw(), random.draw()] };
         match Stream::open(request, stream, opening, &timer).await {
             Ok(stream) => {
                 drop(timer);

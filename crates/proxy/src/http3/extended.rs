@@ -128,7 +128,7 @@ fn name_and_value(reader: &mut &[u8]) -> Option<bool> {
 }
 
 /// A text whose length has so many bits in its first byte, and whether it is in Huffman's code.
-fn text<'a>(reader: &mut &'a [u8], bits: u32) -> Option<(bool, &'a [u8])> {
+pub(super) fn text<'a>(reader: &mut &'a [u8], bits: u32) -> Option<(bool, &'a [u8])> {
     let is_coded = reader.first()? & (1 << bits) != 0;
     let length = usize::try_from(integer(reader, bits)?).ok()?;
     let (text, rest) = reader.split_at_checked(length)?;
@@ -137,7 +137,7 @@ fn text<'a>(reader: &mut &'a [u8], bits: u32) -> Option<(bool, &'a [u8])> {
 }
 
 /// An integer that begins in the last bits of a byte (RFC 7541, 5.1).
-fn integer(reader: &mut &[u8], bits: u32) -> Option<u64> {
+pub(super) fn integer(reader: &mut &[u8], bits: u32) -> Option<u64> {
     let (&first, rest) = reader.split_first()?;
     *reader = rest;
     let most = (1_u64 << bits) - 1;
@@ -157,7 +157,7 @@ fn integer(reader: &mut &[u8], bits: u32) -> Option<u64> {
 }
 
 /// An integer of QUIC (RFC 9000, 16).
-fn varint(reader: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(reader: &mut &[u8]) -> Option<u64> {
     let length = 1 << (reader.first()? >> 6);
     let (bytes, rest) = reader.split_at_checked(length)?;
     *reader = rest;

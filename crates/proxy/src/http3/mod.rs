@@ -18,14 +18,15 @@
 //! | `priority` | whose response goes first |
 //! | `receive`, `send` | its two directions |
 //! | `quic` | quinn as h3 wants it |
-//! | `lengths` | frames that would take too much memory |
+//! | `frames`, `field_lines` | what h3 does not look at: frames too long, pseudo-headers twice |
 
 mod arrivals;
 mod config;
 mod connection;
 mod endpoint;
 mod extended;
-mod lengths;
+mod field_lines;
+mod frames;
 mod priority;
 mod quic;
 mod receive;

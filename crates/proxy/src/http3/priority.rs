@@ -3,7 +3,7 @@
 //! `u=0` is the most urgent and `u=7` the least. What is as urgent goes one behind the other, in
 //! the order of the requests, or is sent at once where it is of use in parts (`i`). Requests that
 //! say nothing are `u=3` and share: their clients may know nothing of priorities. A server can say
-//! otherwise of its response. The frame PRIORITY_UPDATE does not get through h3, and is ignored.
+//! otherwise of its response, and a client later on of its request, by PRIORITY_UPDATE.
 
 use http::HeaderMap;
 
@@ -18,7 +18,15 @@ pub(super) struct Priority {
 impl Priority {
     /// What a head says. Members that make no sense are ignored.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(NAME).iter().filter_map(|value| value.to_str().ok());
+        Self::of_values(headers.get_all(NAME).iter().filter_map(|value| value.to_str().ok()))
+    }
+
+    /// What a frame PRIORITY_UPDATE says: the value of a field.
+    pub(super) fn of_value(value: &[u8]) -> Self {
+        Self::of_values(str::from_utf8(value).into_iter())
+    }
+
+    fn of_values<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let mut said = Self::default();
         for member in values.flat_map(|value| value.split(',')) {
             let member = member.split(';').next().unwrap_or_default().trim();

@@ -27,7 +27,8 @@ use super::{
     arrivals::{Arrival, Arrivals, Stopped, StreamControl},
     config::{SEND_BYTES, SEND_START},
     extended::Opening,
-    lengths::FrameLengths,
+    frames::{Breach, Frames},
+    priority::Priority,
 };
 
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>>;
@@ -66,8 +67,14 @@ impl quic::Connection<Bytes> for Connection {
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let come =
             poll(&mut self.uni, cx, &self.quinn, |quinn| async move { quinn.accept_uni().await });
-        let lengths = FrameLengths::of_uni(self.frame_max());
-        come.map(|come| come.map(|quinn| RecvStream::new(quinn, lengths)).map_err(of_connection))
+        let frames = Frames::of_uni(self.frame_max());
+        let of_uni = |quinn| {
+            let mut stream = RecvStream::new(quinn, frames);
+            let (quinn, arrivals) = (self.quinn.clone(), self.arrivals.clone());
+            stream.whole = Some(Whole { quinn, arrivals });
+            stream
+        };
+        come.map(|come| come.map(of_uni).map_err(of_connection))
     }
 
     fn poll_accept_bidi(
@@ -83,24 +90,19 @@ impl quic::Connection<Bytes> for Connection {
                     |quinn| async move { quinn.accept_bi().await },
                 );
             let (send, receive) = ready!(come).map_err(of_connection)?;
-            let control = StreamControl::new();
+            let id = send.id().into();
+            let control = self.arrivals.control(id);
             let arrival = Arrival {
                 stopped: [stopped(&send), stopped(&send)],
                 control: control.clone(),
-                id: send.id().into(),
                 is_early: receive.is_0rtt(),
             };
-            let mut stream = BidiStream {
-                receive: RecvStream {
-                    quinn: receive,
-                    lengths: FrameLengths::of_request(self.frame_max()),
-                    opening: Some(Opening::new(self.arrivals.longest_head())),
-                    control: control.clone(),
-                },
-                send: SendStream::new(send, control),
-            };
+            let mut receive = RecvStream::new(receive, Frames::of_request(self.frame_max()));
+            receive.opening = Some(Opening::new(self.arrivals.longest_head()));
+            receive.control = control.clone();
+            let mut stream = BidiStream { receive, send: SendStream::new(send, control) };
             stream.send.room = Some(self.room.clone());
-            if self.arrivals.admits(arrival.id) {
+            if self.arrivals.admits(id) {
                 self.arrivals.put(arrival);
                 return Poll::Ready(Ok(stream));
             }
@@ -158,7 +160,7 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
         let (send, receive) = ready!(open).map_err(of_stream)?;
         let send = SendStream::new(send, StreamControl::new());
         // Nothing comes on it: only clients open such streams in HTTP/3.
-        let receive = RecvStream::new(receive, FrameLengths::of_request(0));
+        let receive = RecvStream::new(receive, Frames::of_request(0));
         Poll::Ready(Ok(BidiStream { send, receive }))
     }
 
@@ -236,15 +238,45 @@ impl quic::SendStream<Bytes> for BidiStream {
 /// The receiving direction. What is not wanted any more is refused when it is dropped.
 pub(super) struct RecvStream {
     quinn: quinn::RecvStream,
-    lengths: FrameLengths,
+    frames: Frames,
     /// Of a stream with a head.
     opening: Option<Opening>,
     control: Rc<StreamControl>,
+    /// Of a stream of one direction.
+    whole: Option<Whole>,
+}
+
+/// The connection that a stream says something of.
+struct Whole {
+    quinn: quinn::Connection,
+    arrivals: Rc<Arrivals>,
 }
 
 impl RecvStream {
-    fn new(quinn: quinn::RecvStream, lengths: FrameLengths) -> Self {
-        Self { quinn, lengths, opening: None, control: StreamControl::new() }
+    fn new(quinn: quinn::RecvStream, frames: Frames) -> Self {
+        Self { quinn, frames, opening: None, control: StreamControl::new(), whole: None }
+    }
+
+    /// Looks at what has come before h3 does.
+    fn look(&mut self, bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
+        let taken = self.frames.take(bytes);
+        if let Some(Whole { arrivals, .. }) = &self.whole {
+            for (id, value) in self.frames.updates() {
+                arrivals.update(id, Priority::of_value(&value));
+            }
+        }
+        let code = match taken {
+            Ok(()) => return Ok(()),
+            Err(Breach::Stream(code) | Breach::Connection(code)) => code,
+        };
+        if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals })) = (taken, &self.whole)
+        {
+            arrivals.breach();
+            quinn.close(varint(code.value()), b"");
+        } else {
+            quic::RecvStream::stop_sending(self, code.value());
+        }
+        Err(unknown(io::Error::other("against a rule of HTTP/3")))
     }
 }
 
@@ -259,11 +291,7 @@ impl quic::RecvStream for RecvStream {
             let mut space = [0; PIECE];
             let mut read = ReadBuf::new(&mut space);
             ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
-            if !self.lengths.fit(read.filled()) {
-                quic::RecvStream::stop_sending(self, Code::H3_EXCESSIVE_LOAD.value());
-                let error = io::Error::other("a frame longer than a head may be");
-                return Poll::Ready(Err(unknown(error)));
-            }
+            self.look(read.filled())?;
             let (filled, is_end) = (read.filled(), read.filled().is_empty());
             let Some(opening) = &mut self.opening else {
                 return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));

@@ -93,6 +93,8 @@ impl Receive for Receiver {
 const fn reason(error: &StreamError) -> Reason {
     match error {
         StreamError::RemoteTerminate { .. } => Reason::Reset,
+        // What comes breaks a rule that h3 does not look at.
+        StreamError::Undefined { .. } => Reason::ClientBad,
         _ => Reason::Closed,
     }
 }

@@ -39,10 +39,7 @@ pub(crate) struct Stream {
     /// None when the client has taken everything.
     stopped: Option<Stopped>,
     place: Place,
-    /// As the client wants it.
-    priority: Priority,
     control: Rc<StreamControl>,
-    id: u64,
 }
 
 /// What belongs to a stream whose head has come.
@@ -51,7 +48,6 @@ pub(super) struct Opened {
     pub(super) stopped: Stopped,
     pub(super) place: Place,
     pub(super) control: Rc<StreamControl>,
-    pub(super) id: u64,
     /// 128 random bits.
     pub(super) draws: [u64; 2],
 }
@@ -80,10 +76,9 @@ impl Stream {
         opened: Opened,
         timer: &Timer,
     ) -> Result<Box<Self>, Reason> {
-        let Opened { stopped, place, control, id, draws } = opened;
+        let Opened { stopped, place, control, draws } = opened;
         let (parts, ()) = request.into_parts();
-        let priority = Priority::of(&parts.headers);
-        control.set_order(priority.order(id));
+        control.set_client_priority(Priority::of(&parts.headers));
         let (send, receive) = stream.split();
         let receiver = Receiver::open(receive, &parts, timer).await?;
         let mut text = Vec::with_capacity(TEXT_BYTES);
@@ -100,9 +95,7 @@ impl Stream {
             owed: 0,
             stopped: Some(stopped),
             place,
-            priority,
             control,
-            id,
         }))
     }
 
@@ -170,8 +163,7 @@ impl Stream {
             return Ok(Part { head, ..Part::default() });
         }
         let (answer, framing) = final_answer(&head, bytes)?;
-        let priority = self.priority.under(Priority::of(answer.headers()));
-        self.control.set_order(priority.order(self.id));
+        self.control.set_server_priority(Priority::of(answer.headers()));
         self.place.was_answered = true;
         let ends = matches!(framing, Framing::None | Framing::Length(0));
         self.answer = match ends {

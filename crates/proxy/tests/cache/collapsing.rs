@@ -5,12 +5,15 @@ use std::{
     net::Shutdown,
     sync::{
         Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use loadline_core::decide::ending::Ending;
+use socket2::SockRef;
 
 use crate::support::{Origin, Proxy, body, exactly, fresh, get, head, response, send, status};
 
@@ -173,3 +176,68 @@ fn what_is_too_long_goes_through_in_a_window_and_is_not_stored() {
         assert_eq!(origin.asked().len(), 2);
     }
 }
+
+#[test]
+fn hundreds_ask_for_a_missing_object_of_a_slow_server_and_the_slowest_cost_nobody_anything() {
+    let piece = "y".repeat(LENGTH / PIECES);
+    let origin = Origin::new(move |stream, _, _| {
+        let fields = "Cache-Control: max-age=60\r\n";
+        send(stream, format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {LENGTH}\r\n\r\n"));
+        for _ in 0..PIECES {
+            thread::sleep(Duration::from_millis(20));
+            send(stream, &piece);
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    // A tenth reads a thousand bytes a second, and begins.
+    let slow: Vec<_> = (0..CLIENTS / 10).map(|_| proxy.begin(&get("/a", ""))).collect();
+    slow.iter().for_each(|client| SockRef::from(client).set_recv_buffer_size(4096).unwrap());
+    let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let cache = proxy.cache();
+                most.fetch_max(cache.arriving_bytes + cache.bytes, Relaxed);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                slow.iter().for_each(|mut client| _ = client.read(&mut [0; 100]).unwrap());
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let begun = Instant::now();
+        let fast: Vec<_> = (0..CLIENTS - slow.len())
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = proxy.begin(&get("/a", ""));
+                    let (mut piece, mut length) = (vec![0; 64 << 10], 0);
+                    head(&mut client).unwrap();
+                    loop {
+                        match client.read(&mut piece).unwrap() {
+                            0 => return length,
+                            count => length += count,
+                        }
+                    }
+                })
+            })
+            .collect();
+        let whole = fast.into_iter().map(|it| it.join().unwrap()).all(|length| length == LENGTH);
+        let took = begun.elapsed();
+        is_over.store(true, Relaxed);
+        // A slow one needs more than an hour.
+        assert!(whole && took < Duration::from_secs(60), "{took:?}");
+    });
+    assert_eq!(origin.asked().len(), 1);
+    // The object once, in whole pages, however many read it.
+    let most = most.load(Relaxed);
+    assert!(most <= (LENGTH + LENGTH / 10) as u64, "{most} bytes");
+    let status = status(&proxy.get("/a", "")).to_owned();
+    assert!(status.contains("; hit;"), "{status}");
+}
+
+/// A crowd, what it asks for, and in how many pieces that comes.
+const CLIENTS: usize = 300;
+const LENGTH: usize = 5_000_000;
+const PIECES: usize = 50;

@@ -27,6 +27,12 @@ const GET: [(&str, &str); 4] =
 /// H3_EXCESSIVE_LOAD (RFC 9114, 8.1).
 const EXCESSIVE_LOAD: u32 = 0x107;
 
+/// H3_STREAM_CREATION_ERROR.
+const STREAM_CREATION_ERROR: u32 = 0x103;
+
+/// H3_MESSAGE_ERROR.
+const MESSAGE_ERROR: u32 = 0x10e;
+
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: VarInt = VarInt::from_u32(0x10c);
 
@@ -159,6 +165,57 @@ async fn a_client_has_as_many_streams_as_the_limit_says_and_no_more() {
     }
     let more = timeout(StdDuration::from_millis(300), client.connection.open_bi()).await;
     assert!(more.is_err(), "an eleventh");
+}
+
+#[tokio::test]
+async fn a_request_whose_pseudo_headers_others_may_read_otherwise_is_refused_and_counted() {
+    let authority = Authority::new();
+    let (server, asked) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let with = |more: &[(&str, &str)]| frame(1, &block(&[&GET[..], more].concat()));
+    let trailers = |more| [with(&[]), frame(0, b"x"), frame(1, &block(more))].concat();
+    let cases = [
+        with(&[(":path", "/4")]),
+        with(&[(":method", "POST")]),
+        with(&[(":authority", "b.test")]),
+        with(&[(":scheme", "http")]),
+        with(&[("x", "y"), (":path", "/4")]),
+        with(&[(":status", "200")]),
+        trailers(&[(":path", "/4")]),
+    ];
+    for (index, case) in cases.iter().enumerate() {
+        let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
+        send.write_all(case).await.unwrap();
+        let _ = send.finish();
+        let told = receive.read_to_end(1_000).await;
+        let Err(ReadToEndError::Read(ReadError::Reset(code))) = told else {
+            panic!("{index}: {told:?}")
+        };
+        assert_eq!(code, VarInt::from_u32(MESSAGE_ERROR), "{index}");
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+    assert_eq!(asked.requests.load(SeqCst), 0);
+    assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
+}
+
+#[tokio::test]
+async fn a_client_that_opens_a_stream_of_pushes_is_told_so_and_counted_once() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let mut push = client.connection.open_uni().await.unwrap();
+    push.write_all(&[1]).await.unwrap();
+    let closed = timeout(StdDuration::from_secs(10), client.connection.closed()).await.unwrap();
+    let quinn::ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(STREAM_CREATION_ERROR));
+    until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
+}
+
+/// An encoded section of these lines.
+fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    [&[0, 0], lines(fields).as_slice()].concat()
 }
 
 /// A server with an endless response, of which the kernel keeps little, and how much of it has been

@@ -8,6 +8,7 @@ mod authority;
 mod early;
 mod handover;
 mod limits;
+mod loss;
 mod raw;
 mod requests;
 mod support;

@@ -13,11 +13,15 @@ use bytes::Bytes;
 use h3::error::Code;
 use http::{Request, StatusCode};
 use loadline_core::decide::ending::Ending;
+use quinn::Endpoint;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::{
     authority::Authority,
-    support::{Client, Relay, Requests, field, fleet, head, request, rest, server, start, until},
+    raw::{lines, open},
+    support::{
+        Client, Relay, Requests, config, field, fleet, head, request, rest, server, start, until,
+    },
 };
 
 /// A server that answers each request with its head and its body.
@@ -95,18 +99,64 @@ async fn a_client_that_takes_its_request_back_ends_it_as_in_http2() {
     until(|| proxy.tallies().count(Ending::ClientGone) == 1).await;
 }
 
-#[tokio::test]
-async fn an_urgent_response_goes_before_one_that_was_asked_for_earlier() {
-    let authority = Authority::new();
+/// A server that answers with 400,000 bytes, and how often it has.
+fn large() -> (SocketAddr, Arc<AtomicUsize>) {
     let written = Arc::new(AtomicUsize::new(0));
     let counted = written.clone();
-    let server = server(move |mut stream| {
+    let address = server(move |mut stream| {
         while head(&mut BufReader::new(&stream)).is_some() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n").unwrap();
             stream.write_all(&[b'a'; 400_000]).unwrap();
             counted.fetch_add(1, SeqCst);
         }
     });
+    (address, written)
+}
+
+#[tokio::test]
+async fn what_a_frame_says_is_urgent_goes_first_whatever_the_head_says() {
+    let authority = Authority::new();
+    let (server, written) = large();
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let relay = Relay::to(address).await;
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    endpoint.set_default_client_config(config(&authority, 1 << 20));
+    let connection = endpoint.connect(relay.address, "a.test").unwrap().await.unwrap();
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(&[0, 4, 0]).await.unwrap();
+    let ask = async || {
+        let (scheme, authority) = ((":scheme", "https"), (":authority", "a.test"));
+        let head = [(":method", "GET"), scheme, (":path", "/"), authority, ("priority", "u=5")];
+        let (mut send, receive) = open(&connection, &lines(&head)).await;
+        send.finish().unwrap();
+        receive
+    };
+    assert!(ask().await.read_to_end(500_000).await.unwrap().len() > 400_000);
+    // PRIORITY_UPDATE of stream 12, which has been read once stream 4 is through.
+    control.write_all(&[0x80, 0x0f, 7, 0, 4, 12, b'u', b'=', b'0']).await.unwrap();
+    assert!(ask().await.read_to_end(500_000).await.unwrap().len() > 400_000);
+    relay.is_paused.store(true, SeqCst);
+    let mut first = ask().await;
+    until(|| written.load(SeqCst) == 3).await;
+    let mut second = ask().await;
+    until(|| written.load(SeqCst) == 4).await;
+    relay.is_paused.store(false, SeqCst);
+    let mut all = JoinSet::new();
+    all.spawn(async move { (1, first.read_to_end(500_000).await.unwrap().len()) });
+    all.spawn(async move { (2, second.read_to_end(500_000).await.unwrap().len()) });
+    let mut order = Vec::new();
+    while let Some(done) = all.join_next().await {
+        let (number, length) = done.unwrap();
+        assert!(length > 400_000, "{number}: {length}");
+        order.push(number);
+    }
+    assert_eq!(order, [2, 1]);
+}
+
+#[tokio::test]
+async fn an_urgent_response_goes_before_one_that_was_asked_for_earlier() {
+    let authority = Authority::new();
+    let (server, written) = large();
     let (_proxy, address) = start(&fleet(server, &authority, 1));
     let relay = Relay::to(address).await;
     let client = Client::to(relay.address, &authority).await;

@@ -3,8 +3,10 @@
 use std::{
     net::{Ipv4Addr, UdpSocket},
     sync::atomic::Ordering::SeqCst,
+    time::Instant,
 };
 
+use quinn::Endpoint;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -25,6 +27,36 @@ async fn each_worker_serves_a_part_of_the_clients() {
         // One after the other: a worker keeps one connection, which no other has.
         assert_eq!(asked.connections.load(SeqCst), threads as usize);
     }
+}
+
+#[tokio::test]
+async fn nobody_is_kept_out_where_clients_have_to_prove_their_addresses() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 2);
+    fleet.listeners[0].max_connections = 10_000;
+    let (_proxy, address) = start(&fleet);
+    let config = config(&authority, 1 << 20);
+    // More than 1,000 at each worker: from then on a client has to show a token.
+    let (mut kept, mut failed) = (Vec::new(), Vec::new());
+    for round in 0..100 {
+        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        endpoint.set_default_client_config(config.clone());
+        let mut all = JoinSet::new();
+        for _ in 0..30 {
+            let connecting = endpoint.connect(address, "a.test").unwrap();
+            all.spawn(async move { (Instant::now(), connecting.await, Instant::now()) });
+        }
+        while let Some(done) = all.join_next().await {
+            match done.unwrap() {
+                (_, Ok(connection), _) => kept.push((endpoint.clone(), connection)),
+                (begun, Err(error), ended) => failed.push((round, error, ended - begun)),
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} beside {}: {failed:?}", failed.len(), kept.len());
+    let alive = kept.iter().filter(|(_, it)| it.close_reason().is_none()).count();
+    assert_eq!(alive, 3_000);
 }
 
 #[tokio::test]

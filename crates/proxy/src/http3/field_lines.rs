@@ -1,0 +1,171 @@
+//! The pseudo-headers of a head and of trailers, as they come encoded (RFC 9114, section 4.3).
+//!
+//! Each may come once, before all fields, and none in trailers. h3 0.0.8 takes the last of several,
+//! wherever it is; who reads the first, as another proxy on the way may, sees another request. A
+//! name is a place in the static table (RFC 9204, appendix A), plain, or in Huffman's code, of which
+//! each text has one form.
+
+use super::extended::{integer, text};
+
+/// What comes in a HEADERS frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Head,
+    Trailers,
+}
+
+/// Whether pseudo-headers are where none may be, or twice. Lines that are cut off are for h3 to
+/// refuse.
+pub(super) fn is_malformed(block: &[u8], section: Section) -> bool {
+    let mut reader = block;
+    if integer(&mut reader, 8).and_then(|_| integer(&mut reader, 7)).is_none() {
+        return false;
+    }
+    let (mut seen, mut has_fields) = (0_u8, section == Section::Trailers);
+    while let Some(name) = next_name(&mut reader) {
+        let Some(pseudo) = name else {
+            has_fields = true;
+            continue;
+        };
+        let Some(index) = PSEUDO.iter().position(|it| *it == pseudo) else { return true };
+        if has_fields || seen & 1 << index != 0 {
+            return true;
+        }
+        seen |= 1 << index;
+    }
+    false
+}
+
+/// The pseudo-header of the next line, in Huffman's code; none inside where it is a field, none at
+/// the end.
+fn next_name<'a>(reader: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let first = *reader.first()?;
+    match first.leading_zeros() {
+        // A line of the table.
+        0 => {
+            let place = integer(reader, 6)?;
+            Some((first & 0x40 != 0).then(|| at(place)).flatten())
+        }
+        // A value with a name of the table.
+        1 => {
+            let place = integer(reader, 4)?;
+            text(reader, 7)?;
+            Some((first & 0x10 != 0).then(|| at(place)).flatten())
+        }
+        // A name and a value.
+        2 => {
+            let (is_coded, name) = text(reader, 3)?;
+            text(reader, 7)?;
+            Some(if is_coded { coded(name) } else { plain(name) })
+        }
+        // As the first two, with lines that a dynamic table would have.
+        3 => integer(reader, 4).map(|_| None),
+        _ => {
+            integer(reader, 3)?;
+            text(reader, 7)?;
+            Some(None)
+        }
+    }
+}
+
+/// The pseudo-header at a place of the static table.
+const fn at(place: u64) -> Option<&'static [u8]> {
+    match place {
+        0 => Some(PSEUDO[0]),
+        1 => Some(PSEUDO[1]),
+        15..=21 => Some(PSEUDO[2]),
+        22 | 23 => Some(PSEUDO[3]),
+        24..=28 | 63..=71 => Some(STATUS),
+        _ => None,
+    }
+}
+
+/// A name in Huffman's code, if it begins with a colon.
+fn coded(name: &[u8]) -> Option<&[u8]> {
+    name.first().is_some_and(|first| first >> 1 == COLON).then_some(name)
+}
+
+fn plain(name: &[u8]) -> Option<&[u8]> {
+    let known = || PLAIN.iter().position(|it| *it == name).map_or(STATUS, |index| PSEUDO[index]);
+    name.starts_with(b":").then(known)
+}
+
+/// The code of a colon, seven bits.
+const COLON: u8 = 0x5c;
+
+/// The pseudo-headers of requests.
+const PLAIN: [&[u8]; 5] = [b":authority", b":path", b":method", b":scheme", b":protocol"];
+
+/// The same in Huffman's code.
+const PSEUDO: [&[u8]; 5] = [
+    &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f],
+    &[0xb9, 0x58, 0xd3, 0x3f],
+    &[0xb9, 0x49, 0x53, 0x39, 0xe4],
+    &[0xb8, 0x82, 0x4e, 0x5a, 0x4b],
+    &[0xb9, 0x5d, 0x87, 0x49, 0xc8, 0x7a, 0x3f],
+];
+
+/// `:status`, which like any other is not of requests.
+const STATUS: &[u8] = &[0xb8, 0x84, 0x8d, 0x36, 0xa3];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &[u8] = &[0xc1];
+    const GET: &[u8] = &[0xd1];
+
+    fn line(name: &[u8], is_coded: bool) -> Vec<u8> {
+        let length = name.len() as u8;
+        let first = 0x20 | u8::from(is_coded) << 3;
+        let length = if length < 7 { vec![first | length] } else { vec![first | 7, length - 7] };
+        [&length[..], name, &[1, b'/']].concat()
+    }
+
+    fn head(lines: &[&[u8]]) -> bool {
+        is_malformed(&[&[0, 0][..], &lines.concat()].concat(), Section::Head)
+    }
+
+    #[test]
+    fn a_pseudo_header_comes_once_however_it_is_written() {
+        for (index, name) in PLAIN.iter().enumerate() {
+            let (plain, coded) = (line(name, false), line(PSEUDO[index], true));
+            assert!(!head(&[&plain]) && !head(&[&coded]), "{index}");
+            for twice in [[&plain, &plain], [&plain, &coded], [&coded, &coded]] {
+                assert!(head(&[twice[0], twice[1]]), "{index}");
+            }
+        }
+        // `:path` by its line, and by its name with another value.
+        let path = [0x51, 2, b'/', b'a'];
+        for once in [GET, &path, PATH] {
+            assert!(!head(&[once]));
+        }
+        assert!(head(&[PATH, GET, &path]) && head(&[&path, &line(b":path", false)]));
+        assert!(head(&[GET, &[0xd4]]), "GET and POST");
+    }
+
+    #[test]
+    fn none_comes_behind_a_field_nor_in_trailers_nor_without_being_known() {
+        let field = line(b"x", false);
+        assert!(!head(&[GET, PATH, &field]) && head(&[GET, &field, PATH]));
+        // `accept: */*`, by its line.
+        assert!(head(&[GET, &[0xdd], PATH]));
+        assert!(is_malformed(&[0, 0, 0xc1], Section::Trailers));
+        assert!(!is_malformed(&[&[0, 0][..], &field].concat(), Section::Trailers));
+        for status in [&[0xd9][..], &line(b":status", false), &line(STATUS, true)] {
+            assert!(head(&[status]));
+        }
+        assert!(head(&[&line(b":version", false)]) && head(&[&line(b":Path", false)]));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_of_a_dynamic_table_is_left_to_others() {
+        let whole = [&[0, 0][..], GET, &line(b":path", false), &line(b"x", false)].concat();
+        for end in 0..=whole.len() {
+            assert!(!is_malformed(&whole[..end], Section::Head), "{end}");
+        }
+        for other in [&[0x80][..], &[0x40, 1, b'v'], &[0x10], &[0x00, 1, b'v']] {
+            assert!(!head(&[GET, other]));
+        }
+    }
+}

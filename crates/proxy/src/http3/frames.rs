@@ -1,0 +1,264 @@
+//! What the frames of a stream say, before h3 has them.
+//!
+//! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
+//! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
+//! and trailers in which pseudo-headers are where none may be, or twice, it takes; a limit of
+//! pushes that shrinks, streams of pushes and changes of priority it does not look at.
+
+use std::mem;
+
+use h3::error::Code;
+
+use super::{
+    extended::varint,
+    field_lines::{Section, is_malformed},
+};
+
+/// The frames that have come, as far as they are known.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// What a frame other than DATA may have.
+    max: u64,
+    of: Of,
+    stage: Stage,
+    /// The integer that comes, as far as it has come, and how many bytes of it are missing.
+    integer: u64,
+    missing: u8,
+    /// Of a frame that is read and did not come in one piece.
+    payload: Vec<u8>,
+    /// What PRIORITY_UPDATE says of streams, until it is taken.
+    updates: Vec<(u64, Box<[u8]>)>,
+}
+
+/// A rule that a client broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Breach {
+    Stream(Code),
+    Connection(Code),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// A request; which section comes next.
+    Request(Section),
+    /// The client's control stream, and the last limit of pushes; or any other of one direction.
+    Control(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The type of a stream of one direction.
+    Stream,
+    /// The type of a frame.
+    Type,
+    /// The length of a frame of this type.
+    Length(u64),
+    /// So much of a frame of this type is to come.
+    Payload(u64, u64),
+    /// A stream without frames.
+    Other,
+}
+
+impl Frames {
+    /// Those of a request stream.
+    pub(super) fn of_request(max: u64) -> Self {
+        let (of, stage) = (Of::Request(Section::Head), Stage::Type);
+        let (payload, updates) = (Vec::new(), Vec::new());
+        Self { max, of, stage, integer: 0, missing: 0, payload, updates }
+    }
+
+    /// Those of a stream of one direction, which may be the control stream.
+    pub(super) fn of_uni(max: u64) -> Self {
+        Self { of: Of::Control(0), stage: Stage::Stream, ..Self::of_request(max) }
+    }
+
+    /// Takes what comes next.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Breach> {
+        while let Some((&first, rest)) = bytes.split_first() {
+            match self.stage {
+                Stage::Other => return Ok(()),
+                Stage::Payload(kind, left) => {
+                    let count = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
+                    let (part, rest) = bytes.split_at(count);
+                    bytes = rest;
+                    self.take_payload(kind, part, left - count as u64)?;
+                }
+                _ => {
+                    bytes = rest;
+                    if self.complete(first) {
+                        self.enter()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What PRIORITY_UPDATE has said since: the id of a stream, and the value of the field.
+    pub(super) fn updates(&mut self) -> Vec<(u64, Box<[u8]>)> {
+        mem::take(&mut self.updates)
+    }
+
+    /// Takes a byte of an integer (RFC 9000, section 16); true with its last.
+    fn complete(&mut self, byte: u8) -> bool {
+        if self.missing == 0 {
+            self.missing = 1 << (byte >> 6);
+            self.integer = u64::from(byte & 0x3f);
+        } else {
+            self.integer = self.integer << 8 | u64::from(byte);
+        }
+        self.missing -= 1;
+        self.missing == 0
+    }
+
+    /// Goes on behind an integer.
+    fn enter(&mut self) -> Result<(), Breach> {
+        let integer = self.integer;
+        self.stage = match self.stage {
+            Stage::Stream if integer == CONTROL => Stage::Type,
+            Stage::Stream if integer == PUSH => {
+                return Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR));
+            }
+            Stage::Type => Stage::Length(integer),
+            Stage::Length(kind) if kind != DATA && integer > self.max => {
+                return Err(Breach::Stream(Code::H3_EXCESSIVE_LOAD));
+            }
+            Stage::Length(kind) if integer == 0 => return self.take_payload(kind, &[], 0),
+            Stage::Length(kind) => Stage::Payload(kind, integer),
+            _ => Stage::Other,
+        };
+        Ok(())
+    }
+
+    /// Takes a piece of a frame, of which so much is left then.
+    fn take_payload(&mut self, kind: u64, part: &[u8], left: u64) -> Result<(), Breach> {
+        let is_read = match self.of {
+            Of::Request(_) => kind == HEADERS,
+            Of::Control(_) => [MAX_PUSH_ID, PRIORITY_UPDATE].contains(&kind),
+        };
+        self.stage = if left == 0 { Stage::Type } else { Stage::Payload(kind, left) };
+        if is_read && left == 0 && self.payload.is_empty() {
+            return self.read(kind, part);
+        }
+        if is_read {
+            self.payload.extend_from_slice(part);
+        }
+        if is_read && left == 0 {
+            let payload = mem::take(&mut self.payload);
+            return self.read(kind, &payload);
+        }
+        Ok(())
+    }
+
+    /// Reads a frame that is whole. What is cut off in it is for h3 to say.
+    fn read(&mut self, kind: u64, mut payload: &[u8]) -> Result<(), Breach> {
+        match self.of {
+            Of::Request(section) => {
+                self.of = Of::Request(Section::Trailers);
+                match is_malformed(payload, section) {
+                    true => Err(Breach::Stream(Code::H3_MESSAGE_ERROR)),
+                    false => Ok(()),
+                }
+            }
+            Of::Control(before) => {
+                let Some(id) = varint(&mut payload) else { return Ok(()) };
+                if kind == PRIORITY_UPDATE && id % 4 == 0 {
+                    self.updates.push((id, payload.into()));
+                } else if kind == PRIORITY_UPDATE || id < before {
+                    // No stream of a request, or a limit that shrinks.
+                    return Err(Breach::Connection(Code::H3_ID_ERROR));
+                } else {
+                    self.of = Of::Control(id);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Types of streams of one direction (RFC 9114, 6.2).
+const CONTROL: u64 = 0;
+const PUSH: u64 = 1;
+
+/// Types of frames (RFC 9114, 7.2, and RFC 9218, 7.2).
+const DATA: u64 = 0;
+const HEADERS: u64 = 1;
+const MAX_PUSH_ID: u64 = 0xd;
+const PRIORITY_UPDATE: u64 = 0xf_0700;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HEADERS of two bytes, DATA of 2^30 - 1 of which one has come.
+    const REQUEST: &[u8] = &[1, 2, 0, 0, 0, 0xbf, 0xff, 0xff, 0xff, 9];
+
+    const LOAD: Result<(), Breach> = Err(Breach::Stream(Code::H3_EXCESSIVE_LOAD));
+    const MESSAGE: Result<(), Breach> = Err(Breach::Stream(Code::H3_MESSAGE_ERROR));
+    const ID: Result<(), Breach> = Err(Breach::Connection(Code::H3_ID_ERROR));
+
+    /// What comes of a stream in pieces of this size.
+    fn taken(frames: &mut Frames, stream: &[u8], size: usize) -> Result<(), Breach> {
+        stream.chunks(size).try_for_each(|piece| frames.take(piece))
+    }
+
+    #[test]
+    fn data_may_be_of_any_length_and_what_comes_in_pieces_is_read_the_same() {
+        for size in 1..=REQUEST.len() {
+            let mut frames = Frames::of_request(2);
+            assert_eq!(taken(&mut frames, REQUEST, size), Ok(()), "{size}");
+            assert_eq!(frames.stage, Stage::Payload(DATA, (1 << 30) - 2), "{size}");
+        }
+    }
+
+    #[test]
+    fn another_frame_that_is_too_long_is_refused_by_its_length_alone() {
+        assert_eq!(Frames::of_request(1).take(REQUEST), LOAD);
+        let mut frames = Frames::of_request(100);
+        // A frame without payload, then trailers of 16 kB.
+        assert_eq!(frames.take(&[0x21, 0, 1, 0x7f]), Ok(()));
+        assert_eq!(frames.take(&[0xff]), LOAD);
+    }
+
+    #[test]
+    fn of_one_direction_only_the_control_stream_has_frames() {
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0x7f, 0xff]), LOAD);
+        assert_eq!(Frames::of_uni(100).take(&[2, 4, 0x7f, 0xff, 0xff, 0xff]), Ok(()));
+    }
+
+    #[test]
+    fn a_pseudo_header_in_trailers_is_refused_however_it_comes() {
+        // `:path /` by its place in the table, in the head and in the trailers.
+        let head: &[u8] = &[1, 3, 0, 0, 0xc1];
+        let stream = [head, &[0, 1, b'x'], head].concat();
+        for size in 1..=stream.len() {
+            assert_eq!(taken(&mut Frames::of_request(10), head, size), Ok(()), "{size}");
+            assert_eq!(taken(&mut Frames::of_request(10), &stream, size), MESSAGE, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_client_neither_opens_pushes_nor_takes_back_how_many_it_allows() {
+        let creation = Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR));
+        assert_eq!(Frames::of_uni(100).take(&[1]), creation);
+        assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 5]), Ok(()));
+        assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 4]), ID);
+    }
+
+    #[test]
+    fn changes_of_priority_are_kept_until_they_are_taken() {
+        let update = |id| [&[0x80, 0x0f, 7, 0, 4, id][..], b"u=0"].concat();
+        for size in 1..=10 {
+            let mut frames = Frames::of_uni(100);
+            let stream = [&[0][..], &update(8), &update(4)].concat();
+            assert_eq!(taken(&mut frames, &stream, size), Ok(()), "{size}");
+            let said = |id| (id, b"u=0".as_slice().into());
+            assert_eq!(frames.updates(), [said(8), said(4)]);
+            assert_eq!(frames.updates(), []);
+        }
+        assert_eq!(Frames::of_uni(100).take(&[&[0][..], &update(6)].concat()), ID);
+    }
+}
