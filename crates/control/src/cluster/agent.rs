@@ -17,7 +17,7 @@ use tokio::{
 
 use self::joining::Lease;
 use super::{
-    Disk, Fault, Member, Published, Refusal, Settings, Version, View,
+    Disk, EdgeEntry, Fault, Published, Refusal, Settings, Version, View,
     disk::drawn,
     etcd::{
         Client, Stream,
@@ -66,7 +66,7 @@ pub struct Agent {
     known: Known,
     lease: Option<Lease>,
     /// What the others were last told, with which lease.
-    told: Option<(i64, Member)>,
+    told: Option<(i64, EdgeEntry)>,
     /// Whether this process has ever joined.
     has_joined: bool,
     taking: Option<Taking>,

@@ -11,7 +11,7 @@ pub struct Marker {
 
 /// An edge, as it tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct EdgeEntry {
     /// Drawn once for each state directory: two edges of one name differ in it.
     pub instance: String,
     /// Where it is.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     etcd::message::{Event, KeyValue},
-    keys::{self, Keys, Member, ValueError},
+    keys::{self, EdgeEntry, Keys, ValueError},
 };
 
 /// It.
@@ -24,7 +24,7 @@ pub(super) struct Entry {
     pub(super) changed: i64,
     pub(super) lease: i64,
     /// None where nobody can read it.
-    pub(super) member: Option<Member>,
+    pub(super) member: Option<EdgeEntry>,
 }
 
 impl Known {
@@ -103,7 +103,7 @@ impl Known {
     }
 
     /// The members but the one of this name.
-    pub(super) fn others(&self, name: &str) -> impl Iterator<Item = &Member> {
+    pub(super) fn others(&self, name: &str) -> impl Iterator<Item = &EdgeEntry> {
         let others = self.members.iter().filter(move |(other, _)| *other != name);
         others.filter_map(|(_, entry)| entry.member.as_ref())
     }

@@ -9,7 +9,7 @@
 //! | key | value | who writes it | how long it lives |
 //! |---|---|---|---|
 //! | `cluster` | [`Marker`]: the identity of the cluster | the first edge | for ever |
-//! | `members/NAME` | [`Member`]: where an edge is, what it runs, what it refused | that edge | as its lease |
+//! | `members/NAME` | [`EdgeEntry`]: where an edge is, what it runs, what it refused | that edge | as its lease |
 //! | `configuration/current` | the number of the version in force | `publish`, `rollback` | for ever |
 //! | `configuration/versions/N` | [`Version`]: the text of a version | `publish` | [`VERSIONS_KEPT`] versions |
 //!
@@ -37,7 +37,7 @@ pub use agent::{Agent, Identity, Offer, fetch_published};
 pub use disk::{Disk, DiskError};
 pub use etcd::EtcdError;
 pub use fault::Fault;
-pub use keys::{Marker, Member, Refusal, ValueError, Version};
+pub use keys::{EdgeEntry, Marker, Refusal, ValueError, Version};
 pub use publish::{EdgeInfo, Overview, Store, StoreError, VERSIONS_KEPT, VersionInfo};
 pub use view::View;
 

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Fault, Member, Settings, Version,
+    EdgeEntry, Fault, Settings, Version,
     agent::read_version,
     etcd::{
         Client, EtcdError,
@@ -67,7 +67,7 @@ pub struct EdgeInfo {
     pub name: String,
     /// What it tells of itself.
     #[serde(flatten)]
-    pub member: Member,
+    pub member: EdgeEntry,
     /// Seconds that its lease has left.
     pub lease_s: i64,
 }

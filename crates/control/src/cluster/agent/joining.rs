@@ -82,7 +82,7 @@ impl Agent {
 
     /// Puts the key of this edge, unless another edge has that name or nothing has changed.
     async fn introduce(&mut self, client: &Client, lease: i64) -> Result<(), Fault> {
-        let member = Member {
+        let member = EdgeEntry {
             instance: self.disk.instance().to_owned(),
             region: self.identity.region.clone(),
             release: self.identity.release.clone(),
