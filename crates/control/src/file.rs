@@ -8,6 +8,7 @@
 mod access_log;
 mod admin;
 mod cache;
+mod cluster;
 mod compression;
 mod discover;
 mod health;
@@ -46,6 +47,7 @@ use crate::value::{
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
 pub(crate) use cache::{Cache, RouteCache};
+pub(crate) use cluster::Cluster;
 pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
@@ -73,6 +75,8 @@ pub(crate) struct File {
     pub(crate) edge: Key<Edge>,
     /// The admin interface: metrics, API and dashboard, on an address of its own. Off if omitted.
     pub(crate) admin: Key<Admin>,
+    /// The store (etcd) of a cluster of edges. If omitted, this edge is alone and needs none.
+    pub(crate) cluster: Key<Cluster>,
     /// The DNS resolver, for groups with `discover`.
     pub(crate) dns: Key<Dns>,
     /// The cache of the routes with `cache`.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use loadline_spanned::{At, FileErrors, Problems, Source};
+use toml::de::DeTable;
 
 use crate::{masked, suggest::Configuration};
 
@@ -15,6 +16,30 @@ pub(crate) struct Part {
     /// What errors call it.
     pub(crate) name: String,
     pub(crate) text: String,
+    /// Whether it is for every edge of a cluster, and not a file here.
+    pub(crate) is_published: bool,
+}
+
+/// Refuses what a published configuration may not say, since it is each edge's own.
+pub(crate) fn refuse_own_tables(parts: &[Part], problems: &mut Problems) {
+    let mut begin = 0;
+    for part in parts {
+        if part.is_published {
+            refuse_in(&part.text, begin, problems);
+        }
+        begin += part.text.len() + 1;
+    }
+}
+
+fn refuse_in(text: &str, begin: usize, problems: &mut Problems) {
+    let (root, _) = DeTable::parse_recoverable(text);
+    let own = root.get_ref().keys().filter(|key| OWN.contains(&&**key.get_ref()));
+    for key in own {
+        let span = begin + key.span().start..begin + key.span().end;
+        let message = format!("`{}` in a published configuration", key.get_ref());
+        let help = "it is each edge's own: write it in the file of the edge";
+        problems.error(&span, message, "not for all edges", help);
+    }
 }
 
 /// The files of the configuration at `path`, the one that is named first.
@@ -116,7 +141,7 @@ fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &
 }
 
 fn part(path: &Path, text: String) -> Part {
-    Part { name: path.display().to_string(), text }
+    Part { name: path.display().to_string(), text, is_published: false }
 }
 
 /// What an entry of `include` names.
@@ -170,6 +195,9 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
         None => Path::new("."),
     }
 }
+
+/// What is said by the file of an edge alone.
+const OWN: [&str; 4] = ["include", "edge", "admin", "cluster"];
 
 const KEY: &str = "include";
 

@@ -11,6 +11,7 @@
 
 pub mod admin;
 mod assemble;
+pub mod cluster;
 mod describe;
 pub mod discovery;
 mod edit;
@@ -29,8 +30,9 @@ mod value;
 use std::path::{Path, PathBuf};
 
 use loadline_core::fleet::Fleet;
-use loadline_spanned::{FileError, FileErrors, Problems, Source};
+use loadline_spanned::{At, FileError, FileErrors, Problems, Source};
 
+use cluster::Published;
 use file::File;
 use include::Part;
 use suggest::Configuration;
@@ -55,6 +57,8 @@ pub struct Loaded {
     pub names: discovery::NameServers,
     /// As whom it runs, where it tells its id and is told to make way.
     pub process: Process,
+    /// The store of the cluster of edges; none where this edge is alone.
+    pub cluster: Option<cluster::Settings>,
     /// What in it works but is hardly meant, in the order of the file.
     pub warnings: Vec<FileError>,
     outside: outside::Outside,
@@ -80,7 +84,30 @@ pub struct Process {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
 pub fn load(path: &Path) -> Result<Loaded, FileErrors> {
-    load_from(path, None)
+    load_from(path, None, None)
+}
+
+/// As [`load`], with what was published to all edges of a cluster beside it.
+///
+/// # Errors
+/// Everything that is wrong with either, in their order; or why the file cannot be read.
+pub fn load_with(path: &Path, published: Option<&Published>) -> Result<Loaded, FileErrors> {
+    load_from(path, None, published)
+}
+
+/// Where the store of a cluster is, by the file at `path`; none where it names none. What the file
+/// lacks otherwise does not matter: it may be published.
+///
+/// # Errors
+/// What is wrong with the table `[cluster]`, or why the file cannot be read.
+pub fn load_cluster(path: &Path) -> Result<Option<cluster::Settings>, FileErrors> {
+    let (parts, base) = (include::parts(path)?, base_of(path));
+    let (file, source, mut problems) = read_parts(&parts);
+    let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
+    let _ = outside::settle(&mut file.value, &base);
+    let settings = assemble::cluster(&file.value.cluster, &mut problems);
+    problems.settle(&source)?;
+    Ok(settings)
 }
 
 /// As [`load`], as an edge in another region sees it.
@@ -88,14 +115,23 @@ pub fn load(path: &Path) -> Result<Loaded, FileErrors> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
 pub fn load_seen_from(path: &Path, region: &str) -> Result<Loaded, FileErrors> {
-    load_from(path, Some(region))
+    load_from(path, Some(region), None)
 }
 
-fn load_from(path: &Path, region: Option<&str>) -> Result<Loaded, FileErrors> {
-    let parts = include::parts(path)?;
+fn load_from(
+    path: &Path,
+    region: Option<&str>,
+    published: Option<&Published>,
+) -> Result<Loaded, FileErrors> {
+    let mut parts = include::parts(path)?;
+    parts.extend(published.map(Published::part));
+    parse_at(&base_of(path), parts, region, &SystemResolver)
+}
+
+/// Where relative paths of the configuration at `path` count from.
+fn base_of(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let base = if whole.is_dir() { &whole } else { whole.parent().unwrap_or(Path::new("")) };
-    parse_at(base, parts, region, &SystemResolver)
+    if whole.is_dir() { whole } else { whole.parent().unwrap_or(Path::new("")).to_owned() }
 }
 
 /// Reads `text`, which errors call `name`, and resolves host names with the resolver of the
@@ -112,7 +148,7 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, FileErrors> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, FileErrors> {
-    let part = Part { name: name.to_owned(), text: text.to_owned() };
+    let part = Part { name: name.to_owned(), text: text.to_owned(), is_published: false };
     parse_at(Path::new(""), vec![part], None, resolver)
 }
 
@@ -124,21 +160,28 @@ fn parse_at(
     seen_from: Option<&str>,
     resolver: &dyn Resolve,
 ) -> Result<Loaded, FileErrors> {
-    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-    let mut problems = Problems::default();
-    let environment = |name: &str| std::env::var(name).ok();
-    let file =
-        loadline_spanned::read_parts::<Configuration, File>(&texts, &environment, &mut problems);
-    let shown = parts.into_iter().map(|part| (part.name, masked::masked(&part.text)));
-    let source = Source::of_parts::<Configuration>(shown.collect());
+    let (file, source, mut problems) = read_parts(&parts);
+    include::refuse_own_tables(&parts, &mut problems);
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
     let mentions = outside::settle(&mut file.value, base);
     assemble::share_routes(&mut file, &mut problems);
     let admin = assemble::admin(&file.value.admin, &mut problems);
     let process = assemble::process(&file.value.edge, &mut problems);
+    let cluster = assemble::cluster(&file.value.cluster, &mut problems);
     let names = assemble::name_servers(&file.value.dns, &mut problems);
     let fleet = assemble::assemble(&file, seen_from, resolver, &mut problems);
     let warnings = problems.settle(&source)?;
     let outside = outside::Outside { mentions, base: base.to_owned(), source };
-    Ok(Loaded { fleet, admin, names, process, warnings, outside })
+    Ok(Loaded { fleet, admin, names, process, cluster, warnings, outside })
+}
+
+/// Reads the texts of one configuration; nothing where they are not TOML.
+fn read_parts(parts: &[Part]) -> (Option<At<File>>, Source, Problems) {
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+    let mut problems = Problems::default();
+    let environment = |name: &str| std::env::var(name).ok();
+    let file =
+        loadline_spanned::read_parts::<Configuration, File>(&texts, &environment, &mut problems);
+    let shown = parts.iter().map(|part| (part.name.clone(), masked::masked(&part.text)));
+    (file, Source::of_parts::<Configuration>(shown.collect()), problems)
 }

@@ -75,6 +75,8 @@ pub(crate) enum What {
     Staple,
     Networks,
     Token,
+    Password,
+    StateDirectory,
     StandbyKey,
     Servers {
         may_be_empty: bool,
@@ -129,8 +131,15 @@ impl Loaded {
 
 impl What {
     fn counts(self, moment: Moment) -> bool {
-        let at_start =
-            [Self::Token, Self::StandbyKey, Self::AccessLog, Self::PidFile, Self::Socket];
+        let at_start = [
+            Self::Token,
+            Self::Password,
+            Self::StateDirectory,
+            Self::StandbyKey,
+            Self::AccessLog,
+            Self::PidFile,
+            Self::Socket,
+        ];
         match moment {
             Moment::Check => true,
             // Whether it can be bound is known at once.
@@ -212,6 +221,14 @@ fn each(file: &mut File, visit: Visit<'_>) {
             visit(What::Socket, path, span);
         }
         one(&mut admin.token_file, What::Token, visit);
+    }
+    if let Some(cluster) = file.cluster.get_mut() {
+        one(&mut cluster.ca, What::Authorities, visit);
+        if let Some(At { value, span }) = cluster.certificate.at_mut() {
+            certificate(value, span, visit);
+        }
+        one(&mut cluster.password_file, What::Password, visit);
+        one(&mut cluster.state_dir, What::StateDirectory, visit);
     }
     if let Some(disk) = file.cache.get_mut().and_then(|cache| cache.disk.get_mut()) {
         one(&mut disk.path, What::DiskCache, visit);

@@ -11,6 +11,7 @@
 
 mod cache;
 mod certificate;
+mod cluster;
 mod counter;
 mod forwarding;
 mod listener;
@@ -28,6 +29,7 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
 pub use cache::{Cache, CacheShare, CachedObject, DiskCache, Purge, Purged};
 pub use certificate::Certificate;
+pub use cluster::{Cluster, ClusterFault};
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
     Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
@@ -89,6 +91,9 @@ pub struct State {
     /// What balancers that stand by for each other tell each other; none where there is but one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<Standby>,
+    /// The other edges and their store; none where this one is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
 }
 
 /// How much a state says of a service.

@@ -14,6 +14,7 @@ mod cache;
 mod capacity;
 mod change;
 mod check;
+mod cluster;
 mod compare;
 mod completions;
 mod demo;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     L4(l4::Args),
     Top(top::Args),
     Cache(cache::Args),
+    Cluster(cluster::Args),
     Drain(change::Drain),
     Maintenance(change::Maintenance),
     Activate(change::Activate),
@@ -87,6 +89,7 @@ impl Command {
             Self::L4(args) => l4::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Cache(args) => cache::run(&args),
+            Self::Cluster(args) => cluster::run(&args),
             Self::Drain(args) => change::drain(&args),
             Self::Maintenance(args) => change::maintenance(&args),
             Self::Activate(args) => change::activate(&args),

@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use loadline_control::{Fault, Loaded, Moment};
+use loadline_control::{Fault, Loaded, Moment, cluster::Published};
 use loadline_core::{fleet::Fleet, state::Certificate};
 use loadline_l4::standby::check_key;
 use loadline_proxy::{
@@ -25,7 +25,19 @@ use super::{
 /// # Errors
 /// Everything that is wrong with it or with what it names, in the order of the file.
 pub(crate) fn load(path: &Path, moment: Moment) -> Result<Loaded, FileErrors> {
-    let loaded = loadline_control::load(path)?;
+    load_with(path, None, moment)
+}
+
+/// As [`load`], with what was published to all edges of a cluster beside it.
+///
+/// # Errors
+/// Everything that is wrong with either, or with what they name.
+pub(crate) fn load_with(
+    path: &Path,
+    published: Option<&Published>,
+    moment: Moment,
+) -> Result<Loaded, FileErrors> {
+    let loaded = loadline_control::load_with(path, published)?;
     let mut faults = of_tls(&loaded.fleet);
     if moment != Moment::Reload {
         let most = std::fs::read_to_string(RECEIVE_MAX).ok();

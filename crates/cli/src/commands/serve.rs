@@ -2,6 +2,7 @@
 
 mod bounds;
 mod checks;
+mod cluster;
 mod control;
 mod follow;
 mod handover;
@@ -37,7 +38,7 @@ use loadline_proxy::{
     runtime::{Bound, Runtime},
     telemetry::tally::Tallies,
 };
-use loadline_spanned::FileError;
+use loadline_spanned::{FileError, FileErrors};
 use tokio::{
     sync::mpsc::channel,
     task::JoinSet,
@@ -49,6 +50,7 @@ use crate::{
     process_log::LogFormat,
 };
 use checks::Checks;
+use cluster::{Cluster, InForce};
 use follow::{Changed, Follower};
 use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
@@ -173,6 +175,7 @@ struct Edge {
     reader: Reader,
     upgrade: Option<Upgrade>,
     pid_file: Option<PidFile>,
+    cluster: Cluster,
 }
 
 /// Why a process ends.
@@ -189,10 +192,14 @@ impl Edge {
         let program = std::env::current_exe().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
-        let (begun, settings, process) = read(args, Moment::Start).map_err(|why| {
+        let wrong = |why: String| {
             let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
             Failure { code: EXIT_USAGE, why }
-        })?;
+        };
+        let cluster = Cluster::of(args.file.as_deref());
+        let cluster = cluster.map_err(|errors| wrong(tell_errors(errors, args.log_format)))?;
+        let in_force = &cluster.in_force;
+        let (begun, settings, process) = read(args, in_force, Moment::Start).map_err(wrong)?;
         let identity = Identity::of(&process).map_err(Failure::running)?;
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
@@ -228,8 +235,9 @@ impl Edge {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
-        let running = Running { proxy: proxy.handle(), forwarder: forwarder.clone() };
-        let site = Arc::new(site(running, (begun, lists), args));
+        let (handle, view) = (proxy.handle(), cluster.view());
+        let running = Running { proxy: handle, forwarder: forwarder.clone(), cluster: view };
+        let site = Arc::new(site(running, (begun, lists), args, in_force));
         site.restore(std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
@@ -247,6 +255,7 @@ impl Edge {
             reader,
             upgrade,
             pid_file,
+            cluster,
         })
     }
 
@@ -274,6 +283,8 @@ impl Edge {
     /// takes its time is done here: the next signal may be the one that ends it.
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tokio::spawn(discovery::follow_names(self.site.clone()));
+        let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
+        self.cluster.join(&self.site, admin);
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {
@@ -299,6 +310,11 @@ impl Edge {
                     }
                 }
                 () = self.reader.done() => {}
+                put_in_force = self.cluster.offered(),
+                    if self.upgrade.is_none() && self.reader.is_idle() =>
+                {
+                    self.reader.begin(put_in_force);
+                }
                 _ = looks.tick(), if self.upgrade.is_none() && self.reader.is_idle() => {
                     if let Some(changed) = self.follower.look(&self.site.file()) {
                         self.reader.ask(changed);
@@ -398,7 +414,8 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, pid_file, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, .. } = self;
+        let leaving = tokio::spawn(cluster.leave());
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
         // The successor answers on the same sockets.
@@ -425,6 +442,7 @@ impl Edge {
                 ending.await
             }
         };
+        let _ = leaving.await;
         forwarder.iter().for_each(|forwarder| forwarder.end());
         pid_file.iter().for_each(PidFile::remove);
         told(&tallies.context("draining")?);
@@ -436,7 +454,11 @@ impl Edge {
 type Intent = (Arc<Fleet>, NameServers);
 
 /// What to serve; or what is wrong, which has been told.
-fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Process), String> {
+fn read(
+    args: &Args,
+    in_force: &InForce,
+    moment: Moment,
+) -> Result<(Intent, Option<Settings>, Process), String> {
     if let Some(listen) = &args.listen {
         let trust = match &args.cacert {
             _ if args.insecure => Trust::Anybody,
@@ -449,7 +471,7 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
         return Ok(((Arc::new(fleet), NameServers::default()), None, Process::default()));
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
-    match outside::load(file, moment) {
+    match outside::load_with(file, in_force.get().as_ref(), moment) {
         Ok(loaded) => {
             match args.log_format {
                 LogFormat::Text => check::print_warnings(&loaded.warnings),
@@ -458,17 +480,20 @@ fn read(args: &Args, moment: Moment) -> Result<(Intent, Option<Settings>, Proces
             let Loaded { fleet, names, admin, process, .. } = loaded;
             Ok(((Arc::new(fleet), names), admin, process))
         }
-        Err(errors) => {
-            let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
-            match args.log_format {
-                LogFormat::Text => {
-                    print_errors(errors);
-                }
-                LogFormat::Json => errors.errors().iter().for_each(log),
-            }
-            Err(why.join("; "))
-        }
+        Err(errors) => Err(tell_errors(errors, args.log_format)),
     }
+}
+
+/// Tells what is wrong with the configuration, and gives it on one line.
+fn tell_errors(errors: FileErrors, log_format: LogFormat) -> String {
+    let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
+    match log_format {
+        LogFormat::Text => {
+            print_errors(errors);
+        }
+        LogFormat::Json => errors.errors().iter().for_each(log),
+    }
+    why.join("; ")
 }
 
 /// Tells what is wrong with the configuration on one line.
@@ -490,9 +515,14 @@ async fn done(upgrade: Option<&mut Upgrade>) -> anyhow::Result<u32> {
 }
 
 /// The proxy with its file, for whoever reloads or changes it.
-fn site(running: Running, begun: (Intent, Lists), args: &Args) -> LiveConfiguration {
-    let args = args.clone();
-    let load = move || match read(&args, Moment::Reload) {
+fn site(
+    running: Running,
+    begun: (Intent, Lists),
+    args: &Args,
+    in_force: &InForce,
+) -> LiveConfiguration {
+    let (args, in_force) = (args.clone(), in_force.clone());
+    let load = move || match read(&args, &in_force, Moment::Reload) {
         Ok((intent, ..)) => Ok(intent),
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };

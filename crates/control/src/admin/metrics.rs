@@ -9,6 +9,7 @@
 
 mod cache;
 mod certificates;
+mod cluster;
 mod failures;
 mod format;
 mod forwarding;
@@ -164,6 +165,7 @@ fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
         (now(Part::Servers), servers::FAMILIES),
         (None, cache::FAMILIES),
         (None, certificates::FAMILIES),
+        (None, cluster::FAMILIES),
         (now(Part::Service), failures::FAMILIES),
         (None, forwarding::FAMILIES),
         (None, standby::FAMILIES),

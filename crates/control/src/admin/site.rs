@@ -117,8 +117,21 @@ impl LiveConfiguration {
     /// # Errors
     /// What is wrong with one of them; nothing has changed then.
     pub fn reload(&self) -> Result<(), String> {
+        self.reload_with(|| (self.load)(), || ())
+    }
+
+    /// As [`LiveConfiguration::reload`], with what this `load` reads. Before anybody reads again,
+    /// `done` is called where it is in force.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing has changed then.
+    pub fn reload_with(
+        &self,
+        load: impl FnOnce() -> Result<Intent, String>,
+        done: impl FnOnce(),
+    ) -> Result<(), String> {
         let _turn = lock(&self.reading);
-        let (file, names) = (self.load)()?;
+        let (file, names) = load()?;
         let before = self.kept().lists.clone();
         // Nobody is held up while names that are new are asked for.
         let lists = discovery::begin_again(before, &file, &names, self.clock.now());
@@ -129,6 +142,7 @@ impl LiveConfiguration {
         self.engine.reload(next.listed())?;
         *kept = next;
         self.reloaded.notify_one();
+        done();
         Ok(())
     }
 

@@ -59,7 +59,8 @@ pub(super) fn listeners(
     let place = file.value.listener.place_or(&(0..0));
     let none = given.is_none_or(|list| list.value.is_empty());
     if none && !problems.is_damaged(&place) {
-        let help = "add one: [[listener]] bind = \":8080\", service = \"web\"".to_owned();
+        let add = "add one: [[listener]] bind = \":8080\", service = \"web\"";
+        let help = unpublished(file).map_or_else(|| add.to_owned(), |why| format!("{add}; {why}"));
         let message = "no listener: nothing can come in".to_owned();
         problems.absent(&file.span, &place, message, help);
     }
@@ -87,6 +88,12 @@ pub(super) fn listeners(
     }
     warn_unused(file, services, (&listeners, &frontends), problems);
     (listeners, frontends)
+}
+
+/// What else may bring what a file lacks.
+pub(super) fn unpublished(file: &At<File>) -> Option<&'static str> {
+    let why = "or publish a configuration that has it: loadline cluster publish FILE";
+    file.value.cluster.given().then_some(why)
 }
 
 /// The addresses of a listener, at least one.

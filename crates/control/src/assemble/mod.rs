@@ -7,6 +7,7 @@
 mod access_log;
 mod admin;
 mod cache;
+mod cluster;
 mod compression;
 mod cors;
 mod discover;
@@ -37,6 +38,7 @@ use loadline_spanned::{At, Key, Problems};
 use crate::{file::File, resolve::Resolve};
 
 pub(crate) use admin::admin;
+pub(crate) use cluster::cluster;
 pub(crate) use discover::name_servers;
 pub(crate) use process::process;
 use region::Regions;

@@ -40,7 +40,9 @@ pub(super) fn services(
     let none = table.get().is_none_or(|named| named.iter().next().is_none());
     if none && !problems.is_damaged(&place) {
         let message = "no service: there is nowhere to send traffic".to_owned();
-        let help = "add one: [service.web] with a [[service.web.group]]".to_owned();
+        let add = "add one: [service.web] with a [[service.web.group]]";
+        let published = super::listener::unpublished(file);
+        let help = published.map_or_else(|| add.to_owned(), |why| format!("{add}; {why}"));
         problems.absent(&file.span, &place, message, help);
     }
     let named = table.get().into_iter().flat_map(Named::iter);

@@ -151,7 +151,7 @@ pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> 
     })
 }
 
-fn certificate(
+pub(super) fn certificate(
     given: &TextOr<FilePath, file::Certificate>,
     span: &Span,
     problems: &mut Problems,

@@ -41,7 +41,9 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
             discovery::check(at, may_be_empty).map_err(wrong)
         }),
         What::Directory => enterable(at),
-        What::DiskCache => own_directory(at),
+        What::Password => readable("password", at, base),
+        What::DiskCache => own_directory("cache", at),
+        What::StateDirectory => own_directory("published configuration", at),
         What::AccessLog => writable("access log", at),
         What::PidFile => replaceable("process id", at),
         What::Socket => socket(at),
@@ -96,13 +98,13 @@ fn enterable(path: &Path) -> Result<(), Complaint> {
 }
 
 /// A directory for files of our own, or room to make it.
-fn own_directory(path: &Path) -> Result<(), Complaint> {
+fn own_directory(what: &str, path: &Path) -> Result<(), Complaint> {
     let wrong = |why: &dyn std::fmt::Display, help: &str| {
-        let message = format!("cannot keep the cache in `{}`: {why}", path.display());
+        let message = format!("cannot keep the {what} in `{}`: {why}", path.display());
         Complaint::new(message, help)
     };
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => room("cache", path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => room(what, path),
         Err(error) => Err(wrong(&error, "whoever runs loadline has to be able to enter it")),
         Ok(found) if !found.is_dir() => {
             Err(wrong(&"it is no directory", "name a directory of its own"))

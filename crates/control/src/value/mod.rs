@@ -8,6 +8,7 @@ pub(crate) mod advisor;
 pub(crate) mod collector;
 pub(crate) mod either;
 pub(crate) mod endpoint;
+pub(crate) mod etcd;
 pub(crate) mod label;
 pub(crate) mod link;
 pub(crate) mod number;

@@ -35,6 +35,11 @@ impl Reader {
         self.under_way = Some(spawn_blocking(move || read_again(&site, what)));
     }
 
+    /// Begins with something that reads files, where nothing is under way.
+    pub(super) fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.under_way = Some(spawn_blocking(work));
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_none()
     }

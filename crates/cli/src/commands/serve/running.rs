@@ -2,7 +2,10 @@
 
 use std::{ops::Range, sync::Arc};
 
-use loadline_control::admin::{Engine, Survey};
+use loadline_control::{
+    admin::{Engine, Survey},
+    cluster::View,
+};
 use loadline_core::{
     fleet::Fleet,
     state::{CachedObject, Flow, Part, Purge, Purged, State},
@@ -17,11 +20,17 @@ pub(super) struct Running {
     pub(super) proxy: Handle,
     /// None where nothing was forwarded at the start.
     pub(super) forwarder: Option<Arc<Forwarder>>,
+    /// None where this edge is alone.
+    pub(super) cluster: Option<View>,
 }
 
 impl Engine for Running {
     fn survey(&self) -> Box<dyn Survey> {
-        Box::new(SurveyOfBoth { proxy: self.proxy.survey(), forwarder: self.forwarder.clone() })
+        Box::new(SurveyOfBoth {
+            proxy: self.proxy.survey(),
+            forwarder: self.forwarder.clone(),
+            cluster: self.cluster.clone(),
+        })
     }
 
     fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
@@ -58,6 +67,7 @@ impl Engine for Running {
 struct SurveyOfBoth {
     proxy: runtime::Survey,
     forwarder: Option<Arc<Forwarder>>,
+    cluster: Option<View>,
 }
 
 impl Survey for SurveyOfBoth {
@@ -69,7 +79,8 @@ impl Survey for SurveyOfBoth {
             None
         });
         let standby = forwarder.and_then(|forwarder| forwarder.standby());
-        State { forwarding, standby, ..self.proxy.edge() }
+        let cluster = self.cluster.as_ref().map(View::state);
+        State { forwarding, standby, cluster, ..self.proxy.edge() }
     }
 
     fn service_count(&self) -> usize {

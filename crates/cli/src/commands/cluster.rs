@@ -1,0 +1,210 @@
+//! `loadline cluster`: the edges that share a store, and the configuration that all of them run.
+
+mod page;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use loadline_control::{
+    Moment,
+    cluster::{EdgeInfo, Published, Settings, Store, StoreError},
+};
+use tokio::time::sleep;
+
+use super::{EXIT_USAGE, EXIT_VERDICT, check, outside, print_errors, series};
+
+/// Publish a configuration to all edges of a cluster, roll it back, or show the edges
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Put a configuration in force at every edge
+    Publish(Publish),
+    /// Put an older version in force again
+    Rollback(Rollback),
+    /// Show the edges, what each runs, and the store
+    Status(Status),
+}
+
+/// Where the store is.
+#[derive(clap::Args)]
+struct Place {
+    /// The file of an edge, which has the table [cluster]
+    #[arg(long, value_name = "FILE", default_value = "/etc/loadline/loadline.toml")]
+    edge: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct Publish {
+    /// What is published; with the file of the edge it has to be a right configuration
+    file: PathBuf,
+
+    #[command(flatten)]
+    place: Place,
+
+    /// Seconds to wait for the edges
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    wait: u64,
+}
+
+#[derive(clap::Args)]
+struct Rollback {
+    /// The version; the one before that in force if omitted
+    version: Option<u64>,
+
+    #[command(flatten)]
+    place: Place,
+
+    /// Seconds to wait for the edges
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    wait: u64,
+}
+
+#[derive(clap::Args)]
+struct Status {
+    #[command(flatten)]
+    place: Place,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the store cannot be reached, or refuses.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let place = match &args.action {
+        Action::Publish(args) => &args.place,
+        Action::Rollback(args) => &args.place,
+        Action::Status(args) => &args.place,
+    };
+    let settings = match loadline_control::load_cluster(&place.edge) {
+        Ok(Some(settings)) => settings,
+        Ok(None) => bail!("there is no [cluster] in {}", place.edge.display()),
+        Err(errors) => return Ok(print_errors(errors)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match &args.action {
+        Action::Publish(args) => {
+            let Some((text, services)) = checked(args)? else {
+                return Ok(ExitCode::from(EXIT_USAGE));
+            };
+            runtime.block_on(publish(&settings, args, &text, services))
+        }
+        Action::Rollback(args) => runtime.block_on(roll_back(&settings, args)),
+        Action::Status(args) => runtime.block_on(status(&settings, args)),
+    }
+}
+
+/// The text and the names of the services, if an edge can run with it; what is wrong has been told.
+fn checked(args: &Publish) -> anyhow::Result<Option<(String, Vec<String>)>> {
+    let (file, edge) = (&args.file, &args.place.edge);
+    let text = std::fs::read_to_string(file);
+    let text = text.with_context(|| format!("reading {}", file.display()))?;
+    let name = Some(file.display().to_string());
+    let published = Published { version: 0, text: text.clone(), name };
+    match outside::load_with(edge, Some(&published), Moment::Check) {
+        Ok(loaded) => {
+            check::print_warnings(&loaded.warnings);
+            let services = loaded.fleet.services.iter().map(|service| service.name.clone());
+            Ok(Some((text, services.collect())))
+        }
+        Err(errors) => {
+            print_errors(errors);
+            Ok(None)
+        }
+    }
+}
+
+async fn publish(
+    settings: &Settings,
+    args: &Publish,
+    text: &str,
+    services: Vec<String>,
+) -> anyhow::Result<ExitCode> {
+    let store = open(settings).await?;
+    let by = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let version = store.publish(text, services, &by).await.map_err(helped)?;
+    series::print(&format!("published version {version} of {}\n", args.file.display()))?;
+    followed(&store, version, args.wait).await
+}
+
+async fn roll_back(settings: &Settings, args: &Rollback) -> anyhow::Result<ExitCode> {
+    let store = open(settings).await?;
+    let version = store.roll_back(args.version).await.map_err(helped)?;
+    series::print(&format!("version {version} is in force again\n"))?;
+    followed(&store, version, args.wait).await
+}
+
+async fn status(settings: &Settings, args: &Status) -> anyhow::Result<ExitCode> {
+    let overview = open(settings).await?.overview().await.map_err(helped)?;
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&overview)? + "\n",
+        false => page::page(&overview),
+    };
+    series::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until every edge runs the version or has refused it, and tells.
+async fn followed(store: &Store, version: u64, wait: u64) -> anyhow::Result<ExitCode> {
+    let deadline = Instant::now() + Duration::from_secs(wait);
+    loop {
+        let overview = store.overview().await.map_err(helped)?;
+        let is_settled = overview.edges.iter().all(|edge| settled(edge, version));
+        if is_settled || Instant::now() >= deadline {
+            series::print(&page::outcome(&overview, version))?;
+            let all = overview.edges.iter().all(|edge| edge.member.configuration == version);
+            return Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(EXIT_VERDICT) });
+        }
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn settled(edge: &EdgeInfo, version: u64) -> bool {
+    let refused = edge.member.refused.as_ref().map(|refusal| refusal.version);
+    edge.member.configuration == version || refused == Some(version)
+}
+
+async fn open(settings: &Settings) -> anyhow::Result<Store> {
+    Store::open(settings).await.map_err(helped)
+}
+
+/// With what would be right.
+fn helped(error: StoreError) -> anyhow::Error {
+    match &error {
+        StoreError::Fault(fault) => match fault.help() {
+            Some(help) => anyhow::anyhow!("{error}; {help}"),
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+const AFTER_HELP: &str = "\
+Examples:
+  loadline cluster publish site.toml
+  loadline cluster status
+  loadline cluster rollback
+  loadline cluster rollback 7 --edge edge.toml
+
+A published file brings services, regions, routes and whatever else is the same at all edges; it
+may not have `include`, [edge], [admin] and [cluster], which each edge has in a file of its own. It
+is checked as `loadline check` does, with the file of the edge beside it. An edge that cannot run it
+goes on with what it had, and the reason is told here.
+Exit codes: 0 done, 1 wrong usage or configuration, 2 the store cannot be reached or refuses,
+3 an edge refused the version, or has not answered in time.";

@@ -1,0 +1,81 @@
+//! The edges and their store, as text.
+
+use std::fmt::Write as _;
+
+use loadline_control::cluster::{EdgeInfo, Overview};
+
+use crate::commands::size;
+
+/// All that is known.
+pub(super) fn page(it: &Overview) -> String {
+    let mut text = format!(
+        "store: {}, etcd {}, {}{}\n",
+        it.endpoint,
+        it.etcd,
+        size(it.bytes as f64),
+        if it.has_leader { "" } else { ", without a leader" },
+    );
+    for alarm in &it.alarms {
+        let _ = writeln!(text, "alarm: {alarm}");
+    }
+    let current = it.current.map_or("none".to_owned(), |version| format!("version {version}"));
+    let _ = writeln!(
+        text,
+        "cluster: {}, published: {current}, elected: {}\n",
+        it.cluster.as_deref().unwrap_or("none yet"),
+        it.elected.as_deref().unwrap_or("nobody"),
+    );
+    let width = it.edges.iter().map(|edge| edge.name.len()).max().unwrap_or(0).max(4);
+    let row = |name: &str, region: &str, release: &str, lease: &str, runs: &str| {
+        format!("{name:<width$}  {region:<16} {release:>8} {lease:>6}  {runs}\n")
+    };
+    if !it.edges.is_empty() {
+        text += &row("edge", "region", "loadline", "lease", "runs");
+    }
+    for EdgeInfo { name, member, lease_s } in &it.edges {
+        let (lease, runs) = (format!("{lease_s}s"), runs(member.configuration));
+        text += &row(name, &member.region, &member.release, &lease, &runs);
+        if let Some(refused) = &member.refused {
+            let _ = writeln!(text, "  refused version {}: {}", refused.version, refused.reason);
+        }
+    }
+    if it.edges.is_empty() {
+        text += "no edges\n";
+    }
+    text += "\n";
+    for version in it.versions.iter().rev() {
+        let mark = if it.current == Some(version.version) { "*" } else { " " };
+        let _ = writeln!(
+            text,
+            "{mark} version {}, {}, published by {}",
+            version.version,
+            size(version.bytes as f64),
+            version.by
+        );
+    }
+    for value in &it.unreadable {
+        let _ = writeln!(text, "unreadable: {value}");
+    }
+    text
+}
+
+/// What became of a version.
+pub(super) fn outcome(it: &Overview, version: u64) -> String {
+    let mut text = String::new();
+    for EdgeInfo { name, member, .. } in &it.edges {
+        let refused = member.refused.as_ref().filter(|refused| refused.version == version);
+        let _ = match refused {
+            _ if member.configuration == version => writeln!(text, "{name}: runs it"),
+            Some(refused) => writeln!(text, "{name}: refused it: {}", refused.reason),
+            None => writeln!(text, "{name}: has not answered, {}", runs(member.configuration)),
+        };
+    }
+    if it.edges.is_empty() {
+        text += "no edges yet: whoever joins begins with it\n";
+    }
+    text
+}
+
+fn runs(version: u64) -> String {
+    if version == 0 { "its own file".to_owned() } else { format!("version {version}") }
+}

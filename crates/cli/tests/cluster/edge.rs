@@ -1,0 +1,152 @@
+//! An edge of a cluster.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::etcd::Etcd;
+
+/// The files of an edge, and its process while it runs; killed when it is dropped.
+pub(crate) struct Edge {
+    pub(crate) file: PathBuf,
+    log: PathBuf,
+    process: Option<Child>,
+    pub(crate) traffic: String,
+    admin: String,
+    folder: tempfile::TempDir,
+}
+
+impl Edge {
+    /// Files that name this store. `cluster` is added to the table of the cluster, `more` to the
+    /// file.
+    pub(crate) fn of(etcd: &Etcd, name: &str, cluster: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let (file, log) = (folder.path().join("edge.toml"), folder.path().join("log"));
+        fs::write(folder.path().join("token"), "0123456789abcdef0123456789abcdef").unwrap();
+        let url = etcd.url();
+        let text = format!(
+            "[edge]\nregion = \"here\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
+             token_file = \"token\"\n[cluster]\netcd = [\"{url}\"]\nname = \"{name}\"\n\
+             lease = \"2s\"\nstate_dir = \"state\"\n{cluster}\n[[listener]]\n\
+             bind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}\n"
+        );
+        fs::write(&file, text).unwrap();
+        let (traffic, admin) = (String::new(), String::new());
+        Self { file, log, process: None, traffic, admin, folder }
+    }
+
+    /// Starts it, which has to work.
+    pub(crate) fn start(mut self) -> Self {
+        self.begin();
+        self
+    }
+
+    pub(crate) fn begin(&mut self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        command.arg("serve").arg(&self.file).env_remove("RUST_LOG").env("NO_COLOR", "1");
+        command.stdout(Stdio::piped()).stderr(fs::File::create(&self.log).unwrap());
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut after = |start: &str| {
+            let line = lines.next().unwrap_or_else(|| panic!("{}", self.log())).unwrap();
+            line.strip_prefix(start).unwrap_or_else(|| panic!("{line}")).to_owned()
+        };
+        let (traffic, admin) = (after("listening on "), after("administration on "));
+        (self.traffic, self.admin, self.process) = (traffic, admin, Some(process));
+    }
+
+    /// What it says of the cluster.
+    pub(crate) fn cluster(&self) -> Value {
+        let output = Command::new("curl")
+            .args(["-sS", &format!("http://{}/api/state", self.admin)])
+            .output()
+            .unwrap();
+        let state: Value = serde_json::from_slice(&output.stdout).unwrap();
+        state["cluster"].clone()
+    }
+
+    /// Asks until it is as wanted.
+    pub(crate) fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let cluster = self.cluster();
+            if wanted(&cluster) {
+                return cluster;
+            }
+            assert!(Instant::now() < deadline, "stays {cluster:#}\n{}", self.log());
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until this version runs.
+    pub(crate) fn until_runs(&self, version: u64) -> Value {
+        self.until(|it| it["configuration"] == version)
+    }
+
+    /// Waits until this is what is wrong with the store.
+    pub(crate) fn until_fault(&self, kind: &str) -> Value {
+        self.until(|it| it["fault"]["kind"] == kind)
+    }
+
+    /// The status of a response to a request.
+    pub(crate) fn request(&self) -> String {
+        let url = format!("http://{}/", self.traffic);
+        let command = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url];
+        let output = Command::new("curl").args(command).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The samples of a metric.
+    pub(crate) fn metrics(&self) -> String {
+        let url = format!("http://{}/metrics", self.admin);
+        let output = Command::new("curl").args(["-sS", &url]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Ends it at once, without a word to anybody.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Tells it to end, and waits for that.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let id = process.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+            assert!(process.wait().unwrap().success(), "{}", self.log());
+        }
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A service of this name with this server.
+pub(crate) fn service(name: &str, server: &str) -> String {
+    format!(
+        "[service.{name}]\n[[service.{name}.group]]\nregion = \"here\"\nservers = [{server:?}]\n"
+    )
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);

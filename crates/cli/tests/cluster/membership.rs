@@ -1,0 +1,83 @@
+//! Who is there, and who is elected.
+
+use std::time::Instant;
+
+use crate::{
+    command::cluster,
+    edge::{Edge, service},
+    etcd::Etcd,
+    served::Worker,
+};
+
+#[test]
+fn edges_see_each_other_and_the_oldest_is_elected_until_it_leaves() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let web = service("web", &worker.address);
+    let mut first = Edge::of(&etcd, "edge-1", "", &web).start();
+    first.until(|it| it["joined"] == true);
+    let second = Edge::of(&etcd, "edge-2", "", &web).start();
+    second.until(|it| it["edges"] == 2 && it["elected"] == "edge-1");
+    first.until(|it| it["edges"] == 2);
+    let told = cluster(&second, &["status"]).text;
+    for words in ["edge-1", "edge-2", "elected: edge-1", "its own file"] {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    assert!(first.metrics().contains("loadline_cluster_elected 1"));
+    assert!(second.metrics().contains("loadline_cluster_elected 0"));
+    let begun = Instant::now();
+    first.stop();
+    second.until(|it| it["edges"] == 1 && it["elected"] == "edge-2");
+    assert!(begun.elapsed().as_secs() < 2, "it need not wait for the end of the lease");
+    assert_eq!(second.request(), "200");
+}
+
+#[test]
+fn an_edge_that_is_killed_is_gone_when_its_lease_is_over_and_comes_back_at_once() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let web = service("web", &worker.address);
+    let mut first = Edge::of(&etcd, "edge-1", "", &web).start();
+    first.until(|it| it["joined"] == true);
+    let second = Edge::of(&etcd, "edge-2", "", &web).start();
+    second.until(|it| it["edges"] == 2);
+    first.kill();
+    second.until(|it| it["edges"] == 1 && it["elected"] == "edge-2");
+    first.begin();
+    first.until(|it| it["joined"] == true && it["edges"] == 2);
+    first.kill();
+    // Its key is still there, and it knows that it is its own.
+    first.begin();
+    first.until(|it| it["joined"] == true);
+    assert!(!first.log().contains("another edge has joined"), "{}", first.log());
+}
+
+#[test]
+fn an_edge_with_the_name_of_another_is_told_so_and_serves() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let web = service("web", &worker.address);
+    let first = Edge::of(&etcd, "edge-1", "", &web).start();
+    first.until(|it| it["joined"] == true);
+    let second = Edge::of(&etcd, "edge-1", "", &web).start();
+    second.until_fault("name");
+    assert_eq!(second.request(), "200");
+    assert!(second.log().contains("another edge has joined as `edge-1`"), "{}", second.log());
+    assert_eq!(first.cluster()["joined"], true);
+}
+
+#[test]
+fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
+    let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    etcd.kill();
+    let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    edge.until_fault("unreachable");
+    assert_eq!(edge.request(), "200");
+    assert!(edge.metrics().contains("loadline_cluster_connected 0"));
+    etcd.begin();
+    edge.until(|it| it["joined"] == true && it["fault"].is_null());
+    etcd.kill();
+    edge.until_fault("unreachable");
+    assert_eq!(edge.request(), "200");
+    etcd.begin();
+    edge.until(|it| it["joined"] == true);
+    let told = edge.log().matches("this edge goes on with what it has").count();
+    assert!((2..=4).contains(&told), "not a line for each attempt: {}", edge.log());
+}

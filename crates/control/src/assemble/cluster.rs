@@ -1,0 +1,98 @@
+//! Edges that share a store: where it is, and who this edge is to it.
+
+use loadline_core::time::Duration;
+use loadline_spanned::{At, Key, Problems};
+
+use super::{set, tls};
+use crate::{
+    cluster::{Endpoint, Settings},
+    file,
+    value::{address::Place, etcd::EtcdUrl},
+};
+
+/// What the file says of it; none where it says nothing that can be used.
+pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Option<Settings> {
+    let At { value, span } = given.at()?;
+    let endpoints: Vec<Endpoint> =
+        value.etcd.get().into_iter().flatten().map(|it| endpoint(&it.value.0)).collect();
+    if endpoints.is_empty() {
+        let message = "a cluster without `etcd`".to_owned();
+        let help = "say where it is: etcd = [\"https://10.0.0.1:2379\"]".to_owned();
+        problems.absent(span, span, message, help);
+        return None;
+    }
+    let is_secure = endpoints.iter().any(|it| it.is_secure);
+    let of_tls = [
+        ("ca", value.ca.at().map(|at| &at.span)),
+        ("certificate", value.certificate.at().map(|at| &at.span)),
+    ];
+    for (key, span) in of_tls.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        if !is_secure {
+            let message = format!("`{key}` of an etcd that is reached in clear");
+            let help = "write https:// in `etcd`, or leave it out".to_owned();
+            problems.error(span, message, "never used", help);
+        }
+    }
+    let user = user(value, problems);
+    if let (Some(_), Some(at)) = (
+        &user,
+        value.etcd.at().filter(|_| endpoints.iter().any(|it| !it.is_secure && !it.is_loopback())),
+    ) {
+        let message = "the password goes over the network in clear".to_owned();
+        let help = "write https:// in `etcd`".to_owned();
+        problems.warning(&at.span, message, "no TLS", help);
+    }
+    let certificate = value.certificate.at();
+    let certificate = certificate.map(|at| tls::certificate(&at.value, &at.span, problems));
+    let mut settings = Settings {
+        endpoints,
+        authorities: value.ca.get().map(|path| path.0.0.clone().into()),
+        certificate: certificate.map(|it| (it.chain.into(), it.key.into())),
+        user,
+        prefix: "/loadline/".to_owned(),
+        id: value.id.get().map(|name| name.0.0.clone()),
+        name: value.name.get().map_or_else(machine, |name| name.0.0.clone()),
+        lease: Duration::from_secs(10),
+        state_dir: "/var/lib/loadline".into(),
+    };
+    set(&value.prefix, |it| &it.0.0, &mut settings.prefix);
+    set(&value.lease, |it| &it.0.0, &mut settings.lease);
+    if let Some(path) = value.state_dir.get() {
+        settings.state_dir = path.0.0.clone().into();
+    }
+    Some(settings)
+}
+
+fn endpoint(url: &EtcdUrl) -> Endpoint {
+    let (host, port) = match &url.place {
+        Place::Address(address) => (address.ip().to_string(), address.port()),
+        Place::Name(name, port) => (name.clone(), *port),
+    };
+    Endpoint { is_secure: url.is_secure, host, port }
+}
+
+/// The user and the file of the password, of which neither is anything without the other.
+fn user(value: &file::Cluster, problems: &mut Problems) -> Option<(String, std::path::PathBuf)> {
+    match (value.user.at(), value.password_file.at()) {
+        (Some(user), Some(file)) => Some((user.value.0.0.clone(), (&file.value.0.0).into())),
+        (Some(user), None) => {
+            let message = "`user` without `password_file`".to_owned();
+            let help = "name the file whose first line is the password: password_file = \
+                        \"/etc/loadline/etcd.password\"";
+            problems.error(&user.span, message, "no password", help.to_owned());
+            None
+        }
+        (None, Some(file)) => {
+            let message = "`password_file` without `user`".to_owned();
+            let help = "say whose it is: user = \"loadline\"".to_owned();
+            problems.error(&file.span, message, "never used", help);
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+/// The name of this machine.
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

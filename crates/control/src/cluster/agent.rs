@@ -1,0 +1,348 @@
+//! An edge's part in its cluster: it is there for as long as its lease, and takes what was
+//! published. Whatever goes wrong, it is told, counted and tried again, and the edge goes on.
+
+mod admission;
+mod joining;
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+use self::joining::Lease;
+use super::{
+    Disk, EdgeEntry, Fault, Published, Refusal, Settings, Version, View,
+    disk::drawn,
+    etcd::{
+        Client, Stream,
+        message::{LeaseRequest, LeaseResponse, WatchResponse},
+    },
+    keys::{self, Keys, ValueError},
+    known::Known,
+};
+
+pub use admission::fetch_published;
+
+/// A configuration that is to be put in force, by the road of a reload.
+#[derive(Debug)]
+pub struct Offer {
+    /// It.
+    pub published: Published,
+    /// Whether it is in force, or what is wrong with it.
+    pub answer: oneshot::Sender<Result<(), String>>,
+}
+
+/// Who an edge is, for the others.
+pub struct Identity {
+    /// The region it is in.
+    pub region: String,
+    /// The version of loadline.
+    pub release: String,
+    /// Where its admin interface listens.
+    pub admin: Option<String>,
+    /// The names of its services, now.
+    pub services: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+}
+
+/// It.
+pub struct Agent {
+    settings: Settings,
+    keys: Keys,
+    disk: Disk,
+    view: View,
+    identity: Identity,
+    offers: mpsc::Sender<Offer>,
+    /// The version that runs here.
+    running: u64,
+    /// What it began with, until that is kept.
+    begun_with: Option<Published>,
+    refused: Option<Refusal>,
+    known: Known,
+    lease: Option<Lease>,
+    /// What the others were last told, with which lease.
+    told: Option<(i64, EdgeEntry)>,
+    /// Whether this process has ever joined.
+    has_joined: bool,
+    taking: Option<Taking>,
+}
+
+/// A version on its way into force.
+struct Taking {
+    published: Published,
+    answer: oneshot::Receiver<Result<(), String>>,
+}
+
+impl Agent {
+    /// An agent of an edge that runs this configuration beside its own file, if any. What is
+    /// published goes to `offers`.
+    #[must_use]
+    pub fn new(
+        settings: Settings,
+        disk: Disk,
+        view: View,
+        running: Option<Published>,
+        identity: Identity,
+        offers: mpsc::Sender<Offer>,
+    ) -> Self {
+        let keys = Keys { prefix: settings.prefix.clone() };
+        let version = running.as_ref().map_or(0, |it| it.version);
+        view.change(|state| {
+            state.name.clone_from(&settings.name);
+            state.configuration = version;
+        });
+        Self {
+            settings,
+            keys,
+            disk,
+            view,
+            identity,
+            offers,
+            running: version,
+            begun_with: running,
+            refused: None,
+            known: Known::default(),
+            lease: None,
+            told: None,
+            has_joined: false,
+            taking: None,
+        }
+    }
+
+    /// Does its part until it is told to leave.
+    pub async fn run(mut self, mut leave: oneshot::Receiver<()>) {
+        if let Some(published) = self.begun_with.take() {
+            self.keep(&published);
+        }
+        let (mut first, mut failures) = (0, 0);
+        loop {
+            let begun = Instant::now();
+            let connected = tokio::select! {
+                connected = Client::connect(&self.settings, first) => connected,
+                _ = &mut leave => return,
+            };
+            let fault = match connected {
+                Ok((client, index)) => {
+                    first = index + 1;
+                    let ended = tokio::select! {
+                        ended = self.session(&client) => ended,
+                        _ = &mut leave => return self.leave(&client).await,
+                    };
+                    match ended {
+                        Ok(never) => match never {},
+                        Err(fault) => fault,
+                    }
+                }
+                Err(error) => error.into(),
+            };
+            // A token ends where it is not used for minutes; one more is asked for.
+            if !fault.is_old_token() {
+                self.tell(&fault);
+            }
+            self.view.change(|state| (state.endpoint, state.joined) = (None, false));
+            failures = if begun.elapsed() > CALM { 0 } else { failures + 1 };
+            tokio::select! {
+                () = self.pause(wait(failures)) => {}
+                _ = &mut leave => return,
+            }
+        }
+    }
+
+    /// Does its part over one connection.
+    async fn session(&mut self, client: &Client) -> Result<Infallible, Fault> {
+        let revision = self.read_all(client).await?;
+        self.admit(client).await?;
+        let mut members = client.watch(&self.keys.members(), revision + 1).await?;
+        let mut current = client.watch(&self.keys.current(), revision + 1).await?;
+        self.view.change(|state| state.endpoint = Some(client.endpoint().to_owned()));
+        let mut renewals = None;
+        let mut ticks = interval(Duration::from_nanos(self.settings.lease.as_nanos() / 3));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.consider(client).await?;
+            self.show();
+            tokio::select! {
+                heard = members.next() => self.heed(heard?)?,
+                heard = current.next() => self.heed(heard?)?,
+                heard = next(&mut renewals) => self.renewed(heard?, &mut renewals)?,
+                _ = ticks.tick() => self.keep_up(client, &mut renewals).await?,
+                outcome = taken(&mut self.taking) => {
+                    self.conclude(outcome);
+                    self.keep_up(client, &mut renewals).await?;
+                }
+            }
+        }
+    }
+
+    /// Reads who is there and what is in force, as of the revision.
+    async fn read_all(&mut self, client: &Client) -> Result<i64, Fault> {
+        let members = client.prefix(&self.keys.members()).await?;
+        let current = client.range(&self.keys.current(), "").await?;
+        self.known = Known::default();
+        for it in members.kvs.iter().chain(&current.kvs) {
+            if let Err(error) = self.known.learn(&self.keys, it) {
+                self.tell(&error.into());
+            }
+        }
+        Ok(members.header.map_or(0, |header| header.revision))
+    }
+
+    fn heed(&mut self, heard: Option<WatchResponse>) -> Result<(), Fault> {
+        let heard = heard.ok_or_else(|| Fault::Watch("the store has ended it".to_owned()))?;
+        if heard.canceled || heard.compact_revision > 0 {
+            return Err(Fault::Watch(heard.cancel_reason));
+        }
+        for event in &heard.events {
+            if let Err(error) = self.known.follow(&self.keys, event) {
+                self.tell(&error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with the version in force where another one runs.
+    async fn consider(&mut self, client: &Client) -> Result<(), Fault> {
+        let Some(version) = self.known.current() else { return Ok(()) };
+        if version == self.running {
+            self.refused = None;
+        }
+        let is_refused = self.refused.as_ref().is_some_and(|it| it.version == version);
+        if version == self.running || is_refused || self.taking.is_some() {
+            return Ok(());
+        }
+        let published = match read_version(client, &self.keys, version).await? {
+            Ok(Version { text, .. }) => Published { version, text, name: None },
+            Err(error) => {
+                self.refuse(version, error.to_string());
+                self.event(&error.into());
+                return Ok(());
+            }
+        };
+        let (answer, answered) = oneshot::channel();
+        let offer = Offer { published: published.clone(), answer };
+        if self.offers.send(offer).await.is_ok() {
+            self.taking = Some(Taking { published, answer: answered });
+        }
+        Ok(())
+    }
+
+    /// Remembers what became of a version.
+    fn conclude(&mut self, outcome: Result<(), String>) {
+        let Some(Taking { published, .. }) = self.taking.take() else { return };
+        let version = published.version;
+        match outcome {
+            Ok(()) => {
+                tracing::info!(version, "cluster: the published configuration is in force");
+                (self.running, self.refused) = (version, None);
+                self.keep(&published);
+            }
+            Err(reason) => {
+                tracing::error!(
+                    version,
+                    running = self.running,
+                    "cluster: the published configuration is refused, nothing has changed: \
+                     {reason}"
+                );
+                self.refuse(version, reason);
+            }
+        }
+    }
+
+    /// Keeps it for the next start.
+    fn keep(&mut self, published: &Published) {
+        if let Err(error) = self.disk.keep_published(published) {
+            self.event(&error.into());
+        }
+    }
+
+    fn refuse(&mut self, version: u64, reason: String) {
+        self.view.change(|state| state.refusals += 1);
+        self.refused = Some(Refusal { version, reason });
+    }
+
+    /// Lets others see what is known.
+    fn show(&self) {
+        let current = self.known.current().unwrap_or(0);
+        let refused = self.refused.as_ref().filter(|it| it.version == current);
+        self.view.change(|state| {
+            state.edges = self.known.edges() as u64;
+            state.elected = self.known.elected().map(str::to_owned);
+            state.configuration = self.running;
+            state.published = current;
+            state.refused = refused.map(|it| it.reason.clone());
+        });
+    }
+
+    fn event(&self, fault: &Fault) {
+        self.view.event(fault.kind(), &fault.to_string(), fault.help());
+    }
+
+    fn tell(&self, fault: &Fault) {
+        self.view.fault(fault.kind(), &fault.to_string(), fault.help());
+    }
+
+    /// Waits, and meanwhile concludes what was begun.
+    async fn pause(&mut self, time: Duration) {
+        let wait = sleep(time);
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                () = &mut wait => return,
+                outcome = taken(&mut self.taking) => self.conclude(outcome),
+            }
+        }
+    }
+}
+
+/// The text of a version, or why there is none.
+pub(super) async fn read_version(
+    client: &Client,
+    keys: &Keys,
+    version: u64,
+) -> Result<Result<Version, ValueError>, Fault> {
+    let key = keys.version(version);
+    let found = client.range(&key, "").await?;
+    Ok(match found.kvs.first() {
+        Some(it) => keys::read("a configuration", &key, &it.value),
+        None => {
+            let why = "it is not there".to_owned();
+            Err(ValueError { key, what: "a configuration", why })
+        }
+    })
+}
+
+/// What became of the version that is being taken; for ever where none is.
+async fn taken(taking: &mut Option<Taking>) -> Result<(), String> {
+    match taking {
+        Some(taking) => {
+            (&mut taking.answer).await.unwrap_or_else(|_| Err("this process is ending".to_owned()))
+        }
+        None => pending().await,
+    }
+}
+
+/// The next renewal; for ever where there is no lease.
+async fn next(
+    renewals: &mut Option<Stream<LeaseResponse>>,
+) -> Result<Option<LeaseResponse>, Fault> {
+    match renewals {
+        Some(renewals) => Ok(renewals.next().await?),
+        None => pending().await,
+    }
+}
+
+/// How long to wait after so many failures in a row: longer each time, and not all at once.
+fn wait(failures: u32) -> Duration {
+    let longest = FIRST_WAIT * 2_u32.pow(failures.min(5));
+    longest.mul_f64(rand::random_range(0.5..1.0))
+}
+
+/// A connection that lasted so long was a good one.
+const CALM: Duration = Duration::from_secs(10);
+/// The waits are up to 32 times this, 6.4 s.
+const FIRST_WAIT: Duration = Duration::from_millis(200);

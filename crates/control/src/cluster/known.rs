@@ -1,0 +1,154 @@
+//! What an edge knows of the store: who is there, and which version is in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    etcd::message::{Event, KeyValue},
+    keys::{self, EdgeEntry, Keys, ValueError},
+};
+
+/// It.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    members: BTreeMap<String, Entry>,
+    current: Option<u64>,
+    /// The keys whose values nobody can read.
+    unreadable: BTreeSet<String>,
+}
+
+/// The key of a member.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The revisions at which it was created and last changed.
+    created: i64,
+    pub(super) changed: i64,
+    pub(super) lease: i64,
+    /// None where nobody can read it.
+    pub(super) member: Option<EdgeEntry>,
+}
+
+impl Known {
+    /// Takes a key in that is there.
+    ///
+    /// # Errors
+    /// A value that cannot be read: a member is there all the same, a version is as it was.
+    pub(super) fn learn(&mut self, keys: &Keys, it: &KeyValue) -> Result<(), ValueError> {
+        let key = String::from_utf8_lossy(&it.key).into_owned();
+        let outcome = self.learn_value(keys, &key, it);
+        match &outcome {
+            Ok(()) => self.unreadable.remove(&key),
+            Err(_) => self.unreadable.insert(key),
+        };
+        outcome
+    }
+
+    fn learn_value(&mut self, keys: &Keys, key: &str, it: &KeyValue) -> Result<(), ValueError> {
+        if key == keys.current() {
+            self.current = Some(keys::read("the number of a version", key, &it.value)?);
+            return Ok(());
+        }
+        let Some(name) = key.strip_prefix(&keys.members()) else { return Ok(()) };
+        let read = keys::read("a member", key, &it.value);
+        let (member, outcome) = match read {
+            Ok(member) => (Some(member), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let (created, changed) = (it.create_revision, it.mod_revision);
+        let entry = Entry { created, changed, lease: it.lease, member };
+        self.members.insert(name.to_owned(), entry);
+        outcome
+    }
+
+    /// Takes in what has become of a key.
+    ///
+    /// # Errors
+    /// See [`Known::learn`].
+    pub(super) fn follow(&mut self, keys: &Keys, event: &Event) -> Result<(), ValueError> {
+        let Some(it) = &event.kv else { return Ok(()) };
+        if event.kind != DELETED {
+            return self.learn(keys, it);
+        }
+        let key = String::from_utf8_lossy(&it.key);
+        self.unreadable.remove(&*key);
+        if key == keys.current() {
+            self.current = None;
+        } else if let Some(name) = key.strip_prefix(&keys.members()) {
+            self.members.remove(name);
+        }
+        Ok(())
+    }
+
+    /// Whether every value can be read.
+    pub(super) fn is_readable(&self) -> bool {
+        self.unreadable.is_empty()
+    }
+
+    /// The version that is in force.
+    pub(super) fn current(&self) -> Option<u64> {
+        self.current
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.members.get(name)
+    }
+
+    pub(super) fn edges(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The one that has been there for the longest.
+    pub(super) fn elected(&self) -> Option<&str> {
+        let oldest = self.members.iter().min_by_key(|(_, entry)| entry.created);
+        oldest.map(|(name, _)| &**name)
+    }
+
+    /// The members but the one of this name.
+    pub(super) fn others(&self, name: &str) -> impl Iterator<Item = &EdgeEntry> {
+        let others = self.members.iter().filter(move |(other, _)| *other != name);
+        others.filter_map(|(_, entry)| entry.member.as_ref())
+    }
+}
+
+/// The kind of an event.
+const DELETED: i32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(key: &str, value: &str, revision: i64) -> Event {
+        let (key, value) = (key.into(), value.into());
+        let kv = KeyValue { key, value, create_revision: revision, ..KeyValue::default() };
+        Event { kind: 0, kv: Some(kv) }
+    }
+
+    #[test]
+    fn the_edge_that_has_been_there_for_the_longest_is_elected_until_it_leaves() {
+        let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
+        let member = |services: &str| {
+            format!(
+                "{{\"instance\":\"1\",\"region\":\"here\",\"release\":\"0\",\"admin\":null,\
+                 \"configuration\":0,\"refused\":null,\"services\":[{services}]}}"
+            )
+        };
+        known.follow(&keys, &put("/l/members/b", &member("\"web\""), 3)).unwrap();
+        known.follow(&keys, &put("/l/members/a", &member(""), 7)).unwrap();
+        assert_eq!((known.elected(), known.edges()), (Some("b"), 2));
+        assert_eq!(known.others("a").flat_map(|it| &it.services).count(), 1);
+        let gone = Event { kind: DELETED, ..put("/l/members/b", "", 0) };
+        known.follow(&keys, &gone).unwrap();
+        assert_eq!(known.elected(), Some("a"));
+    }
+
+    #[test]
+    fn a_value_that_nobody_can_read_is_told_and_changes_no_version() {
+        let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
+        known.follow(&keys, &put("/l/configuration/current", "7", 1)).unwrap();
+        let error = known.follow(&keys, &put("/l/configuration/current", "seven", 2)).unwrap_err();
+        assert!(error.to_string().contains("`/l/configuration/current`"), "{error}");
+        assert_eq!(known.current(), Some(7));
+        known.follow(&keys, &put("/l/members/a", "{", 3)).unwrap_err();
+        assert_eq!(known.edges(), 1);
+        assert!(!known.is_readable());
+    }
+}

@@ -1,0 +1,117 @@
+//! Edges that share a store (etcd): who is there, and what configuration was published to all.
+//!
+//! ```text
+//! etcd --watch--> Agent --Offer--> serve (the road of a reload) --taken or refused--> Agent --put--> etcd
+//! ```
+//! # What is in the store
+//! All keys begin with [`Settings::prefix`]. Values are JSON.
+//!
+//! | key | value | who writes it | how long it lives |
+//! |---|---|---|---|
+//! | `cluster` | [`Marker`]: the identity of the cluster | the first edge | for ever |
+//! | `members/NAME` | [`EdgeEntry`]: where an edge is, what it runs, what it refused | that edge | as its lease |
+//! | `configuration/current` | the number of the version in force | `publish`, `rollback` | for ever |
+//! | `configuration/versions/N` | [`Version`]: the text of a version | `publish` | [`VERSIONS_KEPT`] versions |
+//!
+//! The member whose key is the oldest is the elected one.
+//!
+//! Everything runs on the thread that hears signals, and no request waits for any of it: an edge
+//! whose store is away goes on with what it has.
+
+mod agent;
+mod disk;
+mod etcd;
+mod fault;
+mod keys;
+mod known;
+mod publish;
+mod view;
+
+use std::path::PathBuf;
+
+use loadline_core::time::Duration;
+
+use crate::include::Part;
+
+pub use agent::{Agent, Identity, Offer, fetch_published};
+pub use disk::{Disk, DiskError};
+pub use etcd::EtcdError;
+pub use fault::Fault;
+pub use keys::{EdgeEntry, Marker, Refusal, ValueError, Version};
+pub use publish::{EdgeInfo, Overview, Store, StoreError, VERSIONS_KEPT, VersionInfo};
+pub use view::View;
+
+/// Where the store is, and who this edge is to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Members of the etcd cluster; one at least.
+    pub endpoints: Vec<Endpoint>,
+    /// File of the authorities to trust instead of the system's.
+    pub authorities: Option<PathBuf>,
+    /// Files of the client certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// User, and the file whose first line is the password.
+    pub user: Option<(String, PathBuf)>,
+    /// What all keys begin with.
+    pub prefix: String,
+    /// The name of the cluster, if it has one.
+    pub id: Option<String>,
+    /// The name of this edge.
+    pub name: String,
+    /// How long the store remembers an edge that it does not hear of.
+    pub lease: Duration,
+    /// The directory of the last configuration that was published.
+    pub state_dir: PathBuf,
+}
+
+/// A member of an etcd cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Over TLS.
+    pub is_secure: bool,
+    /// A name or an address, IPv6 without brackets.
+    pub host: String,
+    /// The port of clients.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// Whether it is on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.host == "localhost"
+            || self.host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// Host and port.
+    fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority())
+    }
+}
+
+/// A configuration that was published to all edges.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Published {
+    /// Its number; 0 where it has none yet.
+    pub version: u64,
+    /// TOML.
+    pub text: String,
+    /// What errors call it, where that is a file.
+    #[serde(default, skip)]
+    pub name: Option<String>,
+}
+
+impl Published {
+    pub(crate) fn part(&self) -> Part {
+        let version = || format!("published version {}", self.version);
+        let name = self.name.clone().unwrap_or_else(version);
+        Part { name, text: self.text.clone(), is_published: true }
+    }
+}

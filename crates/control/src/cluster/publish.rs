@@ -1,0 +1,278 @@
+//! What an operator does with the store: publish a configuration, roll it back, look at the edges.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    EdgeEntry, Fault, Settings, Version,
+    agent::read_version,
+    etcd::{
+        Client, EtcdError,
+        message::{Compare, DeleteRangeRequest, KeyValue, Operation, PutRequest},
+    },
+    keys::{self, Keys, ValueError},
+};
+
+/// A connection to the store of a cluster.
+pub struct Store {
+    client: Client,
+    keys: Keys,
+}
+
+/// What is in the store, for people and programs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Overview {
+    /// The member of etcd that was asked.
+    pub endpoint: String,
+    /// The version of etcd.
+    pub etcd: String,
+    /// Bytes of its database.
+    pub bytes: i64,
+    /// Whether it has a leader.
+    pub has_leader: bool,
+    /// Alarms and the like, as etcd says them.
+    pub alarms: Vec<String>,
+    /// The identity of the cluster.
+    pub cluster: Option<String>,
+    /// The version in force.
+    pub current: Option<u64>,
+    /// Versions that can be rolled back to, the oldest first.
+    pub versions: Vec<VersionInfo>,
+    /// The name of the elected edge.
+    pub elected: Option<String>,
+    /// By name.
+    pub edges: Vec<EdgeInfo>,
+    /// Values that nobody can read.
+    pub unreadable: Vec<String>,
+}
+
+/// A version, without its text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VersionInfo {
+    /// Its number.
+    pub version: u64,
+    /// Seconds since 1970, by the clock of who published it.
+    pub at_s: u64,
+    /// Whose machine that was.
+    pub by: String,
+    /// Bytes of its text.
+    pub bytes: usize,
+}
+
+/// An edge.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EdgeInfo {
+    /// Its name.
+    pub name: String,
+    /// What it tells of itself.
+    #[serde(flatten)]
+    pub member: EdgeEntry,
+    /// Seconds that its lease has left.
+    pub lease_s: i64,
+}
+
+/// Why it could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Somebody else has published meanwhile.
+    #[error("somebody else has published meanwhile: look at `loadline cluster status`, and again")]
+    Conflict,
+    /// There is no such version.
+    #[error("there is no version {0}; there are: {1}")]
+    NoVersion(u64, String),
+    /// There is nothing to go back to.
+    #[error("no version is older than the one in force")]
+    NothingOlder,
+    /// The text is more than the store takes.
+    #[error("the file has {0} bytes; etcd takes {max} at most", max = TEXT_MAX)]
+    TooLarge(usize),
+}
+
+impl From<EtcdError> for StoreError {
+    fn from(error: EtcdError) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+impl From<ValueError> for StoreError {
+    fn from(error: ValueError) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+/// The version in force, with the revision at which it was written; 0 and 0 where there is none.
+struct Current {
+    version: u64,
+    revision: i64,
+}
+
+impl Store {
+    /// Connects to it.
+    ///
+    /// # Errors
+    /// Why no member answers.
+    pub async fn open(settings: &Settings) -> Result<Self, StoreError> {
+        let (client, _) = Client::connect(settings, 0).await?;
+        Ok(Self { client, keys: Keys { prefix: settings.prefix.clone() } })
+    }
+
+    /// Puts a text in force for all edges; the number of its version. `services` are those that an
+    /// edge has with it, `by` is who publishes.
+    ///
+    /// # Errors
+    /// The store refuses, or somebody else was faster. Nothing has changed then.
+    pub async fn publish(
+        &self,
+        text: &str,
+        services: Vec<String>,
+        by: &str,
+    ) -> Result<u64, StoreError> {
+        if text.len() > TEXT_MAX {
+            return Err(StoreError::TooLarge(text.len()));
+        }
+        let current = self.current().await?;
+        let numbers = self.numbers().await?;
+        let version = numbers.last().copied().unwrap_or(0).max(current.version) + 1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (text, by) = (text.to_owned(), by.to_owned());
+        let value = keys::written(&Version { text, at_s: now.as_secs(), by, services });
+        let key = self.keys.version(version);
+        let new = PutRequest { key: key.clone().into(), value, lease: 0 };
+        let mut operations = vec![Operation::Put(new), self.points_to(version)];
+        let old = numbers.len().saturating_sub(VERSIONS_KEPT - 1);
+        let old = numbers[..old].iter().filter(|number| **number != current.version);
+        operations.extend(old.map(|number| {
+            Operation::Delete(DeleteRangeRequest { key: self.keys.version(*number).into() })
+        }));
+        let compare = vec![self.is_still(&current), Compare::created(key.into(), 0)];
+        let done = self.client.transaction(compare, operations).await?;
+        if done.succeeded { Ok(version) } else { Err(StoreError::Conflict) }
+    }
+
+    /// Puts an older version in force again: this one, or the one before that in force. Tells which.
+    ///
+    /// # Errors
+    /// There is none, the store refuses, or somebody else was faster. Nothing has changed then.
+    pub async fn roll_back(&self, version: Option<u64>) -> Result<u64, StoreError> {
+        let current = self.current().await?;
+        let numbers = self.numbers().await?;
+        let before = || numbers.iter().rev().find(|number| **number < current.version).copied();
+        let version = version.or_else(before).ok_or(StoreError::NothingOlder)?;
+        if !numbers.contains(&version) {
+            let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+            return Err(StoreError::NoVersion(version, numbers.join(", ")));
+        }
+        let operations = vec![self.points_to(version)];
+        let done = self.client.transaction(vec![self.is_still(&current)], operations).await?;
+        if done.succeeded { Ok(version) } else { Err(StoreError::Conflict) }
+    }
+
+    /// The text of a version.
+    ///
+    /// # Errors
+    /// It is not there, or nobody can read it.
+    pub async fn text(&self, version: u64) -> Result<String, StoreError> {
+        Ok(read_version(&self.client, &self.keys, version).await??.text)
+    }
+
+    /// What is in the store.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses.
+    pub async fn overview(&self) -> Result<Overview, StoreError> {
+        let status = self.client.status().await?;
+        let mut unreadable = Vec::new();
+        let marker = self.client.range(&self.keys.marker(), "").await?;
+        let marker = marker.kvs.first().map(|it| {
+            keys::read::<super::Marker>("the identity of a cluster", &self.keys.marker(), &it.value)
+        });
+        let cluster = kept(marker, &mut unreadable).map(|marker| marker.id);
+        let current = match self.current().await {
+            Ok(current) => Some(current.version).filter(|version| *version > 0),
+            Err(StoreError::Fault(Fault::Value(error))) => {
+                unreadable.push(error.to_string());
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let mut versions = Vec::new();
+        for it in self.client.prefix(&self.keys.versions()).await?.kvs {
+            versions.extend(kept(Some(self.info(&it)), &mut unreadable));
+        }
+        let members = self.client.prefix(&self.keys.members()).await?.kvs;
+        let (mut edges, mut elected) = (Vec::new(), None);
+        for it in &members {
+            let key = String::from_utf8_lossy(&it.key).into_owned();
+            let name = key.strip_prefix(&self.keys.members()).unwrap_or(&key).to_owned();
+            if elected.as_ref().is_none_or(|(created, _)| it.create_revision < *created) {
+                elected = Some((it.create_revision, name.clone()));
+            }
+            let member = keys::read("a member", &key, &it.value);
+            let Some(member) = kept(Some(member), &mut unreadable) else { continue };
+            let lease_s = self.client.left(it.lease).await?;
+            edges.push(EdgeInfo { name, member, lease_s });
+        }
+        Ok(Overview {
+            endpoint: self.client.endpoint().to_owned(),
+            etcd: status.version,
+            bytes: status.bytes,
+            has_leader: status.leader != 0,
+            alarms: status.errors,
+            cluster,
+            current,
+            versions,
+            elected: elected.map(|(_, name)| name),
+            edges,
+            unreadable,
+        })
+    }
+
+    fn info(&self, it: &KeyValue) -> Result<VersionInfo, ValueError> {
+        let key = String::from_utf8_lossy(&it.key);
+        let Version { text, at_s, by, .. } = keys::read("a configuration", &key, &it.value)?;
+        let number = key.strip_prefix(&self.keys.versions()).and_then(|it| it.parse().ok());
+        Ok(VersionInfo { version: number.unwrap_or(0), at_s, by, bytes: text.len() })
+    }
+
+    async fn current(&self) -> Result<Current, StoreError> {
+        let key = self.keys.current();
+        let found = self.client.range(&key, "").await?;
+        let Some(it) = found.kvs.first() else { return Ok(Current { version: 0, revision: 0 }) };
+        let version = keys::read("the number of a version", &key, &it.value)?;
+        Ok(Current { version, revision: it.mod_revision })
+    }
+
+    /// The versions that are there, the oldest first.
+    async fn numbers(&self) -> Result<Vec<u64>, StoreError> {
+        let found = self.client.keys(&self.keys.versions()).await?;
+        let number = |it: &KeyValue| {
+            let key = String::from_utf8_lossy(&it.key);
+            key.strip_prefix(&self.keys.versions()).and_then(|it| it.parse().ok())
+        };
+        Ok(found.kvs.iter().filter_map(number).collect())
+    }
+
+    fn points_to(&self, version: u64) -> Operation {
+        let value = keys::written(&version);
+        Operation::Put(PutRequest { key: self.keys.current().into(), value, lease: 0 })
+    }
+
+    fn is_still(&self, current: &Current) -> Compare {
+        Compare::changed(self.keys.current().into(), current.revision)
+    }
+}
+
+/// What was read; what could not be is noted.
+fn kept<T>(read: Option<Result<T, ValueError>>, unreadable: &mut Vec<String>) -> Option<T> {
+    read?.map_err(|error| unreadable.push(error.to_string())).ok()
+}
+
+/// Versions that can be rolled back to, that in force among them.
+pub const VERSIONS_KEPT: usize = 20;
+
+/// With what JSON adds it stays below what etcd takes at once, 1.5 MiB unless it is told otherwise.
+const TEXT_MAX: usize = 1 << 20;

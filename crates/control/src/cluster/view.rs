@@ -1,0 +1,71 @@
+//! What the agent knows, for whoever shows it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use loadline_core::state::{Cluster, ClusterFault};
+
+/// A hold on it.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    state: Arc<Mutex<Cluster>>,
+}
+
+impl View {
+    /// What is known now.
+    #[must_use]
+    pub fn state(&self) -> Cluster {
+        self.lock().clone()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Cluster)) {
+        change(&mut self.lock());
+    }
+
+    /// Counts a fault, and tells of it where it is not the one that was told last.
+    pub(super) fn fault(&self, kind: &str, message: &str, help: Option<&str>) {
+        let mut state = self.lock();
+        *state.faults.entry(kind.to_owned()).or_default() += 1;
+        let fault = ClusterFault { kind: kind.to_owned(), message: message.to_owned() };
+        let is_new = state.fault.as_ref().is_none_or(|it| it.kind != kind);
+        state.fault = Some(fault);
+        drop(state);
+        if is_new {
+            tracing::warn!(kind, help, "cluster: {message}; this edge goes on with what it has");
+        }
+    }
+
+    /// Counts and tells of something that went wrong once.
+    pub(super) fn event(&self, kind: &str, message: &str, help: Option<&str>) {
+        *self.lock().faults.entry(kind.to_owned()).or_default() += 1;
+        tracing::warn!(kind, help, "cluster: {message}");
+    }
+
+    /// All is well.
+    pub(super) fn well(&self) {
+        if let Some(fault) = self.lock().fault.take() {
+            tracing::info!("cluster: well again, after: {}", fault.message);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cluster> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_counted_each_time_and_shown_until_all_is_well() {
+        let view = View::default();
+        view.fault("unreachable", "nobody", None);
+        view.fault("unreachable", "nobody still", None);
+        view.fault("denied", "no", None);
+        let state = view.state();
+        assert_eq!((state.faults["unreachable"], state.faults["denied"]), (2, 1));
+        assert_eq!(state.fault.unwrap().message, "no");
+        view.well();
+        assert!(view.state().fault.is_none());
+    }
+}
