@@ -74,6 +74,8 @@ pub struct Route {
     pub conditions: String,
     /// Requests let through for each client, header value or cookie value.
     pub limit: Option<String>,
+    /// Who is let in, where not everybody is.
+    pub basic_auth: Option<String>,
     /// How much the request matters; as its service says if omitted.
     pub class: Option<String>,
     /// The path that the server sees, where it is another.

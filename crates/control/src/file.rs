@@ -7,12 +7,14 @@
 
 mod access_log;
 mod admin;
+mod basic_auth;
 mod cache;
 mod cluster;
 mod compression;
 mod discover;
 mod health;
 mod l4;
+mod maintenance;
 mod manager;
 mod routes;
 mod shared_routes;
@@ -32,7 +34,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    address::{Bind, Place},
+    address::{Bind, ServerPlace},
     either::{TableOrFalse, TableOrSwitch, TextOr},
     label::{FilePath, HeaderName, LogPlace, Name},
     link::Mac,
@@ -46,12 +48,14 @@ use crate::value::{
 
 pub(crate) use access_log::AccessLog;
 pub(crate) use admin::Admin;
+pub(crate) use basic_auth::BasicAuth;
 pub(crate) use cache::{Cache, RouteCache};
 pub(crate) use cluster::Cluster;
 pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
 pub(crate) use l4::{Forward, L4, Spoken};
+pub(crate) use maintenance::Maintenance;
 pub(crate) use manager::Manager;
 pub(crate) use routes::{Cors, HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use shared_routes::{ListenerRoutes, RouteList};
@@ -186,6 +190,15 @@ pub(crate) struct Listener {
     /// Maximum size of a request body, where the route has none. A longer one gets 413. No limit
     /// if omitted.
     pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
+    /// Basic authentication for every request of the listener, where its route does not say
+    /// otherwise.
+    pub(crate) basic_auth: Key<BasicAuth>,
+    /// Pages for errors that loadline tells clients of itself, where the service has none: files by
+    /// status, or by hundred. Of several files for one the type decides (`.html`, `.json`, `.txt`,
+    /// `.xml`) that the client's `Accept` prefers. Responses of servers stay as they are. Files
+    /// are read again at a reload.
+    #[schemars(extend("examples" = [{ "503": ["busy.html", "busy.json"], "5xx": "error.html" }]))]
+    pub(crate) error_pages: Key<Named<OneOrMore<FilePath>>>,
     /// Restricts the listener to one HTTP version. Default: both; over TLS the client chooses by
     /// ALPN, without TLS by its first bytes.
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
@@ -342,6 +355,11 @@ pub(crate) struct Service {
     /// Compresses responses for clients that accept it: `true` for the defaults, or a table.
     #[schemars(extend("default" = false))]
     pub(crate) compress: Key<TableOrSwitch<Compression>>,
+    /// Pages for errors that loadline tells clients of itself, as those of a listener.
+    #[schemars(extend("examples" = [{ "503": "busy.html" }]))]
+    pub(crate) error_pages: Key<Named<OneOrMore<FilePath>>>,
+    /// What clients get while the service is in maintenance.
+    pub(crate) maintenance: Key<Maintenance>,
     /// The groups of servers. At least one.
     pub(crate) group: Key<Vec<At<Group>>>,
 }
@@ -473,8 +491,9 @@ pub(crate) struct Group {
     pub(crate) scaler: Key<Number<Scaler>>,
     /// Limits of each server that does not set its own.
     pub(crate) per_server: Key<PerServer>,
-    /// The servers: addresses, or tables with more settings. At least one.
-    pub(crate) servers: Key<Vec<At<TextOr<Place, Server>>>>,
+    /// The servers: addresses, Unix sockets (`unix:/run/app.sock`, `unix:@name`), or tables with
+    /// more settings. At least one.
+    pub(crate) servers: Key<Vec<At<TextOr<ServerPlace, Server>>>>,
     /// Where the servers are listed, if they are not written here.
     pub(crate) discover: Key<Discover>,
     /// A store of objects that takes the place of the servers, for GET and HEAD: its URL, or a
@@ -513,7 +532,7 @@ pub(crate) struct PerServer {
 #[schemars(extend("required" = ["address"]))]
 pub(crate) struct Server {
     /// Where it listens. A host name is resolved once, when the file is loaded.
-    pub(crate) address: Key<Text<Place>>,
+    pub(crate) address: Key<Text<ServerPlace>>,
     /// Its share of the group's traffic, relative to the other servers; 0 drains it.
     #[schemars(extend("default" = 1))]
     pub(crate) weight: Key<Whole<0, 1000>>,

@@ -19,8 +19,9 @@ use crate::{
     file::{self, File},
     value::{
         address::AdminPlace,
-        either::TextOr,
+        either::{TableOrFalse, TextOr},
         label::{FilePath, LogPlace, SuiteName},
+        one_or_more::OneOrMore,
         store::StoreUrl,
     },
 };
@@ -74,6 +75,8 @@ pub(crate) enum What {
     Authorities,
     Staple,
     Networks,
+    Users,
+    Page,
     Token,
     Password,
     StateDirectory,
@@ -243,6 +246,10 @@ fn each(file: &mut File, visit: Visit<'_>) {
             }
             one(&mut tls.client_authorities, What::Authorities, visit);
         }
+        pages(&mut listener.value.error_pages, visit);
+        if let Some(auth) = listener.value.basic_auth.get_mut() {
+            one(&mut auth.users_file, What::Users, visit);
+        }
         if let Some(file::ListenerRoutes::List(list)) = listener.value.routes.get_mut() {
             of_routes(list, visit);
         }
@@ -271,10 +278,20 @@ fn of_edge(edge: &mut file::Edge, visit: Visit<'_>) {
 }
 
 fn of_routes(list: &mut file::RouteList, visit: Visit<'_>) {
-    list.each_mut().for_each(|route| one(&mut route.value.source_file, What::Networks, visit));
+    for route in list.each_mut() {
+        one(&mut route.value.source_file, What::Networks, visit);
+        if let Some(TableOrFalse::Table(auth)) = route.value.basic_auth.get_mut() {
+            one(&mut auth.users_file, What::Users, visit);
+        }
+    }
 }
 
 fn of_service(service: &mut file::Service, visit: Visit<'_>) {
+    pages(&mut service.error_pages, visit);
+    if let Some(At { value, span }) = service.maintenance.get_mut().and_then(|it| it.page.at_mut())
+    {
+        value.each_mut(span).for_each(|(path, span)| visit(What::Page, &mut path.0, span));
+    }
     if let Some(tls) = service.tls.get_mut() {
         one(&mut tls.authorities, What::Authorities, visit);
         if let Some(At { value, span }) = tls.certificate.at_mut() {
@@ -299,6 +316,12 @@ fn url_of_store(group: &mut file::Group) -> Option<(&mut StoreUrl, &Span)> {
         At { value: TextOr::Table(table), .. } => {
             table.url.at_mut().map(|url| (&mut url.value.0, &url.span))
         }
+    }
+}
+
+fn pages(given: &mut Key<Named<OneOrMore<FilePath>>>, visit: Visit<'_>) {
+    for At { value, span } in given.get_mut().into_iter().flat_map(Named::values_mut) {
+        value.each_mut(span).for_each(|(path, span)| visit(What::Page, &mut path.0, span));
     }
 }
 

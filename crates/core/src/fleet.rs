@@ -12,6 +12,8 @@ pub mod forwarding;
 mod health;
 mod http2;
 mod names;
+mod pages;
+mod server_address;
 mod standby;
 mod sticky;
 mod store;
@@ -28,7 +30,7 @@ use core::net::SocketAddr;
 use self::forwarding::{Affinity, Forwarding, Times};
 use crate::{
     decide::manager::{self, Manager},
-    rules::{Network, Routes},
+    rules::{BasicAuth, Network, Routes},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
 };
@@ -41,6 +43,8 @@ pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
+pub use pages::{ErrorPages, Maintenance, Page, Pages, Statuses};
+pub use server_address::{ServerAddress, ServerAddressError, socket_path};
 pub use standby::Standby;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use store::{Access, Bucket, Store, StorePlace};
@@ -132,6 +136,10 @@ pub struct Listener {
     pub limits: HeadLimits,
     /// How long the body of a request may be.
     pub max_body: Option<Bytes>,
+    /// Who may ask for what no rule is for; everybody if omitted.
+    pub basic_auth: Option<Arc<BasicAuth>>,
+    /// What clients get where something fails, and the service has no page for it.
+    pub error_pages: ErrorPages,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub http_version: Option<HttpVersion>,
     /// What clients may do with HTTP/2.
@@ -163,6 +171,8 @@ impl Listener {
             timeouts: ClientTimeouts::default(),
             limits: HeadLimits::default(),
             max_body: None,
+            basic_auth: None,
+            error_pages: ErrorPages::default(),
             http_version: None,
             http2: Http2Limits::default(),
             http3: true,
@@ -333,6 +343,10 @@ pub struct Service {
     pub prewarm: u32,
     /// How its responses are compressed; as the servers send them if omitted.
     pub compression: Option<Compression>,
+    /// What clients get where something fails.
+    pub error_pages: ErrorPages,
+    /// What they get while it is not to be asked; a line of text if omitted.
+    pub maintenance: Option<Maintenance>,
     /// The servers, by region.
     pub groups: Vec<Group>,
 }
@@ -368,6 +382,8 @@ impl Service {
             http_version: HttpVersion::Http11,
             prewarm: 0,
             compression: None,
+            error_pages: ErrorPages::default(),
+            maintenance: None,
             groups: Vec::new(),
         }
     }

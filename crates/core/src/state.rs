@@ -482,7 +482,7 @@ fn server(
     let state = &enrolled.state;
     let full = (of.weight * plan::WEIGHT_SCALE).max(1);
     Server {
-        address: of.address.to_string(),
+        address: fleet::ServerAddress(of.address).to_string(),
         condition: if drained { Condition::Drained } else { enrolled.condition },
         reason: enrolled.reason.as_deref().map(ToString::to_string),
         weight: of.weight,

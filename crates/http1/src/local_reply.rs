@@ -2,7 +2,7 @@
 
 use crate::build::write_text;
 
-/// A short response of the proxy's own. Its body is the reason as plain text.
+/// A short response of the proxy's own. Its body is a page, or the reason as plain text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalReply<'a> {
     /// The status.
@@ -13,6 +13,8 @@ pub struct LocalReply<'a> {
     pub close: bool,
     /// The request was HEAD: the length is told, the body is not sent.
     pub to_head: bool,
+    /// The value of `Content-Type`, and the body; the reason as plain text if omitted.
+    pub page: Option<(&'a str, &'a [u8])>,
     /// Complete lines to add to the head, each with its CR LF.
     pub extra: &'a [u8],
 }
@@ -21,24 +23,31 @@ impl LocalReply<'_> {
     /// A response with this status after which the connection is closed.
     #[must_use]
     pub const fn closing(status: u16) -> Self {
-        Self { status, retry_after: None, close: true, to_head: false, extra: b"" }
+        Self { status, retry_after: None, close: true, to_head: false, page: None, extra: b"" }
     }
 
     /// Appends the response, head and body.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (status, reason) = (self.status, reason(self.status));
-        let length = reason.len() + 1;
+        let (kind, length) = match self.page {
+            Some((kind, body)) => (kind, body.len()),
+            None => ("text/plain", reason.len() + 1),
+        };
         write_text(out, format_args!("HTTP/1.1 {status} {reason}\r\n"));
-        write_text(out, format_args!("Content-Type: text/plain\r\nContent-Length: {length}\r\n"));
+        write_text(out, format_args!("Content-Type: {kind}\r\nContent-Length: {length}\r\n"));
         if let Some(seconds) = self.retry_after {
             write_text(out, format_args!("Retry-After: {seconds}\r\n"));
         }
         out.extend_from_slice(self.extra);
         let connection = if self.close { "close" } else { "keep-alive" };
         write_text(out, format_args!("Connection: {connection}\r\n\r\n"));
-        if !self.to_head {
-            out.extend_from_slice(reason.as_bytes());
-            out.push(b'\n');
+        match self.page {
+            _ if self.to_head => {}
+            Some((_, body)) => out.extend_from_slice(body),
+            None => {
+                out.extend_from_slice(reason.as_bytes());
+                out.push(b'\n');
+            }
         }
     }
 }

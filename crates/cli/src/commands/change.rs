@@ -1,7 +1,7 @@
 //! `loadline drain`, `maintenance`, `activate`, `weight` and `scaler`: changes of a running edge.
 //!
 //! A target is a server by its address, with the service, or service and group, before it where
-//! several have it; or a group by service and name.
+//! several have it; a group by service and name; or, for maintenance, a service by its name.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -42,7 +42,7 @@ pub(crate) struct Drain {
     place: Place,
 }
 
-/// Take a server out as if it were down: the capacity of its group shrinks
+/// Take a server out as if it were down, or put a whole service in maintenance: clients get 503
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Maintenance {
@@ -50,7 +50,7 @@ pub(crate) struct Maintenance {
     server: ServerArgs,
 }
 
-/// Put a server back that was drained or in maintenance
+/// Put a server or a service back that was drained or in maintenance
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Activate {
@@ -60,7 +60,7 @@ pub(crate) struct Activate {
 
 #[derive(clap::Args)]
 struct ServerArgs {
-    /// ADDRESS, SERVICE/ADDRESS or SERVICE/GROUP/ADDRESS
+    /// ADDRESS, SERVICE/ADDRESS or SERVICE/GROUP/ADDRESS; or SERVICE for all of a service
     target: String,
 
     #[command(flatten)]
@@ -99,6 +99,7 @@ pub(crate) struct Scaler {
 /// What is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
+    Service { service: String },
     Group { service: String, group: String },
     Server { service: String, group: String, address: String },
 }
@@ -110,6 +111,9 @@ enum Target {
 pub(crate) fn drain(args: &Drain) -> anyhow::Result<ExitCode> {
     let target = Target::find(&args.target, &args.place.place.state()?)?;
     let body = match (&target, args.deadline) {
+        (Target::Service { service }, _) => {
+            bail!("`{service}` is a service: use `loadline maintenance`, or drain its groups")
+        }
         (Target::Group { .. }, Some(_)) => bail!("`--deadline` is for a server"),
         (Target::Group { .. }, None) => json!({ "scaler": 0.0 }),
         (Target::Server { .. }, None) => json!({ "mode": "drain" }),
@@ -125,7 +129,8 @@ pub(crate) fn drain(args: &Drain) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`drain`].
 pub(crate) fn maintenance(args: &Maintenance) -> anyhow::Result<ExitCode> {
-    of_server(&args.server, &json!({ "mode": "maintenance" }))
+    let bodies = [json!({ "mode": "maintenance" }), json!({ "maintenance": true })];
+    of_server_or_service(&args.server, bodies)
 }
 
 /// Runs `loadline activate`.
@@ -133,7 +138,8 @@ pub(crate) fn maintenance(args: &Maintenance) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`drain`].
 pub(crate) fn activate(args: &Activate) -> anyhow::Result<ExitCode> {
-    of_server(&args.server, &json!({ "mode": "active" }))
+    let bodies = [json!({ "mode": "active" }), json!({ "maintenance": false })];
+    of_server_or_service(&args.server, bodies)
 }
 
 /// Runs `loadline weight`.
@@ -155,14 +161,28 @@ pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
     change(&args.place, &target, &json!({ "scaler": args.scaler }))
 }
 
-fn of_server(args: &ServerArgs, body: &Value) -> anyhow::Result<ExitCode> {
-    change(&args.place, &server(&args.target, &args.place)?, body)
+/// Changes a server by the first of these bodies, a service by the second.
+fn of_server_or_service(
+    args: &ServerArgs,
+    [server, service]: [Value; 2],
+) -> anyhow::Result<ExitCode> {
+    let target = Target::find(&args.target, &args.place.place.state()?)?;
+    match &target {
+        Target::Server { .. } => change(&args.place, &target, &server),
+        Target::Service { .. } => change(&args.place, &target, &service),
+        Target::Group { .. } => {
+            bail!(
+                "`{}` is a group: name a server or a service, or use `loadline scaler`",
+                args.target
+            )
+        }
+    }
 }
 
 fn server(text: &str, place: &Place) -> anyhow::Result<Target> {
     let target = Target::find(text, &place.place.state()?)?;
     let is_server = matches!(target, Target::Server { .. });
-    ensure!(is_server, "`{text}` is a group: name a server, or use `loadline scaler`");
+    ensure!(is_server, "`{text}` is no server: name one, or use `loadline scaler` for a group");
     Ok(target)
 }
 
@@ -195,7 +215,9 @@ impl Target {
         let found: Vec<Self> = Self::all(state).filter(|target| target.is_named(text)).collect();
         match found.as_slice() {
             [only] => Ok(only.clone()),
-            [] => bail!("nothing is called `{text}`: SERVICE/GROUP or SERVICE/GROUP/ADDRESS?"),
+            [] => bail!(
+                "nothing is called `{text}`: SERVICE, SERVICE/GROUP or SERVICE/GROUP/ADDRESS?"
+            ),
             many => {
                 let names: Vec<String> = many.iter().map(Self::name).collect();
                 bail!("`{text}` is in several groups; say which: {}", names.join(", "))
@@ -207,7 +229,8 @@ impl Target {
         let groups = state.services.iter().flat_map(|service| {
             service.groups.iter().map(move |group| (service.name.clone(), group))
         });
-        groups.flat_map(|(service, group)| {
+        let services = state.services.iter().map(|it| Self::Service { service: it.name.clone() });
+        services.chain(groups.flat_map(|(service, group)| {
             let name = group.name.clone();
             let of_group = Self::Group { service: service.clone(), group: name.clone() };
             let servers = group.servers.iter().map(move |server| Self::Server {
@@ -216,12 +239,12 @@ impl Target {
                 address: server.address.clone(),
             });
             std::iter::once(of_group).chain(servers)
-        })
+        }))
     }
 
     fn is_named(&self, text: &str) -> bool {
         match self {
-            Self::Group { .. } => text == self.name(),
+            Self::Service { .. } | Self::Group { .. } => text == self.name(),
             Self::Server { service, address, .. } => {
                 text == address || text == format!("{service}/{address}") || text == self.name()
             }
@@ -230,6 +253,7 @@ impl Target {
 
     fn name(&self) -> String {
         match self {
+            Self::Service { service } => service.clone(),
             Self::Group { service, group } => format!("{service}/{group}"),
             Self::Server { service, group, address } => format!("{service}/{group}/{address}"),
         }
@@ -237,8 +261,11 @@ impl Target {
 
     fn path(&self) -> String {
         match self {
+            Self::Service { service } => format!("/api/services/{service}"),
             Self::Group { service, group } => format!("/api/services/{service}/groups/{group}"),
             Self::Server { service, group, address } => {
+                // A Unix socket has a path.
+                let address = address.replace('/', "%2F");
                 format!("/api/services/{service}/groups/{group}/servers/{address}")
             }
         }
@@ -250,6 +277,7 @@ Examples:
   loadline drain 10.0.0.11:80 --deadline 30s --token-file admin.token
   loadline activate 10.0.0.11:80 --token-file admin.token
   loadline maintenance web/europe-west3/10.0.0.11:80 --token-file admin.token
+  loadline maintenance web --token-file admin.token
   loadline weight web/10.0.0.11:80 2 --token-file admin.token
   loadline drain web/us-central1 --token-file admin.token
   loadline scaler web/us-central1 1 --token-file admin.token
@@ -287,6 +315,7 @@ mod tests {
         assert_eq!(found("web/us").unwrap(), "web/us");
         let several = found("10.0.0.1:80").unwrap_err().to_string();
         assert!(several.contains("web/eu/10.0.0.1:80, api/eu/10.0.0.1:80"), "{several}");
-        assert!(found("web").is_err() && found("10.9.9.9:80").is_err());
+        assert_eq!(found("web").unwrap(), "web");
+        assert!(found("wep").is_err() && found("10.9.9.9:80").is_err());
     }
 }

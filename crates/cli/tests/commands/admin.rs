@@ -215,6 +215,15 @@ fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
     assert_eq!((code, &group()["servers"][0]["weight"]), (Some(0), &json!(3)), "{told}");
     let (code, told) = loadline(&["scaler", "web/here", "0.5"]);
     assert_eq!((code, &group()["scaler"]), (Some(0), &json!(0.5)), "{told}");
+    let (code, told) = loadline(&["maintenance", "web"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("web: maintenance = true; until the next reload"), "{told}");
+    assert_eq!(traffic(), 503);
+    let changes = edge.get("/api/changes").json()["changes"].clone();
+    let listed = changes.as_array().unwrap().iter().find(|it| it["maintenance"] == true).unwrap();
+    assert_eq!((&listed["service"], &listed["group"]), (&json!("web"), &Value::Null));
+    let (code, told) = loadline(&["activate", "web"]);
+    assert_eq!((code, traffic()), (Some(0), 200), "{told}");
     let (code, told) = loadline(&["maintenance", "10.9.9.9:80"]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("nothing is called `10.9.9.9:80`"), "{told}");
@@ -299,6 +308,7 @@ fn the_dashboard_shows_the_load_line_and_is_renewed_by_itself() {
 /// What to send to a route that changes something.
 fn change_for(path: &str) -> Value {
     match path {
+        "/api/services/{service}" => json!({ "maintenance": false }),
         "/api/services/{service}/groups/{group}" => json!({ "scaler": 1.0 }),
         _ => json!({ "weight": 1, "mode": "active" }),
     }

@@ -18,3 +18,4 @@ mod service;
 mod slow_clients;
 mod stores;
 mod tls_servers;
+mod users;

@@ -14,6 +14,7 @@ use axum::{
 };
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Setting},
+    fleet::{ServerAddress, ServerAddressError},
     state::{self, Flow, FlowFilter},
     time::Duration,
     units::Ratio,
@@ -27,7 +28,7 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
         .route("/openapi.json", get(async || Json(openapi())))
         .route("/api/state", get(whole))
-        .route("/api/services/{service}", get(service))
+        .route("/api/services/{service}", get(service).post(change_service))
         .route("/api/services/{service}/history", get(history))
         .route("/api/flows", get(flows))
         .merge(cache::routes())
@@ -36,6 +37,14 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
         .route("/api/services/{service}/groups/{group}", post(change_group))
         .route("/api/services/{service}/groups/{group}/servers/{server}", post(change_server))
         .route("/api/reload", post(reload))
+}
+
+/// What is to change of a service.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServiceChange {
+    /// Whether it is in maintenance.
+    maintenance: bool,
 }
 
 /// What is to change of a group.
@@ -74,9 +83,13 @@ pub(crate) struct Changes {
 pub(crate) struct Change {
     /// The service.
     service: String,
-    /// The group.
-    group: String,
-    /// The server; absent where the group is changed.
+    /// The group; absent where the service is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    /// Whether the service is in maintenance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    maintenance: Option<bool>,
+    /// The server; absent where the group or the service is changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     /// The new scaler of the group.
@@ -131,11 +144,17 @@ impl Change {
             Setting::Drain(server, limit) => {
                 (Some(server), None, None, Some(Mode::Drain), Some(limit))
             }
+            Setting::Maintenance(_) => (None, None, None, None, None),
         };
-        let server = server.map(|server| server.to_string());
+        let server = server.map(|server| ServerAddress(server).to_string());
         let deadline_s = limit.map(Duration::as_secs_f64);
+        let maintenance = match change.setting {
+            Setting::Maintenance(on) => Some(on),
+            _ => None,
+        };
         let Override { service, group, .. } = change;
-        Self { service, group, server, scaler, weight, mode, deadline_s }
+        let group = (!group.is_empty()).then_some(group);
+        Self { service, group, maintenance, server, scaler, weight, mode, deadline_s }
     }
 }
 
@@ -210,6 +229,17 @@ async fn lines(State(context): State<Arc<AdminContext>>) -> String {
     context.site.changes().iter().map(|change| format!("{change}\n")).collect()
 }
 
+async fn change_service(
+    _: Authorized,
+    State(context): State<Arc<AdminContext>>,
+    Path(service): Path<String>,
+    change: Result<Json<ServiceChange>, JsonRejection>,
+) -> Result<Json<Changes>, Refused> {
+    let setting = Setting::Maintenance(body(change)?.maintenance);
+    set(&context, Override { service, group: String::new(), setting })?;
+    Ok(Changes::of(&context))
+}
+
 async fn change_group(
     _: Authorized,
     State(context): State<Arc<AdminContext>>,
@@ -232,11 +262,8 @@ async fn change_server(
     change: Result<Json<ServerChange>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
     let change = body(change)?;
-    let no_address = |_| {
-        let error = format!("`{server}` is not an address like 10.0.0.1:80");
-        refused(StatusCode::NOT_FOUND, error)
-    };
-    let server: SocketAddr = server.parse().map_err(no_address)?;
+    let no_address = |error: ServerAddressError| refused(StatusCode::NOT_FOUND, error.to_string());
+    let ServerAddress(server) = server.parse().map_err(no_address)?;
     let weight = change.weight.map(|weight| Setting::Weight(server, weight));
     let mode = mode(&change, server)?;
     if weight.is_none() && mode.is_none() {

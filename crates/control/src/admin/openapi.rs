@@ -7,7 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings, schema_for
 use serde_json::{Map, Value, json};
 
 use super::{
-    api::{Changes, Failure, Flows, GroupChange, Samples, ServerChange},
+    api::{Changes, Failure, Flows, GroupChange, Samples, ServerChange, ServiceChange},
     cache::CachedObjects,
 };
 
@@ -29,6 +29,8 @@ pub fn openapi() -> Value {
     );
     page.read("/healthz", "Whether the process lives", |_| text());
     page.read("/readyz", "Whether every service can take traffic; 503 where not", |_| text());
+    let service = "/api/services/{service}";
+    page.change(service, "Put a service in maintenance, or back", Some(schema::<ServiceChange>));
     let group = "/api/services/{service}/groups/{group}";
     page.change(group, "Set the scaler of a group", Some(schema::<GroupChange>));
     let server = "/api/services/{service}/groups/{group}/servers/{server}";
@@ -130,7 +132,8 @@ impl Page {
             let content = json!({ "application/json": { "schema": body(generator) } });
             operation["requestBody"] = json!({ "required": true, "content": content });
         }
-        self.paths.insert(path.to_owned(), json!({ "post": operation }));
+        let known = self.paths.entry(path).or_insert_with(|| json!({}));
+        known["post"] = operation;
     }
 
     fn finish(mut self) -> Value {

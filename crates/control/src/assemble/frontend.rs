@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use loadline_core::fleet::{
-    Listener, Service,
+    Listener, ServerAddress, Service,
     forwarding::{Datapath, Frontend, Method, Protocol},
+    socket_path,
 };
 use loadline_spanned::{At, Problems, Span};
 
@@ -96,7 +97,9 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 10] = [
+    let others: [(&str, Option<&Span>); 12] = [
+        ("error_pages", given.error_pages.at().map(|at| &at.span)),
+        ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
@@ -153,6 +156,11 @@ fn check_servers(place: &Span, frontend: &Frontend, service: &Service, problems:
     let servers: Vec<SocketAddr> =
         service.groups.iter().flat_map(|it| &it.servers).map(|it| it.address).collect();
     let (v6, port, method) = (frontend.address.is_ipv6(), frontend.address.port(), frontend.method);
+    if let Some(socket) = servers.iter().find(|it| socket_path(**it).is_some()) {
+        let message = format!("no packets go to {}", ServerAddress(*socket));
+        let help = "name a server by its address, or say forward = \"proxy\"".to_owned();
+        return problems.error(place, message, "this service", help);
+    }
     let is_open = service.groups.iter().any(|group| group.discovery.is_some());
     if !is_open && !servers.is_empty() && servers.iter().all(|it| it.is_ipv6() != v6) {
         let message = format!("`{}` has no server of {}", service.name, family(v6));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr};
 
 use loadline_core::{
-    fleet::{Capacity, Group, Server},
+    fleet::{Capacity, Group, Server, ServerAddress},
     units::Ratio,
 };
 use loadline_spanned::{At, Key, Problems, Span};
@@ -12,7 +12,10 @@ use super::{discover::discovery, region::Regions, set, store};
 use crate::{
     file::{self, Found},
     resolve::Resolve,
-    value::{address::Place, either::TextOr},
+    value::{
+        address::{Place, ServerPlace},
+        either::TextOr,
+    },
 };
 
 /// What a group is read in.
@@ -123,7 +126,7 @@ fn servers(
     for element in given.into_iter().flat_map(|list| &list.value) {
         let Some(server) = server(element, defaults, context, problems) else { continue };
         if !addresses.insert(server.address) {
-            let message = format!("`{}` is in this group twice", server.address);
+            let message = format!("`{}` is in this group twice", ServerAddress(server.address));
             let help = "name it once; a larger share of the traffic is `weight`".to_owned();
             problems.error(&element.span, message, "again", help);
         }
@@ -152,7 +155,7 @@ fn defaults(given: Option<&file::PerServer>, problems: &mut Problems) -> Server 
 }
 
 fn server(
-    element: &At<TextOr<Place, file::Server>>,
+    element: &At<TextOr<ServerPlace, file::Server>>,
     defaults: &Server,
     context: &Context<'_>,
     problems: &mut Problems,
@@ -170,6 +173,10 @@ fn server(
             override_with(table, &mut server, problems);
             (&address.value.0, &address.span)
         }
+    };
+    let place = match place {
+        ServerPlace::At(place) => place,
+        ServerPlace::Socket(address) => return Some(Server { address: address.0, ..server }),
     };
     server.address = resolved(place, span, context.resolver, problems)?;
     if let Place::Name(host, _) = place {

@@ -11,7 +11,7 @@ use loadline_core::fleet::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{frontend, routes, set, stream, tls};
+use super::{basic_auth, frontend, pages, routes, set, stream, tls};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
@@ -118,6 +118,7 @@ fn listener(
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
         max_body: given.max_body.get().map(|size| size.0.0),
+        error_pages: pages::error_pages(&given.error_pages, problems),
         ..Listener::new(bind, service)
     };
     if let Some(Spoken::Proxied(protocol)) = given.protocol.get().map(|word| word.0.0) {
@@ -125,7 +126,8 @@ fn listener(
     }
     frontend::refuse_udp(entry, problems);
     listener.tls = tls::listener(entry, listener.protocol, problems);
-    listener.routes = routes::routes(entry, listener.protocol, services, problems);
+    listener.basic_auth = basic_auth::of_listener(&given.basic_auth, &listener, problems);
+    listener.routes = routes::routes(entry, &listener, services, problems);
     let find = |name: &At<Text<Name>>, problems: &mut Problems| {
         services.find(&name.value.0.0, &name.span, problems)
     };

@@ -6,6 +6,7 @@
 
 mod access_log;
 mod admin;
+pub(crate) mod basic_auth;
 mod cache;
 mod cluster;
 mod compression;
@@ -19,6 +20,7 @@ mod l4;
 mod listener;
 mod manager;
 mod mirror;
+pub(crate) mod pages;
 mod process;
 mod region;
 mod routes;

@@ -1,7 +1,7 @@
 //! Routes: patterns and actions of the file as rules, and what they mean together.
 
 use loadline_core::{
-    fleet::Protocol,
+    fleet::Listener,
     rules::{
         self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, PathChange,
         RateLimit, Redirect, Routes, Rule, Share, Split, Template,
@@ -10,7 +10,9 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
-use super::{cache::caching, cors::cors, listener::Services, mirror::mirror, sources::sources};
+use super::{
+    basic_auth, cache::caching, cors::cors, listener::Services, mirror::mirror, sources::sources,
+};
 use crate::{
     file::{self, Scheme},
     value::{
@@ -24,18 +26,18 @@ use crate::{
 /// The routes of a listener. Warns about those that are never taken.
 pub(super) fn routes(
     entry: &At<file::Listener>,
-    protocol: Protocol,
+    listener: &Listener,
     services: &Services<'_>,
     problems: &mut Problems,
 ) -> Routes {
     let Some(given) = entry.value.routes.at() else { return Routes::default() };
-    if !protocol.is_http() {
+    if !listener.protocol.is_http() {
         let help = "leave `routes` out, or say protocol = \"http\"".to_owned();
         let message = "`routes` on a listener that does not read HTTP".to_owned();
         problems.error(&given.span, message, "never used", help);
     }
     let rules: Vec<Rule> =
-        given.value.list().iter().map(|route| rule(route, services, problems)).collect();
+        given.value.list().iter().map(|route| rule(route, listener, services, problems)).collect();
     for shadowed in rules::lint(&rules) {
         let by = shadowed.by + 1;
         let message = format!("this route is never taken: route {by} matches all that it matches");
@@ -56,24 +58,32 @@ fn not_found(rules: &[Rule]) -> Option<Rule> {
     is_taken.then_some(rule)
 }
 
-fn rule(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Problems) -> Rule {
+fn rule(
+    entry: &At<file::Route>,
+    listener: &Listener,
+    services: &Services<'_>,
+    problems: &mut Problems,
+) -> Rule {
     let route = &entry.value;
     let action = action(entry, services, problems);
     if !matches!(action, Action::Service(_)) {
         refuse_unused(route, problems);
     }
+    let request = edits(&route.request_headers, true, problems);
+    basic_auth::refuse_cached_user(route, &request, problems);
     Rule {
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
         max_body: route.max_body.get().map(|size| size.0.0),
+        basic_auth: basic_auth::of_route(route, listener.basic_auth.as_ref(), problems),
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
         cache: caching(&route.cache, problems),
         cors: route.cors.at().map(|given| cors(given, problems)),
         path: route.rewrite.at().and_then(|change| path_change(change, problems)),
-        request: edits(&route.request_headers, true, problems),
+        request,
         answer: edits(&route.answer_headers, false, problems),
     }
 }

@@ -13,6 +13,7 @@ use super::{
     compression::compression,
     group,
     health::health,
+    pages,
     region::Regions,
     set,
     sticky::{affinity, sticky},
@@ -86,6 +87,8 @@ fn service(
     set(&given.http_version, |word| &word.0.0, &mut service.http_version);
     set(&given.prewarm, |whole| &whole.0, &mut service.prewarm);
     service.compression = compression(&given.compress, problems);
+    service.error_pages = pages::error_pages(&given.error_pages, problems);
+    service.maintenance = pages::maintenance(&given.maintenance);
     check_shared(given, &service, problems);
     check_prewarm(given, &service, problems);
     let context = group::Context {

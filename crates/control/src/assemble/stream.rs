@@ -47,7 +47,8 @@ pub(super) fn warn_of_http(
         return;
     }
     let given = &entry.value;
-    let places: [(&str, Option<&Span>); 7] = [
+    let places: [(&str, Option<&Span>); 8] = [
+        ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
         ("http3", given.http3.at().map(|at| &at.span)),

@@ -98,7 +98,8 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
         share => format!(", {share} copied to {}", name(it.service)),
     });
     let cached = if rule.cache.is_some() { ", cached" } else { "" };
-    format!("{action}{limit}{cached}{}", mirror.unwrap_or_default())
+    let auth = if rule.basic_auth.is_some() { ", basic auth" } else { "" };
+    format!("{action}{limit}{auth}{cached}{}", mirror.unwrap_or_default())
 }
 
 /// As many as fit in a line.

@@ -67,6 +67,9 @@ pub(super) fn route<H: Headers + ?Sized>(
         of: listener.routes.rules().len(),
         conditions: routes::conditions(&rule.when),
         limit: rule.limit.as_ref().map(limit),
+        basic_auth: rule.basic_auth.as_ref().map(|auth| {
+            format!("one of {} users of {}; 401 for others", auth.users.len(), auth.realm)
+        }),
         class: rule.class.map(|class| format!("{class:?}").to_lowercase()),
         path: changes.then(|| String::from_utf8_lossy(&path).into_owned()),
         request_headers: edits(&rule.request),

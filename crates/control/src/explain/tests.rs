@@ -26,6 +26,7 @@ method = "POST"
 service = "api"
 rewrite = { prefix = "/v1", to = "/" }
 limit = { rate = "10/s" }
+basic_auth = { users = { ali = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5" } }
 request_headers = { set = { X-Api = "1" } }
 [[listener]]
 bind = "127.0.0.1:9443"
@@ -103,6 +104,7 @@ fn limits_and_changes_of_a_route_are_told() {
     assert_eq!(route.path.as_deref(), Some("/users"));
     assert_eq!(route.request_headers, ["set X-Api: 1"]);
     assert!(text.contains("limit       10/s for each client address, 1 at once"), "{text}");
+    assert!(text.contains("basic auth  one of 1 users of loadline; 401 for others"), "{text}");
     assert!(text.contains("service     api\n"), "{text}");
 }
 

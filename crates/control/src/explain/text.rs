@@ -36,6 +36,7 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route) -> fmt::Result {
     line(f, &route_label, &format_args!("{conditions}: decides (route {number} of {of})"))?;
     for (label, value) in [
         ("limit", &route.limit),
+        ("basic auth", &route.basic_auth),
         ("class", &route.class),
         ("path", &route.path),
         ("mirror", &route.mirror),

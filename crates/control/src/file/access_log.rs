@@ -31,7 +31,7 @@ pub(crate) struct AccessLog {
     #[schemars(extend("default" = true))]
     pub(crate) query: Key<bool>,
     /// Further fields of a line: `host`, `scheme`, `listener`, `server_name`, `tls_version`,
-    /// `tls_cipher`, `client_certificate`, `cache`, `request_id`. At the end as
+    /// `tls_cipher`, `client_certificate`, `cache`, `user`, `request_id`. At the end as
     /// `host="www.example.com"`, as members of JSON. Default: all but `request_id` in JSON, none
     /// otherwise.
     #[schemars(extend("examples" = [["host", "tls_version"]]))]

@@ -5,9 +5,9 @@ use loadline_spanned::{Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::RouteCache;
+use super::{BasicAuth, RouteCache};
 use crate::value::{
-    either::{TableOrSwitch, TextOr},
+    either::{TableOrFalse, TableOrSwitch, TextOr},
     label::{FilePath, HeaderName, Host, Name, UrlPath},
     number::Whole,
     one_or_more::OneOrMore,
@@ -71,6 +71,8 @@ pub(crate) struct Route {
     pub(crate) limit: Key<Limit>,
     /// Maximum size of a request body. A longer one gets 413. Default: that of the listener.
     pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
+    /// Basic authentication: who may ask. `false` lets everybody in. Default: that of the listener.
+    pub(crate) basic_auth: Key<TableOrFalse<BasicAuth>>,
     /// Changes the path on the way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
     /// Changes the headers of the request on the way to a server.

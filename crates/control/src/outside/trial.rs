@@ -14,7 +14,12 @@ use rustix::{
 use super::What;
 use loadline_spanned::Complaint;
 
-use crate::{admin, assemble::sources, discovery};
+use crate::{
+    admin,
+    assemble::{basic_auth, pages, sources},
+    discovery,
+    value::secret::HASH_HELP,
+};
 
 /// Tries it; relative paths counted from `base`.
 ///
@@ -30,6 +35,14 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Networks => readable("list of networks", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), NETWORKS_HELP);
             sources::read(at).map(drop).map_err(wrong)
+        }),
+        What::Page => readable("page", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the page `{path}`: {why}"), PAGE_HELP);
+            pages::read(at).map(drop).map_err(wrong)
+        }),
+        What::Users => readable("list of users", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), HASH_HELP);
+            basic_auth::read(at).map(drop).map_err(wrong)
         }),
         What::StandbyKey => readable("key of the standby", at, base),
         What::Token => readable("token", at, base).and_then(|()| {
@@ -167,6 +180,7 @@ fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
 }
 
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
+const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
 const NETWORKS_HELP: &str = "write an address or a network a line: 192.0.2.0/24";
 
 const LIST_HELP: &str = "write servers = [\"10.0.0.1:80\"], or { \"servers\": [...] } in JSON";

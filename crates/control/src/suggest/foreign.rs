@@ -68,6 +68,9 @@ const WORDS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("path", "", &["uri", "url", "$request-uri", "$uri"]),
+    // Who may ask.
+    ("basic_auth", "", &["auth-basic", "basicauth", "basic-auth", "http-auth", "auth"]),
+    ("users_file", "", &["auth-basic-user-file", "usersfile", "htpasswd", "userlist"]),
     // Variables.
     ("client_address", "", &["remote-addr", "binary-remote-addr", "realip-remote-addr", "ip"]),
     ("client_port", "", &["remote-port", "src-port"]),
@@ -77,6 +80,7 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("path", "", &["uri", "document-uri", "request-uri"]),
     ("query", "", &["args", "query-string"]),
     ("request_id", "", &["unique-id", "uuid", "x-request-id"]),
+    ("user", "", &["remote-user", "http-auth-user"]),
     ("server_name", "", &["ssl-server-name", "ssl-fc-sni", "sni"]),
     ("tls_cipher", "", &["ssl-cipher", "ssl-fc-cipher"]),
     ("tls_version", "", &["ssl-protocol", "ssl-fc-protocol"]),

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use loadline_core::fleet::{ServerAddress, ServerAddressError};
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
@@ -151,6 +152,40 @@ impl Textual for Place {
 impl Place {
     fn checked(self, port: u16) -> Result<Self, String> {
         if port == 0 { Err(PORTS.to_owned()) } else { Ok(self) }
+    }
+}
+
+/// Where a server of a group is: also at a Unix socket.
+#[derive(Clone, Debug)]
+pub(crate) enum ServerPlace {
+    /// By IP.
+    At(Place),
+    /// A Unix socket.
+    Socket(ServerAddress),
+}
+
+impl Textual for ServerPlace {
+    fn expected() -> String {
+        "an address like \"10.0.0.1:80\" or \"unix:/run/app.sock\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if !text.starts_with("unix:") {
+            return Place::read(text).map(Self::At);
+        }
+        let wrong = |error: ServerAddressError| {
+            Complaint::new(format!("`{text}` is not the address of a server"), error.to_string())
+        };
+        text.parse().map(Self::Socket).map_err(wrong)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an address or host name with a port, or a Unix socket",
+            "pattern": "^(([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}|unix:[/@].+)$",
+            "examples": ["10.0.0.1:80", "web-1.internal:80", "unix:/run/app.sock"],
+        })
     }
 }
 

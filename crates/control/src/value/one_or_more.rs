@@ -26,6 +26,19 @@ impl<T> OneOrMore<T> {
         one.into_iter().chain(list.iter().map(|at| &at.value.0))
     }
 
+    /// The same, to be changed.
+    pub(crate) fn each_mut<'a>(
+        &'a mut self,
+        span: &'a Span,
+    ) -> impl Iterator<Item = (&'a mut T, &'a Span)> {
+        let (one, list) = match self {
+            Self::One(value) => (Some((value, span)), Default::default()),
+            Self::List(list) => (None, list.as_mut_slice()),
+        };
+        let list = list.iter_mut().map(|at| (&mut at.value.0, &at.span));
+        one.into_iter().chain(list)
+    }
+
     /// Each value with its place, where the whole is at `span`.
     pub(crate) fn each<'a>(&'a self, span: &'a Span) -> impl Iterator<Item = (&'a T, &'a Span)> {
         let places = match self {

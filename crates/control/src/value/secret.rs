@@ -1,6 +1,9 @@
 //! Secrets in the file. What is wrong with one is told without repeating it.
 
-use loadline_core::fleet::Secret;
+use loadline_core::{
+    fleet::Secret,
+    rules::{PasswordHash, PasswordHashError},
+};
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
 
@@ -25,6 +28,56 @@ impl Textual for SessionKey {
         json_schema!({ "type": "string", "title": "a secret", "minLength": KEY_LENGTH_MIN })
     }
 }
+
+/// The hash of a password.
+#[derive(Clone, Debug)]
+pub(crate) struct HashedPassword(pub(crate) PasswordHash);
+
+impl Textual for HashedPassword {
+    fn expected() -> String {
+        "the hash of a password, as `htpasswd -nB NAME` writes it".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let wrong = |error: PasswordHashError| {
+            Complaint::new(format!("this password cannot be used: {error}"), HASH_HELP)
+        };
+        PasswordHash::parse(text).map(Self).map_err(wrong)
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "the hash of a password",
+            "pattern": "^\\$(2[aby]|5|6)\\$",
+        })
+    }
+}
+
+/// What browsers show when they ask for a password.
+#[derive(Clone, Debug)]
+pub(crate) struct Realm(pub(crate) String);
+
+impl Textual for Realm {
+    fn expected() -> String {
+        "a text like \"staff only\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.chars().any(char::is_control) {
+            let help = "write one line, without tabs";
+            return Err(Complaint::new("a realm with a control character".to_owned(), help));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "title": "a text", "examples": ["staff only"] })
+    }
+}
+
+/// What to do for a password.
+pub(crate) const HASH_HELP: &str = "make one: htpasswd -nB NAME, or openssl passwd -6";
 
 /// What to do for a key.
 pub(crate) const KEY_HELP: &str = "make one: openssl rand -hex 16";

@@ -281,6 +281,7 @@ impl Keyword<Configuration> for LogField {
             Self::Scheme => "`http` or `https`, as the client came.",
             Self::Listener => "The address of the listener, as the file has it.",
             Self::ServerName => "The server name of the client's TLS (SNI).",
+            Self::User => "The user of `basic_auth`.",
             Self::TlsVersion => "The version of TLS towards the client.",
             Self::TlsCipher => "The cipher suite towards the client.",
             Self::ClientCertificate => "The subject of the client's certificate (RFC 4514).",

@@ -2,6 +2,9 @@
 
 use loadline_control::{describe, parse};
 
+/// As `openssl passwd -5` writes it.
+const HASH: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
+
 fn file(routes: &str) -> String {
     format!(
         "[[listener]]\nbind = \":8080\"\nservice = \"web\"\nroutes = [\n{routes}\n]\n\
@@ -76,6 +79,44 @@ fn a_service_that_only_routes_name_is_used_and_a_shadowed_route_is_a_warning() {
 }
 
 #[test]
+fn a_route_asks_for_a_user_as_its_listener_does_unless_it_says_otherwise() {
+    let users = |name: &str| format!("basic_auth = {{ users = {{ {name} = \"{HASH}\" }} }}");
+    let text = file(&format!(
+        "{{ path = \"/a\", service = \"api\" }},\n\
+         {{ path = \"/b\", service = \"api\", basic_auth = false }},\n\
+         {{ path = \"/c\", service = \"api\", {} }},\n",
+        users("bob")
+    ));
+    let text =
+        text.replacen("service = \"web\"\n", &format!("service = \"web\"\n{}\n", users("ali")), 1);
+    let loaded = parse("routes.toml", &text).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let listener = &loaded.fleet.listeners[0];
+    let rules = listener.routes.rules().iter().map(|(_, rule)| &rule.basic_auth);
+    let names = |auth: &Option<std::sync::Arc<loadline_core::rules::BasicAuth>>| {
+        auth.as_ref().map(|auth| auth.users.keys().cloned().collect::<Vec<_>>().join(" "))
+    };
+    let told: Vec<_> = rules.map(names).collect();
+    assert_eq!(told, [Some("ali".to_owned()), None, Some("bob".to_owned())]);
+    assert_eq!(names(&listener.basic_auth).as_deref(), Some("ali"));
+    let words = describe(&loaded.fleet);
+    assert!(words.contains("1. path /a: api, basic auth\n"), "{words}");
+}
+
+#[test]
+fn a_server_may_be_a_unix_socket_and_is_told_as_such() {
+    let with = |server: &str| file("").replace("10.0.0.1:80", server);
+    let loaded = parse("sockets.toml", &with("unix:/run/app.sock")).unwrap();
+    let address = loaded.fleet.services[0].groups[0].servers[0].address;
+    assert_eq!(loadline_core::fleet::ServerAddress(address).to_string(), "unix:/run/app.sock");
+    assert!(parse("sockets.toml", &with("unix:@app")).is_ok());
+    for wrong in ["unix:app.sock", "unix:", "unix:/"] {
+        let told = format!("{:?}", parse("sockets.toml", &with(wrong)).unwrap_err());
+        assert!(told.contains("is not the address of a server"), "{told}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_route_is_said_at_its_place() {
     for (route, message) in [
         ("{ path = \"/a\" }", "without an action"),
@@ -92,6 +133,13 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ method = \"get\", service = \"api\" }", "`get` is not a method"),
         ("{ header = { A = \"~(\" }, service = \"api\" }", "does not compile"),
         ("{ redirect = { status = 304, scheme = \"https\" } }", "304 is no redirect"),
+        ("{ service = \"api\", basic_auth = {} }", "nobody could come in"),
+        ("{ service = \"api\", basic_auth = { users = { a = \"pw\" } } }", "no hash of a password"),
+        ("{ service = \"api\", basic_auth = true }", "`true` says nothing here"),
+        (
+            "{ service = \"api\", cache = true, request_headers = { set = { A = \"$user\" } } }",
+            "others get what is cached",
+        ),
         ("{ redirect = {} }", "to where the request came"),
         ("{ deny = 200 }", "out of range"),
         ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),

@@ -19,6 +19,8 @@ pub enum Ending {
     Cached,
     /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
     ClientBad,
+    /// A rule wants a user and a password, and the request had none or wrong ones: 401.
+    Unauthorized,
     /// The client took too long to send its head or body: 408.
     ClientTimeout,
     /// The client went away before its request or the response was through.
@@ -26,6 +28,8 @@ pub enum Ending {
     /// The listener was at its connection limit, and no client had been longer about its head: its
     /// connection was closed at once for the next that came.
     ClientSlow,
+    /// The service is in maintenance: 503, or a connection closed.
+    Maintenance,
     /// Every server of every group is down: 503.
     NoServer,
     /// Every group is full and the service sheds: 503 with Retry-After.
@@ -91,16 +95,18 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
         Self::Ruled,
         Self::Cached,
         Self::ClientBad,
+        Self::Unauthorized,
         Self::ClientTimeout,
         Self::ClientGone,
         Self::ClientSlow,
+        Self::Maintenance,
         Self::NoServer,
         Self::Shed,
         Self::QueueFull,
@@ -134,9 +140,11 @@ impl Ending {
             Self::Ruled => "ruled",
             Self::Cached => "cached",
             Self::ClientBad => "client-bad",
+            Self::Unauthorized => "unauthorized",
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
             Self::ClientSlow => "client-slow",
+            Self::Maintenance => "maintenance",
             Self::NoServer => "no-server",
             Self::Shed => "shed",
             Self::QueueFull => "queue-full",
@@ -178,9 +186,11 @@ impl Ending {
     pub const fn fault(self) -> Fault {
         match self {
             Self::Complete | Self::Tunnel | Self::Idle | Self::Ruled | Self::Cached => Fault::None,
-            Self::ClientBad | Self::ClientTimeout | Self::ClientGone | Self::ClientSlow => {
-                Fault::Client
-            }
+            Self::ClientBad
+            | Self::Unauthorized
+            | Self::ClientTimeout
+            | Self::ClientGone
+            | Self::ClientSlow => Fault::Client,
             Self::NoServer
             | Self::ConnectRefused
             | Self::ConnectUnreachable
@@ -196,7 +206,7 @@ impl Ending {
             | Self::ServerStalled
             | Self::StoreRefused => Fault::Server,
             Self::Shed | Self::QueueFull | Self::QueueTimeout | Self::Throttled => Fault::Capacity,
-            Self::NoUpgrade | Self::Drained | Self::Internal => Fault::Proxy,
+            Self::Maintenance | Self::NoUpgrade | Self::Drained | Self::Internal => Fault::Proxy,
         }
     }
 
@@ -213,6 +223,7 @@ impl Ending {
     pub const fn status(self) -> Option<u16> {
         match self {
             Self::ClientBad => Some(400),
+            Self::Unauthorized => Some(401),
             Self::ClientTimeout => Some(408),
             Self::NoUpgrade => Some(501),
             Self::ConnectRefused
@@ -224,7 +235,8 @@ impl Ending {
             | Self::ServerBodyBad
             | Self::StoreRefused => Some(502),
             Self::ConnectTimeout | Self::TlsTimeout | Self::ServerTimeout => Some(504),
-            Self::NoServer
+            Self::Maintenance
+            | Self::NoServer
             | Self::Shed
             | Self::QueueFull
             | Self::QueueTimeout

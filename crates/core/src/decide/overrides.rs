@@ -10,6 +10,8 @@
 //! | active | as in the file | as in the file |
 //! | drain | 0: requests under way end, none are added | as it was: the others take its part |
 //! | maintenance | 0 | less by its part, as if it were down |
+//!
+//! A service as a whole may be in maintenance, too: then nobody is asked.
 
 use alloc::{
     collections::BTreeMap,
@@ -21,7 +23,7 @@ use core::{fmt, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fleet::{Fleet, Group, Server},
+    fleet::{Fleet, Group, Server, ServerAddress},
     time::Duration,
     units::Ratio,
 };
@@ -31,7 +33,7 @@ use crate::{
 pub struct Override {
     /// The service.
     pub service: String,
-    /// The group.
+    /// The group; empty where the service is changed as a whole.
     pub group: String,
     /// What of it, and how.
     pub setting: Setting,
@@ -49,6 +51,8 @@ pub enum Setting {
     Mode(SocketAddr, Mode),
     /// That it drains, and how long what is under way there may go on.
     Drain(SocketAddr, Duration),
+    /// Whether the service is in maintenance.
+    Maintenance(bool),
 }
 
 /// Whether a server takes part.
@@ -74,7 +78,7 @@ pub enum OverrideError {
     #[error("the service `{0}` has no group `{1}`")]
     Group(String, String),
     /// The group has no such server.
-    #[error("the group `{0}` has no server `{1}`")]
+    #[error("the group `{0}` has no server `{server}`", server = ServerAddress(*.1))]
     Server(String, SocketAddr),
     /// Not 0 and not from 0.1 to 1.
     #[error("a scaler is 0, which drains, or from 0.1 to 1")]
@@ -113,8 +117,13 @@ impl Overrides {
         let mut changed = fleet.clone();
         for change in self.iter() {
             let services = changed.services.iter_mut().filter(|it| it.name == change.service);
-            let groups = services.flat_map(|service| &mut service.groups);
-            groups.filter(|group| group.name == change.group).for_each(|group| change.apply(group));
+            for service in services {
+                if let Setting::Maintenance(enabled) = change.setting {
+                    service.maintenance.get_or_insert_default().enabled = enabled;
+                }
+                let groups = service.groups.iter_mut().filter(|it| it.name == change.group);
+                groups.for_each(|group| change.apply(group));
+            }
         }
         changed
     }
@@ -138,6 +147,7 @@ impl Override {
             Setting::Scaler(_) => (None, 0),
             Setting::Weight(server, _) => (Some(server), 1),
             Setting::Mode(server, _) | Setting::Drain(server, _) => (Some(server), 2),
+            Setting::Maintenance(_) => (None, 3),
         };
         (self.service.clone(), self.group.clone(), server, kind)
     }
@@ -146,7 +156,7 @@ impl Override {
         match self.setting {
             Setting::Scaler(scaler) => group.scaler = scaler,
             Setting::Weight(server, weight) => set_weight(group, server, weight),
-            Setting::Mode(_, Mode::Active) => {}
+            Setting::Mode(_, Mode::Active) | Setting::Maintenance(_) => {}
             Setting::Mode(server, Mode::Drain) => set_weight(group, server, 0),
             Setting::Drain(server, limit) => {
                 set_weight(group, server, 0);
@@ -164,11 +174,18 @@ impl Override {
 /// The line of the file that says the same, for its table.
 impl fmt::Display for Override {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Setting::Maintenance(enabled) = self.setting {
+            let service = &self.service;
+            return write!(f, "# service.{service}:\nmaintenance = {{ enabled = {enabled} }}");
+        }
         write!(f, "# service.{}, group {}: ", self.service, self.group)?;
         match self.setting {
             Setting::Scaler(scaler) => write!(f, "\nscaler = {}", scaler.as_f64()),
             Setting::Weight(server, weight) => line(f, "weight", server, weight),
-            Setting::Mode(server, Mode::Active) => write!(f, "{server} as the file says"),
+            Setting::Mode(server, Mode::Active) => {
+                write!(f, "{} as the file says", ServerAddress(server))
+            }
+            Setting::Maintenance(_) => Ok(()),
             Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => {
                 line(f, "drain", server, 0)
             }
@@ -178,6 +195,7 @@ impl fmt::Display for Override {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, what: &str, server: SocketAddr, weight: u32) -> fmt::Result {
+    let server = ServerAddress(server);
     write!(f, "{what}, among its servers\n{{ address = \"{server}\", weight = {weight} }}")
 }
 
@@ -186,6 +204,10 @@ fn check(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
     let Override { service: service_name, group: group_name, setting } = change;
     let service = fleet.services.iter().find(|service| service.name == *service_name);
     let service = service.ok_or_else(|| OverrideError::Service(service_name.clone()))?;
+    if let Setting::Maintenance(enabled) = *setting {
+        let by_file = service.maintenance.as_ref().is_some_and(|it| it.enabled);
+        return Ok(by_file == enabled);
+    }
     let group = service.groups.iter().find(|group| group.name == *group_name);
     let no_group = || OverrideError::Group(service_name.clone(), group_name.clone());
     let group = group.ok_or_else(no_group)?;
@@ -202,6 +224,7 @@ fn check(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
         Setting::Weight(address, weight) => Ok(server(address)?.weight == weight),
         Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
         Setting::Drain(address, _) => server(address).map(|_| false),
+        Setting::Maintenance(_) => Ok(false),
     }
 }
 

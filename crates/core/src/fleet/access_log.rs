@@ -50,11 +50,13 @@ pub enum LogField {
     RequestId,
     /// What the cache did.
     Cache,
+    /// The user of basic authentication.
+    User,
 }
 
 impl LogField {
     /// Every field, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Host,
         Self::Scheme,
         Self::Listener,
@@ -64,6 +66,7 @@ impl LogField {
         Self::ClientCertificate,
         Self::RequestId,
         Self::Cache,
+        Self::User,
     ];
 
     /// The name in the file and in lines.
@@ -79,6 +82,7 @@ impl LogField {
             Self::ClientCertificate => "client_certificate",
             Self::RequestId => "request_id",
             Self::Cache => "cache",
+            Self::User => "user",
         }
     }
 

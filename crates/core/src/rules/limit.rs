@@ -239,6 +239,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_million_clients_are_each_held_to_their_rate_in_the_memory_that_is_stated() {
+        let (clients, keys) = (1_000_000, 16 << 20);
+        let limiter = limiter(10, 5, keys);
+        assert_eq!(size_of_val(&*limiter.sets), keys as usize * 8);
+        let mut given = vec![0_u8; clients];
+        // In 100 ms each asks ten times, of which five are its burst.
+        for round in 0..10 {
+            for (client, given) in given.iter_mut().enumerate() {
+                let now = at(10 * round) + Duration::from_nanos(client as u64);
+                let key = hash(client as u64);
+                *given += u8::from(limiter.take(hash(key ^ key >> 29), now).is_ok());
+            }
+        }
+        assert_eq!(given.iter().filter(|given| **given > 5).count(), 0, "over their rate");
+        // Those whose hashes agree share a budget.
+        assert!(given.iter().filter(|given| **given < 5).count() < 40);
+    }
+
     proptest! {
         #[test]
         fn no_key_gets_more_than_rate_times_window_plus_burst(

@@ -15,6 +15,7 @@
 //! not get around a rule for `/admin`. [`lint`] tells of rules that can never decide.
 
 mod action;
+mod basic_auth;
 mod caching;
 mod cors;
 mod covers;
@@ -29,12 +30,13 @@ mod routes;
 mod table;
 mod template;
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::net::IpAddr;
 
 use crate::{fleet::Class, units::Bytes};
 
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
 pub use caching::{Caching, QueryKey};
 pub use cors::{Cors, Origin, OriginError};
 pub use limit::{LimitKey, Limiter, RateLimit};
@@ -62,6 +64,8 @@ pub struct Rule {
     pub limit: Option<RateLimit>,
     /// How long a body may be; as the listener says if omitted.
     pub max_body: Option<Bytes>,
+    /// Who may ask; everybody if omitted.
+    pub basic_auth: Option<Arc<BasicAuth>>,
     /// How much those matter where not all can be served; as the service says if omitted.
     pub class: Option<Class>,
     /// What is done with those.
@@ -140,6 +144,7 @@ impl Rule {
             when,
             limit: None,
             max_body: None,
+            basic_auth: None,
             class: None,
             action,
             mirror: None,

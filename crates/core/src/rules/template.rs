@@ -33,11 +33,13 @@ pub enum Variable {
     TlsCipher,
     /// The version of TLS towards the client.
     TlsVersion,
+    /// The user of basic authentication.
+    User,
 }
 
 impl Variable {
     /// Every variable, by name.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ClientAddress,
         Self::ClientCertificate,
         Self::ClientPort,
@@ -50,6 +52,7 @@ impl Variable {
         Self::ServerName,
         Self::TlsCipher,
         Self::TlsVersion,
+        Self::User,
     ];
 
     /// The name, without the dollar sign.
@@ -68,6 +71,7 @@ impl Variable {
             Self::ServerName => "server_name",
             Self::TlsCipher => "tls_cipher",
             Self::TlsVersion => "tls_version",
+            Self::User => "user",
         }
     }
 }
@@ -131,6 +135,12 @@ impl Template {
     #[must_use]
     pub fn is_literal(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// Whether this variable is in it.
+    #[must_use]
+    pub fn has(&self, variable: Variable) -> bool {
+        self.parts.contains(&Part::Variable(variable))
     }
 
     /// Appends the text for one request.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
-    fleet::{Capacity, Fleet, Service},
+    fleet::{Capacity, Fleet, Maintenance, Service},
     units::{Rate, Ratio},
 };
 
@@ -56,6 +56,32 @@ fn the_latest_change_counts_and_what_the_file_says_takes_it_back() {
     overrides.set(&file, change(Setting::Weight(first, 1))).unwrap();
     assert!(overrides.is_empty());
     assert_eq!(overrides.applied_to(&file), file);
+}
+
+#[test]
+fn a_service_is_put_in_maintenance_with_what_its_file_says_of_it_and_back() {
+    let mut file = three_servers();
+    let retry_after = Some(loadline_core::time::Duration::from_secs(60));
+    file.services[0].maintenance = Some(Maintenance { retry_after, ..Maintenance::default() });
+    let change = |enabled| Override {
+        service: "web".into(),
+        group: String::new(),
+        setting: Setting::Maintenance(enabled),
+    };
+    let mut overrides = Overrides::default();
+    overrides.set(&file, change(true)).unwrap();
+    let changed = overrides.applied_to(&file).services.remove(0).maintenance.unwrap();
+    assert_eq!((changed.enabled, changed.retry_after), (true, retry_after));
+    let line = overrides.iter().next().unwrap().to_string();
+    assert_eq!(line, "# service.web:\nmaintenance = { enabled = true }");
+    overrides.set(&file, change(false)).unwrap();
+    assert!(overrides.is_empty());
+    // A file that says nothing of maintenance has it all the same.
+    file.services[0].maintenance = None;
+    overrides.set(&file, change(true)).unwrap();
+    assert!(overrides.applied_to(&file).services[0].maintenance.as_ref().unwrap().enabled);
+    let stranger = Override { service: "wep".into(), ..change(true) };
+    assert_eq!(overrides.set(&file, stranger), Err(OverrideError::Service("wep".into())));
 }
 
 #[test]

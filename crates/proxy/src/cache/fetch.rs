@@ -106,6 +106,8 @@ impl Fetch {
             is_whole: true,
             is_copy: start.in_background,
             reply: None,
+            check: None,
+            accept: Vec::new(),
             changes: None,
             copy: None,
             session: Session::New,

@@ -3,7 +3,9 @@
 
 mod cached;
 mod coded;
+mod local_reply;
 mod object;
+mod ruled;
 mod stored;
 
 use std::{
@@ -13,7 +15,7 @@ use std::{
 
 use loadline_core::{
     decide::{
-        ending::{Ending, Fault},
+        ending::Ending,
         reason::Reason,
         request::{Action, Event, Kind, Subject},
     },
@@ -21,7 +23,7 @@ use loadline_core::{
     state::ServiceCounter,
     time::Instant,
 };
-use loadline_http1::{LocalReply, Method, ParseError};
+use loadline_http1::{Method, ParseError};
 
 use crate::{
     cache::CacheResult,
@@ -32,7 +34,6 @@ use crate::{
         mirror::Copy,
         request::Request,
         route::Route,
-        rules::Reply,
     },
     http2::{Link, Target},
     io::peer::Peer,
@@ -166,6 +167,9 @@ impl<'a> Exchange<'a> {
         if wanted.is_none() {
             // The cache has its turn before it responds.
             yield_once().await;
+        }
+        if let Some(check) = self.request.check.take() {
+            Box::pin(self.authenticate(*check)).await;
         }
         if self.request.is_whole {
             let copy = self.request.copy.take();
@@ -438,46 +442,6 @@ impl<'a> Exchange<'a> {
         (failure.ending, next)
     }
 
-    async fn tell_failure(&mut self, ending: Ending) -> Next {
-        let refused = self.record.refused.map(ParseError::status);
-        let Some(status) = refused.or(ending.status()) else { return Next::Close };
-        let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
-        let retry_after = again.then(|| self.retry_after());
-        self.tell_status(status, retry_after, ending.fault() == Fault::Client).await
-    }
-
-    /// Gives a response of our own, after which the connection may have to be closed.
-    async fn tell_status(&mut self, status: u16, retry_after: Option<u32>, closes: bool) -> Next {
-        let close = self.must_close() || closes;
-        let answer = LocalReply {
-            status,
-            retry_after,
-            close,
-            to_head: self.request.method == Method::Head,
-            extra: &self.own_lines(),
-        };
-        let mut text = self.worker.buffers.take_text();
-        answer.write(&mut text);
-        self.send_answer(text, status, close).await
-    }
-
-    #[cold]
-    fn retry_after(&self) -> u32 {
-        let now = self.worker.shared.clock.now();
-        self.driver.route.plan().retry_after(now, self.worker.random.draw())
-    }
-
-    /// Gives the response of a rule.
-    async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
-        let close = self.must_close();
-        let to_head = self.request.method == Method::Head;
-        let mut text = self.worker.buffers.take_text();
-        reply.write(&self.own_lines(), (close, to_head), &mut text);
-        let next = self.send_answer(text, reply.status, close).await;
-        let told = self.record.status != 0;
-        (if told { Ending::Ruled } else { Ending::ClientGone }, next)
-    }
-
     /// Whether the connection cannot be used again after a response of our own.
     fn must_close(&self) -> bool {
         !self.request.keep_alive || !self.request.is_whole || self.is_leaving()
@@ -581,6 +545,7 @@ impl<'a> Exchange<'a> {
             came: Came {
                 cache: self.record.cache.map_or("", CacheResult::name),
                 request_id: asked.map_or(b"", Asked::request_id),
+                user: asked.map_or(b"", Asked::user),
                 ..self
                     .listener_context
                     .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref())

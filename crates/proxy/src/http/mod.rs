@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `session` | a client connection: request after request |
 //! | `rules`, `route` | which service a request is for, or which response it gets at once |
+//! | `reply` | a response that a rule gives |
+//! | `basic_auth`, `passwords` | who a request says it is from, and whether that is true |
 //! | `request`, `request_id` | a request as it will be sent, and what it is known by |
 //! | `sticky` | sessions that a cookie keeps on one server |
 //! | `exchange` | one request: does what its machine (`core::decide::request`) says |
@@ -14,13 +16,16 @@
 //! | `mirror` | copies of requests for another service |
 
 pub(crate) mod attempt;
+pub(crate) mod basic_auth;
 pub(crate) mod body_pace;
 pub(crate) mod compress;
 pub(crate) mod driver;
 pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod mirror;
+pub(crate) mod passwords;
 pub(crate) mod relay;
+pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod request_id;
 pub(crate) mod route;

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     compress::Offer,
-    fleet::{Class, HashKey},
+    fleet::{Class, HashKey, Service},
     rules::Copies,
     time::Instant,
 };
@@ -19,10 +19,12 @@ use loadline_http1::{
 use crate::{
     cache::{Fetch, Wanted},
     http::{
+        basic_auth::Check,
         compress,
         mirror::{Copy, CopyGuard},
+        reply::Reply,
         request_id::RequestId,
-        rules::{self, Changes, Reply},
+        rules::{self, Changes},
         sticky::Session,
     },
     io::buffer::Buffer,
@@ -57,6 +59,8 @@ pub(crate) struct Request {
     pub(crate) service: usize,
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
+    /// What has to be right before anything is done.
+    pub(crate) check: Option<Box<Check>>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
     /// Whether the response may be compressed, where the service has that.
@@ -77,6 +81,8 @@ pub(crate) struct Request {
     pub(crate) received: Instant,
     /// What the access log says of it.
     pub(crate) asked: Option<Box<Asked>>,
+    /// The types that its client likes, where that decides which page it gets.
+    pub(crate) accept: Vec<u8>,
     /// Its place in a trace.
     pub(crate) trace: Option<Box<Trace>>,
     /// What its client's handshake has told.
@@ -123,11 +129,11 @@ impl Request {
             rules::hand_on_subject(&mut text, header, subject);
         }
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
-        let routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
-        if let Some(changes) = &routed.changes {
-            changes.of_request(&mut text);
-        }
-        let offer = match &view.plan.fleet.services[routed.service].compression {
+        let mut routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
+        routed.change(&mut text);
+        let service = &view.plan.fleet.services[routed.service];
+        routed.stop_in_maintenance(service, from, (head, bytes));
+        let offer = match &service.compression {
             Some(compression) => compress::head::ask(compression, head, bytes, &mut text),
             None => Offer::default(),
         };
@@ -157,7 +163,9 @@ impl Request {
             keep_alive: head.keep_alive(),
             upgrade,
             service: routed.service,
+            asked: asked(worker, (head, bytes), (&id, routed.user())),
             reply: routed.reply,
+            check: routed.check,
             changes: routed.changes,
             offer,
             class: routed.class,
@@ -167,7 +175,7 @@ impl Request {
             key: key(&view.services[routed.service], head, bytes, from.address),
             client: from.address,
             received: worker.shared.clock.now(),
-            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, (head, bytes), &id)),
+            accept: accept(listener_context, service, (head, bytes)),
             trace,
             tls: from.tls.cloned(),
             wanted,
@@ -212,13 +220,19 @@ impl Request {
             copy: None,
             service,
             reply: None,
+            check: None,
             changes: None,
             // Nobody reads the response.
             offer: Offer::default(),
             class: None,
             session: session(&view.services[service], head, bytes),
             key: key(&view.services[service], head, bytes, from.address),
-            asked: worker.shared.log.as_ref().map(|log| asked(worker, log, (head, bytes), id)),
+            accept: Vec::new(),
+            asked: asked(
+                worker,
+                (head, bytes),
+                (id, self.asked.as_ref().map_or(b"", |asked| asked.user())),
+            ),
             // Its server is told of the span of the request, and no span tells of it.
             trace: None,
             tls: self.tls.clone(),
@@ -248,16 +262,36 @@ fn body(
     }
 }
 
-/// What `log` tells of a head.
-#[cold]
+/// The types that a client likes, where there is a choice.
+fn accept(
+    listener_context: &ListenerContext,
+    service: &Service,
+    (head, bytes): (&RequestHead, &[u8]),
+) -> Vec<u8> {
+    if !listener_context.error_pages.has_choice() && !service.error_pages.has_choice() {
+        return Vec::new();
+    }
+    head.fields().get(bytes, "accept").unwrap_or_default().to_vec()
+}
+
+/// What the access log tells of a head, where there is one.
 fn asked(
+    worker: &Worker,
+    from: (&RequestHead, &[u8]),
+    told: (&RequestId<'_>, &[u8]),
+) -> Option<Box<Asked>> {
+    worker.shared.log.as_ref().map(|log| asked_by(worker, log, from, told))
+}
+
+#[cold]
+fn asked_by(
     worker: &Worker,
     log: &Log,
     (head, bytes): (&RequestHead, &[u8]),
-    id: &RequestId<'_>,
+    told: (&RequestId<'_>, &[u8]),
 ) -> Box<Asked> {
     let mut asked = worker.log.take_asked();
-    asked.take(&log.settings, head, bytes, id);
+    asked.take(&log.settings, head, bytes, told);
     asked
 }
 

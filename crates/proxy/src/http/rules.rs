@@ -11,17 +11,23 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::Class,
+    fleet::{Class, Service},
     rules::{
-        self, Action, Asked, Copies, Cors, DirectResponse, HeaderEdits, Headers, LimitKey, Matched,
-        PathChange, Redirect, Routes, Rule, Template, Variable, Variables, any_cookie, normal,
+        self, Action, Asked, BasicAuth, Copies, Cors, DirectResponse, HeaderEdits, Headers,
+        LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables, any_cookie,
+        normal,
     },
     time::Duration,
 };
-use loadline_http1::{Fields, Forwarded, RequestHead, reason};
+use loadline_http1::{Fields, Forwarded, RequestHead};
 
 use crate::{
-    http::{request::From, request_id::RequestId},
+    http::{
+        basic_auth::{self, Check},
+        reply::Reply,
+        request::From,
+        request_id::RequestId,
+    },
     runtime::{view::ListenerContext, worker::Worker},
     tls::ClientTls,
 };
@@ -33,6 +39,10 @@ pub(crate) struct Routed {
     pub(crate) service: usize,
     /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
+    /// What has to be right before anything is done.
+    pub(crate) check: Option<Box<Check>>,
+    /// Whether `Authorization` was for loadline, and not for a server.
+    pub(crate) hides_authorization: bool,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where the rule says so.
@@ -41,15 +51,6 @@ pub(crate) struct Routed {
     pub(crate) copies: Option<Arc<Copies>>,
     /// The place of the rule in the order in which rules are asked.
     pub(crate) rank: Option<usize>,
-}
-
-/// A response that a rule gives.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    /// The head without its last lines.
-    head: Vec<u8>,
-    body: Vec<u8>,
 }
 
 /// What a rule changes of a request and of its response.
@@ -72,6 +73,8 @@ struct Seen<'a> {
     query: &'a [u8],
     from: From<'a>,
     id: &'a RequestId<'a>,
+    /// Who says to be asking, where that has to be shown.
+    user: Vec<u8>,
 }
 
 /// Decides by the rules of `listener_context`; its own service gets what none of them is for.
@@ -82,13 +85,14 @@ pub(crate) fn route(
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
     let unruled = Routed { service: listener_context.service, ..Routed::default() };
-    if listener_context.routes.is_empty() {
+    let ListenerContext { routes, basic_auth, .. } = listener_context;
+    if routes.is_empty() && basic_auth.is_none() {
         return unruled;
     }
     let (raw_path, query) = split_query(head.path(bytes));
     let raw_path = if raw_path.is_empty() { b"/" } else { raw_path };
     let (mut host, mut path) = (Vec::new(), Vec::new());
-    let seen = Seen {
+    let mut seen = Seen {
         head,
         bytes,
         host: normal::host(head.host(bytes).unwrap_or_default(), &mut host),
@@ -97,30 +101,55 @@ pub(crate) fn route(
         query,
         from,
         id,
+        user: Vec::new(),
     };
-    let Some(matched) = listener_context.routes.find(&seen.request()) else { return unruled };
-    let ruled = Routed { rank: Some(matched.rank), ..unruled };
-    if let Err(wait) = seen.take(listener_context, matched, worker) {
+    let matched = routes.find(&seen.request());
+    let ruled = Routed { rank: matched.map(|matched| matched.rank), ..unruled };
+    if let Some(matched) = matched
+        && let Err(wait) = seen.take(listener_context, matched, worker)
+    {
         return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
     }
+    // Browsers send preflights without any user.
+    let cors = matched.and_then(|matched| matched.rule.cors.as_ref());
+    if let Some(response) = cors.and_then(|cors| seen.preflight(cors)) {
+        return Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled };
+    }
+    let auth = matched.map_or(basic_auth, |matched| &matched.rule.basic_auth).as_deref();
+    let check = match auth.map(|auth| seen.check(auth)) {
+        Some(Err(refusal)) => return Routed { reply: Some(refusal), ..ruled },
+        Some(Ok(check)) => Some(check),
+        None => None,
+    };
+    let hides_authorization = auth.is_some_and(|auth| !auth.pass_authorization);
+    let ruled = Routed { check, hides_authorization, ..ruled };
+    match matched {
+        Some(matched) => act(worker, listener_context, (matched, &seen), ruled),
+        None => ruled,
+    }
+}
+
+/// What the action of a rule makes of a request.
+fn act(
+    worker: &Worker,
+    listener_context: &ListenerContext,
+    (matched, seen): (Matched<'_>, &Seen<'_>),
+    ruled: Routed,
+) -> Routed {
     match &matched.rule.action {
         Action::Redirect(redirect) => {
             let reply = Reply::redirect(redirect, &seen.asked());
             Routed { reply: Some(Box::new(reply)), ..ruled }
         }
         Action::Respond(answer) => {
-            Routed { reply: Some(Box::new(Reply::fixed(answer, &seen))), ..ruled }
+            Routed { reply: Some(Box::new(Reply::fixed(answer, seen))), ..ruled }
         }
         Action::Service(split) => {
-            if let Some(response) = matched.rule.cors.as_ref().and_then(|cors| seen.preflight(cors))
-            {
-                return Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled };
-            }
             let service = match split.shares() {
                 [only] => only.service,
                 _ => split.choose(worker.random.draw()),
             };
-            let changes = Changes::of(&listener_context.routes, matched, &seen);
+            let changes = Changes::of(&listener_context.routes, matched, seen);
             let copies = copies(worker, &listener_context.routes, matched);
             Routed { service, changes, class: matched.rule.class, copies, ..ruled }
         }
@@ -132,6 +161,40 @@ fn copies(worker: &Worker, routes: &Routes, matched: Matched<'_>) -> Option<Arc<
     let mirror = matched.rule.mirror.as_ref()?;
     let copies = routes.copies(matched.index)?;
     mirror.takes(worker.random.draw()).then(|| copies.clone())
+}
+
+impl Routed {
+    /// Has a client that its service does not let in told of the maintenance. Who sees more than
+    /// that has to show who it is first.
+    pub(crate) fn stop_in_maintenance(
+        &mut self,
+        service: &Service,
+        from: From<'_>,
+        (head, bytes): (&RequestHead, &[u8]),
+    ) {
+        let Some(maintenance) = &service.maintenance else { return };
+        if self.reply.is_none() && maintenance.stops(from.address.ip()) {
+            let accept = head.fields().get(bytes, "accept").unwrap_or_default();
+            self.reply = Some(Box::new(Reply::maintenance(maintenance, accept)));
+            self.copies = None;
+        }
+    }
+
+    /// Changes the head of the request, with which `text` ends, on its way to a server.
+    pub(crate) fn change(&self, text: &mut Vec<u8>) {
+        if self.hides_authorization {
+            let remove = vec!["Authorization".to_owned()];
+            change_fields(text, &HeaderEdits { remove, ..HeaderEdits::default() });
+        }
+        if let Some(changes) = &self.changes {
+            changes.of_request(text);
+        }
+    }
+
+    /// Who says to be asking, where that has to be shown.
+    pub(crate) fn user(&self) -> &[u8] {
+        self.check.as_ref().map_or(b"", |check| &check.shown.user)
+    }
 }
 
 impl Seen<'_> {
@@ -155,6 +218,20 @@ impl Seen<'_> {
             raw_path: self.raw_path,
             path: self.path,
             query: self.query,
+        }
+    }
+
+    /// What has to be checked of its user; the response to one that shows none.
+    fn check(&mut self, auth: &BasicAuth) -> Result<Box<Check>, Box<Reply>> {
+        let refusal = Reply::unauthorized(auth);
+        let fields = self.head.fields().iter(self.bytes);
+        let values = fields.filter(|field| field.0.eq_ignore_ascii_case(b"authorization"));
+        match basic_auth::shown(auth, values.map(|field| field.1)) {
+            Some(shown) => {
+                self.user.clone_from(&shown.user);
+                Ok(Box::new(Check { shown, refusal }))
+            }
+            None => Err(Box::new(refusal)),
         }
     }
 
@@ -220,13 +297,14 @@ impl Variables for Seen<'_> {
             Variable::ServerName => of_tls(|tls| &tls.name),
             Variable::TlsCipher => of_tls(|tls| tls.cipher),
             Variable::TlsVersion => of_tls(|tls| tls.version),
+            Variable::User => &self.user,
         };
         out.extend_from_slice(value);
     }
 }
 
 /// What has no variables is written without any.
-struct NoVariables;
+pub(super) struct NoVariables;
 
 impl Variables for NoVariables {
     fn write(&self, _: Variable, _: &mut Vec<u8>) {}
@@ -246,61 +324,6 @@ fn of_client(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => SECRET.hash_one(address),
         IpAddr::V6(address) => SECRET.hash_one(&address.octets()[..8]),
-    }
-}
-
-impl Reply {
-    fn new(status: u16) -> Self {
-        let head = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
-        Self { status, head, body: Vec::new() }
-    }
-
-    fn limited(wait: Duration) -> Self {
-        let mut reply = Self::new(429);
-        let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
-        reply.field("Retry-After", &seconds.to_string());
-        reply.field("Content-Type", "text/plain");
-        reply.body = b"Too Many Requests\n".to_vec();
-        reply
-    }
-
-    fn redirect(redirect: &Redirect, asked: &Asked<'_>) -> Self {
-        let mut reply = Self::new(redirect.status);
-        reply.head.extend_from_slice(b"Location: ");
-        redirect.location(asked, &mut reply.head);
-        reply.head.extend_from_slice(b"\r\n");
-        reply
-    }
-
-    fn fixed(answer: &DirectResponse, variables: &dyn Variables) -> Self {
-        let mut reply = Self::new(answer.status);
-        let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
-        if !has_type && !answer.body.is_empty() {
-            reply.field("Content-Type", "text/plain; charset=utf-8");
-        }
-        for (name, value) in &answer.headers {
-            write_template(&mut reply.head, name, value, variables);
-        }
-        reply.body = answer.body.clone().into_bytes();
-        reply
-    }
-
-    fn field(&mut self, name: &str, value: &str) {
-        write_field(&mut self.head, name, value);
-    }
-
-    /// Writes the response with these lines added, of which a HEAD gets the head only.
-    pub(crate) fn write(&self, extra: &[u8], (close, to_head): (bool, bool), out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(extra);
-        if !matches!(self.status, 204 | 304) {
-            write_field(out, "Content-Length", &self.body.len().to_string());
-        }
-        write_field(out, "Connection", if close { "close" } else { "keep-alive" });
-        out.extend_from_slice(b"\r\n");
-        if !to_head && !matches!(self.status, 204 | 304) {
-            out.extend_from_slice(&self.body);
-        }
     }
 }
 
@@ -324,7 +347,7 @@ impl Changes {
     }
 
     /// Changes the head of a request, as it is written to a server.
-    pub(crate) fn of_request(&self, text: &mut Vec<u8>) {
+    fn of_request(&self, text: &mut Vec<u8>) {
         let rule = self.rule();
         if let Some(change) = &rule.path {
             change_path(text, change);
@@ -395,11 +418,16 @@ pub(crate) fn hand_on_subject(text: &mut Vec<u8>, header: &str, subject: &str) {
     change_fields(text, &edits);
 }
 
-fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
+pub(super) fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {
     write(out, format_args!("{name}: {value}\r\n"));
 }
 
-fn write_template(out: &mut Vec<u8>, name: &str, value: &Template, variables: &dyn Variables) {
+pub(super) fn write_template(
+    out: &mut Vec<u8>,
+    name: &str,
+    value: &Template,
+    variables: &dyn Variables,
+) {
     write(out, format_args!("{name}: "));
     value.write(variables, out);
     out.extend_from_slice(b"\r\n");

@@ -411,9 +411,12 @@ impl Session {
         if refused.status != 0 {
             let Origin { worker, listener, .. } = &self.origin;
             let view = worker.view_at(listener);
-            let extra = view.listener_context(listener).map(|it| it.own_lines(listener));
+            let context = view.listener_context(listener);
+            let extra = context.map(|it| it.own_lines(listener));
+            let page = context.and_then(|it| it.error_pages.find(refused.status, b""));
+            let page = page.map(|page| (&*page.content_type, &*page.body));
             let extra = extra.as_deref().unwrap_or_default();
-            LocalReply { extra, ..LocalReply::closing(refused.status) }.write(&mut text);
+            LocalReply { page, extra, ..LocalReply::closing(refused.status) }.write(&mut text);
         }
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();

@@ -16,7 +16,7 @@ use loadline_core::{
         controller::Passed,
         reason::{Phase, Reason},
     },
-    fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion},
+    fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion, socket_path},
     health::advisor::Transport,
     time::Duration,
 };
@@ -179,7 +179,10 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
         Probe::Script { script, .. } => return Ok(script::converse(stream, script).await?),
         Probe::Tcp | Probe::Tls | Probe::Ping => return Ok(()),
     };
-    let own = address.to_string();
+    let own = match socket_path(address) {
+        Some(_) => "localhost".to_owned(),
+        None => address.to_string(),
+    };
     let host = host.as_deref().unwrap_or(&own);
     let status = if version == HttpVersion::Http2 {
         status_of_stream(stream, path, host).await?

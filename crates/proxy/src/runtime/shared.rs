@@ -17,6 +17,7 @@ use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
     cache::Store,
+    http::passwords::Passwords,
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     store::Remotes,
@@ -52,6 +53,7 @@ pub struct Shared {
     /// Connections by server.
     common: Mutex<Vec<Arc<Common>>>,
     pub(crate) efforts: Efforts,
+    pub(crate) passwords: Passwords,
     stage: AtomicU8,
 }
 
@@ -112,6 +114,7 @@ impl Shared {
             remotes: Remotes::default(),
             common: Mutex::default(),
             efforts: Efforts::default(),
+            passwords: Passwords::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))
     }

@@ -8,11 +8,11 @@ use std::{borrow::Cow, cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{
-        ClientTimeouts, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener, PolicyKind,
-        Service, Sticky, Store, UnderscoreHeaders,
+        ClientTimeouts, ErrorPages, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
+        PolicyKind, Service, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
-        Network, RouteLimiters, Routes,
+        BasicAuth, Network, RouteLimiters, Routes,
         client::{Trail, client_address, client_scheme, is_trusted},
     },
     units::Bytes,
@@ -134,6 +134,10 @@ pub(crate) struct ListenerContext {
     pub(crate) limits: HeadLimits,
     /// How long the body of a request may be, where its rule does not say.
     max_body: Option<Bytes>,
+    /// Who may ask for what no rule is for.
+    pub(crate) basic_auth: Option<Arc<BasicAuth>>,
+    /// What clients get where something fails, and the service has no page for it.
+    pub(crate) error_pages: ErrorPages,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
     pub(crate) http_version: Option<HttpVersion>,
     pub(crate) http2: Http2Limits,
@@ -173,6 +177,8 @@ impl ListenerContext {
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             max_body: listener.max_body,
+            basic_auth: listener.basic_auth.clone(),
+            error_pages: listener.error_pages.clone(),
             http_version: listener.http_version,
             http2: listener.http2,
             http3: listener.serves_http3(),

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    http::compress::encoders::Encoders,
+    http::{compress::encoders::Encoders, passwords::Recent},
     http2::Links,
     http3,
     io::buffer::Buffers,
@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) random: Random,
     pub(crate) log: LogBuffer,
     pub(crate) encoders: Encoders,
+    /// Passwords that this worker knows to be right.
+    pub(crate) passwords: RefCell<Recent>,
     pub(crate) failures: Failures,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
@@ -122,6 +124,7 @@ impl Worker {
             log: LogBuffer::default(),
             encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),
+            passwords: RefCell::default(),
             plans: RefCell::new(plans),
             view: RefCell::new(view),
             inbox,

@@ -148,6 +148,10 @@ impl StreamSession {
             Err(Unheard::Silent) => return self.record.forget(),
             Err(Unheard::Ended(ending)) => return self.record.end(ending),
         }
+        let maintenance = self.record.driver.route.settings().maintenance.as_ref();
+        if maintenance.is_some_and(|it| it.stops(self.ends.source.ip())) {
+            return self.record.end(Ending::Maintenance);
+        }
         match self.reach().await {
             Some(server) => self.carry(server).await,
             None => self.record.end(self.record.driver.failure().ending),

@@ -12,6 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::{coalesce::Coalesced, ledger::ServerId, reason::Reason},
+    fleet::ServerAddress,
     time::{Duration, Instant},
 };
 
@@ -79,6 +80,7 @@ impl FailuresOfAll {
         let ending = reason.ending().name();
         match server {
             Some((_, group, server)) => {
+                let server = ServerAddress(server);
                 tracing::warn!(service, group, %server, ending, requests, "server fails: {reason}");
             }
             None => tracing::warn!(service, ending, requests, "requests fail: {reason}"),

@@ -24,6 +24,7 @@ pub(crate) fn of_io(error: &io::Error) -> Reason {
     }
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => Reason::ConnectionRefused,
+        Some(Errno::NOENT) => Reason::NoSocket,
         Some(Errno::HOSTUNREACH) => Reason::NoRouteToHost,
         Some(Errno::NETUNREACH | Errno::NETDOWN) => Reason::NetworkUnreachable,
         Some(Errno::HOSTDOWN) => Reason::HostDown,

@@ -5,9 +5,11 @@
 //! | `dial` | opens one |
 //! | `pool` | keeps them for the next request, closes those nobody uses |
 //! | `idle` | one between two messages |
+//! | `unix` | opens those to Unix sockets |
 //! | `prewarm` | opens them before the first request needs them |
 
 pub(crate) mod dial;
 pub(crate) mod idle;
 pub(crate) mod pool;
 pub(crate) mod prewarm;
+pub(crate) mod unix;

@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use loadline_core::{decide::ledger::ServerId, time::Instant};
+use loadline_core::{decide::ledger::ServerId, fleet::socket_path, time::Instant};
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
@@ -30,7 +30,10 @@ use crate::{
     runtime::shared::Shared,
     store::FileReply,
     tls::{Dialing, Tls},
-    upstream::idle::{Common, Kept},
+    upstream::{
+        idle::{Common, Kept},
+        unix,
+    },
 };
 
 /// A connection to a server.
@@ -54,15 +57,11 @@ impl Connection {
     /// # Errors
     /// The kernel's, if not even the attempt can be made.
     pub(crate) fn open(address: SocketAddr, tls: Option<&Dialing>, slot: Slot) -> io::Result<Self> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        match connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut socket = Socket::raw(TcpStream::from(socket));
+        let stream = match socket_path(address) {
+            Some(path) => unix::open(&path)?,
+            None => begin(address)?,
+        };
+        let mut socket = Socket::raw(stream);
         if let Some(tls) = tls {
             let (config, name) = tls.to(address);
             socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
@@ -102,6 +101,18 @@ impl Connection {
         let (config, name) = tls.to(address);
         let tls = Tls::client(config, name).map_err(io::Error::other)?;
         Ok(Self { peer: Peer::new(self.peer.socket.over(tls)), ..self })
+    }
+}
+
+/// Begins to connect by TCP.
+fn begin(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
     }
 }
 

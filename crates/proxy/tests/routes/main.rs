@@ -3,8 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod basic_auth;
 mod mirror;
+mod pages;
 mod support;
+mod unix_sockets;
 
 use std::{io::Write as _, net::SocketAddr};
 

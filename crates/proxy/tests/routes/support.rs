@@ -1,8 +1,13 @@
 //! Two services that say what they were asked and who they are, and a proxy with rules before them.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr as UnixAddress, UnixListener},
+    },
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -100,6 +105,14 @@ impl Proxy {
         }
     }
 
+    /// What `curl` prints with these arguments before the URL of this path.
+    pub(crate) fn curl(&self, arguments: &[&str], path: &str) -> String {
+        let url = format!("http://{}{path}", self.address);
+        let mut curl = Command::new("curl");
+        let output = curl.args(["-sS", "-i", "--max-time", "30"]).args(arguments).arg(url).output();
+        String::from_utf8_lossy(&output.expect("curl").stdout).into_owned()
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -116,6 +129,13 @@ impl Proxy {
     /// A GET of this target on a connection of its own.
     pub(crate) fn get(&self, target: &str) -> String {
         self.ask(&format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// Puts a fleet in force that differs from the present one by this change.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Fleet)) {
+        let mut fleet = self.fleet.clone();
+        change(&mut fleet);
+        self.runtime.reload(fleet).expect("a reload");
     }
 
     /// How many requests have ended like this, once there is one.
@@ -182,6 +202,23 @@ fn service(name: &str, address: SocketAddr) -> Service {
     Service { groups: vec![group], ..Service::named(name) }
 }
 
+/// A server as those of [`Proxy::of`], at the Unix socket of this path or name.
+pub(crate) fn mirror_at(path: &str, name: &'static str) {
+    let listener = match path.strip_prefix('@') {
+        Some(name) => {
+            let address = UnixAddress::from_abstract_name(name).expect("a name");
+            UnixListener::bind_addr(&address)
+        }
+        None => UnixListener::bind(path),
+    };
+    let listener = listener.expect("a socket");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || reflect(stream, name, &AtomicU64::new(0)));
+        }
+    });
+}
+
 /// A server that answers each request with the head it got, and its name.
 fn mirror(name: &'static str, served: Arc<AtomicU64>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -195,7 +232,7 @@ fn mirror(name: &'static str, served: Arc<AtomicU64>) -> SocketAddr {
     address
 }
 
-fn reflect(stream: TcpStream, name: &str, served: &AtomicU64) {
+fn reflect(stream: impl Read + Write, name: &str, served: &AtomicU64) {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut body, mut length) = (String::new(), 0);

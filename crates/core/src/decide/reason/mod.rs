@@ -97,9 +97,11 @@ impl Reason {
                 return None;
             }
             Ending::ClientBad => Self::ClientBad,
+            Ending::Unauthorized => Self::Unauthorized,
             Ending::ClientTimeout => Self::ClientTimeout,
             Ending::ClientGone => Self::ClientGone,
             Ending::ClientSlow => Self::ClientSlow,
+            Ending::Maintenance => Self::Maintenance,
             Ending::NoServer => Self::NoServer,
             Ending::Shed => Self::Full,
             Ending::QueueFull => Self::QueueFull,

@@ -137,6 +137,7 @@ impl Attempt<'_, '_> {
             retry_after: None,
             close: !keep_alive,
             to_head: exchange.request.method == Method::Head,
+            page: exchange.page(status).map(|page| (&*page.content_type, &*page.body)),
             extra: &exchange.own_lines(),
         };
         let mut text = Vec::new();

@@ -6,10 +6,13 @@ use loadline_core::{
     fleet::{
         HealthCheck,
         forwarding::{Protocol, ServerLink},
+        socket_path,
     },
     time::Duration,
 };
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+
+use crate::upstream::unix;
 
 /// Who can send what leaves this machine by the link of forwarded packets.
 pub trait Detour: fmt::Debug + Send + Sync {
@@ -40,6 +43,9 @@ pub(super) async fn connect(
     lane: Option<&Lane>,
     check: &HealthCheck,
 ) -> io::Result<TcpStream> {
+    if let Some(path) = socket_path(server) {
+        return TcpStream::from_std(unix::open(&path)?);
+    }
     let Some(lane) = lane else { return TcpStream::connect(server).await };
     let socket = if server.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.bind(any(server))?;

@@ -21,7 +21,7 @@
 use std::{io::Write as _, net::SocketAddr};
 
 use loadline_core::{
-    fleet::{LogField, LogFormat},
+    fleet::{LogField, LogFormat, socket_path},
     time::{Duration, Instant},
 };
 
@@ -109,7 +109,9 @@ impl Writer {
 
     fn combined(&mut self, line: &Line<'_>) {
         ip(&mut self.out, line.client);
-        self.out.extend_from_slice(b" - - [");
+        self.out.extend_from_slice(b" - ");
+        escape::word(&mut self.out, or_dash(line.came.user));
+        self.out.extend_from_slice(b" [");
         self.stamp(line.times.received);
         let out = &mut self.out;
         out.extend_from_slice(b"] \"");
@@ -156,7 +158,10 @@ impl Writer {
         match line.server {
             Some((_, server)) => {
                 out.push(b'"');
-                address(out, server);
+                match socket_path(server) {
+                    Some(path) => escape::json(out, format!("unix:{path}").as_bytes()),
+                    None => address(out, server),
+                }
                 out.push(b'"');
             }
             None => out.extend_from_slice(b"null"),
@@ -249,6 +254,7 @@ fn field_of(field: LogField, came: &Came<'_>, write: impl FnOnce(&[u8])) {
         LogField::ClientCertificate => write(came.client_certificate.as_bytes()),
         LogField::RequestId => write(came.request_id),
         LogField::Cache => write(came.cache.as_bytes()),
+        LogField::User => write(came.user),
     }
 }
 
@@ -299,6 +305,10 @@ fn millis(out: &mut Vec<u8>, time: Option<Duration>, none: &[u8]) {
 }
 
 fn address(out: &mut Vec<u8>, address: SocketAddr) {
+    if let Some(path) = socket_path(address) {
+        out.extend_from_slice(b"unix:");
+        return escape::word(out, path.as_bytes());
+    }
     match address {
         SocketAddr::V4(_) => ip(out, address),
         // Writing into memory cannot fail.

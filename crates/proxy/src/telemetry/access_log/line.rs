@@ -70,6 +70,8 @@ pub struct Came<'a> {
     pub request_id: &'a [u8],
     /// What the cache did: hit, stale, revalidated, collapsed, miss or bypass.
     pub cache: &'a str,
+    /// The user of basic authentication; with status 401 who the client said it was.
+    pub user: &'a [u8],
 }
 
 /// When what happened to a request; none for what did not.
@@ -113,8 +115,8 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     bytes: Vec<u8>,
-    /// Where method, target, referer, agent, host and the id of the request end.
-    ends: [usize; 6],
+    /// Where method, target, referer, agent, host, the id of the request and its user end.
+    ends: [usize; 7],
 }
 
 impl Asked {
@@ -124,7 +126,7 @@ impl Asked {
         settings: &AccessLog,
         head: &RequestHead,
         bytes: &[u8],
-        id: &RequestId<'_>,
+        (id, user): (&RequestId<'_>, &[u8]),
     ) {
         let whole = |target| if settings.query { target } else { without_query(target) };
         self.bytes.clear();
@@ -141,6 +143,7 @@ impl Asked {
         self.add(4, host.unwrap_or_default());
         let has_id = settings.fields.contains(&LogField::RequestId);
         self.add(5, if has_id { id.text() } else { b"" });
+        self.add(6, user);
     }
 
     fn add(&mut self, which: usize, bytes: &[u8]) {
@@ -177,6 +180,10 @@ impl Asked {
         self.part(5)
     }
 
+    pub(crate) fn user(&self) -> &[u8] {
+        self.part(6)
+    }
+
     /// Whether it is worth keeping.
     pub(super) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 1024
@@ -203,7 +210,8 @@ mod tests {
         head.parse(HEAD).unwrap();
         let mut asked = Asked::default();
         let random = Random::new();
-        asked.take(settings, &head, HEAD, &RequestId::new(&random, (&head, HEAD), false));
+        let id = RequestId::new(&random, (&head, HEAD), false);
+        asked.take(settings, &head, HEAD, (&id, b""));
         asked
     }
 

@@ -12,6 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::{Ending, Fault},
+    fleet::socket_path,
     rules::trace::SpanId,
     time::{Duration, Instant},
 };
@@ -243,6 +244,9 @@ impl Attributes {
     }
 
     fn address(&mut self, whose: &str, address: SocketAddr) {
+        if let Some(path) = socket_path(address) {
+            return self.text(&format!("{whose}.address"), &path);
+        }
         self.text(&format!("{whose}.address"), &address.ip().to_string());
         self.number(&format!("{whose}.port"), address.port().into());
     }

@@ -1,0 +1,148 @@
+//! Basic authentication: the users in the configuration and those in a file.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+
+use loadline_core::{
+    fleet::Listener,
+    rules::{BasicAuth, HeaderEdits, PasswordHash, Variable},
+};
+use loadline_spanned::{At, Key, Named, Problems, Span};
+
+use super::set;
+use crate::{file, value::either::TableOrFalse};
+
+/// Who may ask, by what a route says and what its listener says.
+pub(super) fn of_route(
+    route: &file::Route,
+    listener: Option<&Arc<BasicAuth>>,
+    problems: &mut Problems,
+) -> Option<Arc<BasicAuth>> {
+    match route.basic_auth.at() {
+        None => listener.cloned(),
+        Some(At { value: TableOrFalse::False, .. }) => None,
+        Some(At { value: TableOrFalse::Table(table), span }) => {
+            Some(Arc::new(basic_auth((table, span), problems)))
+        }
+    }
+}
+
+/// Who may ask a listener.
+pub(super) fn of_listener(
+    given: &Key<file::BasicAuth>,
+    listener: &Listener,
+    problems: &mut Problems,
+) -> Option<Arc<BasicAuth>> {
+    let given = given.at()?;
+    if !listener.protocol.is_http() {
+        let help = "leave `basic_auth` out, or say protocol = \"http\"".to_owned();
+        let message = "`basic_auth` on a listener that does not read HTTP".to_owned();
+        problems.error(&given.span, message, "never used", help);
+    }
+    Some(Arc::new(basic_auth((&given.value, &given.span), problems)))
+}
+
+fn basic_auth((file, span): (&file::BasicAuth, &Span), problems: &mut Problems) -> BasicAuth {
+    let mut auth = BasicAuth {
+        realm: file.realm.get().map_or_else(|| REALM.to_owned(), |realm| realm.0.0.clone()),
+        users: BTreeMap::new(),
+        pass_authorization: false,
+    };
+    set(&file.pass_authorization, |on| on, &mut auth.pass_authorization);
+    if let Some(path) = file.users_file.get() {
+        // What tries it (`outside`) says what is wrong with it; nobody comes in then.
+        auth.users = read(Path::new(&path.0.0)).unwrap_or_default();
+    }
+    for (name, hash) in file.users.get().into_iter().flat_map(Named::iter) {
+        if let Err(why) = check_name(&name.value) {
+            let help = "take the colon and control characters out".to_owned();
+            problems.error(&name.span, why, "this name", help);
+        }
+        auth.users.insert(name.value.clone(), hash.value.0.0.clone());
+    }
+    if !file.users.given() && !file.users_file.given() {
+        let help = "say `users` or `users_file`".to_owned();
+        let message = "`basic_auth` without users: nobody could come in".to_owned();
+        problems.absent(span, span, message, help);
+    }
+    auth
+}
+
+/// What is cached is for everybody who may ask, so that it must not be made for one of them.
+pub(super) fn refuse_cached_user(
+    route: &file::Route,
+    request: &HeaderEdits,
+    problems: &mut Problems,
+) {
+    let has_user = request.fields().any(|(_, value)| value.has(Variable::User));
+    if let (true, Some(At { span, .. })) = (has_user, route.cache.at()) {
+        let message = "servers are told the user, and others get what is cached".to_owned();
+        let help = "leave `cache` or `$user` out of this route".to_owned();
+        problems.error(span, message, "cached for everybody", help);
+    }
+}
+
+/// The users in a file, one a line.
+///
+/// # Errors
+/// What is wrong with it, with the line.
+pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, PasswordHash>, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut users = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let told = |why: String| format!("line {}: {why}", index + 1);
+        let Some((name, hash)) = line.split_once(':') else {
+            return Err(told("this is not NAME:HASH".to_owned()));
+        };
+        check_name(name).map_err(told)?;
+        let hash = PasswordHash::parse(hash).map_err(|why| told(why.to_string()))?;
+        if users.insert(name.to_owned(), hash).is_some() {
+            return Err(told(format!("`{name}` is there twice")));
+        }
+    }
+    Ok(users)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("a user without a name".to_owned());
+    }
+    match name.chars().find(|c| c.is_control() || *c == ':') {
+        Some(_) => Err(format!("`{}` is no name of a user", name.escape_debug())),
+        None => Ok(()),
+    }
+}
+
+/// What browsers show where the file says nothing.
+const REALM: &str = "loadline";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BCRYPT: &str = "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC";
+
+    #[test]
+    fn a_list_has_a_user_a_line_and_an_error_names_the_line_and_no_hash() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("htpasswd");
+        fs::write(&path, format!("# staff\n\nalice:{BCRYPT}\nbob:{BCRYPT}\n")).unwrap();
+        let names: Vec<String> = read(&path).unwrap().into_keys().collect();
+        assert_eq!(names, ["alice", "bob"]);
+        for (text, expected) in [
+            ("alice\n".to_owned(), "line 1: this is not NAME:HASH"),
+            (format!("alice:{BCRYPT}\nalice:{BCRYPT}"), "line 2: `alice` is there twice"),
+            (format!(":{BCRYPT}"), "line 1: a user without a name"),
+            ("alice:secret".to_owned(), "line 1: this is no hash of a password"),
+            ("alice:$apr1$a$b".to_owned(), "line 1: a hash that is quick to guess"),
+        ] {
+            fs::write(&path, &text).unwrap();
+            let told = read(&path).unwrap_err();
+            assert!(told.starts_with(expected) && !told.contains("secret"), "{text}: {told}");
+        }
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Responses of our own: to a request that has failed, and those of rules.
+
+use loadline_core::{
+    decide::ending::{Ending, Fault},
+    fleet::Page,
+};
+use loadline_http1::{LocalReply, Method, ParseError};
+
+use super::{Exchange, Next};
+use crate::http::reply::Reply;
+
+impl Exchange<'_> {
+    /// Tells the client of a failure, if there is something to tell.
+    pub(super) async fn tell_failure(&mut self, ending: Ending) -> Next {
+        let refused = self.record.refused.map(ParseError::status);
+        let Some(status) = refused.or(ending.status()) else { return Next::Close };
+        let again = ending.fault() == Fault::Capacity || ending == Ending::NoServer;
+        let retry_after = again.then(|| self.retry_after());
+        self.tell_status(status, retry_after, ending.fault() == Fault::Client).await
+    }
+
+    /// Gives a response of our own, after which the connection may have to be closed.
+    pub(super) async fn tell_status(
+        &mut self,
+        status: u16,
+        retry_after: Option<u32>,
+        closes: bool,
+    ) -> Next {
+        let close = self.must_close() || closes;
+        let answer = LocalReply {
+            status,
+            retry_after,
+            close,
+            to_head: self.request.method == Method::Head,
+            page: self.page(status).map(|page| (&*page.content_type, &*page.body)),
+            extra: &self.own_lines(),
+        };
+        let mut text = self.worker.buffers.take_text();
+        answer.write(&mut text);
+        self.send_answer(text, status, close).await
+    }
+
+    #[cold]
+    fn retry_after(&self) -> u32 {
+        let now = self.worker.shared.clock.now();
+        self.driver.route.plan().retry_after(now, self.worker.random.draw())
+    }
+
+    /// Gives the response of a rule.
+    pub(super) async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
+        let close = self.must_close();
+        let to_head = self.request.method == Method::Head;
+        let mut text = self.worker.buffers.take_text();
+        let page = self.page(reply.status).filter(|_| reply.gives_way());
+        reply.write((&self.own_lines(), page), (close, to_head), &mut text);
+        let next = self.send_answer(text, reply.status, close).await;
+        let told = self.record.status != 0;
+        (if told { reply.ending } else { Ending::ClientGone }, next)
+    }
+
+    /// The page for a status: that of the service, or else that of the listener.
+    pub(crate) fn page(&self, status: u16) -> Option<&Page> {
+        let accept = &self.request.accept;
+        let of_service = self.driver.route.settings().error_pages.find(status, accept);
+        of_service.or_else(|| self.listener_context.error_pages.find(status, accept))
+    }
+}

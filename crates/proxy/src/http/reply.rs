@@ -1,0 +1,140 @@
+//! A response that a rule gives, without a server being asked.
+
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Maintenance, Page},
+    rules::{Asked, BasicAuth, DirectResponse, Redirect, Variables},
+    time::Duration,
+};
+use loadline_http1::reason;
+
+use crate::http::rules::{NoVariables, write_field, write_template};
+
+/// A response that a rule gives.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// How a request ends that gets it.
+    pub(crate) ending: Ending,
+    /// The head without its last lines.
+    head: Vec<u8>,
+    /// Of [`Reply::body`]; empty where the head says it, or there is none.
+    content_type: String,
+    body: Vec<u8>,
+    /// Whether it is a line of text of ours.
+    is_plain: bool,
+}
+
+impl Reply {
+    pub(super) fn new(status: u16) -> Self {
+        let head = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
+        Self {
+            status,
+            ending: Ending::Ruled,
+            head,
+            content_type: String::new(),
+            body: Vec::new(),
+            is_plain: false,
+        }
+    }
+
+    pub(super) fn limited(wait: Duration) -> Self {
+        let mut reply = Self::new(429);
+        let seconds = wait.as_nanos().div_ceil(1_000_000_000).max(1);
+        reply.field("Retry-After", &seconds.to_string());
+        reply.plain("Too Many Requests\n")
+    }
+
+    pub(super) fn maintenance(maintenance: &Maintenance, accept: &[u8]) -> Self {
+        let mut reply = Self::new(503);
+        reply.ending = Ending::Maintenance;
+        if let Some(wait) = maintenance.retry_after {
+            let seconds = wait.as_nanos().div_ceil(1_000_000_000);
+            reply.field("Retry-After", &seconds.to_string());
+        }
+        reply.field("Cache-Control", "no-store");
+        let Some(page) = maintenance.pages.choose(accept) else {
+            return reply.plain("Service Unavailable\n");
+        };
+        reply.content_type.clone_from(&page.content_type);
+        reply.body = page.body.to_vec();
+        reply
+    }
+
+    pub(super) fn unauthorized(auth: &BasicAuth) -> Self {
+        let challenge = Self::fixed(&auth.challenge(), &NoVariables);
+        Self { ending: Ending::Unauthorized, is_plain: true, ..challenge }
+    }
+
+    /// The same with a line of text, for which a page may stand.
+    pub(super) fn plain(mut self, text: &str) -> Self {
+        self.is_plain = true;
+        self.content_type.push_str("text/plain");
+        self.body.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Whether an error page may stand for its body.
+    pub(crate) const fn gives_way(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Too many passwords are being checked.
+    pub(crate) fn busy() -> Self {
+        let mut reply = Self::new(503);
+        reply.ending = Ending::Internal;
+        reply.field("Retry-After", "1");
+        reply.plain("Service Unavailable\n")
+    }
+
+    pub(super) fn redirect(redirect: &Redirect, asked: &Asked<'_>) -> Self {
+        let mut reply = Self::new(redirect.status);
+        reply.head.extend_from_slice(b"Location: ");
+        redirect.location(asked, &mut reply.head);
+        reply.head.extend_from_slice(b"\r\n");
+        reply
+    }
+
+    pub(super) fn fixed(answer: &DirectResponse, variables: &dyn Variables) -> Self {
+        let mut reply = Self::new(answer.status);
+        let has_type = answer.headers.iter().any(|it| it.0.eq_ignore_ascii_case("content-type"));
+        if !has_type && !answer.body.is_empty() {
+            reply.content_type.push_str("text/plain; charset=utf-8");
+        }
+        for (name, value) in &answer.headers {
+            write_template(&mut reply.head, name, value, variables);
+        }
+        reply.body = answer.body.clone().into_bytes();
+        reply.is_plain = answer.status >= 400 && answer.body.is_empty() && !has_type;
+        reply
+    }
+
+    pub(super) fn field(&mut self, name: &str, value: &str) {
+        write_field(&mut self.head, name, value);
+    }
+
+    /// Writes the response with these lines added and this page for its body, of which a HEAD gets
+    /// the head only.
+    pub(crate) fn write(
+        &self,
+        (extra, page): (&[u8], Option<&Page>),
+        (close, to_head): (bool, bool),
+        out: &mut Vec<u8>,
+    ) {
+        let own = (&*self.content_type, &*self.body);
+        let (content_type, body) = page.map_or(own, |page| (&*page.content_type, &*page.body));
+        out.extend_from_slice(&self.head);
+        if !content_type.is_empty() {
+            write_field(out, "Content-Type", content_type);
+        }
+        out.extend_from_slice(extra);
+        if !matches!(self.status, 204 | 304) {
+            write_field(out, "Content-Length", &body.len().to_string());
+        }
+        write_field(out, "Connection", if close { "close" } else { "keep-alive" });
+        out.extend_from_slice(b"\r\n");
+        if !to_head && !matches!(self.status, 204 | 304) {
+            out.extend_from_slice(body);
+        }
+    }
+}
