@@ -183,11 +183,10 @@ fn divide(flow: &Flow, sites: &[Site], served: &[u64]) -> Vec<Vec<u64>> {
     let mut routed = vec![vec![0; groups]; served.len()];
     for (at, site) in sites.iter().enumerate() {
         let all = site.edges.iter().map(|edge| served[*edge]).sum::<u64>();
-        for group in 0..groups {
-            let here = u128::from(flow.sent(at, group));
-            for edge in &site.edges {
-                let part = here * u128::from(served[*edge]);
-                routed[*edge][group] = part.checked_div(u128::from(all)).unwrap_or(0) as u64;
+        for edge in &site.edges {
+            for (group, routed) in routed[*edge].iter_mut().enumerate() {
+                let part = u128::from(flow.sent(at, group)) * u128::from(served[*edge]);
+                *routed = part.checked_div(u128::from(all)).unwrap_or(0) as u64;
             }
         }
     }

@@ -32,11 +32,11 @@ fn drain(participant: &mut Participant, now: Instant) -> Vec<Action> {
 
 /// The share that was brought into force last, in percent.
 fn percent(actions: &[Action]) -> Option<u64> {
-    let shares = actions.iter().filter_map(|action| match action {
+    let mut shares = actions.iter().filter_map(|action| match action {
         Action::Share { share, .. } => Some((share.parts() * 100).div_ceil(Share::WHOLE.parts())),
         _ => None,
     });
-    shares.last()
+    shares.next_back()
 }
 
 fn asked(actions: &[Action]) -> Option<RequestId> {
