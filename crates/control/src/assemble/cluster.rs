@@ -16,6 +16,9 @@ pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Op
     let endpoints: Vec<Endpoint> =
         value.etcd.get().into_iter().flatten().map(|it| endpoint(&it.value.0)).collect();
     if endpoints.is_empty() {
+        if value.etcd.at().is_some_and(|list| problems.is_damaged(&list.span)) {
+            return None;
+        }
         let message = "a cluster without `etcd`".to_owned();
         let help = "say where it is: etcd = [\"https://10.0.0.1:2379\"]".to_owned();
         problems.absent(span, span, message, help);

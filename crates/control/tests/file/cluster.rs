@@ -1,6 +1,7 @@
 //! Edges that share a store, in the file, and what is published to them.
 
 use loadline_control::{LocalOnly, cluster::Published};
+use loadline_core::time::Duration;
 
 use crate::repository;
 
@@ -26,7 +27,7 @@ fn a_store_has_defaults_for_all_but_its_place() {
     let settings = loaded.cluster.unwrap();
     let endpoints: Vec<String> = settings.endpoints.iter().map(ToString::to_string).collect();
     assert_eq!(endpoints, ["https://etcd-1:2379", "https://[fd00::1]:2379"]);
-    assert_eq!((&*settings.prefix, settings.lease.as_secs()), ("/loadline/", 10));
+    assert_eq!((&*settings.prefix, settings.lease), ("/loadline/", Duration::from_secs(10)));
     assert!(!settings.name.is_empty());
 }
 
