@@ -64,7 +64,7 @@ impl Acls {
             return negated(&literals);
         }
         let mut terms = Vec::new();
-        for all in literals.split(|literal| literal.is_none()) {
+        for all in literals.split(Option::is_none) {
             terms.extend(conjunction(all.iter().flatten())?);
         }
         Ok(terms)

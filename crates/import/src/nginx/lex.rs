@@ -74,8 +74,7 @@ pub(super) fn tree(
         }
     };
     let mut reader = Reader { files, lines, includes, tokens: tokens.into_iter(), depth };
-    let tree = reader.block(None, false);
-    tree
+    reader.block(None, false)
 }
 
 struct Reader<'a> {
