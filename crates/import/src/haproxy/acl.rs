@@ -286,8 +286,8 @@ fn criterion(words: &[Word]) -> Result<Criterion<'_>, String> {
             "-m" if patterns.is_empty() => how = comparison(words.next().unwrap_or_default())?,
             "-f" | "-M" | "-u" | "-n" if patterns.is_empty() => {
                 return Err(format!(
-                    "patterns are not read from files (`{word}`): list them in the route, addresses in a \
-                     `source_file`"
+                    "patterns are not read from files (`{word}`): list them in the route, or \
+                     addresses in a `source_file`"
                 ));
             }
             "--" if patterns.is_empty() => {}
