@@ -143,7 +143,6 @@ impl When {
 
 /// What of two lists is in both; `None` where they have nothing in common. Within, `None` is where
 /// neither says anything.
-#[expect(clippy::type_complexity, reason = "a condition that may be absent, of a list that may be")]
 fn both<T: Clone + PartialEq>(
     one: Option<&Vec<T>>,
     other: Option<&Vec<T>>,

@@ -46,6 +46,21 @@ pub(crate) struct Service {
     pub(crate) servers: Vec<Table>,
 }
 
+/// What the reason begins with where leaving a line out opens what was closed.
+const PROTECTED: &str = "THIS PROTECTED SOMETHING";
+
+/// Lines that keep somebody out begin so.
+const GUARDS: [&str; 8] = [
+    "http-request deny",
+    "http-request reject",
+    "http-request tarpit",
+    "http-request silent-drop",
+    "tcp-request connection reject",
+    "tcp-request content reject",
+    "deny ",
+    "allow ",
+];
+
 /// The lines of the original, and what became of them.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
@@ -116,6 +131,11 @@ impl Lines {
 
     fn remark(&self, files: &Files, at: usize, why: &str, differs: bool) -> String {
         let text = self.texts.get(&at).cloned().unwrap_or_default();
+        let is_guard = !differs && GUARDS.iter().any(|start| text.starts_with(start));
+        let why = &match is_guard && !why.starts_with(PROTECTED) {
+            true => format!("{PROTECTED}: {why}"),
+            false => why.to_owned(),
+        };
         let (file, line, column) = files.place(at);
         let place = file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}"));
         let what = if differs { "differs" } else { "not carried over" };

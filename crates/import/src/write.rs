@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    condition::{Field, Host, Path, Place, Value, When},
+    condition::{Field, Host, Network, Path, Place, Value, When},
     model::{Configuration, Listener, Service, Table},
     steps::{Edit, Route},
 };
@@ -203,7 +203,7 @@ fn conditions(out: &mut String, when: &When) {
         line("method", methods.clone());
     }
     if let Some(sources) = &when.sources {
-        line("source", sources.iter().map(|network| network.text()).collect());
+        line("source", sources.iter().map(Network::text).collect());
     }
     for (place, key) in
         [(Place::Header, "header"), (Place::Query, "query"), (Place::Cookie, "cookie")]

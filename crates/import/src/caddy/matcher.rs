@@ -141,7 +141,7 @@ fn condition(name: &str, args: &[&str]) -> Result<Vec<When>, String> {
             for text in networks.iter().filter(|it| **it != "forwarded") {
                 match *text {
                     "private_ranges" => {
-                        sources.extend(PRIVATE.iter().filter_map(|it| Network::parse(it)))
+                        sources.extend(PRIVATE.iter().filter_map(|it| Network::parse(it)));
                     }
                     text => sources.push(
                         Network::parse(text).ok_or_else(|| format!("`{text}` is no network"))?,

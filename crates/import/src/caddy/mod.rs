@@ -41,6 +41,10 @@ struct Address {
     when: When,
 }
 
+/// Listeners by port and whether they have TLS, with the steps of their sites and when those are
+/// asked.
+type Ports = BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)>;
+
 /// Whether a text looks like one: a block, or a directive of Caddy.
 pub(crate) fn is_one(text: &str) -> bool {
     const KNOWN: [&str; 6] =
@@ -66,7 +70,7 @@ pub(crate) fn import(
         let words = head.map(|head| head.words).unwrap_or_default();
         tree = vec![Directive { words, block: Some(std::mem::take(&mut tree)) }];
     }
-    let mut made: BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)> = BTreeMap::new();
+    let mut made: Ports = BTreeMap::new();
     for directive in &tree {
         if directive.words.is_empty() {
             for inner in directive.block() {
@@ -89,11 +93,7 @@ pub(crate) fn import(
     import.made
 }
 
-fn one_site(
-    import: &mut Import<'_>,
-    directive: &Directive,
-    made: &mut BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)>,
-) {
+fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
     let mut table = Table::default();
     import.encode = Table::default();
     let certificates = site::certificates(import, directive, &mut table);

@@ -95,7 +95,8 @@ fn option(inner: &Directive, table: &mut Table, edits: &mut Vec<Edit>) -> bool {
         "header_up" => edits.extend(header("request_headers", inner)),
         "header_down" => edits.extend(header("answer_headers", inner)),
         "transport" if value == "http" => {
-            return inner.block().iter().fold(true, |all, it| transport(it, table) && all);
+            let unknown = inner.block().iter().filter(|it| !transport(it, table)).count();
+            return unknown == 0;
         }
         "flush_interval" | "lb_try_duration" | "lb_try_interval" | "lb_retries" => {}
         _ => return false,

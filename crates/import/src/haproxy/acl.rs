@@ -64,7 +64,7 @@ impl Acls {
             return negated(&literals);
         }
         let mut terms = Vec::new();
-        for all in literals.split(|literal| literal.is_none()) {
+        for all in literals.split(Option::is_none) {
             terms.extend(conjunction(all.iter().flatten())?);
         }
         Ok(terms)
@@ -286,8 +286,8 @@ fn criterion(words: &[Word]) -> Result<Criterion<'_>, String> {
             "-m" if patterns.is_empty() => how = comparison(words.next().unwrap_or_default())?,
             "-f" | "-M" | "-u" | "-n" if patterns.is_empty() => {
                 return Err(format!(
-                    "patterns are not read from files (`{word}`): list them in the route, addresses in a \
-                     `source_file`"
+                    "patterns are not read from files (`{word}`): list them in the route, or \
+                     addresses in a `source_file`"
                 ));
             }
             "--" if patterns.is_empty() => {}

@@ -292,7 +292,13 @@ fn requests(
     }
     for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
         match rules::response(line) {
-            Ok(act) => steps.extend(act.map(|act| Step::always(line.at(), act))),
+            Ok(act) => {
+                if line.word(0) == "http-after-response" {
+                    let why = "responses of loadline itself do not have it";
+                    table.remark(import.lines.differs(import.files, line.at(), why));
+                }
+                steps.extend(act.map(|act| Step::always(line.at(), act)));
+            }
             Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
         }
     }

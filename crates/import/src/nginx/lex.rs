@@ -74,8 +74,7 @@ pub(super) fn tree(
         }
     };
     let mut reader = Reader { files, lines, includes, tokens: tokens.into_iter(), depth };
-    let tree = reader.block(None, false);
-    tree
+    reader.block(None, false)
 }
 
 struct Reader<'a> {
@@ -231,12 +230,17 @@ fn word(text: &str) -> Option<(String, usize)> {
             // A brace belongs to a word only as that of a variable.
             (None, '{') if last != '$' => return Some((word, index)),
             (_, '\\') => {
-                let next = chars.next().map(|(_, c)| c);
-                // Only quotes and spaces lose the backslash, since expressions keep theirs.
-                if !next.is_some_and(|c| matches!(c, '"' | '\'' | ' ')) {
-                    word.push('\\');
+                match chars.next().map(|(_, c)| c) {
+                    Some('t') => word.push('\t'),
+                    Some('r') => word.push('\r'),
+                    Some('n') => word.push('\n'),
+                    Some(c @ ('"' | '\'' | '\\')) => word.push(c),
+                    // Expressions keep theirs.
+                    other => {
+                        word.push('\\');
+                        word.extend(other);
+                    }
                 }
-                word.extend(next);
             }
             (_, c) => word.push(c),
         }
@@ -259,10 +263,11 @@ mod tests {
 
     #[test]
     fn directives_and_blocks_are_a_tree() {
-        let (tree, failed) =
-            read("a 'b c' d\\ e; # x\nserver { location ~ \"^/[0-9]{3}$\" { return 301 ${x}y; } }");
+        let (tree, failed) = read(
+            "a 'b c' d\\n\\.e; # x\nserver { location ~ \"^/[0-9]{3}$\" { return 301 ${x}y; } }",
+        );
         assert!(!failed);
-        assert_eq!(tree[0].args(), ["b c", "d e"]);
+        assert_eq!(tree[0].args(), ["b c", "d\n\\.e"]);
         let location = &tree[1].block()[0];
         assert_eq!(location.args(), ["~", "^/[0-9]{3}$"]);
         assert_eq!(location.block()[0].args(), ["301", "${x}y"]);

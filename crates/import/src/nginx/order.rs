@@ -65,7 +65,6 @@ pub(super) struct Location<'a> {
 
 /// The locations among these directives, in the order in which they are asked, and those that
 /// cannot be said, with the reason.
-#[expect(clippy::type_complexity, reason = "two lists, each of which has one user")]
 pub(super) fn locations(block: &[Directive]) -> (Vec<Location<'_>>, Vec<(&Directive, String)>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     for (index, directive) in block.iter().enumerate().filter(|(_, it)| it.name() == "location") {

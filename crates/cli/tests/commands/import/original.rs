@@ -75,7 +75,10 @@ pub(super) fn start(folder: &str, text: &str, directory: &Path, address: &str) -
             format!("events {{ }}\nhttp {{\n{text}\n}}\n")
         };
         let own = directory.display();
-        let http = http.replacen("http {", &format!("http {{\naccess_log off;\nclient_body_temp_path {own}/body;\nproxy_temp_path {own}/proxy;\nfastcgi_temp_path {own}/fastcgi;\nuwsgi_temp_path {own}/uwsgi;\nscgi_temp_path {own}/scgi;\n"), 1);
+        let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let folders = kinds.map(|kind| format!("{kind}_temp_path {own}/{kind};\n")).concat();
+        let first = format!("http {{\naccess_log off;\n{folders}");
+        let http = http.replacen("http {", &first, 1);
         let kept =
             http.lines().filter(|line| !line.contains("/var/log") && !line.contains("include"));
         fs::write(&file, kept.collect::<Vec<_>>().join("\n")).unwrap();

@@ -200,7 +200,7 @@ fn send(address: &str, request: &Request) -> Response {
     let status = first.split_whitespace().find(|it| it.len() == 3).unwrap_or_default().to_owned();
     // nginx closes the connection where its file says so; here the client gets that status.
     let status = if status == "444" { "closed".to_owned() } else { status };
-    let is_ours = |name: &str| name.starts_with("x-") || name == "strict-transport-security";
+    let is_ours = |name: &str| name.starts_with("x-");
     let mut own: Vec<_> = headers.iter().filter(|it| is_ours(&it.0)).cloned().collect();
     own.sort();
     let body = body

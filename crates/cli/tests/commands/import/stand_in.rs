@@ -38,9 +38,8 @@ fn serve(stream: &TcpStream, name: &str) {
         let is_head = line.starts_with("HEAD ");
         let sent = if is_head { "" } else { body.as_str() };
         let length = body.len();
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\nServer: stand-in\r\nX-Pool: {name}\r\nContent-Length: {length}\r\n\r\n{sent}"
-        );
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nX-Pool: {name}\r\nContent-Length: {length}\r\n\r\n{sent}");
         if (&mut &*stream).write_all(answer.as_bytes()).is_err() {
             return;
         }
