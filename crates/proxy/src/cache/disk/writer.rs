@@ -454,8 +454,9 @@ impl Writer<'_> {
         let was_first = self.retry.failed(self.shared.clock.now());
         self.shared.failed(what, error, was_first);
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            // So that the next attempt finds room; if that fails as well, it is said already.
-            let _ = self.give_up(1);
+            // So that the next attempts find room; if that fails as well, it is said already.
+            let count = self.shared.state().segments.len().div_ceil(ROOM_PART);
+            let _ = self.give_up(count);
         }
     }
 
@@ -526,6 +527,10 @@ const BATCH: u64 = 8 << 20;
 
 /// What was read of a segment that leaves may take so much of another.
 const KEPT_PART: u64 = 4;
+
+/// Of a disk without room such a part of the segments is deleted: one alone would soon be full again,
+/// and each time nothing is written for a second.
+const ROOM_PART: usize = 16;
 
 /// URLs that are taken out of the index while others wait.
 const AT_A_TIME: usize = 256;

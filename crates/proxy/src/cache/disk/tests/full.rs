@@ -1,6 +1,7 @@
-//! A disk that is full: a limit on the size of files, which another process sets itself.
+//! A disk that is full: a file system with little room in a namespace of its own, and a limit on the
+//! size of files. Both are another process's.
 
-use std::{env, process::Command};
+use std::{cell::Cell, env, process::Command};
 
 use super::*;
 use loadline_core::state::Purge;
@@ -55,5 +56,70 @@ async fn the_process_whose_disk_is_full() {
     println!("it goes on");
 }
 
+#[test]
+fn a_file_system_without_room_makes_some_by_the_oldest_and_is_used_again() {
+    let namespace = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount"]);
+        command
+    };
+    if !namespace().arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no namespace of its own can be had");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=12M none \"$2\" && exec \"$0\" --exact \"$1\" --nocapture";
+    let mut child = namespace();
+    let run = child.args(["sh", "-c", script]).arg(env::current_exe().unwrap()).arg(SMALL_CHILD);
+    let run = run.arg(folder.path()).env(SMALL_FOLDER, folder.path());
+    let output = run.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("it goes on"), "{said}");
+}
+
+/// By itself it has nothing to do.
+#[tokio::test]
+async fn the_process_whose_file_system_is_small() {
+    let Ok(folder) = env::var(SMALL_FOLDER) else { return };
+    let disk = open_with(Path::new(&folder), SIZE);
+    let number = Cell::new(0);
+    let fill = |until: &dyn Fn(&state::DiskCache) -> bool| {
+        wait_until(|| {
+            let next = number.replace(number.get() + 1);
+            disk.offer(&url(next), &shared(next, 200_000));
+            thread::sleep(StdDuration::from_millis(2));
+            until(&disk.state())
+        });
+        number.get()
+    };
+    fill(&|state| state.writes_failed > 0);
+    assert!(bytes_of(Path::new(&folder)) <= 12 << 20);
+    // What had been written is as it was, but for the oldest, which made room.
+    let first = fill(&|state| state.up);
+    wait_until(|| disk.state().queued_bytes == 0);
+    let there = disk.state().objects;
+    assert!(there > 20 && there < first && disk.state().reclaimed > 0, "{there} of {first}");
+    let mut right = 0;
+    for number in 0..first {
+        if let Some((_, found)) = read(&disk, number).await {
+            assert_eq!(found, body(number, 200_000), "{number}");
+            right += 1;
+        }
+    }
+    assert_eq!((right, disk.state().damaged), (there, 0));
+    // As often as it takes: it is never stuck.
+    let before = disk.state();
+    fill(&|state| state.written > before.written + 60);
+    let failed = disk.state().writes_failed;
+    fill(&|state| state.writes_failed > failed);
+    fill(&|state| state.up);
+    let disk = restarted(disk, Path::new(&folder));
+    assert!(disk.state().objects > 0 && disk.state().damaged == 0, "{:?}", disk.state());
+    println!("it goes on");
+}
+
+const SMALL_CHILD: &str = "cache::disk::tests::full::the_process_whose_file_system_is_small";
+const SMALL_FOLDER: &str = "LOADLINE_TEST_SMALL_DISK";
 const CHILD: &str = "cache::disk::tests::full::the_process_whose_disk_is_full";
 const FOLDER: &str = "LOADLINE_TEST_DISK_FULL";
