@@ -53,12 +53,12 @@ pub(crate) struct Busy;
 #[derive(Debug, Default)]
 pub(crate) struct Passwords {
     secret: OnceLock<Key>,
-    pool: Arc<ThreadPool>,
+    checker: Arc<Checker>,
 }
 
 /// What workers and threads share.
 #[derive(Debug, Default)]
-struct ThreadPool {
+struct Checker {
     checks: Mutex<Checks>,
     /// There is a check in the queue, or there will never be another.
     changed: Condvar,
@@ -91,7 +91,7 @@ impl Passwords {
         if own.borrow().has(&question) {
             return Ok(true);
         }
-        let is_right = match self.pool.ask(question, shown)? {
+        let is_right = match self.checker.ask(question, shown)? {
             None => true,
             // Nobody answers where everything ends.
             Some(answer) => answer.await.unwrap_or(false),
@@ -126,12 +126,12 @@ impl Passwords {
 
 impl Drop for Passwords {
     fn drop(&mut self) {
-        self.pool.lock().is_over = true;
-        self.pool.changed.notify_all();
+        self.checker.lock().is_over = true;
+        self.checker.changed.notify_all();
     }
 }
 
-impl ThreadPool {
+impl Checker {
     fn lock(&self) -> MutexGuard<'_, Checks> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,9 +155,9 @@ impl ThreadPool {
             return Err(Busy);
         }
         if checks.threads < threads_max() {
-            let pool = self.clone();
+            let checker = self.clone();
             let thread = thread::Builder::new().name("passwords".into());
-            let started = thread.spawn(move || pool.work());
+            let started = thread.spawn(move || checker.work());
             checks.threads += usize::from(started.is_ok());
         }
         if checks.threads == 0 {
@@ -299,11 +299,11 @@ mod tests {
         };
         assert_eq!(passwords.check(again(), &own).await, Ok(true));
         // Nobody works any more, so that the queue fills.
-        passwords.pool.lock().is_over = true;
+        passwords.checker.lock().is_over = true;
         let mut refused = 0;
         for guess in 0..QUEUE_MAX + 10 {
             let question = passwords.question(&shown(&guess.to_string(), true)).unwrap();
-            refused += usize::from(passwords.pool.ask(question, shown("x", true)).is_err());
+            refused += usize::from(passwords.checker.ask(question, shown("x", true)).is_err());
         }
         assert_eq!(refused, 10);
         let elsewhere = RefCell::default();
