@@ -41,5 +41,7 @@ fn a_user_who_leaves_the_file_is_out_after_a_reload_and_a_new_one_is_in() {
     let log = proxy.terminate().log;
     assert!(log.contains("line 1: a hash that is quick to guess"), "{log}");
     assert!(!log.contains("HqJZimcK"), "{log}");
-    [users, path].map(|path| fs::remove_file(path).unwrap());
+    for path in [users, path] {
+        fs::remove_file(path).unwrap();
+    }
 }
