@@ -125,7 +125,7 @@ fn load_from(
 ) -> Result<Loaded, FileErrors> {
     let mut parts = include::parts(path)?;
     parts.extend(published.map(Published::part));
-    parse_at(&base_of(path), parts, region, &SystemResolver)
+    parse_at(&base_of(path), &parts, region, &SystemResolver)
 }
 
 /// Where relative paths of the configuration at `path` count from.
@@ -149,19 +149,19 @@ pub fn parse(name: &str, text: &str) -> Result<Loaded, FileErrors> {
 /// Everything that is wrong with it, in the order of the file.
 pub fn parse_with(name: &str, text: &str, resolver: &dyn Resolve) -> Result<Loaded, FileErrors> {
     let part = Part { name: name.to_owned(), text: text.to_owned(), is_published: false };
-    parse_at(Path::new(""), vec![part], None, resolver)
+    parse_at(Path::new(""), &[part], None, resolver)
 }
 
 /// As [`parse_with`]; relative paths count from `base`, and the edge is in the region `seen_from`
 /// whatever the file says.
 fn parse_at(
     base: &Path,
-    parts: Vec<Part>,
+    parts: &[Part],
     seen_from: Option<&str>,
     resolver: &dyn Resolve,
 ) -> Result<Loaded, FileErrors> {
-    let (file, source, mut problems) = read_parts(&parts);
-    include::refuse_own_tables(&parts, &mut problems);
+    let (file, source, mut problems) = read_parts(parts);
+    include::refuse_own_tables(parts, &mut problems);
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
     let mentions = outside::settle(&mut file.value, base);
     assemble::share_routes(&mut file, &mut problems);

@@ -66,8 +66,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the survivors of a group inherit the load of the dead",
         file: "decide/planner.rs",
-        old: "limits: limits(&group.capacity, group.scaler, part),",
-        new: "limits: limits(&group.capacity, group.scaler, Part::scaled(group.scaler)),",
+        old: "limits: limits(&group.capacity, group.scaler, part, share),",
+        new: "limits: limits(&group.capacity, group.scaler, Part::scaled(group.scaler), share),",
     },
     Mutation {
         name: "the retry budget is ignored",

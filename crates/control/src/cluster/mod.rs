@@ -1,7 +1,8 @@
 //! Edges that share a store (etcd): who is there, and what configuration was published to all.
 //!
 //! ```text
-//! etcd --watch--> Agent --Offer--> serve (the road of a reload) --taken or refused--> Agent --put--> etcd
+//! etcd --watch--> Agent --Offer--> serve (the road of a reload) --taken or refused--> Agent
+//! --put--> etcd
 //! ```
 //! # What is in the store
 //! All keys begin with [`Settings::prefix`]. Values are JSON.
@@ -9,9 +10,9 @@
 //! | key | value | who writes it | how long it lives |
 //! |---|---|---|---|
 //! | `cluster` | [`Marker`]: the identity of the cluster | the first edge | for ever |
-//! | `members/NAME` | [`EdgeEntry`]: where an edge is, what it runs, what it refused | that edge | as its lease |
-//! | `configuration/current` | the number of the version in force | `publish`, `rollback` | for ever |
-//! | `configuration/versions/N` | [`Version`]: the text of a version | `publish` | [`VERSIONS_KEPT`] versions |
+//! | `members/NAME` | [`EdgeEntry`]: where it is, what it runs and refused | that edge | its lease |
+//! | `configuration/current` | the version in force | `publish`, `rollback` | for ever |
+//! | `configuration/versions/N` | [`Version`]: its text | `publish` | [`VERSIONS_KEPT`] |
 //!
 //! The member whose key is the oldest is the elected one.
 //!

@@ -153,7 +153,8 @@ impl Store {
         if done.succeeded { Ok(version) } else { Err(StoreError::Conflict) }
     }
 
-    /// Puts an older version in force again: this one, or the one before that in force. Tells which.
+    /// Puts an older version in force again: this one, or the one before that in force. Tells
+    /// which.
     ///
     /// # Errors
     /// There is none, the store refuses, or somebody else was faster. Nothing has changed then.

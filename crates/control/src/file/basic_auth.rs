@@ -20,7 +20,7 @@ pub(crate) struct BasicAuth {
     /// Users by name, with the hashes of their passwords: bcrypt (`htpasswd -nB NAME`) or SHA-crypt
     /// (`openssl passwd -6`).
     #[schemars(extend("examples" = [{
-        "alice": "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFdcbYEdFCoEOfaS35inz1"
+        "alice": "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5"
     }]))]
     pub(crate) users: Key<Named<Text<HashedPassword>>>,
     /// A file with further users, `NAME:HASH` a line, as `htpasswd -B` writes it; `#` begins a

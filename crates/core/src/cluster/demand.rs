@@ -1,9 +1,9 @@
 //! How much clients want of a service, from what is counted.
 //!
 //! A mean over about a second (exponential, `r += (x - r) * dt / (dt + 1 s)`), which random
-//! arrivals of `r` a second move by `sqrt(r / 2)`. A step is not averaged: where the last fifth of a second
-//! differs from the mean by more than three standard deviations of a Poisson count, it is the new
-//! mean.
+//! arrivals of `r` a second move by `sqrt(r / 2)`. A step is not averaged: where the last fifth of
+//! a second differs from the mean by more than three standard deviations of a Poisson count, it is
+//! the new mean.
 
 use crate::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@
 //! # What is in the store
 //! | key | value | who writes it |
 //! |---|---|---|
-//! | `edges/SESSION` | [`Report`]: demand, distances, what it has seen | that edge, with its lease |
+//! | `edges/SESSION` | [`Report`]: demand, distances, what it saw | that edge, with its lease |
 //! | `shares/SERVICE` | [`Table`]: what each session may use | anybody, by compare-and-swap |
 //!
 //! A session is one lease of one process; its id is never used again. The session whose report was

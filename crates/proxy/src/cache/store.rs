@@ -105,8 +105,8 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
-/// That somebody fetched until it was closed: what was fetched may be stored, unless a purge has come
-/// since.
+/// That somebody fetched until it was closed: what was fetched may be stored, unless a purge has
+/// come since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed {
     sweeps: u64,
@@ -225,8 +225,8 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
-    /// Stores an object for a URL, beside others that differ in what they vary by, unless a purge has
-    /// come since its fetch was closed: whether it did. What is on disk is older.
+    /// Stores an object for a URL, beside others that differ in what they vary by, unless a purge
+    /// has come since its fetch was closed: whether it did. What is on disk is older.
     pub(crate) fn store(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {
         if let Some(disk) = &*self.disk() {
             disk.forget(url, object);
@@ -264,8 +264,8 @@ impl Store {
     }
 
     /// Puts something under a key, in place of what was there: whether it did. What is too large is
-    /// not kept. What a fetch brought that was `closed` is not where a purge has come since, whatever
-    /// that names: it may have looked before there was anything to see.
+    /// not kept. What a fetch brought that was `closed` is not where a purge has come since,
+    /// whatever that names: it may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let hash = self.hasher.hash_one(key);
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
@@ -396,8 +396,8 @@ impl Store {
         let mut fetches = self.fetches();
         let before = fetches.len();
         fetches.retain(|key, _| !names(key));
-        // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed one
-        // before sees this once the table has been looked at, by the lock of that.
+        // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed
+        // one before sees this once the table has been looked at, by the lock of that.
         self.sweeps.fetch_add(1, Relaxed);
         (before - fetches.len()) as u64
     }

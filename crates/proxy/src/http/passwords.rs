@@ -8,8 +8,8 @@
 //!                                         wrong: refused, and not remembered
 //! ```
 //! What is remembered is a keyed hash of user, password and the hash it has to have, so that memory
-//! holds no password and another hash in the file is another question. Requests that ask the same at
-//! the same time have one check. Where the queue is full the rest is told to come again: guesses
+//! holds no password and another hash in the file is another question. Requests that ask the same
+//! at the same time have one check. Where the queue is full the rest is told to come again: guesses
 //! cost their turns, not those of users who are known.
 
 use std::{
@@ -255,7 +255,7 @@ mod tests {
         for (hash, password) in [
             ("$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5", "Hello world!"),
             (
-                "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjlO/O817G3uBnIFNjnQJuesI68OTLiBFd\
+                "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFd\
                  cbYEdFCoEOfaS35inz1",
                 "Hello world!",
             ),

@@ -2,8 +2,8 @@
 //!
 //! Each may come once, before all fields, and none in trailers. h3 0.0.8 takes the last of several,
 //! wherever it is; who reads the first, as another proxy on the way may, sees another request. A
-//! name is a place in the static table (RFC 9204, appendix A), plain, or in Huffman's code, of which
-//! each text has one form.
+//! name is a place in the static table (RFC 9204, appendix A), plain, or in Huffman's code, of
+//! which each text has one form.
 
 use super::extended::{integer, text};
 

@@ -1,5 +1,5 @@
-//! A network that loses, doubles and reorders packets: nothing that is answered is wrong, and nothing
-//! hangs.
+//! A network that loses, doubles and reorders packets: nothing that is answered is wrong, and
+//! nothing hangs.
 
 use std::{
     io::{BufReader, Read as _, Write as _},
@@ -31,7 +31,7 @@ impl Draws {
 
     /// True in one of five.
     fn fifth(&mut self) -> bool {
-        self.next() % 5 == 0
+        self.next().is_multiple_of(5)
     }
 }
 
@@ -59,8 +59,8 @@ fn origin() -> SocketAddr {
     })
 }
 
-/// Passes packets on between one client and a proxy: of each direction a fifth is lost, a fifth comes
-/// twice, and a fifth later than what follows.
+/// Passes packets on between one client and a proxy: of each direction a fifth is lost, a fifth
+/// comes twice, and a fifth later than what follows.
 async fn bad_network(proxy: SocketAddr, seed: u64) -> SocketAddr {
     let near = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
     let far = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
@@ -69,47 +69,72 @@ async fn bad_network(proxy: SocketAddr, seed: u64) -> SocketAddr {
     let client = Arc::new(Mutex::new(None));
     let draws = Arc::new(Mutex::new(Draws(seed)));
     for is_forth in [true, false] {
-        let (near, far, client) = (near.clone(), far.clone(), client.clone());
-        let draws = draws.clone();
+        let way = Way {
+            is_forth,
+            near: near.clone(),
+            far: far.clone(),
+            client: client.clone(),
+            draws: draws.clone(),
+        };
         tokio::spawn(async move {
-            let mut packet = [0; 2_000];
             loop {
-                let length = match is_forth {
-                    true => near.recv_from(&mut packet).await.map(|(length, from)| {
-                        *client.lock().unwrap() = Some(from);
-                        length
-                    }),
-                    false => far.recv(&mut packet).await,
-                };
-                let Ok(length) = length else { continue };
-                let (lost, twice, late, wait) = {
-                    let mut draws = draws.lock().unwrap();
-                    (draws.fifth(), draws.fifth(), draws.fifth(), draws.next() % 10)
-                };
-                for _ in 0..u8::from(!lost) * (1 + u8::from(twice)) {
-                    let packet = packet[..length].to_vec();
-                    let (near, far) = (near.clone(), far.clone());
-                    let to = *client.lock().unwrap();
-                    let pass = async move {
-                        let _ = match (is_forth, to) {
-                            (true, _) => far.send(&packet).await,
-                            (false, Some(to)) => near.send_to(&packet, to).await,
-                            (false, None) => Ok(0),
-                        };
-                    };
-                    if late {
-                        tokio::spawn(async move {
-                            tokio::time::sleep(Duration::from_millis(1 + wait)).await;
-                            pass.await;
-                        });
-                    } else {
-                        pass.await;
-                    }
-                }
+                way.pass_one().await;
             }
         });
     }
     address
+}
+
+/// One direction of a bad network.
+#[derive(Clone)]
+struct Way {
+    is_forth: bool,
+    near: Arc<UdpSocket>,
+    far: Arc<UdpSocket>,
+    /// Whose packets came last.
+    client: Arc<Mutex<Option<SocketAddr>>>,
+    draws: Arc<Mutex<Draws>>,
+}
+
+impl Way {
+    /// Waits for a packet, and passes it on as often and as late as the draws say.
+    async fn pass_one(&self) {
+        let mut packet = [0; 2_000];
+        let Ok(length) = self.receive(&mut packet).await else { return };
+        let (lost, twice, late, wait) = {
+            let mut draws = self.draws.lock().unwrap();
+            (draws.fifth(), draws.fifth(), draws.fifth(), draws.next() % 10)
+        };
+        for _ in 0..u8::from(!lost) * (1 + u8::from(twice)) {
+            let (way, packet) = (self.clone(), packet[..length].to_vec());
+            if late {
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(1 + wait)).await;
+                    way.send(&packet).await;
+                });
+            } else {
+                way.send(&packet).await;
+            }
+        }
+    }
+
+    async fn receive(&self, packet: &mut [u8]) -> std::io::Result<usize> {
+        if !self.is_forth {
+            return self.far.recv(packet).await;
+        }
+        let (length, from) = self.near.recv_from(packet).await?;
+        *self.client.lock().unwrap() = Some(from);
+        Ok(length)
+    }
+
+    async fn send(&self, packet: &[u8]) {
+        let to = *self.client.lock().unwrap();
+        let _ = match (self.is_forth, to) {
+            (true, _) => self.far.send(packet).await,
+            (false, Some(to)) => self.near.send_to(packet, to).await,
+            (false, None) => Ok(0),
+        };
+    }
 }
 
 /// Sends so many bytes and asks for as many of another seed: whether that is what came.

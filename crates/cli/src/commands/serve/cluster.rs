@@ -112,8 +112,8 @@ impl Cluster {
         self.membership = Some(Membership { offers, taker, leave, agent });
     }
 
-    /// Waits for a configuration that was published, and gives what puts it in force; for ever where
-    /// this edge is alone.
+    /// Waits for a configuration that was published, and gives what puts it in force; for ever
+    /// where this edge is alone.
     pub(super) async fn offered(&mut self) -> Box<dyn FnOnce() + Send> {
         let Some(membership) = &mut self.membership else { return pending().await };
         let Some(offer) = membership.offers.recv().await else { return pending().await };

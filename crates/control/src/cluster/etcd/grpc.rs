@@ -85,8 +85,8 @@ impl<R: Message + Default> Stream<R> {
         self.body.send_data(framed(message), false).map_err(|error| self.lost(&error))
     }
 
-    /// The next message; none where the other side has ended in order. Nothing is lost where this is
-    /// given up.
+    /// The next message; none where the other side has ended in order. Nothing is lost where this
+    /// is given up.
     pub(crate) async fn next(&mut self) -> Result<Option<R>, EtcdError> {
         loop {
             if let Some(message) = self.whole()? {

@@ -528,8 +528,8 @@ const BATCH: u64 = 8 << 20;
 /// What was read of a segment that leaves may take so much of another.
 const KEPT_PART: u64 = 4;
 
-/// Of a disk without room such a part of the segments is deleted: one alone would soon be full again,
-/// and each time nothing is written for a second.
+/// Of a disk without room such a part of the segments is deleted: one alone would soon be full
+/// again, and each time nothing is written for a second.
 const ROOM_PART: usize = 16;
 
 /// URLs that are taken out of the index while others wait.

@@ -168,8 +168,8 @@ impl Exchange<'_> {
             Method::Head => Body::None,
             _ => answer.body,
         };
-        // Responses of one turn go out behind one another: a client that has been woken by the first
-        // takes the others without being woken again.
+        // Responses of one turn go out behind one another: a client that has been woken by the
+        // first takes the others without being woken again.
         yield_once().await;
         match self.send_body(text, &mut source, &body, end).await {
             Ok(()) => (given.ending(), if keep_alive { Next::KeepAlive } else { Next::Close }),

@@ -1,5 +1,5 @@
-//! A disk that is full: a file system with little room in a namespace of its own, and a limit on the
-//! size of files. Both are another process's.
+//! A disk that is full: a file system with little room in a namespace of its own, and a limit on
+//! the size of files. Both are another process's.
 
 use std::{cell::Cell, env, process::Command};
 
