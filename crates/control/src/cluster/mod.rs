@@ -10,7 +10,7 @@
 //! | key | value | who writes it | how long it lives |
 //! |---|---|---|---|
 //! | `cluster` | [`Marker`]: the identity of the cluster | the first edge | for ever |
-//! | `members/NAME` | [`EdgeEntry`]: where it is, what it runs and refused | that edge | its lease |
+//! | `members/NAME` | [`EdgeEntry`]: where it is, what it runs and refused | that edge | lease |
 //! | `configuration/current` | the version in force | `publish`, `rollback` | for ever |
 //! | `configuration/versions/N` | [`Version`]: its text | `publish` | [`VERSIONS_KEPT`] |
 //!
