@@ -2,7 +2,7 @@
 //!
 //! 1. *How much each is served.* Class after class, the highest first, so that no edge is given
 //!    less than another but where it wants less (max-min fairness).
-//! 2. *Where.* So that the sum of all distances is the least ([`flow`]): nearest first, but an edge
+//! 2. *Where.* So that the sum of all distances is the least (`flow`): nearest first, but an edge
 //!    with a good second choice makes room for one without.
 //! 3. *What is left of a group.* Half of it goes, in proportion to demand, to the edges that would
 //!    overflow there first, so that one whose demand rises need not wait. The other half stays

@@ -25,7 +25,7 @@
 //! 1. In every table the bounds of a group, with the floors of all edges, are the whole at most. A
 //!    table replaces exactly the one it was made of (compare-and-swap).
 //! 2. A share may be lowered at once; its bound follows only when the session's report says that it
-//!    has seen a table in which the share was that low ([`Report::seen`]), or when the session is
+//!    has seen a table in which the share was that low ([`ServiceReport::seen`]), or when the session is
 //!    gone. So a shrink here is acknowledged, or has expired, before the grow there is written.
 //! 3. An edge uses nothing but its floor once its lease may have ended: the decision about each
 //!    request compares the time. It counts the lease from

@@ -246,8 +246,9 @@ async fn no_more_is_read_ahead_of_a_server_than_a_slow_client_takes() {
     stream.finish().await.unwrap();
     stream.recv_response().await.unwrap();
     until(|| taken.load(SeqCst) % 10 == 1).await;
-    // The window of the client, and what buffers hold on the way.
-    assert!(taken.load(SeqCst) < 1 << 20, "{} bytes", taken.load(SeqCst));
+    // The window of the client, and what buffers of the kernel hold, which it makes larger on a
+    // busy machine; the server would send without end.
+    assert!(taken.load(SeqCst) < 4 << 20, "{} bytes", taken.load(SeqCst));
 }
 
 #[tokio::test]
