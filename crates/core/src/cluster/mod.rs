@@ -26,7 +26,8 @@
 //!    table replaces exactly the one it was made of (compare-and-swap).
 //! 2. A share may be lowered at once; its bound follows only when the session's report says that it
 //!    has seen a table in which the share was that low ([`ServiceReport::seen`]), or when the
-//!    session is gone. So a shrink here is acknowledged, or has expired, before the grow there is written.
+//!    session is gone. So a shrink here is acknowledged, or has expired, before the grow there is
+//!    written.
 //! 3. An edge uses nothing but its floor once its lease may have ended: the decision about each
 //!    request compares the time. It counts the lease from
 //!    before it asked for it, and the store from when it heard of that, so the edge is the earlier.
