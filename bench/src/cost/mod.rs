@@ -310,9 +310,7 @@ fn start_contenders(
 
 fn rounds(case: &Case, contenders: &[&Contender], effort: Effort) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.role)).collect();
-    for contender in contenders {
-        sample(case, contender, WARM_UP_SECONDS)?;
-    }
+    warm_up(case, contenders)?;
     for round in 0..effort.rounds {
         let mut order: Vec<usize> = (0..contenders.len()).collect();
         if round % 2 == 1 {
@@ -324,6 +322,11 @@ fn rounds(case: &Case, contenders: &[&Contender], effort: Effort) -> Result<Vec<
         }
     }
     Ok(rows)
+}
+
+/// Fills pools of server connections, and caches.
+pub(crate) fn warm_up(case: &Case, contenders: &[&Contender]) -> Result<()> {
+    contenders.iter().try_for_each(|it| sample(case, it, WARM_UP_SECONDS).map(drop))
 }
 
 fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
@@ -342,7 +345,6 @@ fn sample(case: &Case, contender: &Contender, seconds: u64) -> Result<Sample> {
 /// The case whose user time is judged too.
 const SMALL: &str = "small keep-alive";
 
-/// Fills the pools of server connections and the caches.
 const WARM_UP_SECONDS: u64 = 1;
 
 /// With `Host` the 11 headers and 700 B that a browser sends.
