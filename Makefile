@@ -9,13 +9,16 @@ export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
+# The linker keeps one of equal functions, and packs what is relocated at the start.
+SMALL = -C link-arg=-Wl,--icf=all -C link-arg=-Wl,-z,pack-relative-relocs
+
 build: ## build the binary, quickly: target/release/loadline
 	@scripts/setup build
 	cargo build --release --package loadline
 
 dist: ## the binary that packages carry, optimised as a whole: target/dist/loadline, symbols apart
 	@scripts/setup dist
-	cargo build --profile dist --package loadline
+	cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
 	scripts/dist target/dist/loadline
 
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html

@@ -74,6 +74,26 @@ impl Variable {
             Self::User => "user",
         }
     }
+
+    /// Whether it may differ for clients that ask for the same, and is a client's more than once:
+    /// not what the key of a cache has already, nor what is another in each request or connection.
+    const fn tells_clients_apart(self) -> bool {
+        match self {
+            Self::ClientAddress
+            | Self::ClientCertificate
+            | Self::ServerName
+            | Self::TlsCipher
+            | Self::TlsVersion
+            | Self::User => true,
+            Self::ClientPort
+            | Self::Host
+            | Self::Method
+            | Self::Path
+            | Self::Query
+            | Self::RequestId
+            | Self::Scheme => false,
+        }
+    }
 }
 
 /// Appends what a variable stands for.
@@ -141,6 +161,14 @@ impl Template {
     #[must_use]
     pub fn has(&self, variable: Variable) -> bool {
         self.parts.contains(&Part::Variable(variable))
+    }
+
+    /// Whether it may differ for clients that ask for the same; `$request_id` and `$client_port`,
+    /// which differ in everything, do not count.
+    #[must_use]
+    pub fn tells_clients_apart(&self) -> bool {
+        let tells = |part: &Part| matches!(part, Part::Variable(it) if it.tells_clients_apart());
+        self.parts.iter().any(tells)
     }
 
     /// Appends the text for one request.

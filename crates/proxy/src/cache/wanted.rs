@@ -10,6 +10,7 @@ use loadline_core::{
     rules::{Caching, Routes, Rule},
 };
 use loadline_http1::{Framing, Method, RequestHead};
+use smallvec::SmallVec;
 
 use super::{
     answer::write,
@@ -24,7 +25,7 @@ pub(crate) struct Wanted {
     /// Where it is stored, whoever else varies by what.
     pub(crate) url: Key,
     /// What tells responses apart beside the URL: the service, the rule where it changes requests,
-    /// and the headers of the key.
+    /// the headers of the key, and those by which the rule tells servers who asks.
     pub(crate) variant: Arc<[u8]>,
     scheme: &'static str,
     authority: Vec<u8>,
@@ -140,9 +141,12 @@ fn variant(rule: &Rule, caching: &Caching, service: &str, text: &[u8]) -> Arc<[u
         let changes = format!("{:?}{:?}", rule.path, rule.request);
         variant.extend_from_slice(&hash(changes.as_bytes()).to_be_bytes());
     }
-    if !caching.headers.is_empty() {
+    let of_clients = rule.request.fields().filter(|(_, value)| value.tells_clients_apart());
+    let names: SmallVec<[&String; 4]> =
+        caching.headers.iter().chain(of_clients.map(|(name, _)| name)).collect();
+    if !names.is_empty() {
         let fields = fields(text);
-        for name in &caching.headers {
+        for name in names {
             variant.push(b'\n');
             for value in Fields(&fields).all(name) {
                 variant.extend_from_slice(value);

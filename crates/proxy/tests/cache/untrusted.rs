@@ -1,9 +1,16 @@
 //! Clients that want others to get something else, and servers that contradict themselves: nothing
 //! false is stored.
 
-use loadline_core::decide::ending::Ending;
+use std::net::Ipv4Addr;
 
-use crate::support::{Origin, Proxy, body, field, fresh, get, response, send};
+use loadline_core::{
+    decide::ending::Ending,
+    rules::{Caching, Routes, Template},
+};
+
+use crate::support::{
+    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, until_closed,
+};
 
 #[test]
 fn a_header_that_is_not_part_of_the_key_does_not_reach_the_server() {
@@ -14,6 +21,26 @@ fn a_header_that_is_not_part_of_the_key_does_not_reach_the_server() {
         let asked = origin.asked();
         assert_eq!(asked.len(), number + 1, "{name}");
         assert!(!asked[number].contains("evil.example"), "{name}: {}", asked[number]);
+    }
+}
+
+#[test]
+fn what_a_server_made_for_the_address_of_one_client_is_not_given_to_another() {
+    let origin = Origin::new(|stream, asked, _| {
+        send(stream, fresh(field(asked, "x-real-ip").unwrap_or("nobody")));
+    });
+    let mut rule = rule(Caching::default());
+    let template = |text| Template::read(text).unwrap();
+    rule.request.set.push(("X-Real-IP".into(), template("$client_address")));
+    rule.request.set.push(("X-Request-ID".into(), template("$request_id")));
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
+    let proxy = Proxy::of(fleet);
+    for (client, asked) in [(1, 1), (2, 2), (1, 2), (2, 2)] {
+        let mut stream = proxy.connect_from(Ipv4Addr::new(127, 0, 0, client));
+        send(&mut stream, get("/a", ""));
+        assert_eq!(body(&until_closed(&mut stream)), format!("127.0.0.{client}"));
+        assert_eq!(origin.asked().len(), asked, "asked by 127.0.0.{client}");
     }
 }
 
