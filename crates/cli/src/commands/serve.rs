@@ -1,5 +1,6 @@
 //! `loadline serve`: run the load balancer.
 
+mod acme;
 mod bounds;
 mod checks;
 mod cluster;
@@ -25,6 +26,7 @@ use std::{
 use anyhow::Context as _;
 use loadline_control::{
     Loaded, Moment, Process, Trust,
+    acme::{Issuing, View},
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
 };
@@ -176,6 +178,8 @@ struct Edge {
     upgrade: Option<Upgrade>,
     pid_file: Option<PidFile>,
     cluster: Cluster,
+    acme: View,
+    issuing: Option<Issuing>,
 }
 
 /// Why a process ends.
@@ -235,8 +239,9 @@ impl Edge {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
-        let (handle, view) = (proxy.handle(), cluster.view());
-        let running = Running { proxy: handle, forwarder: forwarder.clone(), cluster: view };
+        let (handle, view, acme) = (proxy.handle(), cluster.view(), View::default());
+        let (forwarded, issued) = (forwarder.clone(), acme.clone());
+        let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
         let site = Arc::new(site(running, (begun, lists), args, in_force));
         site.restore(std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
@@ -256,6 +261,8 @@ impl Edge {
             upgrade,
             pid_file,
             cluster,
+            acme,
+            issuing: None,
         })
     }
 
@@ -285,6 +292,8 @@ impl Edge {
         tokio::spawn(discovery::follow_names(self.site.clone()));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
         self.cluster.join(&self.site, admin);
+        let (site, proxy) = (self.site.clone(), self.proxy.handle());
+        self.issuing = Some(acme::issue(site, proxy, self.acme.clone()));
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {
@@ -414,7 +423,9 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, issuing, .. } = self;
+        // Where another process goes on with the orders, it gets them now.
+        drop(issuing);
         let leaving = tokio::spawn(cluster.leave());
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
