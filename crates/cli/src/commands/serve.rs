@@ -26,7 +26,6 @@ use std::{
 use anyhow::Context as _;
 use loadline_control::{
     Loaded, Moment, Process, Trust,
-    acme::{Issuing, View},
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
 };
@@ -51,6 +50,7 @@ use crate::{
     commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, print_errors, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
+use acme::Acme;
 use checks::Checks;
 use cluster::{Cluster, InForce};
 use follow::{Changed, Follower};
@@ -178,8 +178,7 @@ struct Edge {
     upgrade: Option<Upgrade>,
     pid_file: Option<PidFile>,
     cluster: Cluster,
-    acme: View,
-    issuing: Option<Issuing>,
+    acme: Acme,
 }
 
 /// Why a process ends.
@@ -239,8 +238,8 @@ impl Edge {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
-        let (handle, view, acme) = (proxy.handle(), cluster.view(), View::default());
-        let (forwarded, issued) = (forwarder.clone(), acme.clone());
+        let (handle, view, acme) = (proxy.handle(), cluster.view(), Acme::default());
+        let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
         let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
         let site = Arc::new(site(running, (begun, lists), args, in_force));
         site.restore(std::mem::take(&mut inherited_state.changes));
@@ -262,7 +261,6 @@ impl Edge {
             pid_file,
             cluster,
             acme,
-            issuing: None,
         })
     }
 
@@ -292,8 +290,7 @@ impl Edge {
         tokio::spawn(discovery::follow_names(self.site.clone()));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
         self.cluster.join(&self.site, admin);
-        let (site, proxy) = (self.site.clone(), self.proxy.handle());
-        self.issuing = Some(acme::issue(site, proxy, self.acme.clone()));
+        self.acme.begin(self.site.clone(), self.proxy.handle());
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {
@@ -423,9 +420,9 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, issuing, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, acme, .. } = self;
         // Where another process goes on with the orders, it gets them now.
-        drop(issuing);
+        drop(acme);
         let leaving = tokio::spawn(cluster.leave());
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();

@@ -106,7 +106,7 @@ impl Attempt {
     /// Does what is still to be done for an order.
     async fn complete(&self, order: &mut Order, key: &str) -> Result<Issued, Fault> {
         let mut answers = Vec::new();
-        loop {
+        for _ in 0..STEPS_MAX {
             match status(order.state().status).step() {
                 OrderStep::Authorize => {
                     answers.extend(self.authorize(order).await?);
@@ -123,6 +123,7 @@ impl Attempt {
                 OrderStep::Discard => return Err(reason(order).await),
             }
         }
+        Err(Fault::refused("the order goes in circles"))
     }
 
     /// Proves what is not proven yet. The authority looks at the answers as long as they are there.
@@ -201,3 +202,6 @@ fn patience() -> RetryPolicy {
         .backoff(1.5)
         .timeout(Duration::from_secs(120))
 }
+
+/// Twice as many as an order takes.
+const STEPS_MAX: u32 = 8;

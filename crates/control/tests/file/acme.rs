@@ -16,8 +16,8 @@ fn https(acme: &str) -> String {
 }
 
 fn read(listener: &str, more: &str) -> Acme {
-    let loaded = parse("acme.toml", &file(listener, more)).unwrap();
-    loaded.fleet.listeners[0].tls.clone().unwrap().acme.unwrap()
+    let loaded = parse("acme.toml", &file(listener, more)).expect("it is right");
+    loaded.fleet.listeners[0].tls.clone().and_then(|tls| tls.acme).expect("it has `acme`")
 }
 
 #[test]

@@ -8,10 +8,19 @@ use loadline_control::{
 };
 use loadline_proxy::runtime::Handle;
 
-/// Asks for certificates that `site` names until the result is dropped. Must be called inside a
-/// runtime.
-pub(super) fn issue(site: Arc<LiveConfiguration>, proxy: Handle, view: View) -> Issuing {
-    Issuing::start(site, Arc::new(Shown(proxy)), view)
+/// How it goes with certificates, which are asked for until this is dropped.
+#[derive(Default)]
+pub(super) struct Acme {
+    pub(super) view: View,
+    /// None until it begins.
+    issuing: Option<Issuing>,
+}
+
+impl Acme {
+    /// Begins to ask for those that `site` names. Must be called inside a runtime.
+    pub(super) fn begin(&mut self, site: Arc<LiveConfiguration>, proxy: Handle) {
+        self.issuing = Some(Issuing::start(site, Arc::new(Shown(proxy)), self.view.clone()));
+    }
 }
 
 struct Shown(Handle);
