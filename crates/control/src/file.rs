@@ -6,6 +6,7 @@
 //! hide the next.
 
 mod access_log;
+mod acme;
 mod admin;
 mod basic_auth;
 mod cache;
@@ -47,6 +48,7 @@ use crate::value::{
 };
 
 pub(crate) use access_log::AccessLog;
+pub(crate) use acme::{Acme, ExternalAccount};
 pub(crate) use admin::Admin;
 pub(crate) use basic_auth::BasicAuth;
 pub(crate) use cache::{Cache, RouteCache};

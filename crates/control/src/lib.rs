@@ -9,6 +9,7 @@
 //! together, and the rest of loadline sees neither.
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod admin;
 mod assemble;
 pub mod cluster;

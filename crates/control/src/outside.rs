@@ -15,9 +15,10 @@ use loadline_core::fleet::LogTarget;
 use loadline_spanned::{At, Complaint, FileErrors, Key, Named, Problems, Source, Span, Text};
 
 use crate::{
-    Loaded,
+    Loaded, assemble,
     file::{self, File},
     value::{
+        acme::Email,
         address::AdminPlace,
         either::{TableOrFalse, TextOr},
         label::{FilePath, LogPlace, SuiteName},
@@ -80,6 +81,8 @@ pub(crate) enum What {
     Token,
     Password,
     StateDirectory,
+    AcmeDirectory,
+    AccountKey,
     StandbyKey,
     Servers {
         may_be_empty: bool,
@@ -245,6 +248,9 @@ fn each(file: &mut File, visit: Visit<'_>) {
                 certificate(value, span, visit);
             }
             one(&mut tls.client_authorities, What::Authorities, visit);
+            if let Some(At { value, span }) = tls.acme.at_mut() {
+                of_acme(value, span, visit);
+            }
         }
         pages(&mut listener.value.error_pages, visit);
         if let Some(auth) = listener.value.basic_auth.get_mut() {
@@ -275,6 +281,21 @@ fn of_edge(edge: &mut file::Edge, visit: Visit<'_>) {
     }
     one(&mut edge.control, What::Socket, visit);
     one(&mut edge.pid_file, What::PidFile, visit);
+}
+
+fn of_acme(acme: &mut TextOr<Email, file::Acme>, span: &Span, visit: Visit<'_>) {
+    let mut usual = assemble::STATE_DIR.to_owned();
+    let TextOr::Table(acme) = acme else {
+        return visit(What::AcmeDirectory, &mut usual, span);
+    };
+    one(&mut acme.ca, What::Authorities, visit);
+    if let Some(account) = acme.external_account.get_mut() {
+        one(&mut account.key_file, What::AccountKey, visit);
+    }
+    match acme.state_dir.at_mut() {
+        Some(At { value, span }) => visit(What::AcmeDirectory, &mut value.0.0, span),
+        None => visit(What::AcmeDirectory, &mut usual, span),
+    }
 }
 
 fn of_routes(list: &mut file::RouteList, visit: Visit<'_>) {

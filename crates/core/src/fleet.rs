@@ -5,6 +5,7 @@
 //! vouches for that.
 
 mod access_log;
+pub mod acme;
 mod cache;
 mod compression;
 mod discovery;

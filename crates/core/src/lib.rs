@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod acme;
 pub mod cache;
 pub mod cluster;
 pub mod compress;

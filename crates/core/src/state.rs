@@ -9,6 +9,7 @@
 //! load and limit: at 1 the group is at its load line. A limit of the servers counts for the group
 //! where all of them have one and their sum is less.
 
+mod acme;
 mod cache;
 mod certificate;
 mod cluster;
@@ -27,6 +28,7 @@ use alloc::{
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
+pub use acme::AcmeCertificate;
 pub use cache::{Cache, CacheShare, CachedObject, DiskCache, Purge, Purged};
 pub use certificate::Certificate;
 pub use cluster::{Cluster, ClusterFault};
@@ -80,6 +82,9 @@ pub struct State {
     /// Certificates that are shown to clients or to servers, by their files.
     #[serde(default)]
     pub certificates: Vec<Certificate>,
+    /// Certificates by ACME, each with how that goes; none where no listener has `acme`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acme: Vec<AcmeCertificate>,
     /// What the cache holds; absent where no route has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,

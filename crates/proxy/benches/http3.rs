@@ -73,6 +73,7 @@ fn fleet(server: SocketAddr, file: &str) -> Fleet {
     let certificate = Certificate { chain: file.to_owned(), key: file.to_owned(), staple: None };
     let tls = ListenerTls {
         certificates: vec![certificate],
+        acme: None,
         clients: None,
         resumption: true,
         early_data: false,

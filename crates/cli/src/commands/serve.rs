@@ -1,5 +1,6 @@
 //! `loadline serve`: run the load balancer.
 
+mod acme;
 mod bounds;
 mod checks;
 mod cluster;
@@ -49,6 +50,7 @@ use crate::{
     commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, print_errors, xdp_mode::XdpMode},
     process_log::LogFormat,
 };
+use acme::Acme;
 use checks::Checks;
 use cluster::{Cluster, InForce};
 use follow::{Changed, Follower};
@@ -176,6 +178,7 @@ struct Edge {
     upgrade: Option<Upgrade>,
     pid_file: Option<PidFile>,
     cluster: Cluster,
+    acme: Acme,
 }
 
 /// Why a process ends.
@@ -235,8 +238,9 @@ impl Edge {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
-        let (handle, view) = (proxy.handle(), cluster.view());
-        let running = Running { proxy: handle, forwarder: forwarder.clone(), cluster: view };
+        let (handle, view, acme) = (proxy.handle(), cluster.view(), Acme::default());
+        let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
+        let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
         let site = Arc::new(site(running, (begun, lists), args, in_force));
         site.restore(std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
@@ -256,6 +260,7 @@ impl Edge {
             upgrade,
             pid_file,
             cluster,
+            acme,
         })
     }
 
@@ -285,6 +290,7 @@ impl Edge {
         tokio::spawn(discovery::follow_names(self.site.clone()));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
         self.cluster.join(&self.site, admin);
+        self.acme.begin(self.site.clone(), self.proxy.handle());
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {
@@ -414,7 +420,9 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, .. } = self;
+        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, acme, .. } = self;
+        // Where another process goes on with the orders, it gets them now.
+        drop(acme);
         let leaving = tokio::spawn(cluster.leave());
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();

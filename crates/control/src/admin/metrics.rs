@@ -462,8 +462,8 @@ pub(super) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use loadline_core::state::{
-        Certificate, Counts, Discovery, ForwardedServer, Forwarding, Group, Histogram, Limits,
-        Server, Traffic,
+        AcmeCertificate, Certificate, Counts, Discovery, ForwardedServer, Forwarding, Group,
+        Histogram, Limits, Server, Traffic,
     };
 
     use super::*;
@@ -490,6 +490,7 @@ pub(super) mod tests {
         State {
             listeners: vec![listener],
             certificates: vec![certificate],
+            acme: vec![AcmeCertificate { file: named(), ..AcmeCertificate::default() }],
             services: vec![service],
             forwarding: Some(forwarding),
             ..State::default()

@@ -15,7 +15,7 @@ use loadline_core::{
     state::{CachedObject, Flow, Part, Purge, Purged, State},
     time::Duration,
 };
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::discovery::{self, Answer, Clock, NameServers};
 
@@ -66,7 +66,7 @@ pub struct LiveConfiguration {
     /// Held by the one who reads files, so that what was read last is in force last.
     reading: Mutex<()>,
     kept: Mutex<Kept>,
-    reloaded: Notify,
+    reloaded: watch::Sender<()>,
 }
 
 /// What the file says, and who is asked for names.
@@ -107,7 +107,7 @@ impl LiveConfiguration {
             clock: Clock::start(),
             reading: Mutex::default(),
             kept: Mutex::new(Kept { file, names, lists, overrides: Overrides::default() }),
-            reloaded: Notify::new(),
+            reloaded: watch::Sender::default(),
         }
     }
 
@@ -141,7 +141,7 @@ impl LiveConfiguration {
         next.lists.catch_up(&kept.lists);
         self.engine.reload(next.listed())?;
         *kept = next;
-        self.reloaded.notify_one();
+        self.reloaded.send_replace(());
         done();
         Ok(())
     }
@@ -158,9 +158,9 @@ impl LiveConfiguration {
         due.map_or(Duration::MAX, |due| due.since(self.clock.now()))
     }
 
-    /// Waits for a reload: names may be due that were not.
-    pub(crate) async fn reloaded(&self) {
-        self.reloaded.notified().await;
+    /// Tells of each reload from now on: names may be due that were not.
+    pub(crate) fn reloads(&self) -> watch::Receiver<()> {
+        self.reloaded.subscribe()
     }
 
     /// Takes a response about a name in, and puts what it changes in force.

@@ -11,7 +11,7 @@ use loadline_core::fleet::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{basic_auth, frontend, pages, routes, set, stream, tls};
+use super::{acme, basic_auth, frontend, pages, routes, set, stream, tls};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
@@ -81,6 +81,7 @@ pub(super) fn listeners(
             continue;
         }
         let first = listener(entry, (binds[0].value, service), &known, problems);
+        acme::refuse_two_accounts((&listeners, &first), &entry.span, problems);
         for bind in binds {
             check_bind(&bind, (&listeners, &frontends), problems);
             listeners.push(Listener { bind: bind.value, ..first.clone() });
@@ -128,6 +129,10 @@ fn listener(
     listener.tls = tls::listener(entry, listener.protocol, problems);
     listener.basic_auth = basic_auth::of_listener(&given.basic_auth, &listener, problems);
     listener.routes = routes::routes(entry, &listener, services, problems);
+    if let Some(tls) = &mut listener.tls {
+        let served = (listener.protocol, &listener.routes);
+        tls.acme = acme::acme(entry, served, &services.file.value, problems);
+    }
     let find = |name: &At<Text<Name>>, problems: &mut Problems| {
         services.find(&name.value.0.0, &name.span, problems)
     };

@@ -5,6 +5,7 @@
 //! errors are found; the caller throws the result away when there were any.
 
 mod access_log;
+mod acme;
 mod admin;
 pub(crate) mod basic_auth;
 mod cache;
@@ -39,6 +40,7 @@ use loadline_spanned::{At, Key, Problems};
 
 use crate::{file::File, resolve::Resolve};
 
+pub(crate) use acme::STATE_DIR;
 pub(crate) use admin::admin;
 pub(crate) use cluster::cluster;
 pub(crate) use discover::name_servers;

@@ -62,11 +62,11 @@ fn towards_clients(
         .flatten()
         .map(|at| certificate(&at.value, &at.span, problems))
         .collect();
-    if certificates.is_empty() {
+    if certificates.is_empty() && !file.acme.given() {
         let message = "TLS without a certificate".to_owned();
-        let help = "add one: certificates = [\"site.pem\"]".to_owned();
+        let help = "add one: certificates = [\"site.pem\"], or acme = \"you@example.com\"";
         let place = file.certificates.place_or(&given.span);
-        problems.absent(&given.span, &place, message, help);
+        problems.absent(&given.span, &place, message, help.to_owned());
     }
     if let (Some(required), None) = (file.client_required.at(), file.client_authorities.at()) {
         let message = "`client_required` without `client_authorities`".to_owned();
@@ -79,6 +79,7 @@ fn towards_clients(
     let clients = file.client_authorities.get().map(|path| path.0.0.clone());
     ListenerTls {
         certificates,
+        acme: None,
         clients: clients.map(|authorities| ClientCheck { authorities, required, subject_header }),
         resumption: file.resumption.get().copied().unwrap_or(true),
         early_data: file.early_data.get().copied().unwrap_or(false),

@@ -185,6 +185,7 @@ pub(crate) fn answered(
 /// Asks for the names of a site again and again, each when its answer expires. Never ends.
 pub async fn follow_names(site: Arc<LiveConfiguration>) {
     let mut answers = JoinSet::new();
+    let mut reloads = site.reloads();
     loop {
         let (due, names) = site.names_due();
         if !due.is_empty() {
@@ -206,7 +207,7 @@ pub async fn follow_names(site: Arc<LiveConfiguration>) {
                 }
             }
             () = sleep(wait.to_std()), if wait < Duration::MAX => {}
-            () = site.reloaded() => {}
+            Ok(()) = reloads.changed() => {}
         }
     }
 }

@@ -5,7 +5,9 @@ use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Acme;
 use crate::value::{
+    acme::Email,
     either::TextOr,
     label::{FilePath, HeaderName, Host, SuiteName},
     quantity::{AnyTime, TimeOrOff},
@@ -15,11 +17,14 @@ use crate::value::{
 /// TLS towards clients.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-#[schemars(extend("required" = ["certificates"]))]
+#[schemars(extend("anyOf" = [{ "required": ["certificates"] }, { "required": ["acme"] }]))]
 pub(crate) struct ListenerTls {
     /// Files with a key and its certificate chain, or tables that name them apart. The server name
-    /// (SNI) of the client selects one, the first where none matches. At least one.
+    /// (SNI) of the client selects one, the first where none matches. At least one, or `acme`.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
+    /// Certificates by ACME: the email address for the account with Let's Encrypt, or a table. They
+    /// go before those of `certificates`, which are shown until they are there.
+    pub(crate) acme: Key<TextOr<Email, Acme>>,
     /// CA certificates for client certificates. If omitted, none are requested.
     pub(crate) client_authorities: Key<Text<FilePath>>,
     /// Whether a client without a certificate is rejected.

@@ -15,7 +15,7 @@ use super::What;
 use loadline_spanned::Complaint;
 
 use crate::{
-    admin,
+    acme, admin,
     assemble::{basic_auth, pages, sources},
     discovery,
     value::secret::HASH_HELP,
@@ -56,6 +56,16 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Directory => enterable(at),
         What::Password => readable("password", at, base),
         What::DiskCache => own_directory("cache", at),
+        What::AcmeDirectory => {
+            // What it is in is made with it.
+            let there = at.ancestors().find(|it| it.exists()).unwrap_or(at);
+            own_directory("certificates", there)
+        }
+        What::AccountKey => readable("key of the account", at, base).and_then(|()| {
+            acme::account_key(at).map(drop).map_err(|error| {
+                Complaint::new(error.to_string(), "write the key alone, as the authority gives it")
+            })
+        }),
         What::StateDirectory => own_directory("published configuration", at),
         What::AccessLog => writable("access log", at),
         What::PidFile => replaceable("process id", at),

@@ -3,6 +3,7 @@
 //! Each type reads the file, says what would have been right, and describes itself in the JSON
 //! Schema, so that range, message and schema are stated in one place.
 
+pub(crate) mod acme;
 pub(crate) mod address;
 pub(crate) mod advisor;
 pub(crate) mod collector;

@@ -5,6 +5,7 @@ use loadline_core::{
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
         Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
+        acme::Challenge,
         forwarding::{Method, XdpMode},
     },
 };
@@ -40,6 +41,17 @@ impl Keyword<Configuration> for PolicyKind {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         Self::ALL.iter().map(|policy| (policy.name(), *policy, policy.meaning())).collect()
+    }
+}
+
+impl Keyword<Configuration> for Challenge {
+    const WHAT: &'static str = "a challenge";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("http-01", Self::Http01, "A request to port 80 of the name (RFC 8555)."),
+            ("tls-alpn-01", Self::TlsAlpn01, "A TLS handshake with port 443 of it (RFC 8737)."),
+        ]
     }
 }
 

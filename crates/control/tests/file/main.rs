@@ -1,5 +1,6 @@
 //! The configuration as its writers meet it: examples, errors, schema and reference.
 
+mod acme;
 mod cluster;
 mod compression;
 mod early_data;

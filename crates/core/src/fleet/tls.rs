@@ -6,14 +6,18 @@
 use alloc::{string::String, vec::Vec};
 use core::fmt;
 
+use super::acme::Acme;
 use crate::time::Duration;
 
 /// TLS towards clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// At least one; which is shown is decided by the name the client asks for. The first is for
-    /// those that ask for none, or for one that no certificate has.
+    /// At least one, or some by [`ListenerTls::acme`]; which is shown is decided by the name the
+    /// client asks for. The first is for those that ask for none, or for one that no certificate
+    /// has.
     pub certificates: Vec<Certificate>,
+    /// Certificates that an authority issues; they go before the others.
+    pub acme: Option<Acme>,
     /// Whether clients show certificates; none are asked for if omitted.
     pub clients: Option<ClientCheck>,
     /// Whether clients that come back may resume their session.

@@ -2,6 +2,7 @@
 //!
 //! | | |
 //! |---|---|
+//! | `acme` | responses to an authority that verifies a name |
 //! | `session` | a client connection: request after request |
 //! | `rules`, `route` | which service a request is for, or which response it gets at once |
 //! | `reply` | a response that a rule gives |
@@ -15,6 +16,7 @@
 //! | `compress` | compresses responses on their way |
 //! | `mirror` | copies of requests for another service |
 
+pub(crate) mod acme;
 pub(crate) mod attempt;
 pub(crate) mod basic_auth;
 pub(crate) mod body_pace;

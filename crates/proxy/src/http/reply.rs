@@ -61,6 +61,12 @@ impl Reply {
         reply
     }
 
+    /// What proves to an authority that a name leads here.
+    pub(super) fn proof(key_authorization: &str) -> Self {
+        let content_type = "application/octet-stream".to_owned();
+        Self { content_type, body: key_authorization.as_bytes().to_vec(), ..Self::new(200) }
+    }
+
     pub(super) fn unauthorized(auth: &BasicAuth) -> Self {
         let challenge = Self::fixed(&auth.challenge(), &NoVariables);
         Self { ending: Ending::Unauthorized, is_plain: true, ..challenge }

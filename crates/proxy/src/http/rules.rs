@@ -85,6 +85,9 @@ pub(crate) fn route(
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
     let unruled = Routed { service: listener_context.service, ..Routed::default() };
+    if let Some(reply) = worker.shared.challenges.answer(head.path(bytes)) {
+        return Routed { reply: Some(Box::new(reply)), ..unruled };
+    }
     let ListenerContext { routes, basic_auth, .. } = listener_context;
     if routes.is_empty() && basic_auth.is_none() {
         return unruled;

@@ -38,7 +38,7 @@ use crate::{
     listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::access_log::{Line, Log, Times},
-    tls::{ClientTls, Tls},
+    tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
 };
 
 /// One client connection, or one stream of it.
@@ -250,7 +250,12 @@ impl Session {
 
     /// Answers requests until the connection is to be closed: how.
     async fn run(&mut self) -> Next {
-        let agreed = self.client.socket.protocol() == Some(b"h2");
+        let protocol = self.client.socket.protocol();
+        if protocol == Some(VALIDATION_PROTOCOL) {
+            // An authority has seen what it wanted to see.
+            return Next::Close;
+        }
+        let agreed = protocol == Some(b"h2");
         if agreed || self.speaks_only_http2() {
             return Next::Http2;
         }

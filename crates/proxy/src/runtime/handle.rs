@@ -8,6 +8,8 @@ use loadline_core::{
     state::{CachedObject, Part, Purge, Purged, State},
 };
 
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
 use crate::{
     cache::unix_now,
     listener::{inherited::Inherited, set::HandoverSockets},
@@ -17,7 +19,7 @@ use crate::{
         shared::{Lifecycle, Shared},
     },
     telemetry::access_log::Log,
-    tls::Keys,
+    tls::TlsError,
 };
 
 /// A hold on a running proxy. Cheap to copy; it keeps nothing running.
@@ -62,7 +64,7 @@ impl Handle {
         if self.shared.stage() != Lifecycle::Serving {
             return Err(ReloadError::Draining);
         }
-        let keys = Keys::load(&fleet)?;
+        let keys = self.shared.keys().reload(&fleet)?;
         let change = listeners.prepare(&fleet.listeners, &mut Inherited::default())?;
         let deadline = self.shared.clock.now() + fleet.edge.drain_timeout;
         // Listeners close before the plan without them comes: workers keep the one with them.
@@ -105,6 +107,34 @@ impl Handle {
     #[must_use]
     pub fn purge(&self, purge: &Purge) -> Purged {
         self.shared.store.purge(purge, unix_now())
+    }
+
+    /// Shows the certificate that an authority has issued into this file, in handshakes from now
+    /// on. Nothing else is read again, and no connection ends.
+    ///
+    /// # Errors
+    /// [`TlsError`] where it cannot be used; nothing has changed then.
+    pub fn show_issued(&self, file: &str) -> Result<(), TlsError> {
+        self.shared.keys().show_issued(file)
+    }
+
+    /// Answers requests for `token` by which an authority verifies a name (RFC 8555, section 8.3)
+    /// with this; not any more if omitted.
+    pub fn answer_challenge(&self, token: &str, key_authorization: Option<&str>) {
+        self.shared.challenges.answer_with(token, key_authorization);
+    }
+
+    /// Shows this to an authority that verifies the name whose certificate goes into `file`
+    /// (RFC 8737); nothing any more if omitted.
+    ///
+    /// # Errors
+    /// [`TlsError::Key`] where the key cannot be used.
+    pub fn validate_with(
+        &self,
+        file: &str,
+        pair: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> Result<(), TlsError> {
+        self.shared.keys().validate_with(file, pair)
     }
 
     /// Opens the file of the access log again by its name, for whoever moved it away.

@@ -17,7 +17,7 @@ use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
     cache::Store,
-    http::passwords::Passwords,
+    http::{acme::Challenges, passwords::Passwords},
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     store::Remotes,
@@ -54,6 +54,7 @@ pub struct Shared {
     common: Mutex<Vec<Arc<Common>>>,
     pub(crate) efforts: Efforts,
     pub(crate) passwords: Passwords,
+    pub(crate) challenges: Challenges,
     stage: AtomicU8,
 }
 
@@ -115,6 +116,7 @@ impl Shared {
             common: Mutex::default(),
             efforts: Efforts::default(),
             passwords: Passwords::default(),
+            challenges: Challenges::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))
     }

@@ -3,10 +3,10 @@
 //! One configuration serves all workers: session tickets that one core issued are good on every
 //! other. Tickets are sealed with keys that rustls changes every six hours.
 
-use std::{fs, io, sync::Arc};
+use std::{collections::BTreeMap, fs, io, sync::Arc};
 
 use loadline_core::fleet::{
-    Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion,
+    Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion, acme::Challenge,
 };
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion,
@@ -21,7 +21,13 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{names::ByName, unverified::Unverified, validity::Validity, verified::Verified};
+use super::{
+    issued::{Issued, VALIDATION_PROTOCOL},
+    names::ByName,
+    unverified::Unverified,
+    validity::Validity,
+    verified::Verified,
+};
 
 /// Why TLS cannot be configured as the file says.
 #[derive(Debug, thiserror::Error)]
@@ -117,21 +123,22 @@ fn misfit(error: &rustls::Error) -> String {
     }
 }
 
-/// The configuration of connections from clients, and how long their certificates last.
-/// `protocols` are offered by ALPN.
+/// The configuration of connections from clients, and how long the certificates of files last.
+/// `protocols` are offered by ALPN, and those in `issued` are shown for their names.
 ///
 /// # Errors
 /// See [`TlsError`].
 pub(super) fn for_clients(
     tls: &ListenerTls,
     protocols: &[&str],
+    issued: BTreeMap<String, Arc<Issued>>,
 ) -> Result<(Arc<ServerConfig>, Vec<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
     let keys = tls.certificates.iter().map(|it| certified(it, &provider));
     let keys: Vec<CertifiedKey> = keys.collect::<Result<_, _>>()?;
     let chains = tls.certificates.iter().zip(&keys);
     let validities = chains.filter_map(|(it, key)| Validity::of(&it.chain, &key.cert)).collect();
-    let certificates = ByName::new(keys);
+    let certificates = ByName::new(keys, issued);
     let verifier = tls.clients.as_ref().map(|check| clients(check, &provider)).transpose()?;
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions(&tls.terms))
@@ -153,6 +160,10 @@ pub(super) fn for_clients(
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     }
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+    if tls.acme.as_ref().is_some_and(|it| it.issuer.challenge == Challenge::TlsAlpn01) {
+        // The last: whoever offers another as well is no authority.
+        config.alpn_protocols.push(VALIDATION_PROTOCOL.to_vec());
+    }
     Ok((Arc::new(config), validities))
 }
 
@@ -228,7 +239,10 @@ fn versions(terms: &TlsTerms) -> &'static [&'static SupportedProtocolVersion] {
     }
 }
 
-fn certified(files: &Certificate, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+pub(super) fn certified(
+    files: &Certificate,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
     let (chain, key) = (chain(&files.chain)?, key(&files.key)?);
     let certified = CertifiedKey::from_der(chain, key, provider);
     let mut certified = certified.map_err(|source| TlsError::Key {

@@ -6,13 +6,17 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms},
+    fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms, acme::Acme},
     state::Certificate,
 };
-use rustls::{ClientConfig, ServerConfig, pki_types::ServerName};
+use rustls::{
+    ClientConfig, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+};
 
 use super::{
     config::{TlsError, for_clients, for_servers},
+    issued::Issued,
     validity::Validity,
 };
 
@@ -25,6 +29,8 @@ pub struct Keys {
     services: BTreeMap<String, Dialing>,
     /// By the file of a certificate.
     validities: BTreeMap<String, Validity>,
+    /// By their files; the same as before a reload.
+    issued: BTreeMap<String, Arc<Issued>>,
 }
 
 /// How connections to the servers of a service are made.
@@ -43,7 +49,15 @@ impl Keys {
     /// # Errors
     /// See [`TlsError`]; the first that is found.
     pub fn load(fleet: &Fleet) -> Result<Self, TlsError> {
-        Self::load_all(fleet).map_err(|mut faults| faults.swap_remove(0))
+        Self::default().reload(fleet)
+    }
+
+    /// The same after these: certificates that are issued stay as they are shown.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; the first that is found.
+    pub(crate) fn reload(&self, fleet: &Fleet) -> Result<Self, TlsError> {
+        Self::load_after(fleet, self).map_err(|mut faults| faults.swap_remove(0))
     }
 
     /// The same for whoever wants to know everything that is wrong.
@@ -51,10 +65,15 @@ impl Keys {
     /// # Errors
     /// Of each listener and each service the first that is found; never none.
     pub fn load_all(fleet: &Fleet) -> Result<Self, Vec<TlsError>> {
+        Self::load_after(fleet, &Self::default())
+    }
+
+    fn load_after(fleet: &Fleet, before: &Self) -> Result<Self, Vec<TlsError>> {
         let (mut keys, mut faults) = (Self::default(), Vec::new());
         for listener in &fleet.listeners {
             let Some(tls) = &listener.tls else { continue };
-            match for_clients(tls, alpn(listener)) {
+            let issued = tls.acme.as_ref().map(|acme| keys.issued_for(acme, before));
+            match for_clients(tls, alpn(listener), issued.unwrap_or_default()) {
                 Ok((config, validities)) => {
                     keys.listeners.insert(listener.bind, config);
                     keys.remember(validities);
@@ -75,6 +94,45 @@ impl Keys {
         if faults.is_empty() { Ok(keys) } else { Err(faults) }
     }
 
+    /// The certificates of these names, read again. One that cannot be used is no error: another
+    /// will be issued.
+    fn issued_for(&mut self, acme: &Acme, before: &Self) -> BTreeMap<String, Arc<Issued>> {
+        let mut named = BTreeMap::new();
+        for name in &acme.names {
+            let file = acme.issuer.certificate(name);
+            let known = self.issued.get(&file).or_else(|| before.issued.get(&file)).cloned();
+            let issued = known.unwrap_or_else(|| Arc::new(Issued::new(file.clone())));
+            if let Err(error) = issued.load() {
+                tracing::warn!("{error}");
+            }
+            self.issued.insert(file, issued.clone());
+            named.insert(name.clone(), issued);
+        }
+        named
+    }
+
+    /// Shows the certificate that an authority issued into this file. Of a file that no listener
+    /// names nothing is shown.
+    ///
+    /// # Errors
+    /// See [`TlsError`]; nothing has changed then.
+    pub(crate) fn show_issued(&self, file: &str) -> Result<(), TlsError> {
+        self.issued.get(file).map_or(Ok(()), |it| it.load())
+    }
+
+    /// Shows this to an authority that verifies the name whose certificate goes into `file`;
+    /// nothing any more if omitted.
+    ///
+    /// # Errors
+    /// [`TlsError::Key`] where the key cannot be used.
+    pub(crate) fn validate_with(
+        &self,
+        file: &str,
+        pair: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> Result<(), TlsError> {
+        self.issued.get(file).map_or(Ok(()), |it| it.validate_with(pair))
+    }
+
     fn remember(&mut self, validities: impl IntoIterator<Item = Validity>) {
         let by_file = validities.into_iter().map(|it| (it.file.clone(), it));
         self.validities.extend(by_file);
@@ -83,7 +141,8 @@ impl Keys {
     /// The certificates, with the days they have left at `now_s` seconds since 1970.
     #[must_use]
     pub fn certificates(&self, now_s: i64) -> Vec<Certificate> {
-        self.validities.values().map(|it| it.at(now_s)).collect()
+        let issued = self.issued.values().filter_map(|it| it.validity());
+        self.validities.values().cloned().chain(issued).map(|it| it.at(now_s)).collect()
     }
 
     /// These, and those of `before` that `fleet` alone needs.

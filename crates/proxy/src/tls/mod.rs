@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod issued;
 mod keys;
 mod names;
 mod stream;
@@ -11,6 +12,7 @@ mod verified;
 
 pub(crate) use client::ClientTls;
 pub use config::TlsError;
+pub(crate) use issued::VALIDATION_PROTOCOL;
 pub(crate) use keys::Dialing;
 pub use keys::Keys;
 pub(crate) use stream::Tls;

@@ -1,27 +1,50 @@
 //! Which certificate a client is shown: that of the name it asks for.
 //!
-//! An exact name goes before a wildcard, which stands for one label (RFC 9525, section 6.3).
-//! Whoever asks for no name, or for one that no certificate has, gets the first certificate: most
-//! clients then say clearly what is wrong.
+//! A certificate that was issued for the name goes before those of files, and an exact name before
+//! a wildcard, which stands for one label (RFC 9525, section 6.3). Whoever asks for no name, or for
+//! one that no certificate has, gets the first certificate: most clients then say clearly what is
+//! wrong. Where all are issued, a name without one is refused.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time,
+};
 
+use loadline_core::{
+    decide::coalesce::Coalesced,
+    time::{Duration, Instant},
+};
 use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
 use webpki::EndEntityCert;
 
+use super::issued::{Issued, VALIDATION_PROTOCOL};
+
 /// Certificates by the names they are for.
 #[derive(Debug)]
 pub(super) struct ByName {
     first: Option<Arc<CertifiedKey>>,
     names: HashMap<String, Arc<CertifiedKey>>,
+    issued: BTreeMap<String, Arc<Issued>>,
+    refusals: Refusals,
+}
+
+/// Handshakes for names without a certificate, told of once a minute each.
+#[derive(Debug)]
+struct Refusals {
+    since: time::Instant,
+    told: Mutex<Coalesced<String>>,
 }
 
 impl ByName {
-    /// Where two certificates have the same name the earlier is shown.
-    pub(super) fn new(certificates: Vec<CertifiedKey>) -> Self {
+    /// Where two certificates of files have the same name the earlier is shown.
+    pub(super) fn new(
+        certificates: Vec<CertifiedKey>,
+        issued: BTreeMap<String, Arc<Issued>>,
+    ) -> Self {
         let mut names = HashMap::new();
         let certificates: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         for certificate in &certificates {
@@ -34,22 +57,55 @@ impl ByName {
                 names.entry(name.to_ascii_lowercase()).or_insert_with(|| certificate.clone());
             }
         }
-        Self { first: certificates.into_iter().next(), names }
+        let told = Mutex::new(Coalesced::new(Duration::from_secs(60)));
+        let refusals = Refusals { since: time::Instant::now(), told };
+        Self { first: certificates.into_iter().next(), names, issued, refusals }
     }
 
     /// The certificate for `name`, in lower case.
-    fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
+    fn find(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let wildcard = || {
             let (_, rest) = name.split_once('.')?;
             self.names.get(&format!("*.{rest}"))
         };
-        self.names.get(name).or_else(wildcard)
+        let issued = self.issued.get(name).and_then(|it| it.certificate());
+        issued.or_else(|| self.names.get(name).or_else(wildcard).cloned())
+    }
+
+    /// For whoever asks for no name.
+    fn first(&self) -> Option<Arc<CertifiedKey>> {
+        self.first.clone().or_else(|| self.issued.values().find_map(|it| it.certificate()))
     }
 }
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let asked = hello.server_name().map(str::to_ascii_lowercase);
-        asked.and_then(|name| self.find(&name)).or(self.first.as_ref()).cloned()
+        if !self.issued.is_empty() && is_validation(&hello) {
+            return self.issued.get(&asked?)?.validation();
+        }
+        let Some(asked) = asked else { return self.first() };
+        let found = self.find(&asked).or_else(|| self.first.clone());
+        if found.is_none() {
+            self.refusals.note(&asked);
+        }
+        found
+    }
+}
+
+/// Whether an authority verifies a name: whoever does offers nothing else.
+fn is_validation(hello: &ClientHello<'_>) -> bool {
+    let mut offered = hello.alpn().into_iter().flatten();
+    offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none()
+}
+
+impl Refusals {
+    #[cold]
+    fn note(&self, name: &str) {
+        let now = Instant::ZERO + Duration::from_std(self.since.elapsed());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handshakes) = told.note(now, &name.to_owned(), 1) {
+            tracing::warn!(name, handshakes, "refused: there is no certificate for this name");
+        }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn https(fleet: &mut Fleet, certificate: Certificate) {
     fleet.listeners[0].protocol = Protocol::Https;
     fleet.listeners[0].tls = Some(ListenerTls {
         certificates: vec![certificate],
+        acme: None,
         clients: None,
         resumption: true,
         early_data: false,

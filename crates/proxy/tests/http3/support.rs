@@ -44,6 +44,7 @@ pub(crate) fn fleet(server: SocketAddr, authority: &Authority, threads: u32) -> 
     let edge = Edge { threads, drain_timeout, ..Edge::within("here") };
     let tls = ListenerTls {
         certificates: vec![authority.sign(&["a.test"])],
+        acme: None,
         clients: None,
         resumption: true,
         early_data: false,

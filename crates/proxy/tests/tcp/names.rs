@@ -157,6 +157,7 @@ fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let terms = TlsTerms::default();
     fleet.listeners[0].tls = Some(ListenerTls {
         certificates,
+        acme: None,
         clients: None,
         resumption: true,
         early_data: false,

@@ -89,6 +89,7 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
     let authority = Authority::new();
     let tls = ListenerTls {
         certificates: vec![authority.sign(&["a.test"])],
+        acme: None,
         clients: Some(ClientCheck {
             authorities: authority.file(),
             required: true,

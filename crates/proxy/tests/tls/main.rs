@@ -6,6 +6,7 @@ mod clients;
 mod handed_on;
 mod hsts;
 mod http3;
+mod issued;
 mod servers;
 mod stops;
 mod support;

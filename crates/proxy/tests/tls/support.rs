@@ -54,6 +54,7 @@ pub(crate) fn with(certificates: Vec<Certificate>) -> Option<ListenerTls> {
     let terms = TlsTerms::default();
     Some(ListenerTls {
         certificates,
+        acme: None,
         clients: None,
         resumption: true,
         early_data: false,

@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use loadline_control::{
+    acme,
     admin::{Engine, Survey},
     cluster::View,
 };
@@ -22,6 +23,7 @@ pub(super) struct Running {
     pub(super) forwarder: Option<Arc<Forwarder>>,
     /// None where this edge is alone.
     pub(super) cluster: Option<View>,
+    pub(super) acme: acme::View,
 }
 
 impl Engine for Running {
@@ -30,6 +32,7 @@ impl Engine for Running {
             proxy: self.proxy.survey(),
             forwarder: self.forwarder.clone(),
             cluster: self.cluster.clone(),
+            acme: self.acme.clone(),
         })
     }
 
@@ -68,6 +71,7 @@ struct SurveyOfBoth {
     proxy: runtime::Survey,
     forwarder: Option<Arc<Forwarder>>,
     cluster: Option<View>,
+    acme: acme::View,
 }
 
 impl Survey for SurveyOfBoth {
@@ -80,7 +84,8 @@ impl Survey for SurveyOfBoth {
         });
         let standby = forwarder.and_then(|forwarder| forwarder.standby());
         let cluster = self.cluster.as_ref().map(View::state);
-        State { forwarding, standby, cluster, ..self.proxy.edge() }
+        let acme = self.acme.certificates();
+        State { forwarding, standby, cluster, acme, ..self.proxy.edge() }
     }
 
     fn service_count(&self) -> usize {

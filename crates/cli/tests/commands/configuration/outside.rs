@@ -57,6 +57,19 @@ const WRONG: &[Wrong] = &[
     ),
     ("client_authorities = \"site.pem\"", "client_authorities = \"no\"", "14:59", &["authorities"]),
     ("tls = { certi", "tls = { suites = [\"TLS13_X\"], certi", "14:18", &["no cipher suite"]),
+    (
+        "tls = { certi",
+        "tls = { acme = { names = [\"a.test\"], state_dir = \"text\" }, certi",
+        "14:50",
+        &["cannot keep the certificates", "it is no directory"],
+    ),
+    (
+        "tls = { certi",
+        "tls = { acme = { names = [\"a.test\"], external_account = { kid = \"k\", key_file = \
+         \"text\" }, state_dir = \"acme\" }, certi",
+        "14:81",
+        &["key in base64url", "as the authority gives it"],
+    ),
     ("authorities = \"site.pem\", cert", "authorities = \"no\", cert", "17:23", &["No such file"]),
     ("key = \"site.pem\"", "key = \"other.key\"", "17:77", &["it is the key of another"]),
     ("certificate = {", "name = \"a:b\", certificate = {", "17:42", &["no host name"]),

@@ -1,11 +1,17 @@
 //! Metrics of certificates.
 
-use loadline_core::state::{Certificate, State};
+use loadline_core::state::{AcmeCertificate, Certificate, State};
 
 use super::{Family, Read, Samples};
 
 fn certificates(state: &State, samples: &mut Samples<'_, f64>, value: fn(&Certificate) -> f64) {
     for certificate in &state.certificates {
+        samples.add(&[&certificate.file], value(certificate));
+    }
+}
+
+fn acme(state: &State, samples: &mut Samples<'_, u64>, value: fn(&AcmeCertificate) -> u64) {
+    for certificate in &state.acme {
         samples.add(&[&certificate.file], value(certificate));
     }
 }
@@ -25,5 +31,17 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Time to expiry; negative once expired",
         labels: FILE,
         read: Read::Gauge(|state, to| certificates(state, to, |it| it.days_left * 86_400.0)),
+    },
+    Family {
+        name: "acme_certificates_issued",
+        help: "Certificates issued by ACME, renewals included, by the file they went to",
+        labels: FILE,
+        read: Read::Counter(|state, to| acme(state, to, |it| it.issued)),
+    },
+    Family {
+        name: "acme_failures",
+        help: "Attempts to get a certificate by ACME that failed",
+        labels: FILE,
+        read: Read::Counter(|state, to| acme(state, to, |it| it.failures)),
     },
 ];

@@ -1,0 +1,74 @@
+//! `acme` of a listener's TLS: names, authorities, and what does not go together.
+
+use loadline_control::parse;
+use loadline_core::fleet::acme::{Acme, Challenge};
+
+/// A file whose listener says this, with `more` behind it.
+fn file(listener: &str, more: &str) -> String {
+    format!(
+        "[[listener]]\nbind = \":8443\"\nservice = \"web\"\n{listener}\n{more}\n\
+         [[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n"
+    )
+}
+
+fn https(acme: &str) -> String {
+    format!("protocol = \"https\"\ntls = {{ acme = {acme} }}")
+}
+
+fn read(listener: &str, more: &str) -> Acme {
+    let loaded = parse("acme.toml", &file(listener, more)).expect("it is right");
+    loaded.fleet.listeners[0].tls.clone().and_then(|tls| tls.acme).expect("it has `acme`")
+}
+
+#[test]
+fn an_email_address_will_do_where_routes_name_hosts() {
+    let routes = "routes = [{ host = [\"a.test\", \"*.b.test\"], service = \"web\" }, \
+                  { host = \"a.test\", path = \"/x\", service = \"web\" }, \
+                  { host = \"C.test\", service = \"web\" }]";
+    let listener = format!("{}\n{routes}", https("\"you@example.com\""));
+    let acme = read(&listener, "");
+    let mut names = acme.names.clone();
+    names.sort();
+    assert_eq!(names, ["a.test", "c.test"]);
+    assert_eq!(acme.issuer.email.as_deref(), Some("you@example.com"));
+    assert_eq!(acme.issuer.directory, "https://acme-v02.api.letsencrypt.org/directory");
+    assert_eq!(acme.issuer.challenge, Challenge::TlsAlpn01, "nothing is taken in clear");
+    let in_clear = "[[listener]]\nbind = \":80\"\nservice = \"web\"";
+    assert_eq!(read(&listener, in_clear).issuer.challenge, Challenge::Http01);
+}
+
+#[test]
+fn staging_and_other_authorities_are_kept_apart() {
+    let staging = read(&https("{ names = [\"a.test\"], staging = true }"), "");
+    assert!(staging.issuer.directory.contains("staging"));
+    let other = read(&https("{ names = [\"A.test\"], directory = \"https://ca.test/dir\" }"), "");
+    assert_eq!(other.names, ["a.test"]);
+    assert_ne!(other.issuer.folder(), staging.issuer.folder());
+}
+
+#[test]
+fn what_cannot_be_is_said_at_its_place() {
+    let named = |more: &str| https(&format!("{{ names = [\"a.test\"]{more} }}"));
+    let another = "[[listener]]\nbind = \":9443\"\nservice = \"web\"\nprotocol = \"https\"\n\
+                   tls = { acme = { names = [\"b.test\"], email = \"b@b.test\" } }";
+    for (listener, more, message) in [
+        (https("\"you\""), "", "no email address"),
+        (https("\"you@example.com\""), "", "without a name"),
+        (https("{ names = [\"*.a.test\"] }"), "", "is a wildcard"),
+        (https("{ names = [\"10.0.0.1\"] }"), "", "is an address"),
+        (https("{ names = [\"localhost\"] }"), "", "is no name"),
+        (named(", directory = \"http://ca.test\""), "", "no directory of ACME"),
+        (named(", directory = \"https://ca.test\", staging = true"), "", "each names an authority"),
+        (named(", challenge = \"http-01\""), "", "without a listener that takes HTTP"),
+        (named(", challenge = \"dns-01\""), "", "dns-01"),
+        (named(", external_account = { kid = \"k\" }"), "", "needs both"),
+        (named(""), another, "told something else"),
+        (named("").replace("https", "tls"), "", "without HTTP"),
+        ("protocol = \"https\"\ntls = {}".to_owned(), "", "without a certificate"),
+    ] {
+        let errors = parse("acme.toml", &file(&listener, more)).expect_err(message);
+        let found =
+            errors.errors().iter().any(|it| it.message().contains(message) && it.line() > 0);
+        assert!(found, "{message}: {errors:?}");
+    }
+}

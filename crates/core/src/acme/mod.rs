@@ -1,0 +1,10 @@
+//! Certificates by ACME (RFC 8555): when one is renewed, when its authority is asked again after a
+//! failure, and what is done with an order that was begun before.
+//!
+//! Times are seconds since 1970. A draw is uniform over all of `u64`.
+
+mod order;
+mod renewal;
+
+pub use order::{Failure, OrderStatus, OrderStep};
+pub use renewal::{Lifetime, Window, wait_s};
