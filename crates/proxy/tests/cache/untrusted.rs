@@ -192,7 +192,7 @@ fn an_object_that_changes_while_it_comes_is_given_as_it_began_to_those_who_joine
     }
     go_on.send(()).unwrap();
     for client in &mut joined {
-        assert_eq!(crate::support::until_closed(client), "", "nothing of another one follows");
+        assert_eq!(until_closed(client), "", "nothing of another one follows");
     }
     proxy.expect(Ending::ServerCut, 3);
     assert_eq!(body(&proxy.get("/a", "")), "bbbbbbbbbb");
