@@ -93,7 +93,7 @@ impl Client {
             let http2 = all_choose_http2(&connector, &endpoints, plan.timeout).await;
             connector.settle(transport, http2)?;
         }
-        let limit = transport.connections;
+        let limit = transport.connections.map(|limit| plan.share.dealt(limit));
         let shared = Rc::new(Pool::new(endpoints.len(), limit));
         let hosts = endpoints.into_iter().map(|endpoint| Host {
             shares: connector.speaks_http3() || connector.speaks_http2(&endpoint),
@@ -104,7 +104,7 @@ impl Client {
             hosts: hosts.collect(),
             connector,
             routes,
-            turns: Turns::new(plan.targets.iter().map(|(_, weight)| *weight)),
+            turns: Turns::new(plan.targets.iter().map(|(_, weight)| *weight)).dealt(plan.share),
             timeout: plan.timeout,
             keepalive: plan.keepalive,
             limit,

@@ -13,12 +13,14 @@
 //! the opening of a new one, so that a server slow to accept is never taken for a slow generator.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod client;
 mod closed;
 mod connect;
 mod curve;
 mod deadline;
 mod fetch;
+mod figures;
 mod health;
 mod http1;
 mod http2;
@@ -51,7 +53,7 @@ mod weights;
 pub use fetch::{Fetched, Prober};
 pub use limits::raise_descriptor_limit;
 pub use outcome::Outcome;
-pub use plan::{LoadPlan, Pattern, PlanError, Until};
+pub use plan::{LoadPlan, Pattern, PlanError, Share, Until};
 pub use preflight::{Notice, preflight};
 pub use run::{LoadError, Progress, measure, run, runtime};
 pub use schedule::Schedule;

@@ -15,10 +15,12 @@ use loadline_measure::{
     record::{Bin, Moment, Outcomes, Spread},
     statistics::Times,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
 /// The intervals of a run. Times are offsets from the start of its plan.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Moments {
     interval: Duration,
     entries: Vec<Entry>,
@@ -31,7 +33,7 @@ pub(crate) struct Moments {
 }
 
 /// The books of one interval.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     planned: u64,
     outcomes: Outcomes,
@@ -98,6 +100,24 @@ impl Moments {
         self.entries.iter().zip(1..).map(moment).collect()
     }
 
+    /// Adds those of another part of the same plan.
+    pub(crate) fn add(&mut self, mut other: Self) {
+        self.close();
+        other.close();
+        while self.interval < other.interval {
+            self.halve();
+        }
+        while other.interval < self.interval {
+            other.halve();
+        }
+        let length = self.entries.len().max(other.entries.len());
+        self.entries.resize_with(length, Entry::default);
+        for (entry, another) in self.entries.iter_mut().zip(other.entries) {
+            *entry = Entry::merge(&[std::mem::take(entry), another]);
+        }
+        self.latest = self.latest.max(other.latest);
+    }
+
     /// The entry of an instant, which is there after this.
     fn index(&mut self, at: Duration) -> usize {
         self.latest = self.latest.max(at);
@@ -162,7 +182,7 @@ impl Entry {
 }
 
 /// The outcomes of both, class by class.
-fn add(one: Outcomes, other: Outcomes) -> Outcomes {
+pub(crate) fn add(one: Outcomes, other: Outcomes) -> Outcomes {
     Outcomes {
         ok: one.ok + other.ok,
         client_error: one.client_error + other.client_error,

@@ -6,6 +6,7 @@
 
 use std::{io, rc::Rc};
 
+use loadline_core::time::Duration;
 use loadline_linux::{clock, timer::Timer};
 
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     outcome::Outcome,
     pace::Pace,
     pool::Pool,
-    schedule::Schedule,
     tally::{Tally, Ticket},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) async fn drive(
     client: Rc<Client>,
     tally: &Rc<Tally>,
-    schedule: Schedule,
+    schedule: impl Iterator<Item = Duration>,
     max_in_flight: Option<u32>,
 ) -> io::Result<()> {
     let start = tally.start();

@@ -4,6 +4,7 @@ use std::io;
 
 use loadline_measure::record::Outcomes;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// The class a request ended in. The names are those of [`Outcomes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum Outcome {
 }
 
 /// What the generator itself was out of when a connection could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Shortage {
     /// No free local port to this address: EADDRNOTAVAIL.
     Ports,

@@ -3,6 +3,7 @@
 use loadline_core::{time::Duration, units::Rate};
 use loadline_http1::BuildError;
 use loadline_measure::record::{Arrivals, LoadModel};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     target::Target,
@@ -33,6 +34,37 @@ pub struct LoadPlan {
     pub body: Vec<u8>,
     /// Responses are counted by the value of this response field; none.
     pub count_by: Option<String>,
+    /// Which part of all this is sent from here; the whole.
+    pub share: Share,
+}
+
+/// The part of a plan that one of several generators sends: requests, users and limits are dealt
+/// out one by one, so that the parts together are the plan, instant by instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Which of them, counted from 0.
+    pub(crate) number: u32,
+    /// How many there are, at least one.
+    pub(crate) of: u32,
+}
+
+impl Default for Share {
+    /// The whole.
+    fn default() -> Self {
+        Self { number: 0, of: 1 }
+    }
+}
+
+impl Share {
+    /// How many of so many are dealt to it.
+    pub(crate) const fn dealt(self, all: u32) -> u32 {
+        all / self.of + (self.number < all % self.of) as u32
+    }
+
+    /// Those of `all` that are dealt to it, in their order.
+    pub(crate) fn of_all<T>(self, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        all.skip(self.number as usize).step_by(self.of as usize)
+    }
 }
 
 /// When requests go.
@@ -61,7 +93,7 @@ pub enum Pattern {
 }
 
 /// Where a plan ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Until {
     /// After so many requests, at least one.
     Requests(u64),
@@ -141,6 +173,7 @@ impl LoadPlan {
             headers: Vec::new(),
             body: Vec::new(),
             count_by: None,
+            share: Share::default(),
         }
     }
 
@@ -211,6 +244,39 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the arrivals, what several generators send together is what one would send:
+        /// the same instants, each exactly once, and no part is larger than another by more than
+        /// one request.
+        #[test]
+        fn the_parts_of_a_plan_are_the_plan(
+            shape in prop_oneof![
+                any::<u64>().prop_map(|seed| (Arrivals::Poisson, seed)),
+                any::<u64>().prop_map(|seed| (Arrivals::Uniform, seed)),
+                Just((Arrivals::Constant, 0)),
+            ],
+            staged: bool, parts in 1u32..9, requests in 1u64..400, users in 0u32..50,
+        ) {
+            let (arrivals, seed) = shape;
+            let stages = crate::parse_stages("10/s:1s, ..200/s:2s").unwrap();
+            let timetable = match staged {
+                true => Timetable::stages(stages, arrivals, seed),
+                false => Timetable::steady(Rate::per_sec(100), arrivals, seed),
+            };
+            let all = || timetable.instants(Until::Requests(requests));
+            let shares = || (0..parts).map(|number| Share { number, of: parts });
+            let dealt: Vec<Vec<_>> =
+                shares().map(|share| share.of_all(all().enumerate()).collect()).collect();
+            let lengths = dealt.iter().map(Vec::len);
+            prop_assert!(lengths.clone().max().unwrap() - lengths.min().unwrap() <= 1);
+            let mut together: Vec<_> = dealt.concat();
+            together.sort_unstable();
+            prop_assert_eq!(together, all().enumerate().collect::<Vec<_>>());
+            prop_assert_eq!(shares().map(|share| share.dealt(users)).sum::<u32>(), users);
+        }
+    }
 
     #[test]
     fn a_number_out_of_range_is_named() {

@@ -1,6 +1,7 @@
 //! A run from its plan to its record.
 
 use std::{
+    cell::OnceCell,
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
@@ -12,7 +13,7 @@ use loadline_core::{
     time::{Duration, Instant},
     units::Rate,
 };
-use loadline_linux::clock;
+use loadline_linux::{clock, timer::Timer};
 use loadline_measure::record::{LoadRecord, Outcomes};
 use tokio::{
     task::LocalSet,
@@ -22,6 +23,7 @@ use tokio::{
 use crate::{
     client::Client,
     closed,
+    figures::Figures,
     health::Meter,
     open,
     plan::{LoadPlan, Pattern, PlanError, Until},
@@ -113,13 +115,28 @@ pub async fn measure(
     progress: impl Fn(&Progress),
     cancel: impl Future<Output = ()>,
 ) -> Result<LoadRecord, LoadError> {
+    let figures = part(plan, progress, std::future::ready(None), cancel).await?;
+    Ok(figures.record(plan))
+}
+
+/// Runs the part of `plan` that is its share, from the instant that `begin` gives or else at once.
+/// `begin` is asked when all is ready to send.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn part(
+    plan: &LoadPlan,
+    progress: impl Fn(&Progress),
+    begin: impl Future<Output = Option<Instant>>,
+    cancel: impl Future<Output = ()>,
+) -> Result<Figures, LoadError> {
     plan.check()?;
     let tally = Tally::new(plan.lasts());
     let client = Rc::new(Client::open(plan, Rc::clone(&tally)).await?);
-    let (meter, opened) = (Meter::start(), Rc::clone(&client));
+    let (meter, opened) = (OnceCell::new(), Rc::clone(&client));
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
-        let mut done = pin!(drive(plan, client, Rc::clone(&tally), &meter));
+        let mut done = pin!(drive(plan, client, Rc::clone(&tally), &meter, begin));
         let mut cancel = pin!(cancel);
         let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -129,7 +146,7 @@ pub async fn measure(
             tokio::select! {
                 biased;
                 () = &mut cancel => break Ok(true),
-                _ = ticks.tick() => progress(&state(plan, &tally)),
+                _ = ticks.tick(), if meter.get().is_some() => progress(&state(plan, &tally)),
                 result = &mut done => break result.map(|()| false),
             }
         }
@@ -138,7 +155,7 @@ pub async fn measure(
     // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
     drop(tasks);
     opened.close().await;
-    Ok(tally.record(plan, meter.share(), interrupted))
+    Ok(tally.close(meter.get().and_then(Meter::share), interrupted))
 }
 
 /// A runtime on the caller's thread for [`run`] and [`measure`].
@@ -151,21 +168,35 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, LoadError> {
     builder.build().map_err(|source| LoadError::System { what: "event loop", source })
 }
 
-/// Sends all that is planned and waits for its end; the meter stops when all is sent.
+/// Sends all that is planned and waits for its end; the meter runs from the beginning until all is
+/// sent.
 async fn drive(
     plan: &LoadPlan,
     client: Rc<Client>,
     tally: Rc<Tally>,
-    meter: &Meter,
+    meter: &OnceCell<Meter>,
+    begin: impl Future<Output = Option<Instant>>,
 ) -> io::Result<()> {
     tokio::task::spawn_local(Rc::clone(&client).keep_deadlines());
-    tally.begin(clock::now(), clock::unix_millis());
+    let start = match begin.await {
+        None => clock::now(),
+        Some(start) => {
+            Timer::new()?.until(start).await?;
+            start
+        }
+    };
+    tally.begin(start, clock::unix_millis());
+    let meter = meter.get_or_init(Meter::start);
+    let share = plan.share;
     match &plan.pattern {
         Pattern::Closed { users, think, until } => {
-            closed::drive(client, Rc::clone(&tally), *users, *think, *until).await?;
+            let users = share.dealt(*users);
+            closed::drive(client, Rc::clone(&tally), users, *think, *until).await?;
         }
         Pattern::Open { timetable, until, max_in_flight } => {
-            open::drive(client, &tally, timetable.instants(*until), *max_in_flight).await?;
+            let instants = share.of_all(timetable.instants(*until));
+            let limit = max_in_flight.map(|limit| share.dealt(limit));
+            open::drive(client, &tally, instants, limit).await?;
         }
     }
     meter.stop();
@@ -175,10 +206,12 @@ async fn drive(
 
 fn state(plan: &LoadPlan, tally: &Tally) -> Progress {
     let now = clock::now();
-    let planned = tally.planned() as f64;
+    // As if the other parts stood as this one does.
+    let of_all = |count: u64| count as f64 * f64::from(plan.share.of);
+    let planned = of_all(tally.planned());
     let fraction = match &plan.pattern {
         Pattern::Closed { users, until: Until::Requests(each), .. } => {
-            (planned - tally.in_flight() as f64) / (f64::from(*users) * *each as f64)
+            (planned - of_all(tally.in_flight())) / (f64::from(*users) * *each as f64)
         }
         Pattern::Closed { until: Until::Elapsed(span), .. } => elapsed_share(tally, now, *span),
         Pattern::Open { timetable, until, .. } => match until {

@@ -5,24 +5,19 @@
 //! `planned = in flight + sum of the outcomes`, and no path through the generator can lose a
 //! request or count it twice.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
 
 use loadline_core::{
     time::{Duration, Instant},
     units::Count,
 };
-use loadline_measure::{
-    record::{Generator, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
-    statistics::Times,
-};
+use loadline_measure::statistics::Times;
 use tokio::sync::Notify;
 
 use crate::{
-    health::{self, Signs},
-    moments::Moments,
+    figures::Figures,
     outcome::{Outcome, Shortage},
     phases::PhaseTimes,
-    plan::LoadPlan,
     run::Progress,
 };
 
@@ -46,45 +41,9 @@ pub(crate) struct Tally {
 
 struct Books {
     start: Instant,
-    started_unix_ms: u64,
-    planned: u64,
     in_flight: u64,
-    outcomes: Outcomes,
-    response: Times,
-    service: Times,
-    lag: Times,
-    phases: PhaseBooks,
-    moments: Moments,
-    bytes_read: u64,
-    statuses: BTreeMap<u16, u64>,
-    by_header: BTreeMap<String, u64>,
-    reasons: BTreeMap<String, u64>,
-    stale: u64,
-    /// Connections that were opened.
-    connections: u64,
-    /// What was spoken over the connection opened last.
-    protocol: String,
-    /// How often the generator itself was out of something.
-    shortages: BTreeMap<Shortage, u64>,
-    /// The latest planned instant or end of a response: where the run ends in its figures.
-    latest: Instant,
-    /// The latest planned instant.
-    last_planned: Instant,
-    /// The latest send.
-    last_sent: Instant,
-    /// Requests that were neither sent nor should have been: dropped by the user's own limit, or
-    /// cut off before their turn.
-    not_owed: u64,
+    figures: Figures,
     recent: Recent,
-}
-
-/// The times of each phase.
-struct PhaseBooks {
-    dns: Times,
-    connect: Times,
-    tls: Times,
-    first_byte: Times,
-    body: Times,
 }
 
 /// What the progress display shows: the time since it was last asked.
@@ -107,27 +66,8 @@ impl Tally {
     pub(crate) fn new(lasts: Option<Duration>) -> Rc<Self> {
         let books = Books {
             start: Instant::ZERO,
-            started_unix_ms: 0,
-            planned: 0,
             in_flight: 0,
-            outcomes: Outcomes::default(),
-            response: Times::new(DIGITS),
-            service: Times::new(DIGITS),
-            lag: Times::new(DIGITS),
-            phases: PhaseBooks::new(),
-            moments: Moments::new(lasts),
-            bytes_read: 0,
-            statuses: BTreeMap::new(),
-            by_header: BTreeMap::new(),
-            reasons: BTreeMap::new(),
-            stale: 0,
-            connections: 0,
-            protocol: String::new(),
-            shortages: BTreeMap::new(),
-            latest: Instant::ZERO,
-            last_planned: Instant::ZERO,
-            last_sent: Instant::ZERO,
-            not_owed: 0,
+            figures: Figures::new(lasts),
             recent: Recent { since: Instant::ZERO, response: Times::new(RECENT_DIGITS) },
         };
         Rc::new(Self { books: RefCell::new(books), idle: Notify::new() })
@@ -137,8 +77,7 @@ impl Tally {
     pub(crate) fn begin(&self, start: Instant, unix_ms: u64) {
         let mut books = self.books.borrow_mut();
         books.start = start;
-        books.started_unix_ms = unix_ms;
-        books.latest = start;
+        books.figures.started_unix_ms = unix_ms;
         books.recent.since = start;
     }
 
@@ -150,40 +89,34 @@ impl Tally {
     /// Enters a request that is due at `planned`.
     pub(crate) fn plan(self: &Rc<Self>, planned: Instant) -> Ticket {
         let mut books = self.books.borrow_mut();
-        books.planned += 1;
         books.in_flight += 1;
-        books.latest = books.latest.max(planned);
-        books.last_planned = books.last_planned.max(planned);
         let due = planned.since(books.start);
-        books.moments.plan(due);
+        books.figures.plan(due);
         Ticket { tally: Rc::clone(self), planned, sent: None, settled: false }
     }
 
     /// Counts a kept connection that was closed under a request.
     pub(crate) fn count_stale(&self) {
-        self.books.borrow_mut().stale += 1;
+        self.books.borrow_mut().figures.stale += 1;
     }
 
     /// Counts a connection that was opened, over which `protocol` is spoken.
     pub(crate) fn count_connection(&self, protocol: &str) {
-        let mut books = self.books.borrow_mut();
-        books.connections += 1;
-        if books.protocol != protocol {
-            protocol.clone_into(&mut books.protocol);
+        let figures = &mut self.books.borrow_mut().figures;
+        figures.connections += 1;
+        if figures.protocol != protocol {
+            protocol.clone_into(&mut figures.protocol);
         }
     }
 
     /// Counts a connection that could not be opened for want of something of the generator's own.
     pub(crate) fn count_shortage(&self, shortage: Shortage) {
-        *self.books.borrow_mut().shortages.entry(shortage).or_default() += 1;
+        *self.books.borrow_mut().figures.shortages.entry(shortage).or_default() += 1;
     }
 
     /// Notes why a TLS connection did not come about.
     pub(crate) fn count_reason(&self, reason: String) {
-        let reasons = &mut self.books.borrow_mut().reasons;
-        if reasons.len() < REASONS_MAX || reasons.contains_key(&reason) {
-            *reasons.entry(reason).or_default() += 1;
-        }
+        self.books.borrow_mut().figures.count_reasons(reason, 1);
     }
 
     /// Requests entered and not settled.
@@ -213,9 +146,9 @@ impl Tally {
         Progress {
             elapsed: now.since(books.start),
             fraction: fraction.clamp(0.0, 1.0),
-            planned: books.planned,
+            planned: books.figures.planned,
             in_flight: books.in_flight,
-            outcomes: books.outcomes,
+            outcomes: books.figures.outcomes,
             rate,
             p50,
             p99,
@@ -224,54 +157,18 @@ impl Tally {
 
     /// Requests planned so far.
     pub(crate) fn planned(&self) -> u64 {
-        self.books.borrow().planned
+        self.books.borrow().figures.planned
     }
 
     /// The books closed: what is still in flight must have been dropped before. `cpu_share` is
     /// what the generator used of its core, if that is known.
-    pub(crate) fn record(
-        &self,
-        plan: &LoadPlan,
-        cpu_share: Option<f64>,
-        interrupted: bool,
-    ) -> LoadRecord {
-        let mut books = self.books.borrow_mut();
-        debug_assert_eq!(books.planned, books.outcomes.total() + books.in_flight);
-        let elapsed = books.latest.since(books.start);
-        let (response, spread) = (books.response.latency(), books.response.spread());
-        let of_all = Percentiles::of_all(&response, &spread, books.outcomes.failed());
-        LoadRecord {
-            target: plan.targets[0].0.to_string(),
-            protocol: books.protocol.clone(),
-            started_unix_ms: books.started_unix_ms,
-            model: plan.model(),
-            elapsed,
-            achieved: Count::new(books.outcomes.ok) / elapsed,
-            planned: books.planned,
-            outcomes: books.outcomes,
-            response,
-            response_of_all: Some(of_all),
-            service: books.service.latency(),
-            lag: books.lag.latency(),
-            spreads: Spreads {
-                response: spread,
-                service: books.service.spread(),
-                lag: books.lag.spread(),
-            },
-            phases: books.phases.phases(),
-            moments: books.moments.moments(),
-            bytes_read: books.bytes_read,
-            statuses: books.statuses.clone(),
-            by_header: books.by_header.clone(),
-            reasons: books.reasons.clone(),
-            connections: books.connections,
-            stale: books.stale,
-            interrupted,
-            generator: books.generator(&plan.model(), cpu_share),
-            objective: None,
-            resources: None,
-            simulation: None,
-        }
+    pub(crate) fn close(&self, cpu_share: Option<f64>, interrupted: bool) -> Figures {
+        let books = self.books.borrow();
+        let figures = &books.figures;
+        debug_assert_eq!(figures.planned, figures.outcomes.total() + books.in_flight);
+        let mut closed = figures.clone();
+        (closed.cpu_share, closed.interrupted) = (cpu_share, interrupted);
+        closed
     }
 }
 
@@ -288,24 +185,26 @@ impl Ticket {
 
     fn settle(&mut self, now: Instant, result: Result<WholeResponse, Outcome>) {
         self.settled = true;
-        let mut books = self.tally.books.borrow_mut();
+        let books = &mut *self.tally.books.borrow_mut();
         let outcome = result
             .as_ref()
             .map_or_else(|outcome| *outcome, |answer| Outcome::of_status(answer.status));
-        books.count(now, outcome, result.as_ref().map_or(0, |answer| answer.bytes));
+        let (ended, figures) = (now.since(books.start), &mut books.figures);
+        figures.count(ended, outcome, result.as_ref().map_or(0, |answer| answer.bytes));
         let sent = self.sent.filter(|_| outcome != Outcome::Dropped);
         if let Some(sent) = sent {
-            books.lag.record(sent.since(self.planned));
-            books.last_sent = books.last_sent.max(sent);
+            figures.count_send(sent.since(self.planned), sent.since(books.start));
         } else if self.sent.is_none() {
-            books.not_owed += 1;
+            figures.not_owed += 1;
         }
         if let Ok(answer) = result {
             if outcome == Outcome::Ok {
+                let response = now.since(self.planned);
                 let service = now.since(sent.unwrap_or(self.planned));
-                books.count_times(now.since(self.planned), service, &answer.phases);
+                figures.count_times(response, service, &answer.phases);
+                books.recent.response.record(response);
             }
-            books.count_answer(now, answer);
+            figures.count_answer(ended, answer);
         }
         books.in_flight -= 1;
         if books.in_flight == 0 {
@@ -322,93 +221,13 @@ impl Drop for Ticket {
     }
 }
 
-impl Books {
-    /// Counts the end of a request, in the run and in its moment.
-    fn count(&mut self, now: Instant, outcome: Outcome, bytes: u64) {
-        outcome.count_in(&mut self.outcomes);
-        self.bytes_read += bytes;
-        self.moments.end(now.since(self.start), outcome, bytes);
-    }
-
-    /// Enters the times of a successful request.
-    fn count_times(&mut self, response: Duration, service: Duration, phases: &PhaseTimes) {
-        self.response.record(response);
-        self.recent.response.record(response);
-        self.moments.record(response);
-        self.service.record(service);
-        self.phases.record(phases);
-    }
-
-    fn count_answer(&mut self, now: Instant, answer: WholeResponse) {
-        self.latest = self.latest.max(now);
-        *self.statuses.entry(answer.status).or_default() += 1;
-        let Some(value) = answer.counted else { return };
-        *self.by_header.entry(value).or_default() += 1;
-    }
-
-    /// How the generator did.
-    fn generator(&self, model: &LoadModel, cpu_share: Option<f64>) -> Generator {
-        let short_of = |shortage| self.shortages.get(&shortage).copied().unwrap_or_default();
-        health::judge(&Signs {
-            open: matches!(model, LoadModel::Open { .. }),
-            owed: self.planned - self.not_owed,
-            sent: self.lag.count(),
-            planned_for: self.last_planned.since(self.start),
-            sent_for: self.last_sent.since(self.start),
-            cpu_share,
-            lag: self.lag.quantile(0.99),
-            response: self.response.quantile(0.99),
-            no_port: short_of(Shortage::Ports),
-            no_descriptor: short_of(Shortage::Descriptors),
-            no_memory: short_of(Shortage::Memory),
-        })
-    }
-}
-
-impl PhaseBooks {
-    fn new() -> Self {
-        let [dns, connect, tls, first_byte, body] = [(); 5].map(|()| Times::new(DIGITS));
-        Self { dns, connect, tls, first_byte, body }
-    }
-
-    fn record(&mut self, times: &PhaseTimes) {
-        let PhaseTimes { dns, connect, tls, first_byte, body } = *times;
-        for (books, time) in [
-            (&mut self.dns, dns),
-            (&mut self.connect, connect),
-            (&mut self.tls, tls),
-            (&mut self.first_byte, first_byte),
-            (&mut self.body, body),
-        ] {
-            if let Some(time) = time {
-                books.record(time);
-            }
-        }
-    }
-
-    fn phases(&self) -> Phases {
-        Phases {
-            dns: self.dns.latency(),
-            connect: self.connect.latency(),
-            tls: self.tls.latency(),
-            first_byte: self.first_byte.latency(),
-            body: self.body.latency(),
-        }
-    }
-}
-
-/// Percentiles of a record are within 0.1 %.
-const DIGITS: u8 = 3;
 /// The display is read twice a second; two digits make that cheap.
 const RECENT_DIGITS: u8 = 2;
-
-/// Different reasons that are kept; a server has one or two.
-const REASONS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Until;
+    use crate::plan::{LoadPlan, Until};
     use loadline_core::units::Rate;
     use proptest::prelude::*;
 
@@ -433,7 +252,7 @@ mod tests {
         let mut ticket = tally.plan(ms(10));
         ticket.send(ms(13));
         ticket.end(ms(20), answer(200));
-        let record = tally.record(&plan(), None, false);
+        let record = tally.close(None, false).record(&plan());
         assert_eq!(record.response.max, Duration::from_millis(10));
         assert_eq!(record.service.max, Duration::from_millis(7));
         assert_eq!(record.lag.max, Duration::from_millis(3));
@@ -449,7 +268,7 @@ mod tests {
             ticket.send(ms(planned));
             ticket.end(ms(planned + 30_000), Err(Outcome::Timeout));
         }
-        let record = tally.record(&plan(), None, false);
+        let record = tally.close(None, false).record(&plan());
         assert_eq!(record.elapsed, Duration::from_millis(100));
         assert_eq!(record.outcomes.timeout, 2);
     }
@@ -462,7 +281,7 @@ mod tests {
         assert_eq!(tally.in_flight(), 1);
         drop(ticket);
         assert_eq!(tally.in_flight(), 0);
-        assert_eq!(tally.record(&plan(), None, true).outcomes.cut_off, 1);
+        assert_eq!(tally.close(None, true).record(&plan()).outcomes.cut_off, 1);
     }
 
     #[test]
@@ -473,7 +292,7 @@ mod tests {
             ticket.send(ms(0));
             ticket.end(ms(5), answer(status));
         }
-        let phases = tally.record(&plan(), None, false).phases;
+        let phases = tally.close(None, false).record(&plan()).phases;
         assert_eq!((phases.first_byte.count, phases.connect.count), (2, 0));
         assert_eq!(phases.first_byte.max, Duration::from_millis(4));
     }
@@ -487,14 +306,14 @@ mod tests {
         ticket.send(ms(0));
         ticket.end(ms(1), answer(200));
         tally.plan(ms(1)).end(ms(1), Err(Outcome::Dropped));
-        let record = tally.record(&open, Some(0.5), false);
+        let record = tally.close(Some(0.5), false).record(&open);
         assert_eq!((record.generator.sent_share, record.started_unix_ms), (1.0, 1_767_225_600_000));
         assert!(record.is_valid(), "{:?}", record.generator);
         let mut ticket = tally.plan(ms(2));
         ticket.send(ms(2));
         tally.count_shortage(Shortage::Ports);
         ticket.end(ms(2), Err(Outcome::Dropped));
-        let generator = tally.record(&open, Some(0.5), false).generator;
+        let generator = tally.close(Some(0.5), false).record(&open).generator;
         assert_eq!((generator.sent_share, generator.cpu_share), (0.5, 0.5));
         assert_eq!(generator.faults.len(), 2, "{generator:?}");
     }
@@ -535,9 +354,9 @@ mod tests {
                     None => drop(ticket),
                 }
                 let books = tally.books.borrow();
-                prop_assert_eq!(books.outcomes.total() + books.in_flight, books.planned);
+                prop_assert_eq!(books.figures.outcomes.total() + books.in_flight, books.figures.planned);
             }
-            let record = tally.record(&plan(), None, false);
+            let record = tally.close(None, false).record(&plan());
             let outcomes = record.outcomes;
             let answered = outcomes.ok + outcomes.client_error + outcomes.server_error;
             prop_assert_eq!(outcomes.total(), fates.len() as u64);

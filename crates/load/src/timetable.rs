@@ -70,6 +70,14 @@ impl Timetable {
         }
     }
 
+    /// The instants, where they are listed.
+    pub(crate) fn listing(&self) -> Option<&[Duration]> {
+        match &self.shape {
+            Shape::Listed(instants) => Some(instants),
+            Shape::Stages(_) | Shape::Steady(_) => None,
+        }
+    }
+
     /// The end that it has by itself: that of the last stage or listed instant. A steady rate has
     /// none.
     #[must_use]

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 /// How requests travel. The default is HTTP/1.1, certificates verified, from whatever address the
 /// system chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub struct Transport {
 }
 
 /// What is spoken over a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// HTTP/1.1; over TLS what the server chooses of HTTP/2 and HTTP/1.1. It is asked by one
     /// connection before the run, so that the whole run speaks the same; where several servers do
@@ -54,7 +56,7 @@ pub struct Tls {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TlsVersion {
     /// TLS 1.2.
     V12,

@@ -4,13 +4,17 @@
 //! weights sum to, the same in every run, and never all of one target together.
 //! Each turn every target gains its weight; the one with the most is chosen and pays the sum.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+
+use crate::plan::Share;
 
 /// The turns of targets with weights.
 #[derive(Debug)]
 pub struct Turns {
     weights: Vec<i64>,
     credits: RefCell<Vec<i64>>,
+    /// Turns of others before the next, and before each after it.
+    others: (Cell<u32>, u32),
 }
 
 impl Turns {
@@ -19,7 +23,12 @@ impl Turns {
     pub fn new(weights: impl Iterator<Item = u32>) -> Self {
         let weights: Vec<_> = weights.map(i64::from).collect();
         let credits = RefCell::new(vec![0; weights.len()]);
-        Self { weights, credits }
+        Self { weights, credits, others: (Cell::new(0), 0) }
+    }
+
+    /// Those of them that are dealt to one of several generators.
+    pub(crate) fn dealt(self, share: Share) -> Self {
+        Self { others: (Cell::new(share.number), share.of - 1), ..self }
     }
 
     /// The number of the next target.
@@ -28,6 +37,14 @@ impl Turns {
         if self.weights.len() == 1 {
             return 0;
         }
+        let (before, between) = &self.others;
+        for _ in 0..before.replace(*between) {
+            self.turn();
+        }
+        self.turn()
+    }
+
+    fn turn(&self) -> usize {
         let credits = &mut *self.credits.borrow_mut();
         let mut chosen = 0;
         for (number, weight) in self.weights.iter().enumerate() {
@@ -51,6 +68,19 @@ mod tests {
         for _ in 0..3 {
             let round: Vec<_> = (0..7).map(|_| turns.next()).collect();
             assert_eq!(round, [0, 0, 1, 0, 2, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn several_generators_take_the_turns_that_one_would() {
+        let part = |number| {
+            let turns = Turns::new([5, 1, 1].into_iter()).dealt(Share { number, of: 3 });
+            (0..7).map(|_| turns.next()).collect::<Vec<_>>()
+        };
+        let whole = Turns::new([5, 1, 1].into_iter());
+        let parts = [part(0), part(1), part(2)];
+        for number in 0..21 {
+            assert_eq!(parts[number % 3][number / 3], whole.next(), "turn {number}");
         }
     }
 

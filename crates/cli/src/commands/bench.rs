@@ -21,9 +21,8 @@ use anyhow::Context as _;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 use loadline_measure::record::LoadRecord;
 
-use super::watch;
+use super::{generators, watch};
 pub(crate) use args::Args;
-use args::OutputArgs;
 use display::Display;
 use formats::Format;
 pub(crate) use request::RequestArgs;
@@ -31,7 +30,7 @@ pub(crate) use transport::TransportArgs;
 pub(crate) use usage::UsageError;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let measured = args.plan().map_err(Into::into).and_then(|plan| measure(&args.output, &plan));
+    let measured = args.plan().map_err(Into::into).and_then(|plan| measure(args, &plan));
     let record = match measured {
         Ok(record) => record,
         Err(error) => {
@@ -52,10 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&record))
 }
 
-fn measure(output: &OutputArgs, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
+fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
+    let output = &args.output;
     // Opened first: an hour's run should not end in a file that cannot be written.
     let mut file = output.output.as_deref().map(open).transpose()?;
-    if !output.quiet {
+    if !output.quiet && !args.with.is_given() {
         notify(plan);
     }
     let display = Display::new(output.quiet);
@@ -70,8 +70,10 @@ fn measure(output: &OutputArgs, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
         .as_ref()
         .map(|subjects| watch::beside(&plan.targets[0].0.to_string(), subjects, &output.net_limit));
     let watcher = watcher.transpose()?;
-    let run = loadline_load::measure(plan, |progress| display.show(progress), stop);
-    let measured = loadline_load::runtime()?.block_on(run);
+    let measured = loadline_load::runtime()?.block_on(async {
+        let mut generators = args.with.connect().await?;
+        generators.measure(plan, |progress| display.show(progress), stop).await
+    });
     display.clear();
     let mut record = measured?;
     record.resources = watcher.map(|watcher| watch::judged(watcher, &record));
@@ -108,7 +110,9 @@ fn warn_of_faults(record: &LoadRecord) {
 
 /// An invalid run is judged by nothing, so that it comes before a breached objective.
 fn exit_code(record: &LoadRecord) -> ExitCode {
+    let lost = record.agents.iter().any(|agent| agent.lost.is_some());
     match &record.objective {
+        _ if lost => ExitCode::from(EXIT_INVALID),
         Some(_) if !record.is_valid() => ExitCode::from(EXIT_INVALID),
         Some(objective) if !objective.is_met() => ExitCode::from(EXIT_BREACHED),
         _ => ExitCode::SUCCESS,
@@ -119,6 +123,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LoadError::Plan(_)))
         || matches!(error.downcast_ref(), Some(WatchError::NoProcess { .. }))
         || error.downcast_ref::<UsageError>().is_some()
+        || generators::is_usage(error)
 }
 
 /// The objective was not met; as k6 has it.

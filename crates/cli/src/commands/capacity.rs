@@ -53,7 +53,7 @@ fn search(args: &Args) -> anyhow::Result<CapacityRecord> {
         // A search takes minutes: what it is to be written to is looked at before.
         check_edit(path, group)?;
     }
-    drive::run(args.config(&plan), &args.objective(), &plan, &args.pace())
+    drive::run(args.config(&plan), &args.objective(), &plan, &args.pace(), &args.with)
 }
 
 fn check_edit(path: &Path, group: &str) -> Result<(), EditError> {
@@ -96,6 +96,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(LoadError::Plan(_)))
         || error.downcast_ref::<UsageError>().is_some()
         || error.downcast_ref::<EditError>().is_some()
+        || super::generators::is_usage(error)
 }
 
 /// No load, or none that could be confirmed, meets the objective; as k6 has it.

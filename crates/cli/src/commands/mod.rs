@@ -9,6 +9,7 @@ use loadline_spanned::FileErrors;
 use crate::process_log::LogFormat;
 
 mod administration;
+mod agent;
 mod bench;
 mod cache;
 mod capacity;
@@ -19,6 +20,7 @@ mod compare;
 mod completions;
 mod demo;
 mod explain;
+mod generators;
 mod import;
 mod l4;
 mod lab;
@@ -58,6 +60,7 @@ pub(crate) enum Command {
     Schema(schema::Args),
     Worker(worker::Args),
     Bench(bench::Args),
+    Agent(agent::Args),
     Capacity(capacity::Args),
     Watch(watch::Args),
     Ttfb(ttfb::Args),
@@ -101,6 +104,7 @@ impl Command {
             Self::Schema(args) => schema::run(&args),
             Self::Worker(args) => worker::run(&args),
             Self::Bench(args) => bench::run(&args),
+            Self::Agent(args) => agent::run(&args),
             Self::Capacity(args) => capacity::run(&args),
             Self::Watch(args) => watch::run(&args),
             Self::Ttfb(args) => ttfb::run(&args),

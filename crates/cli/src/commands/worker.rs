@@ -180,13 +180,13 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn announce(address: SocketAddr) -> io::Result<()> {
+pub(super) fn announce(address: SocketAddr) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "listening on {address}")?;
     output.flush()
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
     match port {
         Some(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),

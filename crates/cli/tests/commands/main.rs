@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod admin;
+mod agents;
 mod agreement;
 mod bench;
 mod compare;

@@ -74,6 +74,10 @@ pub struct LoadRecord {
     pub interrupted: bool,
     /// How the generator itself did.
     pub generator: Generator,
+    /// The machines that sent it, where it was not this one alone. `generator` holds the worst of
+    /// them, and their faults by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentRecord>,
     /// The objective of the run and whether it was met; none where none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveRecord>,
@@ -247,6 +251,31 @@ pub struct Generator {
     pub sent_share: f64,
     /// What makes the run invalid; empty in a valid one.
     pub faults: Vec<Fault>,
+}
+
+/// A machine that sent a part of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentRecord {
+    /// As it was called on the command line.
+    pub name: String,
+    /// Requests that were planned for it; with those of the others they sum to the run's.
+    pub planned: u64,
+    /// Requests that it sent.
+    pub sent: u64,
+    /// Requests that went out in time, as a share of those planned; 1 in a closed loop.
+    pub sent_share: f64,
+    /// Its CPU time as a share of one core over its part of the run.
+    pub cpu_share: f64,
+    /// From the planned instant to the send: how late it was.
+    pub lag: Latency,
+    /// How far its beginning may have been from that of the run, to either side.
+    #[serde(rename = "clock_error_ms", with = "number::ms")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub clock_error: Duration,
+    /// Why it has no figures; none where it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// Why a run cannot be believed.

@@ -5,11 +5,14 @@
 
 use hdrhistogram::Histogram;
 use loadline_core::time::Duration;
+use serde::{Deserialize, Serialize};
 
 use crate::record::{Bin, Latency, Spread};
 
-/// Times of one kind.
-#[derive(Clone, Debug)]
+/// Times of one kind. What is read is what was written, to the last count, so that times gathered
+/// in several places can be added.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Times {
     histogram: Histogram<u64>,
     shortest: Duration,
@@ -108,6 +111,56 @@ impl Times {
     }
 }
 
+/// Times as they are written: exact figures, and nanoseconds with their count for each bin.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    digits: u8,
+    shortest: u64,
+    longest: u64,
+    total: u128,
+    bins: Vec<(u64, u64)>,
+}
+
+impl From<Times> for Written {
+    fn from(times: Times) -> Self {
+        let recorded = times.histogram.iter_recorded();
+        let bins = recorded
+            .map(|value| (value.value_iterated_to(), value.count_since_last_iteration()))
+            .collect();
+        Self {
+            digits: times.histogram.sigfig(),
+            shortest: times.shortest.as_nanos(),
+            longest: times.longest.as_nanos(),
+            total: times.total_nanos,
+            bins,
+        }
+    }
+}
+
+impl TryFrom<Written> for Times {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, &'static str> {
+        if !(1..=3).contains(&written.digits) {
+            return Err("times have 1 to 3 significant digits");
+        }
+        let mut times = Self::new(written.digits);
+        let mut all: u64 = 0;
+        for (nanos, count) in written.bins {
+            all = all.checked_add(count).ok_or("there are more times than can be counted")?;
+            times.histogram.saturating_record_n(nanos, count);
+        }
+        let span = written.shortest..=written.longest;
+        if all > 0 && span.is_empty() {
+            return Err("the shortest of the times is longer than the longest");
+        }
+        times.shortest = Duration::from_nanos(written.shortest);
+        times.longest = Duration::from_nanos(written.longest);
+        times.total_nanos = written.total;
+        Ok(times)
+    }
+}
+
 /// The spread of a latency in at most ten bars whose bounds grow by the same factor, at least
 /// 1.002; their counts sum to all.
 #[must_use]
@@ -194,7 +247,42 @@ mod tests {
         assert_eq!(bars, [Bin { up_to: Duration::from_millis(5), count: 7 }]);
     }
 
+    #[test]
+    fn times_that_contradict_themselves_are_refused() {
+        for (wrong, told) in [
+            (r#"{"digits":9,"shortest":0,"longest":0,"total":0,"bins":[]}"#, "1 to 3"),
+            (r#"{"digits":3,"shortest":2,"longest":1,"total":3,"bins":[[1,2]]}"#, "shortest"),
+            (
+                r#"{"digits":3,"shortest":1,"longest":1,"total":3,"bins":[[1,18446744073709551615],[9,9]]}"#,
+                "more times",
+            ),
+        ] {
+            let error = serde_json::from_str::<Times>(wrong).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
     proptest! {
+        /// Times gathered in three places, written, read and added say what they would together.
+        #[test]
+        fn times_of_several_places_add_up_exactly(
+            nanos in prop::collection::vec((0u64..8_000_000_000_000, 0usize..3), 0..300),
+        ) {
+            let mut whole = Times::new(3);
+            let mut parts = [(); 3].map(|()| Times::new(3));
+            for (time, place) in &nanos {
+                whole.record(Duration::from_nanos(*time));
+                parts[*place].record(Duration::from_nanos(*time));
+            }
+            let mut sum = Times::new(3);
+            for part in &parts {
+                let written = serde_json::to_string(part).unwrap();
+                sum.add(&serde_json::from_str(&written).unwrap());
+            }
+            prop_assert_eq!(sum.latency(), whole.latency());
+            prop_assert_eq!(sum.spread(), whole.spread());
+        }
+
         #[test]
         fn every_time_is_in_one_bar_and_the_figures_are_in_order(
             nanos in prop::collection::vec(0u64..8_000_000_000_000, 1..200)

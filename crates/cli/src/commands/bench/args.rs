@@ -19,7 +19,7 @@ use loadline_measure::{
 };
 
 use super::{
-    super::watch::Subjects,
+    super::{generators::With, watch::Subjects},
     formats::Format,
     request::{RequestArgs, read_text},
     transport::TransportArgs,
@@ -41,6 +41,8 @@ pub(crate) struct Args {
     load: LoadArgs,
     #[command(flatten)]
     transport: TransportArgs,
+    #[command(flatten)]
+    pub(super) with: With,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -135,6 +137,7 @@ impl Args {
         plan.keepalive = self.transport.keepalive();
         plan.timeout = self.load.timeout;
         self.request.complete(&mut plan)?;
+        self.with.check(&plan)?;
         let suits = |objective: &Objective| objective.suits(&plan.model());
         if !self.output.slo.as_ref().is_none_or(suits) {
             return Err(UsageError::Conflict(
@@ -266,11 +269,16 @@ Examples:
   loadline bench 127.0.0.1:8080/a 127.0.0.1:8080/b --weights 3,1 --users 64 -o run.json
   loadline bench https://127.0.0.1:8443 --users 64 --duration 10s --http3 --insecure
   loadline bench 127.0.0.1:8080 --rate 250 --format httperf | grep 'ion time'
+  loadline bench 10.0.0.11 --rate 90000 --with load-1,load-2,load-3 --token-file agent.token
 
 Every request ends in one class: ok (1xx to 3xx), 4xx, 5xx, connect refused, connect timeout,
 timeout, reset (ended before the answer was whole), bad answer (not HTTP), dropped (by the
 generator), cut off (by an interrupt). A run with --duration waits for the answers under way at
 its end, at most --timeout. An interrupt (Ctrl-C) ends it and prints what there is.
+
+With --with the agents (loadline agent --help) send the very instants that this machine would send,
+dealt out one by one, and users and limits likewise; they begin together, and their figures are
+added exactly. An agent that falls behind or is lost makes the run invalid.
 
 Formats: text, a page; siege and httperf, the lines of these tools; json, the record; csv, one line
 for each moment of the run; hdr, the response times by percentile for the HdrHistogram plotter.
@@ -280,8 +288,8 @@ so on: of the service time), errors, availability or rate by < <= > >=, with com
 rate also with the planned one, `rate>=0.99*target`.
 
 Exit codes: 0 ran, every planned request accounted for, the objective met; 1 wrong usage; 2 could
-not run at all; with --slo: 99 the objective was breached, 98 the run cannot be judged by (the
-generator was the bottleneck; the page says in what, and what to change).";
+not run at all; 98 an agent was lost; with --slo: 99 the objective was breached, 98 the run cannot
+be judged by (the generator was the bottleneck; the page says in what, and what to change).";
 
 #[cfg(test)]
 mod tests {

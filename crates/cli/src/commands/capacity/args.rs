@@ -10,7 +10,10 @@ use loadline_load::{LoadPlan, Pattern, Until, search::Config};
 use loadline_measure::{objective::Objective, record};
 
 use super::drive::Pace;
-use crate::commands::bench::{RequestArgs, TransportArgs, UsageError};
+use crate::commands::{
+    bench::{RequestArgs, TransportArgs, UsageError},
+    generators::With,
+};
 
 /// Find the load line: the highest rate at which a service still meets its objective
 ///
@@ -32,6 +35,8 @@ pub(crate) struct Args {
     search: SearchArgs,
     #[command(flatten)]
     transport: TransportArgs,
+    #[command(flatten)]
+    pub(super) with: With,
     /// The share of the load line that stays free in what is to be written
     #[arg(long, value_name = "SHARE", default_value = "20%", help_heading = "Result")]
     headroom: Ratio,
@@ -126,6 +131,7 @@ impl Args {
         plan.keepalive = self.transport.keepalive();
         plan.timeout = self.search.timeout;
         self.request.complete(&mut plan)?;
+        self.with.check(&plan)?;
         Ok(plan)
     }
 
@@ -206,6 +212,7 @@ Examples:
   loadline capacity 10.0.0.11 --slo 'p95<200ms, errors<0.1%' --headroom 30% -o search.json
   loadline capacity 10.0.0.11 --slo 'p99<300ms' --write loadline.toml --group web/europe-west3
   loadline capacity 127.0.0.1:9001 --slo 'p99<1s' --quick
+  loadline capacity 10.0.0.11 --slo 'p99<300ms' --with load-1,load-2 --token-file agent.token
 
 Trials are counted together: of `p95<300ms` the requests that were late in all trials at a load may
 be 5 % of all. At the load line a single trial is about as likely to meet the objective as not:

@@ -1,7 +1,7 @@
 //! Runs what a search asks for, and says on the standard error what is being tried.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::{self, Write as _},
     time,
 };
@@ -18,6 +18,8 @@ use loadline_measure::{
 use loadline_report::{millis, per_second};
 use tokio::runtime::Runtime;
 
+use crate::commands::generators::{Generators, With};
+
 /// How runs are made beyond what the search says.
 pub(super) struct Pace {
     pub(super) arrivals: Arrivals,
@@ -33,10 +35,13 @@ pub(super) fn run(
     objective: &Objective,
     plan: &LoadPlan,
     pace: &Pace,
+    with: &With,
 ) -> anyhow::Result<CapacityRecord> {
     let runtime = loadline_load::runtime()?;
+    let generators = RefCell::new(runtime.block_on(with.connect())?);
     let within = config.within.to_std();
-    let driver = Driver { objective, plan, pace, runtime, begun: time::Instant::now(), within };
+    let begun = time::Instant::now();
+    let driver = Driver { objective, plan, pace, runtime, generators, begun, within };
     let started = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
     driver.say(&format!("this takes {} at most", span(config.within)));
     let mut search = Search::new(config);
@@ -75,6 +80,7 @@ struct Driver<'a> {
     plan: &'a LoadPlan,
     pace: &'a Pace,
     runtime: Runtime,
+    generators: RefCell<Generators>,
     begun: time::Instant,
     within: time::Duration,
 }
@@ -176,7 +182,8 @@ impl Driver<'_> {
                 }
             }
         };
-        let run = self.runtime.block_on(loadline_load::measure(&plan, |_| {}, stop))?;
+        let mut generators = self.generators.borrow_mut();
+        let run = self.runtime.block_on(generators.measure(&plan, |_| {}, stop))?;
         Ok(match run {
             _ if interrupted.get() => Err(Observation::Interrupted),
             run if run.interrupted && longest >= left => Err(Observation::OutOfTime),

@@ -1,6 +1,6 @@
 //! Whether a run can be believed, and whether it met its objective.
 
-use loadline_measure::record::{LoadModel, LoadRecord};
+use loadline_measure::record::{AgentRecord, LoadModel, LoadRecord};
 use loadline_report::millis;
 
 use super::{line, wrapped};
@@ -17,11 +17,35 @@ pub(super) fn validity(page: &mut String, record: &LoadRecord) {
     let (cpu, lag) = (generator.cpu_share * 100.0, millis(record.lag.p99));
     let verdict = if record.is_valid() { "valid" } else { "INVALID" };
     line(page, format_args!("Run     {verdict}: {sent}lag p99 {lag}, CPU {cpu:.0} % of a core"));
+    for agent in record.agents.iter().take(MOST_AGENTS) {
+        agent_line(page, agent);
+    }
+    if let Some(more) = record.agents.len().checked_sub(MOST_AGENTS).filter(|more| *more > 0) {
+        line(page, format_args!("  and {more} agents more, in the record"));
+    }
     for fault in &generator.faults {
         wrapped(page, "  - ", &fault.what);
         wrapped(page, "    change: ", &fault.advice);
     }
 }
+
+/// What an agent sent, how late it was, and how far its beginning may have been from the others'.
+fn agent_line(page: &mut String, agent: &AgentRecord) {
+    let AgentRecord { name, sent, lag, clock_error, .. } = agent;
+    let told = match agent.lost {
+        Some(_) => "lost".to_owned(),
+        None => format!(
+            "{sent} sent, lag p99 {}, CPU {:.0} %, begun within {}",
+            millis(lag.p99),
+            agent.cpu_share * 100.0,
+            millis(*clock_error)
+        ),
+    };
+    wrapped(page, &format!("  {name:<20} "), &told);
+}
+
+/// Agents that the page has lines for.
+const MOST_AGENTS: usize = 8;
 
 /// The criteria of the objective, one by one.
 pub(super) fn objective(page: &mut String, record: &LoadRecord) {

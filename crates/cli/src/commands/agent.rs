@@ -1,0 +1,128 @@
+//! `loadline agent`: send a part of the load that another machine plans.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use loadline_core::{time::Duration, units::Rate};
+use loadline_load::{
+    Tls, Transport,
+    agents::{Limits, Token, serve},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+use super::{generators::VERSION, worker};
+
+/// Send a part of the load that `bench --with` or `capacity --with` on another machine plans
+///
+/// Its first line on the standard output is `listening on ADDRESS`. It serves one leader at a time,
+/// only one that knows the token and has the same version, and sends what that one plans, within the
+/// limits below. It stops as soon as its leader goes away. SIGTERM ends it.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Address to listen on; `:9320` means every interface
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9320")]
+    #[arg(value_parser = worker::address)]
+    listen: SocketAddr,
+    /// The file whose first line is the token; leaders must have the same
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    own: OwnArgs,
+}
+
+/// The most it does for anybody.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// A run lasts so long at most
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    max_duration: Duration,
+    /// Its part of a run has so many requests per second at most
+    #[arg(long, value_name = "RATE", default_value = "100000/s")]
+    max_rate: Rate,
+    /// Its part of a run has so many users at most
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    max_users: u32,
+}
+
+/// What its connections have of this machine.
+#[derive(clap::Args)]
+#[command(next_help_heading = "TLS and addresses")]
+struct OwnArgs {
+    /// PEM file of CA certificates to trust instead of the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// PEM file of the client's certificate chain
+    #[arg(short = 'E', long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// PEM file of the client's key [the file of --cert]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Go out from this address; repeat to widen the range of ports
+    #[arg(long = "source-address", value_name = "IP")]
+    sources: Vec<IpAddr>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept it from listening.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let token = match Token::read(&args.token_file) {
+        Ok(token) => token,
+        Err(error) => {
+            super::report_error(&error.into());
+            return Ok(ExitCode::from(super::EXIT_USAGE));
+        }
+    };
+    loadline_load::runtime()?.block_on(listen(args, token))
+}
+
+async fn listen(args: &Args, token: Token) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let bound = TcpListener::bind(args.listen).await;
+    let listener = bound.with_context(|| format!("cannot listen on {}", args.listen))?;
+    worker::announce(listener.local_addr()?).context("cannot say where the agent listens")?;
+    let LimitArgs { max_duration: longest, max_rate: rate, max_users: users } = args.limits;
+    let OwnArgs { cacert, cert, key, sources } = &args.own;
+    let tls = Tls {
+        authorities: cacert.clone(),
+        certificate: cert.clone(),
+        key: key.clone(),
+        ..Tls::default()
+    };
+    let own = Transport { tls, sources: sources.clone(), ..Transport::default() };
+    let limits = Limits { longest, rate, users };
+    let say = |text: &str| tracing::info!("{text}");
+    tokio::select! {
+        served = serve(listener, token, VERSION, own, limits, say) => {
+            served.context("cannot take connections")?;
+        }
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  openssl rand -hex 16 > agent.token                               the same file on all machines
+  loadline agent --listen :9320 --token-file agent.token           on load-1, load-2 and load-3
+  loadline bench http://10.0.0.11/ --rate 90000 --duration 60s \\
+    --with load-1,load-2,load-3 --token-file agent.token           on any machine
+
+Who knows the token can have it send load anywhere. Messages cannot be forged, but they can be read:
+where a request has secrets in its headers, use a private network.
+
+Exit codes: 0 told to stop, 1 wrong usage or no token, 2 failed.";

@@ -1,0 +1,93 @@
+//! Where load is sent from: this process, or agents on other machines.
+
+use std::{future::Future, path::PathBuf};
+
+use loadline_load::{
+    LoadPlan, Progress,
+    agents::{AgentError, Leader, Token, TokenError},
+};
+use loadline_measure::record::LoadRecord;
+
+use super::bench::UsageError;
+
+/// The machines that send the load.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Load from several machines")]
+pub(crate) struct With {
+    /// Have `loadline agent` on these machines send the load, each a part, and none from here;
+    /// port 9320 may be left out
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "token_file")]
+    with: Vec<String>,
+    /// The file with the token of the agents
+    #[arg(long, value_name = "FILE", requires = "with")]
+    token_file: Option<PathBuf>,
+}
+
+/// Who sends.
+pub(crate) enum Generators {
+    Here,
+    Agents(Leader),
+}
+
+impl With {
+    /// Whether others send.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.with.is_empty()
+    }
+
+    /// Whether `plan` can be sent by others.
+    ///
+    /// # Errors
+    /// What is of this machine alone.
+    pub(crate) fn check(&self, plan: &LoadPlan) -> Result<(), UsageError> {
+        let tls = &plan.transport.tls;
+        let files = [&tls.authorities, &tls.certificate, &tls.key];
+        let own = files.iter().any(|file| file.is_some()) || !plan.transport.sources.is_empty();
+        if self.is_given() && own {
+            return Err(UsageError::Conflict(
+                "--cacert, --cert, --key and --source-address are of this machine, and with \
+                 --with others send: give them to `loadline agent` there",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Connects to who sends.
+    ///
+    /// # Errors
+    /// [`AgentError`] or [`TokenError`].
+    pub(crate) async fn connect(&self) -> anyhow::Result<Generators> {
+        let Some(path) = self.token_file.as_deref().filter(|_| self.is_given()) else {
+            return Ok(Generators::Here);
+        };
+        let token = Token::read(path)?;
+        Ok(Generators::Agents(Leader::connect(&self.with, &token, VERSION).await?))
+    }
+}
+
+impl Generators {
+    /// Runs `plan` until its end or that of `cancel`.
+    ///
+    /// # Errors
+    /// [`loadline_load::LoadError`] or [`AgentError`], where it cannot begin.
+    pub(crate) async fn measure(
+        &mut self,
+        plan: &LoadPlan,
+        progress: impl Fn(&Progress),
+        cancel: impl Future<Output = ()>,
+    ) -> anyhow::Result<LoadRecord> {
+        Ok(match self {
+            Self::Here => loadline_load::measure(plan, progress, cancel).await?,
+            Self::Agents(leader) => leader.measure(plan, progress, cancel).await?,
+        })
+    }
+}
+
+/// Whether the command line is to blame.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(AgentError::Plan(_) | AgentError::Few { .. }))
+        || error.downcast_ref::<TokenError>().is_some()
+}
+
+/// Agents of another version are not led: their figures may mean something else.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

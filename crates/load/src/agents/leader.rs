@@ -1,0 +1,498 @@
+//! Who leads agents: gives each its part, has them begin together, adds up what they counted.
+
+use std::{future::Future, io, pin::pin};
+
+use loadline_core::time::{Duration, Instant};
+use loadline_linux::clock;
+use loadline_measure::record::{AgentRecord, Fault, Generator, LoadRecord};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use super::{
+    SILENCE,
+    clocks::{Ahead, RoundTrip},
+    job::Job,
+    link::{self, Ended, Link},
+    message::{Order, Report, Standing},
+    token::Token,
+};
+use crate::{
+    figures::Figures,
+    plan::{LoadPlan, Pattern, PlanError, Share},
+    run::Progress,
+};
+
+/// Why load cannot be sent from agents.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It cannot be reached.
+    #[error("agent {agent}: cannot connect to it; is `loadline agent` running there?")]
+    Connect {
+        /// Which.
+        agent: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It has another token.
+    #[error("agent {agent}: its token is not ours; give both the same --token-file")]
+    Token {
+        /// Which.
+        agent: String,
+    },
+    /// It has another version.
+    #[error("agent {agent}: it runs loadline {theirs} and this is {ours}; use one version")]
+    Version {
+        /// Which.
+        agent: String,
+        /// Its version.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
+    /// It will not send its part, or was lost before it began.
+    #[error("agent {agent}: {why}")]
+    Refused {
+        /// Which.
+        agent: String,
+        /// Why.
+        why: String,
+    },
+    /// A limit cannot be dealt out.
+    #[error("{what} of {limit} cannot be dealt to {agents} agents: each needs one at least")]
+    Few {
+        /// What limit.
+        what: &'static str,
+        /// Which it is.
+        limit: u32,
+        /// How many agents there are.
+        agents: u32,
+    },
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// Agents and a connection to each. Dropping it ends what they do.
+pub struct Leader {
+    agents: Vec<Agent>,
+}
+
+/// An agent as its leader sees it.
+struct Agent {
+    name: String,
+    link: Link<Order, Report>,
+}
+
+impl Leader {
+    /// Connects to agents by name: `host`, `host:port` or an address.
+    ///
+    /// # Errors
+    /// [`AgentError`] naming the first that cannot be used.
+    pub async fn connect(
+        names: &[String],
+        token: &Token,
+        version: &str,
+    ) -> Result<Self, AgentError> {
+        let mut agents = Vec::new();
+        for name in names {
+            agents.push(Agent::connect(name, token, version).await?);
+        }
+        Ok(Self { agents })
+    }
+
+    /// Runs `plan`, each agent its part. A run that lost an agent, or in which one fell behind, has
+    /// faults that name it. `cancel` ends it once it has begun.
+    ///
+    /// # Errors
+    /// [`AgentError`] where it could not begin.
+    pub async fn measure(
+        &mut self,
+        plan: &LoadPlan,
+        progress: impl Fn(&Progress),
+        cancel: impl Future<Output = ()>,
+    ) -> Result<LoadRecord, AgentError> {
+        plan.check()?;
+        let parts = self.parts(plan)?;
+        let idle = self.agents.split_off(parts as usize);
+        let prepared = self.prepare(plan, parts).await;
+        self.agents.extend(idle);
+        let ahead = prepared?;
+        let wait = ahead.iter().map(|ahead| ahead.error).max().unwrap_or_default();
+        let begin = clock::now() + LEAD + wait * 2;
+        let mut conduct = Conduct::new(self.agents.drain(..ahead.len()), &ahead, begin);
+        conduct.watch(plan, progress, cancel).await;
+        let (agents, record) = conduct.conclude(plan, &ahead);
+        self.agents.splice(..0, agents);
+        Ok(record)
+    }
+
+    /// How many agents have a part of `plan`.
+    fn parts(&self, plan: &LoadPlan) -> Result<u32, AgentError> {
+        let agents = u32::try_from(self.agents.len()).unwrap_or(u32::MAX);
+        let (parts, in_flight) = match &plan.pattern {
+            Pattern::Closed { users, .. } => (agents.min(*users), None),
+            Pattern::Open { max_in_flight, .. } => (agents, *max_in_flight),
+        };
+        let limits = [
+            ("a limit in flight (--max-in-flight)", in_flight),
+            ("a limit of connections (--connections)", plan.transport.connections),
+        ];
+        for (what, limit) in limits {
+            if let Some(limit) = limit.filter(|limit| *limit < parts) {
+                return Err(AgentError::Few { what, limit, agents: parts });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Gives each agent its part, and reads its clock when it is ready.
+    async fn prepare(&mut self, plan: &LoadPlan, parts: u32) -> Result<Vec<Ahead>, AgentError> {
+        let patience = plan.timeout.to_std().max(SILENCE) * 2;
+        let mut preparing = JoinSet::new();
+        for (number, mut agent) in (0..).zip(self.agents.drain(..)) {
+            let job = Job::of(plan, Share { number, of: parts });
+            preparing.spawn(async move {
+                let ready = timeout(patience, agent.prepare(job)).await;
+                let ready = ready.unwrap_or_else(|_elapsed| {
+                    Err(agent_error(&agent.name, "it did not get ready in time"))
+                });
+                (number, agent, ready)
+            });
+        }
+        let mut prepared = preparing.join_all().await;
+        prepared.sort_unstable_by_key(|(number, ..)| *number);
+        let mut ahead = Vec::new();
+        for (_, agent, ready) in prepared {
+            self.agents.push(agent);
+            ahead.push(ready);
+        }
+        let ahead: Result<Vec<_>, _> = ahead.into_iter().collect();
+        if ahead.is_err() {
+            for agent in &self.agents {
+                agent.link.say(Order::Stop).await;
+            }
+        }
+        ahead
+    }
+}
+
+fn agent_error(agent: &str, why: &str) -> AgentError {
+    AgentError::Refused { agent: agent.to_owned(), why: why.to_owned() }
+}
+
+impl Agent {
+    async fn connect(name: &str, token: &Token, version: &str) -> Result<Self, AgentError> {
+        let agent = || name.to_owned();
+        let unreachable = |source| AgentError::Connect { agent: agent(), source };
+        let connecting = timeout(SILENCE, TcpStream::connect(address(name))).await;
+        let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let begun = link::lead(stream.map_err(unreachable)?, token, version).await;
+        let mut link: Link<Order, Report> = begun.map_err(|why| match why {
+            Ended::Token => AgentError::Token { agent: agent() },
+            Ended::Version(theirs) => {
+                AgentError::Version { agent: agent(), theirs, ours: version.to_owned() }
+            }
+            why => agent_error(name, &why.to_string()),
+        })?;
+        match link.next().await {
+            Ok((_, Report::Free)) => Ok(Self { name: agent(), link }),
+            Ok((_, Report::Refused(why))) => Err(agent_error(name, &why)),
+            Ok(_) => Err(agent_error(name, UNASKED)),
+            Err(why) => Err(agent_error(name, &why.to_string())),
+        }
+    }
+
+    async fn prepare(&mut self, job: Job) -> Result<Ahead, AgentError> {
+        self.link.say(Order::Job(Box::new(job))).await;
+        loop {
+            match self.link.next().await {
+                Ok((_, Report::Ready)) => break,
+                Ok((_, Report::Refused(why))) => return Err(agent_error(&self.name, &why)),
+                // The end of a run that was stopped before.
+                Ok((_, Report::Done(_) | Report::Progress(_) | Report::Pong(_))) => {}
+                Ok((_, Report::Free)) => return Err(agent_error(&self.name, UNASKED)),
+                Err(why) => return Err(agent_error(&self.name, &why.to_string())),
+            }
+        }
+        let mut trips = Vec::new();
+        for _ in 0..ROUND_TRIPS {
+            let sent = clock::now();
+            self.link.say(Order::Ping).await;
+            match self.link.next().await {
+                Ok((received, Report::Pong(theirs))) => {
+                    trips.push(RoundTrip { sent, received, theirs });
+                }
+                Ok((_, Report::Refused(why))) => return Err(agent_error(&self.name, &why)),
+                Ok(_) => return Err(agent_error(&self.name, UNASKED)),
+                Err(why) => return Err(agent_error(&self.name, &why.to_string())),
+            }
+        }
+        Ahead::of(&trips).ok_or_else(|| agent_error(&self.name, UNASKED))
+    }
+
+    /// Has it send from then on, until it is done or says why not.
+    async fn send(
+        &mut self,
+        begin: Instant,
+        standing: impl Fn(Standing),
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Figures, String> {
+        self.link.say(Order::Begin(begin)).await;
+        let mut told = false;
+        loop {
+            tokio::select! {
+                () = stopped(&mut stop), if !told => {
+                    told = true;
+                    self.link.say(Order::Stop).await;
+                }
+                report = self.link.next() => match report {
+                    Ok((_, Report::Progress(now))) => standing(now),
+                    Ok((_, Report::Done(figures))) => return Ok(*figures),
+                    Ok((_, Report::Refused(why))) => return Err(why),
+                    Ok((_, Report::Free | Report::Ready | Report::Pong(_))) => {
+                        return Err(UNASKED.to_owned());
+                    }
+                    Err(why) => return Err(why.to_string()),
+                },
+            }
+        }
+    }
+}
+
+/// Where an agent is reached.
+fn address(name: &str) -> String {
+    let has_port = match name.rsplit_once(':') {
+        Some((host, port)) => {
+            (!host.contains(':') || host.ends_with(']')) && port.parse::<u16>().is_ok()
+        }
+        None => false,
+    };
+    if has_port {
+        return name.to_owned();
+    }
+    let port = super::PORT;
+    if name.parse::<std::net::Ipv6Addr>().is_ok() {
+        format!("[{name}]:{port}")
+    } else {
+        format!("{name}:{port}")
+    }
+}
+
+/// What became of the part of an agent.
+struct Part {
+    number: usize,
+    agent: Agent,
+    sent: Result<Figures, String>,
+    /// When that was known, since the beginning.
+    at: Duration,
+}
+
+/// A run that is under way.
+struct Conduct {
+    begin: Instant,
+    sending: JoinSet<Part>,
+    standings: mpsc::UnboundedReceiver<(usize, Standing)>,
+    stop: watch::Sender<bool>,
+    names: Vec<String>,
+    parts: Vec<Part>,
+    /// Whether the caller ended it.
+    cancelled: bool,
+}
+
+impl Conduct {
+    fn new(agents: impl Iterator<Item = Agent>, ahead: &[Ahead], begin: Instant) -> Self {
+        let (told, standings) = mpsc::unbounded_channel();
+        let (stop, stopped) = watch::channel(false);
+        let (mut sending, mut names) = (JoinSet::new(), Vec::new());
+        for ((number, mut agent), ahead) in (0..).zip(agents).zip(ahead) {
+            names.push(agent.name.clone());
+            let (theirs, told, stopped) = (ahead.theirs(begin), told.clone(), stopped.clone());
+            sending.spawn(async move {
+                let standing = |standing| {
+                    let _ = told.send((number, standing));
+                };
+                let sent = agent.send(theirs, standing, stopped).await;
+                Part { number, agent, sent, at: clock::now().since(begin) }
+            });
+        }
+        Self { begin, sending, standings, stop, names, parts: Vec::new(), cancelled: false }
+    }
+
+    /// Returns when every part is over, well or not; the first that is not ends the others.
+    async fn watch(
+        &mut self,
+        plan: &LoadPlan,
+        progress: impl Fn(&Progress),
+        cancel: impl Future<Output = ()>,
+    ) {
+        let mut cancel = pin!(cancel);
+        // A plan ends by itself; an agent that does not is not waited for without end.
+        let longest = plan.lasts().map(|lasts| lasts + plan.timeout + SLACK);
+        let mut overdue = pin!(async {
+            match longest {
+                Some(longest) => sleep(longest.to_std()).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut stop = self.stop.subscribe();
+        let mut given_up = pin!(async {
+            stopped(&mut stop).await;
+            sleep(SLACK.to_std()).await;
+        });
+        let mut latest = vec![None; self.names.len()];
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                () = &mut cancel, if !*self.stop.borrow() => {
+                    self.cancelled = true;
+                    self.stop.send_replace(true);
+                }
+                () = &mut overdue, if !*self.stop.borrow() => {
+                    self.stop.send_replace(true);
+                }
+                () = &mut given_up => break,
+                Some((number, standing)) = self.standings.recv() => {
+                    latest[number] = Some(standing);
+                }
+                _ = ticks.tick() => {
+                    let known: Vec<_> = latest.iter().flatten().cloned().collect();
+                    if !known.is_empty() {
+                        progress(&Standing::together(&known));
+                    }
+                }
+                part = self.sending.join_next() => match part {
+                    Some(Ok(part)) => {
+                        if part.sent.is_err() {
+                            self.stop.send_replace(true);
+                        }
+                        self.parts.push(part);
+                    }
+                    Some(Err(_)) => {}
+                    None => break,
+                },
+            }
+        }
+    }
+
+    /// The agents, and the record of their parts together.
+    fn conclude(self, plan: &LoadPlan, ahead: &[Ahead]) -> (Vec<Agent>, LoadRecord) {
+        let Self { names, mut parts, cancelled, .. } = self;
+        parts.sort_unstable_by_key(|part| part.number);
+        let mut whole = Figures::new(plan.lasts());
+        let mut generator = Generator { sent_share: 1.0, ..Generator::default() };
+        let mut records = Vec::new();
+        let mut parts = parts.into_iter().peekable();
+        let mut agents = Vec::new();
+        let stopped = *self.stop.borrow();
+        for (number, (name, ahead)) in names.into_iter().zip(ahead).enumerate() {
+            let part = parts.next_if(|part| part.number == number);
+            let mut record =
+                AgentRecord { name, clock_error: ahead.error, ..AgentRecord::default() };
+            let (sent, at) = match part {
+                Some(Part { agent, sent, at, .. }) => {
+                    agents.push(agent);
+                    (sent, at)
+                }
+                None => (
+                    Err("it did not end when it was told".to_owned()),
+                    clock::now().since(self.begin),
+                ),
+            };
+            match sent {
+                Ok(figures) => {
+                    let early = figures.interrupted && !stopped;
+                    figures.describe(plan, &mut record, &mut generator);
+                    if early {
+                        generator.faults.push(ended_early(&record.name));
+                    }
+                    whole.add(figures);
+                }
+                Err(why) => {
+                    whole.interrupted = true;
+                    generator.faults.push(lost(&record.name, at, &why));
+                    record.lost = Some(why);
+                }
+            }
+            records.push(record);
+        }
+        whole.interrupted |= cancelled;
+        let record = whole.record(plan);
+        (agents, LoadRecord { generator, agents: records, ..record })
+    }
+}
+
+impl Figures {
+    /// Writes what the generator that counted these did, and its faults with its name.
+    fn describe(&self, plan: &LoadPlan, record: &mut AgentRecord, all: &mut Generator) {
+        let own = self.generator(&plan.model());
+        (record.planned, record.lag) = (self.planned, self.lag());
+        record.sent = record.lag.count;
+        (record.sent_share, record.cpu_share) = (own.sent_share, own.cpu_share);
+        all.sent_share = all.sent_share.min(own.sent_share);
+        all.cpu_share = all.cpu_share.max(own.cpu_share);
+        let named = |Fault { what, advice }| Fault {
+            what: format!("agent {}: {what}", record.name),
+            advice,
+        };
+        all.faults.extend(own.faults.into_iter().map(named));
+    }
+}
+
+fn ended_early(agent: &str) -> Fault {
+    Fault {
+        what: format!("agent {agent} ended its part before the plan did"),
+        advice: "give it more time (loadline agent --max-duration)".to_owned(),
+    }
+}
+
+fn lost(agent: &str, at: Duration, why: &str) -> Fault {
+    let seconds = at.as_secs_f64();
+    Fault {
+        what: format!("agent {agent} was lost {seconds:.1} s after the beginning: {why}"),
+        advice: "see on its machine what became of it; the others were stopped".to_owned(),
+    }
+}
+
+/// Returns when the run is stopped.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+const UNASKED: &str = "it said what nobody asked";
+
+/// From the order to begin to the beginning: several times the way of an order.
+const LEAD: Duration = Duration::from_millis(300);
+
+/// Questions about a clock before each run; the least delay of five is close to the least there is.
+const ROUND_TRIPS: usize = 5;
+
+/// What is waited for beyond what should be.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// As often as a run on this machine says how it stands.
+const TICK: std::time::Duration = std::time::Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_named_by_its_host_with_or_without_port() {
+        for (name, reached) in [
+            ("load-1", "load-1:9320"),
+            ("load-1:7000", "load-1:7000"),
+            ("10.0.0.2", "10.0.0.2:9320"),
+            ("::1", "[::1]:9320"),
+            ("[::1]:7000", "[::1]:7000"),
+        ] {
+            assert_eq!(address(name), reached);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What leader and agent say to each other.
+
+use loadline_core::{
+    time::{Duration, Instant},
+    units::Rate,
+};
+use loadline_measure::record::Outcomes;
+use serde::{Deserialize, Serialize};
+
+use super::job::Job;
+use crate::{figures::Figures, run::Progress};
+
+/// The first words of a leader.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// Of loadline: figures of other versions may mean something else.
+    pub(super) version: String,
+    pub(super) nonce: [u8; 32],
+}
+
+/// What an agent answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Welcome {
+    /// It knows the token.
+    Proof { nonce: [u8; 32], proof: [u8; 32] },
+    /// It is of this version and serves no other.
+    Version(String),
+}
+
+/// What the leader answers to that.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Proof(pub(super) [u8; 32]);
+
+/// What a leader says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// Get ready to send your part of this.
+    Job(Box<Job>),
+    /// What does your clock say?
+    Ping,
+    /// Begin at this instant of your clock.
+    Begin(Instant),
+    /// End the run; what is under way is cut off.
+    Stop,
+}
+
+/// What an agent says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// It serves this leader and no other.
+    Free,
+    /// The run can begin.
+    Ready,
+    /// The run cannot begin or go on, and why.
+    Refused(String),
+    /// Its clock.
+    Pong(Instant),
+    /// How the run stands.
+    Progress(Standing),
+    /// The run is over.
+    Done(Box<Figures>),
+}
+
+/// How the part of an agent stands, as [`Progress`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Standing {
+    elapsed: Duration,
+    fraction: f64,
+    planned: u64,
+    in_flight: u64,
+    outcomes: Outcomes,
+    rate: Rate,
+    p50: Duration,
+    p99: Duration,
+}
+
+impl From<&Progress> for Standing {
+    fn from(progress: &Progress) -> Self {
+        let Progress { elapsed, fraction, planned, in_flight, outcomes, rate, p50, p99 } =
+            *progress;
+        Self { elapsed, fraction, planned, in_flight, outcomes, rate, p50, p99 }
+    }
+}
+
+impl Standing {
+    /// How the whole stands: sums, and of times those of the slowest part.
+    pub(super) fn together(parts: &[Self]) -> Progress {
+        let slowest =
+            |time: fn(&Self) -> Duration| parts.iter().map(time).max().unwrap_or_default();
+        let sum = |count: fn(&Self) -> u64| parts.iter().map(count).sum();
+        let least = parts.iter().map(|part| part.fraction).fold(1.0, f64::min);
+        let none = Outcomes::default();
+        Progress {
+            elapsed: slowest(|part| part.elapsed),
+            fraction: least,
+            planned: sum(|part| part.planned),
+            in_flight: sum(|part| part.in_flight),
+            outcomes: parts.iter().fold(none, |sum, part| crate::moments::add(sum, part.outcomes)),
+            rate: Rate::milli_per_sec(sum(|part| part.rate.as_milli_per_sec())),
+            p50: slowest(|part| part.p50),
+            p99: slowest(|part| part.p99),
+        }
+    }
+}

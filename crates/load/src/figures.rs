@@ -1,0 +1,358 @@
+//! What a run counted. The figures of parts of a plan add up to those of the whole: counts by
+//! addition, times because their histograms have the same bounds. Nothing is averaged.
+//!
+//! Times are offsets from the start of the plan, so that they mean the same on every machine.
+
+use std::collections::BTreeMap;
+
+use loadline_core::{time::Duration, units::Count};
+use loadline_measure::{
+    record::{Generator, Latency, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
+    statistics::Times,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    health::{self, Signs},
+    moments::{self, Moments},
+    outcome::{Outcome, Shortage},
+    phases::PhaseTimes,
+    plan::LoadPlan,
+    tally::WholeResponse,
+};
+
+/// What a run, or a part of one, counted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    pub(crate) started_unix_ms: u64,
+    pub(crate) planned: u64,
+    pub(crate) outcomes: Outcomes,
+    response: Times,
+    service: Times,
+    lag: Times,
+    phases: PhaseFigures,
+    moments: Moments,
+    bytes_read: u64,
+    statuses: BTreeMap<u16, u64>,
+    by_header: BTreeMap<String, u64>,
+    reasons: BTreeMap<String, u64>,
+    pub(crate) stale: u64,
+    /// Connections that were opened.
+    pub(crate) connections: u64,
+    /// What was spoken over the connection opened last.
+    pub(crate) protocol: String,
+    /// How often the generator itself was out of something.
+    pub(crate) shortages: BTreeMap<Shortage, u64>,
+    /// The latest planned instant or end of a response: where the run ends in its figures.
+    latest: Duration,
+    /// The latest planned instant.
+    last_planned: Duration,
+    /// The latest send.
+    last_sent: Duration,
+    /// Requests that were neither sent nor should have been: dropped by the user's own limit, or
+    /// cut off before their turn.
+    pub(crate) not_owed: u64,
+    /// What the generator used of its core, if that is known.
+    pub(crate) cpu_share: Option<f64>,
+    /// Whether it was ended before its plan was.
+    pub(crate) interrupted: bool,
+}
+
+/// The times of each phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PhaseFigures {
+    dns: Times,
+    connect: Times,
+    tls: Times,
+    first_byte: Times,
+    body: Times,
+}
+
+impl Figures {
+    /// None yet, of a plan that lasts so long, if that is known.
+    pub(crate) fn new(lasts: Option<Duration>) -> Self {
+        let [response, service, lag] = [(); 3].map(|()| Times::new(DIGITS));
+        Self {
+            started_unix_ms: 0,
+            planned: 0,
+            outcomes: Outcomes::default(),
+            response,
+            service,
+            lag,
+            phases: PhaseFigures::new(),
+            moments: Moments::new(lasts),
+            bytes_read: 0,
+            statuses: BTreeMap::new(),
+            by_header: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            stale: 0,
+            connections: 0,
+            protocol: String::new(),
+            shortages: BTreeMap::new(),
+            latest: Duration::ZERO,
+            last_planned: Duration::ZERO,
+            last_sent: Duration::ZERO,
+            not_owed: 0,
+            cpu_share: None,
+            interrupted: false,
+        }
+    }
+
+    /// Counts a request that is due then.
+    pub(crate) fn plan(&mut self, due: Duration) {
+        self.planned += 1;
+        self.latest = self.latest.max(due);
+        self.last_planned = self.last_planned.max(due);
+        self.moments.plan(due);
+    }
+
+    /// Counts the end of a request, in the run and in its moment.
+    pub(crate) fn count(&mut self, ended: Duration, outcome: Outcome, bytes: u64) {
+        outcome.count_in(&mut self.outcomes);
+        self.bytes_read += bytes;
+        self.moments.end(ended, outcome, bytes);
+    }
+
+    /// Counts a send that was so late.
+    pub(crate) fn count_send(&mut self, lag: Duration, sent: Duration) {
+        self.lag.record(lag);
+        self.last_sent = self.last_sent.max(sent);
+    }
+
+    /// Enters the times of a successful request.
+    pub(crate) fn count_times(
+        &mut self,
+        response: Duration,
+        service: Duration,
+        phases: &PhaseTimes,
+    ) {
+        self.response.record(response);
+        self.moments.record(response);
+        self.service.record(service);
+        self.phases.record(phases);
+    }
+
+    /// Counts a whole response that ended then.
+    pub(crate) fn count_answer(&mut self, ended: Duration, answer: WholeResponse) {
+        self.latest = self.latest.max(ended);
+        *self.statuses.entry(answer.status).or_default() += 1;
+        let Some(value) = answer.counted else { return };
+        *self.by_header.entry(value).or_default() += 1;
+    }
+
+    /// Notes why TLS connections did not come about.
+    pub(crate) fn count_reasons(&mut self, reason: String, count: u64) {
+        let reasons = &mut self.reasons;
+        if reasons.len() < REASONS_MAX || reasons.contains_key(&reason) {
+            *reasons.entry(reason).or_default() += count;
+        }
+    }
+
+    /// Adds those of another part of the same plan.
+    pub(crate) fn add(&mut self, other: Self) {
+        if self.started_unix_ms == 0 {
+            self.started_unix_ms = other.started_unix_ms;
+        }
+        self.planned += other.planned;
+        self.outcomes = moments::add(self.outcomes, other.outcomes);
+        self.response.add(&other.response);
+        self.service.add(&other.service);
+        self.lag.add(&other.lag);
+        self.phases.add(&other.phases);
+        self.moments.add(other.moments);
+        self.bytes_read += other.bytes_read;
+        sum(&mut self.statuses, other.statuses);
+        sum(&mut self.by_header, other.by_header);
+        sum(&mut self.shortages, other.shortages);
+        for (reason, count) in other.reasons {
+            self.count_reasons(reason, count);
+        }
+        self.stale += other.stale;
+        self.connections += other.connections;
+        if !other.protocol.is_empty() {
+            self.protocol = other.protocol;
+        }
+        self.latest = self.latest.max(other.latest);
+        self.last_planned = self.last_planned.max(other.last_planned);
+        self.last_sent = self.last_sent.max(other.last_sent);
+        self.not_owed += other.not_owed;
+        self.interrupted |= other.interrupted;
+    }
+
+    /// The record of a run of `plan` that counted these.
+    pub(crate) fn record(mut self, plan: &LoadPlan) -> LoadRecord {
+        let (response, spread) = (self.response.latency(), self.response.spread());
+        let of_all = Percentiles::of_all(&response, &spread, self.outcomes.failed());
+        LoadRecord {
+            target: plan.targets[0].0.to_string(),
+            started_unix_ms: self.started_unix_ms,
+            model: plan.model(),
+            elapsed: self.latest,
+            achieved: Count::new(self.outcomes.ok) / self.latest,
+            planned: self.planned,
+            outcomes: self.outcomes,
+            response,
+            response_of_all: Some(of_all),
+            service: self.service.latency(),
+            lag: self.lag.latency(),
+            spreads: Spreads {
+                response: spread,
+                service: self.service.spread(),
+                lag: self.lag.spread(),
+            },
+            phases: self.phases.phases(),
+            moments: self.moments.moments(),
+            bytes_read: self.bytes_read,
+            generator: self.generator(&plan.model()),
+            protocol: self.protocol,
+            statuses: self.statuses,
+            by_header: self.by_header,
+            reasons: self.reasons,
+            connections: self.connections,
+            stale: self.stale,
+            interrupted: self.interrupted,
+            ..LoadRecord::default()
+        }
+    }
+
+    /// How late requests went out.
+    pub(crate) fn lag(&self) -> Latency {
+        self.lag.latency()
+    }
+
+    /// How the generator did.
+    pub(crate) fn generator(&self, model: &LoadModel) -> Generator {
+        let short_of = |shortage| self.shortages.get(&shortage).copied().unwrap_or_default();
+        health::judge(&Signs {
+            open: matches!(model, LoadModel::Open { .. }),
+            owed: self.planned - self.not_owed,
+            sent: self.lag.count(),
+            planned_for: self.last_planned,
+            sent_for: self.last_sent,
+            cpu_share: self.cpu_share,
+            lag: self.lag.quantile(0.99),
+            response: self.response.quantile(0.99),
+            no_port: short_of(Shortage::Ports),
+            no_descriptor: short_of(Shortage::Descriptors),
+            no_memory: short_of(Shortage::Memory),
+        })
+    }
+}
+
+impl PhaseFigures {
+    fn new() -> Self {
+        let [dns, connect, tls, first_byte, body] = [(); 5].map(|()| Times::new(DIGITS));
+        Self { dns, connect, tls, first_byte, body }
+    }
+
+    fn record(&mut self, times: &PhaseTimes) {
+        let PhaseTimes { dns, connect, tls, first_byte, body } = *times;
+        for (figures, time) in [
+            (&mut self.dns, dns),
+            (&mut self.connect, connect),
+            (&mut self.tls, tls),
+            (&mut self.first_byte, first_byte),
+            (&mut self.body, body),
+        ] {
+            if let Some(time) = time {
+                figures.record(time);
+            }
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.dns.add(&other.dns);
+        self.connect.add(&other.connect);
+        self.tls.add(&other.tls);
+        self.first_byte.add(&other.first_byte);
+        self.body.add(&other.body);
+    }
+
+    fn phases(&self) -> Phases {
+        Phases {
+            dns: self.dns.latency(),
+            connect: self.connect.latency(),
+            tls: self.tls.latency(),
+            first_byte: self.first_byte.latency(),
+            body: self.body.latency(),
+        }
+    }
+}
+
+/// Adds counts key by key.
+fn sum<K: Ord>(counts: &mut BTreeMap<K, u64>, others: BTreeMap<K, u64>) {
+    for (key, count) in others {
+        *counts.entry(key).or_default() += count;
+    }
+}
+
+/// Percentiles of a record are within 0.1 %.
+const DIGITS: u8 = 3;
+
+/// Different reasons that are kept; a server has one or two.
+const REASONS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Until;
+    use proptest::prelude::*;
+
+    /// A request: when it is due, how late it is sent, how long it takes, what becomes of it, and
+    /// which of three generators sends it.
+    type Fate = (u64, u64, u64, bool, usize);
+
+    /// What a generator counts of those requests that are its own.
+    fn counted(fates: &[Fate], own: impl Fn(usize) -> bool) -> Figures {
+        let mut figures = Figures::new(None);
+        let ms = Duration::from_millis;
+        // In the order of time: a plan, or an end of a request.
+        let own = fates.iter().filter(|fate| own(fate.4));
+        let mut events: Vec<_> =
+            own.flat_map(|fate| [(fate.0, None), (fate.0 + fate.1 + fate.2, Some(fate))]).collect();
+        events.sort_by_key(|(at, _)| *at);
+        for (at, end) in events {
+            let Some((_, lag, takes, ok, _)) = end else {
+                figures.plan(ms(at));
+                continue;
+            };
+            let status = if *ok { 200 } else { 503 };
+            figures.count(ms(at), Outcome::of_status(status), *takes);
+            figures.count_send(ms(*lag), ms(at - takes));
+            if *ok {
+                let first_byte = Some(ms(*takes));
+                let phases = PhaseTimes { first_byte, ..PhaseTimes::default() };
+                figures.count_times(ms(lag + takes), ms(*takes), &phases);
+            }
+            let counted = Some(format!("server {}", takes % 3));
+            let phases = PhaseTimes::default();
+            figures.count_answer(ms(at), WholeResponse { status, bytes: 1, counted, phases });
+        }
+        figures
+    }
+
+    proptest! {
+        /// Three generators that count a part each, and send their figures to a leader, say
+        /// exactly what one would that counted all. Percentiles of moments are within 1 % and may
+        /// differ by that.
+        #[test]
+        fn the_figures_of_parts_add_up_to_those_of_one_generator(
+            fates in prop::collection::vec(
+                (0u64..3_000_000, 0u64..50, 0u64..40_000, any::<bool>(), 0usize..3), 1..60
+            ),
+        ) {
+            let plan = LoadPlan::closed("localhost", 3, Until::Requests(9)).unwrap();
+            let mut sum = Figures::new(None);
+            for part in 0..3 {
+                let figures = counted(&fates, |of| of == part);
+                let sent = serde_json::to_string(&figures).unwrap();
+                sum.add(serde_json::from_str(&sent).unwrap());
+            }
+            let (mut sum, mut whole) = (sum.record(&plan), counted(&fates, |_| true).record(&plan));
+            for moment in sum.moments.iter_mut().chain(&mut whole.moments) {
+                (moment.p50, moment.p99) = (Duration::ZERO, Duration::ZERO);
+            }
+            prop_assert_eq!(sum, whole);
+        }
+    }
+}
