@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    command::cluster,
     edge::Edge,
     etcd::Etcd,
     traffic::{Demand, Server},
@@ -77,6 +78,19 @@ fn a_rate_is_kept_by_two_edges_together_and_its_shares_follow_demand() {
     // A second of the rate, the burst, and one for each edge.
     assert!(busiest <= 442, "{busiest} in a second");
     assert_eq!((near.failed(), far.failed()), (0, 0));
+    let told = cluster(&first, &["status"]).text;
+    for words in ["web: asked for edge-1 ", "edge-2 ", "  here: edge-1 ", "floors 10.0 %"] {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    let metrics = second.metrics();
+    for words in [
+        "loadline_cluster_sharing 1",
+        "loadline_cluster_share{service=\"web\",group=\"here\"} 0.",
+        "loadline_cluster_demand{service=\"web\"} ",
+        "loadline_cluster_mismatch 0",
+    ] {
+        assert!(metrics.contains(words), "{words} in {metrics}");
+    }
     assert!(first.log().contains("takes part in the sharing of capacity"), "{}", first.log());
 }
 
@@ -191,5 +205,67 @@ fn an_edge_that_never_saw_its_store_uses_its_floor_from_the_first_request_on() {
     sleep(Duration::from_secs(2));
     let given = server.count(begun);
     assert!((5..=13).contains(&given), "{given} of 5/s");
+    assert_eq!(demand.failed(), 0);
+}
+
+#[test]
+fn edges_that_differ_in_their_floors_are_told_and_serve() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let web = limited(&server, RATE);
+    let first = sharing(&etcd, "edge-1", "", &web);
+    let demand = Demand::begin(&first.traffic, 1, 50);
+    until_share(&first, 0.3);
+    let second = Edge::of(&etcd, "edge-2", "floor = \"10%\"\nmax_edges = 2", &web).start();
+    second.until(|it| it["sharing"]["mismatch"] == true);
+    assert!(second.log().contains("edges differ in `floor` or `max_edges`"), "{}", second.log());
+    let metrics = second.metrics();
+    assert!(metrics.contains("loadline_cluster_mismatch 1"), "{metrics}");
+    assert!(metrics.contains("loadline_cluster_faults_total{kind=\"mismatch\"} 1"), "{metrics}");
+    assert_eq!((demand.failed(), second.request().as_str()), (0, "200"));
+}
+
+#[test]
+fn a_table_that_nobody_can_read_moves_no_share_and_a_new_one_is_begun_when_it_is_removed() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let (first, _second) = two(&etcd, &server, "", RATE);
+    let demand = Demand::begin(&first.traffic, 1, 50);
+    until_share(&first, 0.3);
+    for (value, words) in [
+        ("seven", "holds something that is not a table of shares"),
+        (TOO_MUCH, "gives more than there is"),
+    ] {
+        etcd.control(&["put", "/loadline/sharing/shares/web", value]);
+        first.until(|_| first.log().contains(words));
+        let (given, _) = demand.counts();
+        sleep(Duration::from_secs(1));
+        assert!(demand.counts().0 > given + 30, "it goes on with what it had");
+        etcd.control(&["del", "/loadline/sharing/shares/web"]);
+        first.until(|it| share(it) < 0.1);
+        until_share(&first, 0.3);
+    }
+    assert!(first.metrics().contains("loadline_cluster_faults_total{kind=\"value\"}"));
+    assert_eq!(demand.failed(), 0);
+    assert!(server.busiest_second(begun) <= MOST);
+}
+
+/// A table with a share of more than the whole.
+const TOO_MUCH: &str = r#"{"version":1,"reserved":0,"groups":{"here":[
+    {"session":1,"share":1099511627776,"bound":1099511627776,"since":0},
+    {"session":2,"share":1099511627776,"bound":1099511627776,"since":0}]}}"#;
+
+#[test]
+fn a_store_that_may_only_be_read_is_told_and_leaves_edges_their_floors() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    etcd.ask_for_passwords("read", "/loadline/");
+    let file = etcd.folder().join("password");
+    std::fs::write(&file, "password").unwrap();
+    let user = format!("user = \"loadline\"\npassword_file = {file:?}");
+    let begun = Instant::now();
+    let edge = sharing(&etcd, "edge-1", &user, &limited(&server, RATE));
+    let demand = Demand::begin(&edge.traffic, 1, 50);
+    edge.until(|it| it["sharing"]["fault"]["kind"] == "denied");
+    assert!(edge.log().contains("capacity is not shared"), "{}", edge.log());
+    assert!(server.busiest_second(begun) <= 7, "its floor");
     assert_eq!(demand.failed(), 0);
 }

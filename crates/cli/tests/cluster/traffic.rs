@@ -94,12 +94,12 @@ impl Noted {
 
 /// Clients of an edge; they end when it is dropped.
 pub(crate) struct Demand {
-    told: Arc<Told>,
+    counts: Arc<Counts>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Counts {
     ended: AtomicBool,
     /// Requests per second of each client; 0 for as many as are answered.
     rate: AtomicU32,
@@ -113,44 +113,44 @@ struct Told {
 impl Demand {
     /// So many clients, each with a connection, that ask so often each.
     pub(crate) fn begin(edge: &str, clients: u32, rate: u32) -> Self {
-        let told = Arc::new(Told { rate: rate.into(), ..Told::default() });
+        let counts = Arc::new(Counts { rate: rate.into(), ..Counts::default() });
         let ask = |_| {
-            let (told, edge) = (told.clone(), edge.to_owned());
-            spawn(move || told.ask(&edge))
+            let (counts, edge) = (counts.clone(), edge.to_owned());
+            spawn(move || counts.ask(&edge))
         };
-        Self { threads: (0..clients).map(ask).collect(), told }
+        Self { threads: (0..clients).map(ask).collect(), counts }
     }
 
     pub(crate) fn change(&self, rate: u32) {
-        self.told.rate.store(rate, Relaxed);
+        self.counts.rate.store(rate, Relaxed);
     }
 
     /// Requests that ended otherwise than with 200 or 503.
     pub(crate) fn failed(&self) -> u64 {
-        self.told.failed.load(Relaxed)
+        self.counts.failed.load(Relaxed)
     }
 
     /// Requests with a response of a server, and those that were refused.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.told.ok.load(Relaxed), self.told.refused.load(Relaxed))
+        (self.counts.ok.load(Relaxed), self.counts.refused.load(Relaxed))
     }
 
     /// The longest time to a response since this was asked last.
     pub(crate) fn slowest(&self) -> Duration {
-        Duration::from_micros(self.told.slowest.swap(0, Relaxed))
+        Duration::from_micros(self.counts.slowest.swap(0, Relaxed))
     }
 }
 
 impl Drop for Demand {
     fn drop(&mut self) {
-        self.told.ended.store(true, Relaxed);
+        self.counts.ended.store(true, Relaxed);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-impl Told {
+impl Counts {
     fn ask(&self, edge: &str) {
         let mut connection = None;
         let mut next = Instant::now();
@@ -177,7 +177,7 @@ impl Told {
 }
 
 /// The status of a response; none where there is none.
-fn asked(connection: &mut Option<BufReader<TcpStream>>, edge: &str) -> Option<u16> {
+pub(crate) fn asked(connection: &mut Option<BufReader<TcpStream>>, edge: &str) -> Option<u16> {
     let stream = match connection.take() {
         Some(stream) => stream,
         None => {

@@ -29,6 +29,7 @@ mod fault;
 mod keys;
 mod known;
 mod publish;
+mod shares;
 mod sharing;
 mod view;
 
@@ -48,6 +49,7 @@ pub use etcd::EtcdError;
 pub use fault::Fault;
 pub use keys::{EdgeEntry, Marker, Refusal, ValueError, Version};
 pub use publish::{EdgeInfo, Overview, Store, StoreError, VERSIONS_KEPT, VersionInfo};
+pub use shares::{SharedGroupInfo, SharedServiceInfo};
 pub use sharing::{Shared, Sharing};
 pub use view::View;
 

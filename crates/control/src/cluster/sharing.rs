@@ -31,6 +31,7 @@ use tokio::{
     time::sleep,
 };
 
+pub(super) use self::link::Places;
 use self::request::Requests;
 use super::{EtcdError, Settings, View, etcd::Client};
 
@@ -125,7 +126,7 @@ impl Sharing {
             if let (Some(client), Action::Leave(session)) = (&self.client, action)
                 && let Err(error) = client.revoke(session.0).await
             {
-                tracing::warn!(%error, "cluster: shares not given back, their lease ends by itself");
+                tracing::warn!(%error, "cluster: shares not given back, the lease ends by itself");
             }
         }
     }
@@ -296,6 +297,6 @@ impl Sharing {
 const IDLE: std::time::Duration = std::time::Duration::from_secs(1);
 
 const MISMATCH: &str = "edges differ in `floor` or `max_edges`, or there are more of them than \
-                        `max_edges`: shares are not moved, and a group may be given more than it has";
+                        `max_edges`: shares are not moved, and a group may be given too much";
 const MISMATCH_HELP: &str = "write the same in [cluster] of each edge; after a change at all of \
                              them, remove the keys below PREFIX/sharing/shares/";

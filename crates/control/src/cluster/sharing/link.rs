@@ -24,16 +24,21 @@ use crate::cluster::{
 
 /// Where it is in the store.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(in crate::cluster) struct Places {
     all: String,
     sessions: String,
     tables: String,
 }
 
 impl Places {
-    pub(super) fn below(prefix: &str) -> Self {
+    pub(in crate::cluster) fn below(prefix: &str) -> Self {
         let all = format!("{prefix}sharing/");
         Self { sessions: format!("{all}edges/"), tables: format!("{all}shares/"), all }
+    }
+
+    /// What all keys begin with.
+    pub(in crate::cluster) fn all(&self) -> &str {
+        &self.all
     }
 
     pub(super) fn session(&self, session: SessionId) -> String {
@@ -44,12 +49,12 @@ impl Places {
         format!("{}{service}", self.tables)
     }
 
-    fn session_of(&self, key: &str) -> Option<SessionId> {
+    pub(in crate::cluster) fn session_of(&self, key: &str) -> Option<SessionId> {
         let digits = key.strip_prefix(&self.sessions)?;
         i64::from_str_radix(digits, 16).ok().map(SessionId)
     }
 
-    fn service_of(&self, key: &str) -> Option<String> {
+    pub(in crate::cluster) fn service_of(&self, key: &str) -> Option<String> {
         key.strip_prefix(&self.tables).map(str::to_owned)
     }
 }
