@@ -14,7 +14,7 @@ mod relay;
 mod traffic;
 
 use std::{
-    env,
+    env, fs,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -27,6 +27,9 @@ use traffic::Server;
 
 /// Round trips to the store.
 const RTTS_MS: [u64; 3] = [30, 110, 160];
+
+/// From each edge to each group, as the edge is told: one beside each edge, and one between them.
+const FROM_EDGES_MS: [[u64; 4]; 3] = [[1, 30, 110, 60], [30, 1, 160, 60], [110, 160, 1, 60]];
 
 /// Of a group, per second, and at once.
 const RATE: u32 = 300;
@@ -54,23 +57,36 @@ fn judge(what: &str, figure: f64, most: f64) -> bool {
     figure <= most
 }
 
-#[test]
-fn three_edges_share_four_groups_while_demand_moves() {
-    let etcd = Etcd::start();
-    let servers: Vec<Server> = (0..GROUPS).map(|_| Server::start(Duration::ZERO)).collect();
+/// A service of one group for each server.
+fn site(servers: &[Server]) -> String {
     let mut web = "[service.web]\nwhen_full = \"shed\"\n".to_owned();
     for (nth, server) in servers.iter().enumerate() {
         web += &format!(
-            "[[service.web.group]]\nname = \"group-{nth}\"\nregion = \"here\"\n\
+            "[[service.web.group]]\nregion = \"region-{nth}\"\n\
              servers = [{:?}]\nmax_rate = \"{RATE}/s\"\nburst = {BURST}\n",
             server.address
         );
     }
+    web
+}
+
+#[test]
+fn three_edges_share_four_groups_while_demand_moves() {
+    let etcd = Etcd::start();
+    let servers: Vec<Server> = (0..GROUPS).map(|_| Server::start(Duration::ZERO)).collect();
+    let web = site(&servers);
     let edge = |nth: usize, rtt: &u64| {
         let store = etcd.url().trim_start_matches("http://").to_owned();
         let url = format!("http://{}", relay(&store, Duration::from_millis(*rtt)));
         let cluster = "floor = \"1%\"\nmax_edges = 3";
-        Edge::at(&url, &format!("edge-{nth}"), cluster, &web).start()
+        let rtts = FROM_EDGES_MS[nth].iter().enumerate();
+        let rtts: Vec<String> =
+            rtts.map(|(group, rtt)| format!("\"region-{group}\" = \"{rtt}ms\"")).collect();
+        let site = format!("{web}[regions.here]\nrtt = {{ {} }}\n", rtts.join(", "));
+        let edge = Edge::at(&url, &format!("edge-{nth}"), cluster, &site);
+        let text = fs::read_to_string(&edge.file).unwrap();
+        fs::write(&edge.file, text.replace("lease = \"2s\"", "lease = \"3s\"")).unwrap();
+        edge.start()
     };
     let edges: Vec<Edge> = RTTS_MS.iter().enumerate().map(|(nth, rtt)| edge(nth, rtt)).collect();
     for edge in &edges {
@@ -109,6 +125,8 @@ fn three_edges_share_four_groups_while_demand_moves() {
     let waste = 100.0 * could.saturating_sub(given) as f64 / could as f64;
     let busiest = servers.iter().map(|server| server.busiest_second(begun)).max().unwrap_or(0);
     let writes = (revision_of(&etcd) - revision) as f64 / seconds;
+    let lapses = |edge: &Edge| edge.log().matches("no lease of the store").count();
+    println!("leases that ended meanwhile: {}", edges.iter().map(lapses).sum::<usize>());
     println!("{asked} requests in {seconds:.0} s, {given} given, {could} by one edge with all");
     let most = f64::from(RATE + BURST) + edges.len() as f64;
     let verdicts = [
@@ -162,7 +180,7 @@ fn revision_of(etcd: &Etcd) -> i64 {
 
 /// CPU time that the process of an edge has taken.
 fn cpu_seconds(edge: &Edge) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", edge.id())).unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", edge.id())).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2);
     ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
