@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages bench bench-sim bench-search bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages bench bench-sim bench-search bench-cluster bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -87,6 +87,10 @@ bench-sim: ## how many requests are simulated per second, and what that grows wi
 bench-search: ## how long a capacity search takes and how right it is, by kind of server
 	@scripts/setup build
 	cargo bench --package loadline-load --bench search --profile release -- $(BENCH)
+
+bench-cluster: ## edges that share a real etcd, judged: waste, overshoot, writes; SECONDS=60 EDGES=50
+	@scripts/setup test
+	cargo test --package loadline --test cluster_bench -- --nocapture --test-threads=1
 
 bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside Katran
 	@scripts/setup bench-l4

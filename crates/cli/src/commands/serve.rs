@@ -210,7 +210,8 @@ impl Edge {
         let lists = discovery::begin(&begun.0, &begun.1);
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
-        let bound = Bound::new(listed, &mut inherited_state.sockets).map_err(Failure::of_start)?;
+        let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
+        let bound = bound.map_err(Failure::of_start)?;
         for address in inherited_state.sockets.addresses() {
             tracing::warn!(%address, "no listener for this inherited socket");
         }
@@ -289,7 +290,7 @@ impl Edge {
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tokio::spawn(discovery::follow_names(self.site.clone()));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
-        self.cluster.join(&self.site, admin);
+        self.cluster.join(&self.site, self.proxy.handle(), admin);
         self.acme.begin(self.site.clone(), self.proxy.handle());
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
@@ -423,7 +424,6 @@ impl Edge {
         let Self { proxy, site, admin, control, forwarder, pid_file, cluster, acme, .. } = self;
         // Where another process goes on with the orders, it gets them now.
         drop(acme);
-        let leaving = tokio::spawn(cluster.leave());
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
         // The successor answers on the same sockets.
@@ -442,15 +442,17 @@ impl Edge {
             }
         };
         tokio::pin!(ending);
-        let tallies = tokio::select! {
-            tallies = &mut ending => tallies,
-            () = signals.until_end() => {
-                tracing::warn!("second signal: remaining connections are cut");
-                handle.cut();
-                ending.await
+        let drained = async {
+            tokio::select! {
+                tallies = &mut ending => tallies,
+                () = signals.until_end() => {
+                    tracing::warn!("second signal: remaining connections are cut");
+                    handle.cut();
+                    ending.await
+                }
             }
         };
-        let _ = leaving.await;
+        let tallies = cluster.leave(drained).await;
         forwarder.iter().for_each(|forwarder| forwarder.end());
         pid_file.iter().for_each(PidFile::remove);
         told(&tallies.context("draining")?);

@@ -27,10 +27,14 @@ impl Edge {
     /// Files that name this store. `cluster` is added to the table of the cluster, `more` to the
     /// file.
     pub(crate) fn of(etcd: &Etcd, name: &str, cluster: &str, more: &str) -> Self {
+        Self::at(&etcd.url(), name, cluster, more)
+    }
+
+    /// Files that name the store at this URL.
+    pub(crate) fn at(url: &str, name: &str, cluster: &str, more: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (file, log) = (folder.path().join("edge.toml"), folder.path().join("log"));
         fs::write(folder.path().join("token"), "0123456789abcdef0123456789abcdef").unwrap();
-        let url = etcd.url();
         let text = format!(
             "[edge]\nregion = \"here\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
              token_file = \"token\"\n[cluster]\netcd = [\"{url}\"]\nname = \"{name}\"\n\
@@ -126,10 +130,15 @@ impl Edge {
         }
     }
 
+    /// Of its process, which runs.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
+    }
+
     /// Tells it to end, and waits for that.
     pub(crate) fn stop(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let id = process.id().to_string();
+        let id = self.process.is_some().then(|| self.id().to_string());
+        if let Some((mut process, id)) = self.process.take().zip(id) {
             assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
             assert!(process.wait().unwrap().success(), "{}", self.log());
         }

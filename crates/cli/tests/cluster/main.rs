@@ -14,3 +14,5 @@ mod membership;
 mod publishing;
 #[path = "../served/mod.rs"]
 mod served;
+mod sharing;
+mod traffic;

@@ -462,8 +462,8 @@ pub(super) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use loadline_core::state::{
-        AcmeCertificate, Certificate, Counts, Discovery, ForwardedServer, Forwarding, Group,
-        Histogram, Limits, Server, Traffic,
+        AcmeCertificate, Certificate, Cluster, Counts, Discovery, ForwardedServer, Forwarding,
+        Group, Histogram, Limits, Server, SharedGroup, SharedService, Sharing, Traffic,
     };
 
     use super::*;
@@ -487,12 +487,18 @@ pub(super) mod tests {
             servers: vec![server],
             ..Forwarding::default()
         };
+        let group = SharedGroup { name: named(), ..SharedGroup::default() };
+        let shared = SharedService { name: named(), groups: vec![group], ..Default::default() };
+        let sharing = Sharing { services: vec![shared], ..Sharing::default() };
+        let faults = [(named(), 2)].into();
+        let cluster = Cluster { sharing: Some(sharing), faults, ..Cluster::default() };
         State {
             listeners: vec![listener],
             certificates: vec![certificate],
             acme: vec![AcmeCertificate { file: named(), ..AcmeCertificate::default() }],
             services: vec![service],
             forwarding: Some(forwarding),
+            cluster: Some(cluster),
             ..State::default()
         }
     }
@@ -685,7 +691,7 @@ pub(super) mod tests {
                 let (values, _) = parsed(line).ok_or_else(|| TestCaseError::fail(line.to_owned()))?;
                 named += usize::from(values.contains(&name));
             }
-            prop_assert!(named >= families().count() / 2, "{}", named);
+            prop_assert!(named >= families().count() / 3, "{}", named);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Edges that share a store: where it is, and who this edge is to it.
 
-use loadline_core::time::Duration;
-use loadline_spanned::{At, Key, Problems};
+use loadline_core::{cluster::WhenAway, time::Duration, units::Ratio};
+use loadline_spanned::{At, Key, Problems, Span};
 
 use super::{set, tls};
 use crate::{
@@ -56,14 +56,46 @@ pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Op
         id: value.id.get().map(|name| name.0.0.clone()),
         name: value.name.get().map_or_else(machine, |name| name.0.0.clone()),
         lease: Duration::from_secs(10),
+        election_timeout: Duration::from_secs(1),
+        floor: Ratio::ppm(10_000),
+        max_edges: 10,
+        when_away: WhenAway::Floor,
         state_dir: "/var/lib/loadline".into(),
     };
     set(&value.prefix, |it| &it.0.0, &mut settings.prefix);
     set(&value.lease, |it| &it.0.0, &mut settings.lease);
+    set(&value.election_timeout, |it| &it.0.0, &mut settings.election_timeout);
+    set(&value.floor, |it| &it.0.0, &mut settings.floor);
+    set(&value.max_edges, |it| &it.0, &mut settings.max_edges);
+    set(&value.when_away, |it| &it.0.0, &mut settings.when_away);
+    sharing(value, &settings, span, problems);
     if let Some(path) = value.state_dir.get() {
         settings.state_dir = path.0.0.clone().into();
     }
     Some(settings)
+}
+
+/// What does not go together of how capacity is shared.
+fn sharing(value: &file::Cluster, settings: &Settings, table: &Span, problems: &mut Problems) {
+    let floors = u64::from(settings.floor.as_ppm()) * u64::from(settings.max_edges);
+    if floors > u64::from(Ratio::ONE.as_ppm()) {
+        let (floor, edges) = (settings.floor, settings.max_edges);
+        let at = value.floor.at().map(|at| &at.span);
+        let at = at.or(value.max_edges.at().map(|at| &at.span)).unwrap_or(table);
+        let message =
+            format!("a `floor` of {floor} for each of {edges} edges is more than there is");
+        let most = Ratio::ppm(Ratio::ONE.as_ppm() / settings.max_edges);
+        let help = format!("{most} at most, or fewer `max_edges`");
+        problems.error(at, message, "too much", help);
+    }
+    let (lease, election) = (settings.lease, settings.election_timeout);
+    if lease < election + election {
+        let at = value.election_timeout.at().map(|at| &at.span);
+        let at = at.or(value.lease.at().map(|at| &at.span)).unwrap_or(table);
+        let message = format!("a `lease` of {lease} with an `election_timeout` of {election}");
+        let help = format!("a `lease` of {} at least", election + election);
+        problems.error(at, message, "too long for it", help);
+    }
 }
 
 fn endpoint(url: &EtcdUrl) -> Endpoint {

@@ -156,7 +156,13 @@ impl Agent {
     /// Does its part over one connection.
     async fn session(&mut self, client: &Client) -> Result<Infallible, Fault> {
         let revision = self.read_all(client).await?;
-        self.admit(client).await?;
+        let admitted = self.admit(client).await;
+        match &admitted {
+            Ok(()) => self.view.admit(true),
+            Err(Fault::Foreign { .. }) => self.view.admit(false),
+            Err(_) => {}
+        }
+        admitted?;
         let mut members = client.watch(&self.keys.members(), revision + 1).await?;
         let mut current = client.watch(&self.keys.current(), revision + 1).await?;
         self.view.change(|state| state.endpoint = Some(client.endpoint().to_owned()));

@@ -1,4 +1,5 @@
-//! Edges that share a store (etcd): who is there, and what configuration was published to all.
+//! Edges that share a store (etcd): who is there, what configuration was published to all, and who
+//! may use how much of the capacity of groups ([`Sharing`]).
 //!
 //! ```text
 //! etcd --watch--> Agent --Offer--> serve (the road of a reload) --taken or refused--> Agent
@@ -13,6 +14,8 @@
 //! | `members/NAME` | [`EdgeEntry`]: where it is, what it runs and refused | that edge | lease |
 //! | `configuration/current` | the version in force | `publish`, `rollback` | for ever |
 //! | `configuration/versions/N` | [`Version`]: its text | `publish` | [`VERSIONS_KEPT`] |
+//! | `sharing/edges/SESSION` | what an edge wants, and has seen | that edge | lease |
+//! | `sharing/shares/SERVICE` | who may use how much | any edge | for ever |
 //!
 //! The member whose key is the oldest is the elected one.
 //!
@@ -26,11 +29,17 @@ mod fault;
 mod keys;
 mod known;
 mod publish;
+mod shares;
+mod sharing;
 mod view;
 
 use std::path::PathBuf;
 
-use loadline_core::time::Duration;
+use loadline_core::{
+    cluster::{WhenAway, participant},
+    time::Duration,
+    units::Ratio,
+};
 
 use crate::include::Part;
 
@@ -40,6 +49,8 @@ pub use etcd::EtcdError;
 pub use fault::Fault;
 pub use keys::{EdgeEntry, Marker, Refusal, ValueError, Version};
 pub use publish::{EdgeInfo, Overview, Store, StoreError, VERSIONS_KEPT, VersionInfo};
+pub use shares::{SharedGroupInfo, SharedServiceInfo};
+pub use sharing::{Shared, Sharing};
 pub use view::View;
 
 /// Where the store is, and who this edge is to it.
@@ -61,8 +72,32 @@ pub struct Settings {
     pub name: String,
     /// How long the store remembers an edge that it does not hear of.
     pub lease: Duration,
+    /// How long it takes to see that its leader is lost.
+    pub election_timeout: Duration,
+    /// What each edge may use of every group without the store.
+    pub floor: Ratio,
+    /// How many edges there may be.
+    pub max_edges: u32,
+    /// What is used when the lease has ended.
+    pub when_away: WhenAway,
     /// The directory of the last configuration that was published.
     pub state_dir: PathBuf,
+}
+
+impl Settings {
+    /// How capacity is shared. The margin is for a member of etcd that was deposed and does not
+    /// know, and for clocks that differ in speed by a hundredth.
+    #[must_use]
+    pub fn sharing(&self) -> participant::Settings {
+        participant::Settings {
+            name: self.name.clone(),
+            lease: self.lease,
+            margin: self.election_timeout + self.lease / 100,
+            floor: self.floor,
+            edges: self.max_edges,
+            when_away: self.when_away,
+        }
+    }
 }
 
 /// A member of an etcd cluster.

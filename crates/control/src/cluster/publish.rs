@@ -5,13 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EdgeEntry, Fault, Settings, Version,
+    EdgeEntry, Fault, Settings, SharedServiceInfo, Version,
     agent::read_version,
     etcd::{
         Client, EtcdError,
         message::{Compare, DeleteRangeRequest, KeyValue, Operation, PutRequest},
     },
     keys::{self, Keys, ValueError},
+    shares,
 };
 
 /// A connection to the store of a cluster.
@@ -43,6 +44,8 @@ pub struct Overview {
     pub elected: Option<String>,
     /// By name.
     pub edges: Vec<EdgeInfo>,
+    /// The services with groups that are shared.
+    pub shared: Vec<SharedServiceInfo>,
     /// Values that nobody can read.
     pub unreadable: Vec<String>,
 }
@@ -217,7 +220,9 @@ impl Store {
             let lease_s = self.client.left(it.lease).await?;
             edges.push(EdgeInfo { name, member, lease_s });
         }
+        let shared = shares::read(&self.client, &self.keys.prefix, &mut unreadable).await?;
         Ok(Overview {
+            shared,
             endpoint: self.client.endpoint().to_owned(),
             etcd: status.version,
             bytes: status.bytes,

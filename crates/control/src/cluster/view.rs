@@ -3,11 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loadline_core::state::{Cluster, ClusterFault};
+use tokio::sync::watch;
 
 /// A hold on it.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     state: Arc<Mutex<Cluster>>,
+    /// Whether the keys at the prefix are those of this edge's cluster.
+    admitted: Arc<watch::Sender<bool>>,
 }
 
 impl View {
@@ -19,6 +22,16 @@ impl View {
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Cluster)) {
         change(&mut self.lock());
+    }
+
+    /// Notes whether the keys at the prefix are those of this edge's cluster.
+    pub(super) fn admit(&self, admitted: bool) {
+        self.admitted.send_replace(admitted);
+    }
+
+    /// Whether they are, as it changes.
+    pub(super) fn admitted(&self) -> watch::Receiver<bool> {
+        self.admitted.subscribe()
     }
 
     /// Counts a fault, and tells of it where it is not the one that was told last.

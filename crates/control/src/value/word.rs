@@ -1,6 +1,7 @@
 //! Words: a value that is one of a few, each with its meaning.
 
 use loadline_core::{
+    cluster::WhenAway,
     compress::Algorithm,
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
@@ -96,6 +97,17 @@ impl Keyword<Configuration> for WhenFull {
         vec![
             ("spread", Self::Spread, "Send over capacity, in proportion to it."),
             ("shed", Self::Shed, "Answer 503 with Retry-After at once."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for WhenAway {
+    const WHAT: &'static str = "a rule for edges without their store";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("floor", Self::Floor, "Its `floor`: no group is given more than its capacity."),
+            ("keep", Self::Keep, "What it had, which others may be given once more."),
         ]
     }
 }

@@ -1,7 +1,7 @@
 //! Edges that share a store, in the file, and what is published to them.
 
 use loadline_control::{LocalOnly, cluster::Published};
-use loadline_core::time::Duration;
+use loadline_core::{time::Duration, units::Ratio};
 
 use crate::repository;
 
@@ -29,6 +29,9 @@ fn a_store_has_defaults_for_all_but_its_place() {
     assert_eq!(endpoints, ["https://etcd-1:2379", "https://[fd00::1]:2379"]);
     assert_eq!((&*settings.prefix, settings.lease), ("/loadline/", Duration::from_secs(10)));
     assert!(!settings.name.is_empty());
+    let sharing = settings.sharing();
+    assert_eq!((sharing.floor, sharing.edges), (Ratio::ppm(10_000), 10));
+    assert_eq!(sharing.margin, Duration::from_millis(1_100));
 }
 
 #[test]
@@ -42,6 +45,18 @@ fn what_is_wrong_with_a_store_is_told_at_its_place() {
         ("etcd = [\"http://e\"]\nca = \"ca.pem\"", 9, "`ca` of an etcd that is reached in clear"),
         ("etcd = [\"https://e\"]\nprefix = \"shop\"", 9, "with a `/` at the end"),
         ("etcd = [\"https://e\"]\nlease = \"1s\"", 9, "from 2s to 1h"),
+        (
+            "etcd = [\"https://e\"]\nfloor = \"20%\"",
+            9,
+            "a `floor` of 20% for each of 10 edges is more than there is (10% at most",
+        ),
+        ("etcd = [\"https://e\"]\nmax_edges = 201", 9, "from 1 to 200"),
+        ("etcd = [\"https://e\"]\nwhen_away = \"all\"", 9, "a rule for edges without their store"),
+        (
+            "etcd = [\"https://e\"]\nlease = \"8s\"\nelection_timeout = \"5s\"",
+            10,
+            "a `lease` of 8s with an `election_timeout` of 5s (a `lease` of 10s at least)",
+        ),
         (
             "etcd = [\"http://10.0.0.1:2379\"]\nuser = \"a\"\npassword_file = \"p\"",
             8,

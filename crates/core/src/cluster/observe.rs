@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::{
     cluster::participant::{GroupObservation, Observation, SharedService},
     decide::plan::{GroupPlan, ServicePlan},
-    fleet::{Fleet, Group, Service},
+    fleet::{Capacity, Fleet, Group, Service},
     time::Duration,
 };
 
@@ -24,10 +24,7 @@ pub fn shared_services(fleet: &Fleet) -> Vec<SharedService> {
 }
 
 fn shared_groups(service: &Service) -> impl Iterator<Item = (usize, &Group)> {
-    let is_limited = |(_, group): &(usize, &Group)| {
-        group.capacity.max_rate.is_some() || group.capacity.max_in_flight.is_some()
-    };
-    service.groups.iter().enumerate().filter(is_limited)
+    service.groups.iter().enumerate().filter(|(_, group)| group.capacity.is_shared())
 }
 
 /// What is counted of the services of [`shared_services`], in the same order. `plans` are those of
@@ -43,6 +40,13 @@ pub fn observations<'a>(
         (!groups.is_empty()).then_some(Observation { asked, groups })
     });
     services.collect()
+}
+
+impl Capacity {
+    /// Whether edges can share it: it has a rate or requests in flight to be given as a whole.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.max_rate.is_some() || self.max_in_flight.is_some()
+    }
 }
 
 impl ServicePlan {

@@ -23,6 +23,7 @@ mod coordinator;
 mod event;
 mod lease;
 mod local;
+mod overview;
 mod settings;
 mod view;
 
@@ -33,6 +34,7 @@ pub use event::{
 };
 use lease::{Lease, LeaseRequest};
 use local::Local;
+use overview::Counts;
 pub use settings::{Settings, WhenAway};
 use view::View;
 
@@ -52,6 +54,7 @@ pub struct Participant {
     /// What [`Action::Until`] said last.
     until: Option<Instant>,
     left: bool,
+    counts: Counts,
 }
 
 /// The last report.
@@ -79,6 +82,7 @@ impl Participant {
             observed: Instant::ZERO,
             until: None,
             left: false,
+            counts: Counts::default(),
         }
     }
 
@@ -195,6 +199,9 @@ impl Participant {
             return;
         }
         let ended = if let Change::Ended(session) = &change { Some(*session) } else { None };
+        if matches!(change, Change::Table(..)) {
+            self.counts.allotted = Some(now);
+        }
         view.change(revision, change);
         if ended.is_some() && ended == self.session() {
             self.lose_session(now);
@@ -331,8 +338,11 @@ impl Participant {
                 continue;
             }
             let moved = if elected { self.moved(now, at) } else { None };
+            let is_moved = moved.is_some();
             let table = moved.or_else(|| self.sliced(now, session, at));
             let Some((replaces, table)) = table else { continue };
+            let count = &mut self.counts;
+            *(if is_moved { &mut count.allotments } else { &mut count.slices }) += 1;
             let id = self.next_id();
             let local = &mut self.locals[at];
             local.writes(now, id, replaces);

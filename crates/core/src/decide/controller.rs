@@ -214,6 +214,13 @@ impl Controller {
     /// Starts with a configuration; the first plan is the first output.
     #[must_use]
     pub fn new(now: Instant, fleet: impl Into<Arc<Fleet>>) -> Self {
+        Self::shared(now, fleet, None)
+    }
+
+    /// The same for one edge of several: of each group with a limit it gives this share, until it
+    /// is told another. None where it is alone, and gives all.
+    #[must_use]
+    pub fn shared(now: Instant, fleet: impl Into<Arc<Fleet>>, floor: Option<Share>) -> Self {
         let fleet = fleet.into();
         let nothing = Fleet {
             edge: fleet.edge.clone(),
@@ -237,6 +244,7 @@ impl Controller {
             configuration: 0,
             outputs: VecDeque::new(),
         };
+        controller.ledger.floor = floor;
         controller.handle(now, Input::Reload(fleet));
         controller
     }

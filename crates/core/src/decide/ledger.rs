@@ -42,6 +42,8 @@ pub struct Ledger {
     services: BTreeMap<String, OfService>,
     /// Until when shares of groups may be used.
     shares_until: Option<Instant>,
+    /// What a group is given that nobody has given a share yet; none where none is shared.
+    pub(crate) floor: Option<Share>,
     /// Rate limits of routes.
     pub(crate) limiters: Limiters,
     ids: Ids,
@@ -88,9 +90,12 @@ impl Ledger {
 
     /// The state of a group, made on first use.
     pub fn group(&mut self, service: &str, name: &str) -> Arc<GroupState> {
-        let until = self.shares_until;
+        let (until, floor) = (self.shares_until, self.floor);
         let group = self.of_service(service).groups.entry(name.to_string()).or_default();
         group.state.set_share_until(until);
+        if let Some(floor) = floor.filter(|_| group.state.share().is_none()) {
+            group.state.set_share(floor);
+        }
         group.state.clone()
     }
 
@@ -114,9 +119,10 @@ impl Ledger {
     /// All that is counted, copied: nothing is shared, and nothing is under way.
     pub(crate) fn snapshot(&self) -> Self {
         let services = self.services.iter().map(|(name, of)| (name.clone(), of.snapshot()));
-        let Self { limiters, ids, shares_until, .. } = self;
+        let Self { limiters, ids, shares_until, floor, .. } = self;
         Self {
             shares_until: *shares_until,
+            floor: *floor,
             services: services.collect(),
             limiters: limiters.snapshot(),
             ids: Ids { next: ids.next, free: ids.free.clone(), left: Vec::new() },

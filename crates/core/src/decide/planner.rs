@@ -97,7 +97,11 @@ pub(crate) fn service_plan(
         .collect();
     groups.sort_by_key(|group| (group.yields, group.distance, group.index));
     ServicePlan {
-        is_shared: status.iter().any(|group| group.state.share().is_some()),
+        is_shared: service
+            .groups
+            .iter()
+            .zip(status)
+            .any(|(group, it)| group.capacity.is_shared() && it.state.share().is_some()),
         groups: groups.into(),
         overflow: service.overflow,
         when_full: service.when_full,
@@ -122,7 +126,7 @@ fn group_plan(
     let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
     let turn =
         PriorityTier::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
-    let share = status.state.share();
+    let share = status.state.share().filter(|_| group.capacity.is_shared());
     let in_use = group.servers.iter().zip(&status.servers).enumerate();
     let servers: Box<[ServerPlan]> = in_use
         .filter(|(_, (server, it))| {

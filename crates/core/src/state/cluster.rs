@@ -1,11 +1,11 @@
 //! What an edge knows of the others that share its store.
 
-use alloc::{collections::BTreeMap, string::String};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
 /// An edge of several, and its store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cluster {
     /// The name of this edge.
@@ -28,10 +28,59 @@ pub struct Cluster {
     pub refusals: u64,
     /// Writes to the store; renewals of the lease are none.
     pub writes: u64,
+    /// How capacity is shared; none where no group has a limit.
+    pub sharing: Option<Sharing>,
     /// What is wrong with the store now.
     pub fault: Option<ClusterFault>,
     /// How often each kind of fault was met.
     pub faults: BTreeMap<String, u64>,
+}
+
+/// An edge's part in the sharing of capacity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sharing {
+    /// Whether it has a lease, so that its shares may be used; else it has its floor, or what it
+    /// keeps.
+    pub leased: bool,
+    /// Whether this edge is the one that computes shares.
+    pub elected: bool,
+    /// How many edges share.
+    pub edges: u64,
+    /// Tables of shares that this edge has written as the elected one.
+    pub allotments: u64,
+    /// Slices that this edge took of what was free, since it was short.
+    pub slices: u64,
+    /// Seconds since shares were changed by anybody; none where that was not seen.
+    pub allotted_s: Option<f64>,
+    /// Whether edges are configured differently, so that nobody moves shares.
+    pub mismatch: bool,
+    /// Why nothing can be written now, though the store is connected.
+    pub fault: Option<ClusterFault>,
+    /// Those of which a group is shared.
+    pub services: Vec<SharedService>,
+}
+
+/// A service whose capacity is shared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedService {
+    /// Its name.
+    pub name: String,
+    /// Requests per second that come to this edge, as the others are told.
+    pub demand: f64,
+    /// Those with a limit.
+    pub groups: Vec<SharedGroup>,
+}
+
+/// A group whose capacity is shared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedGroup {
+    /// Its name.
+    pub name: String,
+    /// The part of its capacity that this edge may use, 0 to 1.
+    pub share: f64,
 }
 
 /// Why an edge goes on without the store, or without a part of it.

@@ -3,9 +3,11 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
+    cluster::Share,
     decide::{controller::Input, plan::Plan},
     fleet::Fleet,
     state::{CachedObject, Part, Purge, Purged, State},
+    time::Instant,
 };
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -146,5 +148,27 @@ impl Handle {
     /// alone: no file is read.
     pub fn amend(&self, fleet: impl Into<Arc<Fleet>>) {
         self.inputs.send(Input::Reload(fleet.into()));
+    }
+
+    /// The time by which shares end.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// Gives this edge so much of the capacity of a group, from the next plan on.
+    pub fn share(&self, service: &str, group: &str, share: Share) {
+        let (service, group) = (service.to_owned(), group.to_owned());
+        self.inputs.send(Input::Share { service, group, share });
+    }
+
+    /// Lets shares be used until then, for ever if none.
+    pub fn shares_until(&self, until: Option<Instant>) {
+        self.inputs.send(Input::SharesUntil(until));
+    }
+
+    /// Waits until every share that was given is in force at every worker.
+    pub async fn settled(&self) {
+        self.inputs.settled().await;
     }
 }

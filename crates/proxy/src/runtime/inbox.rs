@@ -4,26 +4,47 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loadline_core::decide::controller::{Input, Inputs};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 /// Inputs from any thread for the one that hears them.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    inputs: Mutex<Inputs>,
+    waiting: Mutex<Waiting>,
     came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    inputs: Inputs,
+    /// Who waits until what came before is in force: after so many more inputs.
+    settling: Vec<(usize, oneshot::Sender<()>)>,
 }
 
 impl Inbox {
     /// Hands an input over. Never waits for the one that hears it.
     pub(crate) fn send(&self, input: Input) {
-        self.inputs().push(input);
+        self.waiting().inputs.push(input);
         self.came.notify_one();
     }
 
-    /// Waits for the next input. None is lost where the future is dropped.
+    /// Waits until everything that was sent before is in force.
+    pub(crate) async fn settled(&self) {
+        let (told, settled) = oneshot::channel();
+        {
+            let mut waiting = self.waiting();
+            let before = waiting.inputs.len();
+            waiting.settling.push((before, told));
+        }
+        self.came.notify_one();
+        // Where nobody hears inputs any more, nothing comes into force either.
+        let _ = settled.await;
+    }
+
+    /// Waits for the next input; whoever asks has put in force what it had before. None is lost
+    /// where the future is dropped.
     pub(crate) async fn recv(&self) -> Input {
         loop {
-            let next = self.inputs().pop();
+            let next = self.waiting().next();
             match next {
                 Some(input) => return input,
                 None => self.came.notified().await,
@@ -31,9 +52,22 @@ impl Inbox {
         }
     }
 
-    fn inputs(&self) -> MutexGuard<'_, Inputs> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Nobody panics while holding it.
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn next(&mut self) -> Option<Input> {
+        let settled = self.settling.extract_if(.., |(before, _)| *before == 0);
+        // Some do not wait any more.
+        settled.for_each(|(_, told)| {
+            let _ = told.send(());
+        });
+        let input = self.inputs.pop()?;
+        self.settling.iter_mut().for_each(|(before, _)| *before -= 1);
+        Some(input)
     }
 }
 
@@ -64,9 +98,30 @@ mod tests {
         let inbox = Inbox::default();
         let server = servers(1)[0];
         (1..=10_000).for_each(|errors| inbox.send(failing(server, errors)));
-        assert_eq!(inbox.inputs().len(), 1);
-        let last = inbox.inputs().pop();
+        assert_eq!(inbox.waiting().inputs.len(), 1);
+        let last = inbox.waiting().inputs.pop();
         assert!(matches!(last, Some(Input::Failing { errors_in_a_row: 10_000, .. })), "{last:?}");
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_is_settled_when_the_next_is_asked_for_and_no_sooner() {
+        let inbox = Inbox::default();
+        servers(2).into_iter().for_each(|server| inbox.send(failing(server, 1)));
+        let settled = inbox.settled();
+        tokio::pin!(settled);
+        for _ in 0..2 {
+            assert!(is_pending(&mut settled).await);
+            inbox.recv().await;
+        }
+        inbox.send(failing(servers(1)[0], 2));
+        assert!(is_pending(&mut settled).await, "the second is not in force yet");
+        inbox.recv().await;
+        settled.await;
+    }
+
+    /// Whether it waits still.
+    async fn is_pending(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+        tokio::time::timeout(std::time::Duration::ZERO, future).await.is_err()
     }
 
     #[tokio::test]
@@ -81,7 +136,7 @@ mod tests {
                 threads.spawn(move || (1..=LAST).for_each(|n| inbox.send(failing(server, n))));
             }
         });
-        assert_eq!(inbox.inputs().len(), servers.len());
+        assert_eq!(inbox.waiting().inputs.len(), servers.len());
         while last < servers.len() {
             let Input::Failing { errors_in_a_row, .. } = inbox.recv().await else { continue };
             heard += 1;

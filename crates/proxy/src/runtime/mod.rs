@@ -27,6 +27,7 @@ pub(crate) mod yield_once;
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
+    cluster::Share,
     decide::{
         controller::{Controller, Output},
         plan::Plan,
@@ -97,9 +98,22 @@ impl Bound {
         fleet: impl Into<Arc<Fleet>>,
         inherited: &mut Inherited,
     ) -> Result<Self, StartError> {
+        Self::shared(fleet, inherited, None)
+    }
+
+    /// The same for one edge of several, which gives this share of each group with a limit until
+    /// it is told another ([`Handle::share`]). None where it is alone.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left behind then.
+    pub fn shared(
+        fleet: impl Into<Arc<Fleet>>,
+        inherited: &mut Inherited,
+        floor: Option<Share>,
+    ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let inputs = Arc::new(Inbox::default());
-        let mut controller = Controller::new(clock.now(), fleet);
+        let mut controller = Controller::shared(clock.now(), fleet, floor);
         let Some(Output::Publish(plan)) = controller.poll() else {
             unreachable!("the first output of a controller is its plan");
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_control::cluster::{EdgeInfo, Overview};
+use loadline_control::cluster::{EdgeInfo, Overview, SharedGroupInfo, SharedServiceInfo};
 
 use crate::commands::size;
 
@@ -42,6 +42,7 @@ pub(super) fn page(it: &Overview) -> String {
     if it.edges.is_empty() {
         text += "no edges\n";
     }
+    text += &shared(&it.shared);
     text += "\n";
     for version in it.versions.iter().rev() {
         let mark = if it.current == Some(version.version) { "*" } else { " " };
@@ -55,6 +56,24 @@ pub(super) fn page(it: &Overview) -> String {
     }
     for value in &it.unreadable {
         let _ = writeln!(text, "unreadable: {value}");
+    }
+    text
+}
+
+/// Who may use how much.
+fn shared(services: &[SharedServiceInfo]) -> String {
+    let mut text = String::new();
+    for SharedServiceInfo { name: service, demand, groups } in services {
+        let demand = demand.iter().map(|(edge, demand)| format!("{edge} {demand:.0}/s"));
+        let demand: Vec<String> = demand.collect();
+        let _ = writeln!(text, "\n{service}: asked for {}", demand.join(", "));
+        for SharedGroupInfo { name, shares, floors, free } in groups {
+            let percent = |(name, part): (&str, f64)| format!("{name} {:.1} %", part * 100.0);
+            let shares = shares.iter().map(|(edge, part)| percent((edge, *part)));
+            let rest = [("free", *free), ("floors", *floors)].map(percent);
+            let parts: Vec<String> = shares.chain(rest).collect();
+            let _ = writeln!(text, "  {name}: {}", parts.join(", "));
+        }
     }
     text
 }

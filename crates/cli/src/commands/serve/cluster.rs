@@ -2,16 +2,21 @@
 //! published comes into force.
 
 use std::{
-    future::pending,
+    future::{Future, pending},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use loadline_control::{
     Loaded, Moment,
     admin::LiveConfiguration,
-    cluster::{Agent, Disk, Identity, Offer, Published, Settings, View, fetch_published},
+    cluster::{
+        Agent, Disk, Identity, Offer, Published, Settings, Shared, Sharing, View, fetch_published,
+    },
 };
+use loadline_core::{cluster::Share, decide::plan::Plan, time::Instant};
+use loadline_proxy::runtime::Handle;
 use loadline_spanned::FileErrors;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -55,8 +60,29 @@ struct Beginning {
 struct Membership {
     offers: mpsc::Receiver<Offer>,
     taker: Taker,
+    agent: Part,
+    sharing: Part,
+}
+
+/// Something that is done until it is told to leave.
+pub(super) struct Part {
     leave: oneshot::Sender<()>,
-    agent: JoinHandle<()>,
+    done: JoinHandle<()>,
+}
+
+impl Part {
+    fn begin<F: Future<Output = ()> + Send + 'static>(
+        part: impl FnOnce(oneshot::Receiver<()>) -> F,
+    ) -> Self {
+        let (leave, left) = oneshot::channel();
+        Self { leave, done: tokio::spawn(part(left)) }
+    }
+
+    /// Leaves in order; the store is waited for a few seconds at most.
+    async fn leave(self) {
+        let _ = self.leave.send(());
+        let _ = self.done.await;
+    }
 }
 
 impl Cluster {
@@ -90,8 +116,19 @@ impl Cluster {
         self.beginning.as_ref().map(|beginning| beginning.view.clone())
     }
 
+    /// What this edge may use of groups with a limit before it has a share of them; none where it
+    /// is alone.
+    pub(super) fn floor(&self) -> Option<Share> {
+        self.beginning.as_ref().map(|beginning| beginning.settings.sharing().floor())
+    }
+
     /// Begins to be one of them.
-    pub(super) fn join(&mut self, site: &Arc<LiveConfiguration>, admin: Option<String>) {
+    pub(super) fn join(
+        &mut self,
+        site: &Arc<LiveConfiguration>,
+        proxy: Handle,
+        admin: Option<String>,
+    ) {
         let Some(Beginning { file, settings, disk, view }) = self.beginning.take() else { return };
         let services = {
             let site = site.clone();
@@ -105,11 +142,12 @@ impl Cluster {
         };
         let running = self.in_force.get();
         let (to_take, offers) = mpsc::channel(1);
+        let sharing = Sharing::new(settings.clone(), view.clone(), SharedProxy(proxy));
         let agent = Agent::new(settings, disk, view, running, identity, to_take);
-        let (leave, left) = oneshot::channel();
-        let agent = tokio::spawn(agent.run(left));
+        let (agent, sharing) =
+            (Part::begin(|left| agent.run(left)), Part::begin(|left| sharing.run(left)));
         let taker = Taker { site: site.clone(), file, in_force: self.in_force.clone() };
-        self.membership = Some(Membership { offers, taker, leave, agent });
+        self.membership = Some(Membership { offers, taker, agent, sharing });
     }
 
     /// Waits for a configuration that was published, and gives what puts it in force; for ever
@@ -121,11 +159,40 @@ impl Cluster {
         Box::new(move || taker.take(offer))
     }
 
-    /// Leaves in order; the store is waited for a few seconds at most.
-    pub(super) async fn leave(self) {
-        let Some(Membership { leave, agent, .. }) = self.membership else { return };
-        let _ = leave.send(());
-        let _ = agent.await;
+    /// Leaves in order, while `drained` lets requests under way end: the others see at once that it
+    /// goes, and what it uses of the groups is theirs when nothing is in use any more.
+    pub(super) async fn leave<T>(self, drained: impl Future<Output = T>) -> T {
+        let Some(Membership { agent, sharing, .. }) = self.membership else { return drained.await };
+        let leaving = tokio::spawn(agent.leave());
+        let drained = drained.await;
+        sharing.leave().await;
+        let _ = leaving.await;
+        drained
+    }
+}
+
+/// The proxy whose groups are shared.
+struct SharedProxy(Handle);
+
+impl Shared for SharedProxy {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn plan(&self) -> Arc<Plan> {
+        self.0.plan()
+    }
+
+    fn share(&self, service: &str, group: &str, share: Share) {
+        self.0.share(service, group, share);
+    }
+
+    fn until(&self, until: Option<Instant>) {
+        self.0.shares_until(until);
+    }
+
+    fn settled(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.0.settled())
     }
 }
 

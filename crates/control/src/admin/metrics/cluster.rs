@@ -1,6 +1,6 @@
 //! Metrics of an edge with others and their store. There are none where it is alone.
 
-use loadline_core::state::{Cluster, State};
+use loadline_core::state::{Cluster, Sharing, State};
 
 use super::{Family, Read, Samples};
 
@@ -65,7 +65,79 @@ pub(super) const FAMILIES: &[Family] = &[
             }
         }),
     },
+    Family {
+        name: "cluster_sharing",
+        help: "1 while this edge has a lease, so that it may use its shares of groups",
+        labels: &[],
+        read: Read::Gauge(|state, to| of_sharing(state, to, |it| flag(it.leased))),
+    },
+    Family {
+        name: "cluster_sharing_edges",
+        help: "Edges that share groups",
+        labels: &[],
+        read: Read::Gauge(|state, to| of_sharing(state, to, |it| it.edges as f64)),
+    },
+    Family {
+        name: "cluster_mismatch",
+        help: "1 while edges differ in `floor` or `max_edges`, or are more than that",
+        labels: &[],
+        read: Read::Gauge(|state, to| of_sharing(state, to, |it| flag(it.mismatch))),
+    },
+    Family {
+        name: "cluster_share",
+        help: "Part of the capacity of a group that this edge may use, 0 to 1",
+        labels: &["service", "group"],
+        read: Read::Gauge(|state, to| {
+            for service in sharing(state).iter().flat_map(|it| &it.services) {
+                for group in &service.groups {
+                    to.add(&[&service.name, &group.name], group.share);
+                }
+            }
+        }),
+    },
+    Family {
+        name: "cluster_demand",
+        help: "Requests per second of a service, as the other edges are told",
+        labels: &["service"],
+        read: Read::Gauge(|state, to| {
+            for service in sharing(state).iter().flat_map(|it| &it.services) {
+                to.add(&[&service.name], service.demand);
+            }
+        }),
+    },
+    Family {
+        name: "cluster_allotments",
+        help: "Allotments of shares that this edge wrote as the elected one",
+        labels: &[],
+        read: Read::Counter(|state, to| of_sharing(state, to, |it| it.allotments)),
+    },
+    Family {
+        name: "cluster_slices",
+        help: "Slices of what was free that this edge asked for, since it was short",
+        labels: &[],
+        read: Read::Counter(|state, to| of_sharing(state, to, |it| it.slices)),
+    },
+    Family {
+        name: "cluster_last_allotment_seconds",
+        help: "Seconds since any edge moved a share",
+        labels: &[],
+        read: Read::Gauge(|state, to| {
+            if let Some(seconds) = sharing(state).and_then(|it| it.allotted_s) {
+                to.add(&[], seconds);
+            }
+        }),
+    },
 ];
+
+fn sharing(state: &State) -> Option<&Sharing> {
+    state.cluster.as_ref()?.sharing.as_ref()
+}
+
+fn of_sharing<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Sharing) -> T) {
+    if let Some(sharing) = sharing(state) {
+        samples.add(&[], value(sharing));
+    }
+}
 
 fn flag(value: bool) -> f64 {
     f64::from(u8::from(value))
@@ -81,6 +153,12 @@ fn one<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Cluster) 
 mod tests {
     use super::super::{Detail, Format, tests::text};
     use super::*;
+    use loadline_core::state::{SharedGroup, SharedService};
+
+    fn shared() -> SharedService {
+        let groups = vec![SharedGroup { name: "near".to_owned(), share: 0.25 }];
+        SharedService { name: "web".to_owned(), demand: 12.5, groups }
+    }
 
     #[test]
     fn an_edge_with_others_is_shown_with_their_store_and_one_alone_is_not() {
@@ -91,6 +169,7 @@ mod tests {
             elected: Some("edge-1".to_owned()),
             edges: 3,
             faults: [("unreachable".to_owned(), 2)].into(),
+            sharing: Some(Sharing { slices: 4, services: vec![shared()], ..Sharing::default() }),
             ..Cluster::default()
         };
         let state = State { cluster: Some(cluster), ..State::default() };
@@ -100,6 +179,10 @@ mod tests {
             "loadline_cluster_elected 1.0",
             "loadline_cluster_edges 3.0",
             "loadline_cluster_faults_total{kind=\"unreachable\"} 2",
+            "loadline_cluster_sharing 0.0",
+            "loadline_cluster_share{service=\"web\",group=\"near\"} 0.25",
+            "loadline_cluster_demand{service=\"web\"} 12.5",
+            "loadline_cluster_slices_total 4",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

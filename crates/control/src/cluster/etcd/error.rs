@@ -106,6 +106,11 @@ impl EtcdError {
         }
     }
 
+    /// Whether it is that the lease has ended.
+    pub(crate) fn is_of_the_lease(&self) -> bool {
+        matches!(self, Self::Status { message, .. } if message.contains("lease not found"))
+    }
+
     /// Whether nobody is asked for a password there.
     pub(super) fn is_open(&self) -> bool {
         matches!(self, Self::Status { message, .. } if message.contains("is not enabled"))

@@ -69,7 +69,7 @@ pub(crate) struct Done {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Compare {
-    /// 0: equal.
+    /// 0: equal, 1: greater.
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
     /// 1: the revision of creation, 2: that of the last change.
@@ -93,6 +93,11 @@ impl Compare {
     /// That a key was created at this revision; 0 where it is not there.
     pub(crate) const fn created(key: Vec<u8>, revision: i64) -> Self {
         Self { result: 0, target: 1, key, revision: Some(Revision::Created(revision)) }
+    }
+
+    /// That a key is there.
+    pub(crate) fn is_there(key: Vec<u8>) -> Self {
+        Self { result: 1, ..Self::created(key, 0) }
     }
 
     /// That a key was last changed at this revision; 0 where it is not there.

@@ -150,6 +150,14 @@ impl Client {
         within(self.endpoint(), stream).await
     }
 
+    /// Renews a lease once; how many seconds it has from now, 0 or less where it has ended.
+    pub(super) async fn renew(&self, id: i64) -> Result<i64, EtcdError> {
+        let request = LeaseRequest { id };
+        let answer: LeaseResponse =
+            self.call("/etcdserverpb.Lease/LeaseKeepAlive", &request).await?;
+        Ok(answer.ttl)
+    }
+
     /// What becomes of the keys that begin with `prefix` from a revision on.
     pub(super) async fn watch(
         &self,

@@ -157,8 +157,20 @@ impl Local {
     fn lacks(&self, floor: Share) -> u64 {
         let reached = self.groups.iter().filter(|group| group.seen.distance.is_some());
         let covered = reached.map(|group| group.covers(floor)).fold(0, u64::saturating_add);
-        let demand = self.demand.iter().map(Demand::per_thousand_seconds).sum::<u64>();
-        demand.saturating_sub(covered)
+        self.wanted().saturating_sub(covered)
+    }
+
+    /// Requests per thousand seconds that clients want.
+    pub(super) fn wanted(&self) -> u64 {
+        self.demand.iter().map(Demand::per_thousand_seconds).sum()
+    }
+
+    /// What is in force of each group, 0 to 1.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (String, f64)> {
+        self.groups.iter().map(|group| {
+            let share = group.applied.unwrap_or_default();
+            (group.name.clone(), share.parts() as f64 / Share::WHOLE.parts() as f64)
+        })
     }
 
     /// Takes what it is short of out of what is free, the nearest first, and leaves half of it for

@@ -1,0 +1,271 @@
+//! What edges give together of groups that have a capacity, through a real etcd.
+
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    command::cluster,
+    edge::Edge,
+    etcd::Etcd,
+    traffic::{Demand, Server},
+};
+
+/// A service of one group that is refused what is over this capacity.
+fn limited(server: &Server, capacity: &str) -> String {
+    format!(
+        "[service.web]\nwhen_full = \"shed\"\n[[service.web.group]]\nregion = \"here\"\n\
+         servers = [{:?}]\n{capacity}\n",
+        server.address
+    )
+}
+
+fn sharing(etcd: &Etcd, name: &str, cluster: &str, more: &str) -> Edge {
+    let cluster = format!("floor = \"5%\"\nmax_edges = 2\n{cluster}");
+    Edge::of(etcd, name, &cluster, more).start()
+}
+
+/// What it may use of the only group.
+fn share(cluster: &Value) -> f64 {
+    cluster["sharing"]["services"][0]["groups"][0]["share"].as_f64().unwrap_or(-1.0)
+}
+
+/// How long it takes until this edge may use so much.
+fn until_share(edge: &Edge, least: f64) -> Duration {
+    let begun = Instant::now();
+    edge.until(|it| share(it) >= least);
+    begun.elapsed()
+}
+
+const RATE: &str = "max_rate = \"100/s\"\nburst = 10";
+
+/// A second of that rate, its burst, and one request for each edge.
+const MOST: usize = 100 + 10 + 2;
+
+/// Two edges that have begun to share a group.
+fn two(etcd: &Etcd, server: &Server, cluster: &str, capacity: &str) -> (Edge, Edge) {
+    let web = limited(server, capacity);
+    let first = sharing(etcd, "edge-1", cluster, &web);
+    let second = sharing(etcd, "edge-2", cluster, &web);
+    for edge in [&first, &second] {
+        edge.until(|it| it["sharing"]["leased"] == true && it["sharing"]["edges"] == 2);
+    }
+    (first, second)
+}
+
+#[test]
+fn a_rate_is_kept_by_two_edges_together_and_its_shares_follow_demand() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let capacity = "max_rate = \"400/s\"\nburst = 40";
+    let (first, second) = two(&etcd, &server, "", capacity);
+    let near = Demand::begin(&first.traffic, 2, 180);
+    let far = Demand::begin(&second.traffic, 2, 40);
+    until_share(&first, 0.7);
+    sleep(Duration::from_secs(2));
+    near.change(40);
+    far.change(180);
+    let took = until_share(&second, 0.7);
+    assert!(took < Duration::from_millis(1_500), "the share follows after {took:?}");
+    let settled = Instant::now();
+    sleep(Duration::from_secs(3));
+    let (given, busiest) = (server.count(settled), server.busiest_second(begun));
+    println!("the share followed after {took:?}, {given} of 1200, {busiest} in a second");
+    assert!(given >= 1_100, "{given} of 1200 in three seconds");
+    // A second of the rate, the burst, and one for each edge.
+    assert!(busiest <= 442, "{busiest} in a second");
+    assert_eq!((near.failed(), far.failed()), (0, 0));
+    let told = cluster(&first, &["status"]).text;
+    for words in ["web: asked for edge-1 ", "edge-2 ", "  here: edge-1 ", "floors 10.0 %"] {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    let metrics = second.metrics();
+    for words in [
+        "loadline_cluster_sharing 1",
+        "loadline_cluster_share{service=\"web\",group=\"here\"} 0.",
+        "loadline_cluster_demand{service=\"web\"} ",
+        "loadline_cluster_mismatch 0",
+    ] {
+        assert!(metrics.contains(words), "{words} in {metrics}");
+    }
+    assert!(first.log().contains("takes part in the sharing of capacity"), "{}", first.log());
+}
+
+#[test]
+fn requests_in_flight_are_kept_by_two_edges_together() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::from_millis(50)));
+    let web = limited(&server, "max_in_flight = 10");
+    let first = sharing(&etcd, "edge-1", "", &web);
+    let second = sharing(&etcd, "edge-2", "", &web);
+    let near = Demand::begin(&first.traffic, 12, 20);
+    let far = Demand::begin(&second.traffic, 12, 5);
+    until_share(&first, 0.5);
+    near.change(5);
+    far.change(20);
+    until_share(&second, 0.5);
+    let most = server.most_in_flight();
+    assert!((6..=10).contains(&most), "{most} in flight");
+    assert_eq!((near.failed(), far.failed()), (0, 0));
+}
+
+#[test]
+fn the_share_of_an_edge_is_free_at_once_when_it_leaves_and_after_its_lease_when_it_is_killed() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let (first, mut second) = two(&etcd, &server, "", RATE);
+    let near = Demand::begin(&first.traffic, 2, 60);
+    for leaves in [true, false] {
+        let far = Demand::begin(&second.traffic, 2, 60);
+        until_share(&second, 0.4);
+        let (given, _) = far.counts();
+        assert!(given > 0);
+        drop(far);
+        if leaves {
+            second.stop();
+        } else {
+            second.kill();
+        }
+        let took = until_share(&first, 0.85);
+        // A lease of two seconds, which etcd looks at twice a second, and a move of shares.
+        let most = if leaves { 1_500 } else { 5_000 };
+        assert!(took < Duration::from_millis(most), "{took:?}, leaves: {leaves}");
+        second.begin();
+        second.until(|it| it["sharing"]["leased"] == true);
+    }
+    let busiest = server.busiest_second(begun);
+    assert!(busiest <= MOST, "{busiest} in a second");
+    assert_eq!(near.failed(), 0);
+}
+
+#[test]
+fn edges_without_their_store_use_their_floors_and_no_request_waits_for_it() {
+    let (mut etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let (first, second) = two(&etcd, &server, "", RATE);
+    let demands = [&first, &second].map(|edge| Demand::begin(&edge.traffic, 1, 90));
+    until_share(&first, 0.3);
+    etcd.kill();
+    for edge in [&first, &second] {
+        edge.until(|it| it["sharing"]["leased"] == false && (share(it) - 0.05).abs() < 1e-6);
+    }
+    for demand in &demands {
+        let _ = demand.slowest();
+    }
+    let alone = Instant::now();
+    sleep(Duration::from_secs(3));
+    let given = server.count(alone);
+    // Twice 5/s for three seconds, and two bursts of one.
+    assert!((24..=34).contains(&given), "{given}");
+    for demand in &demands {
+        let slowest = demand.slowest();
+        assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    }
+    assert!(first.log().contains("no lease of the store"), "{}", first.log());
+    etcd.begin();
+    for edge in [&first, &second] {
+        until_share(edge, 0.3);
+    }
+    let settled = Instant::now();
+    sleep(Duration::from_secs(2));
+    let (given, busiest) = (server.count(settled), server.busiest_second(begun));
+    assert!(given >= 170 && busiest <= MOST, "{given} of 200, {busiest} in a second");
+    assert!(demands.iter().all(|demand| demand.failed() == 0));
+}
+
+#[test]
+fn edges_that_keep_what_they_had_go_on_without_their_store() {
+    let (mut etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let (first, second) = two(&etcd, &server, "when_away = \"keep\"", RATE);
+    let demands = [&first, &second].map(|edge| Demand::begin(&edge.traffic, 1, 70));
+    for edge in [&first, &second] {
+        until_share(edge, 0.4);
+    }
+    etcd.kill();
+    for edge in [&first, &second] {
+        edge.until(|it| it["sharing"]["leased"] == false && share(it) >= 0.4);
+    }
+    let alone = Instant::now();
+    sleep(Duration::from_secs(3));
+    let (given, busiest) = (server.count(alone), server.busiest_second(begun));
+    assert!(given >= 240 && busiest <= MOST, "{given} of 300, {busiest} in a second");
+    assert!(demands.iter().all(|demand| demand.failed() == 0));
+}
+
+#[test]
+fn an_edge_that_never_saw_its_store_uses_its_floor_from_the_first_request_on() {
+    let (mut etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    etcd.kill();
+    let begun = Instant::now();
+    let edge = sharing(&etcd, "edge-1", "when_away = \"keep\"", &limited(&server, RATE));
+    let demand = Demand::begin(&edge.traffic, 1, 90);
+    sleep(Duration::from_secs(2));
+    let given = server.count(begun);
+    assert!((5..=13).contains(&given), "{given} of 5/s");
+    assert_eq!(demand.failed(), 0);
+}
+
+#[test]
+fn edges_that_differ_in_their_floors_are_told_and_serve() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let web = limited(&server, RATE);
+    let first = sharing(&etcd, "edge-1", "", &web);
+    let demand = Demand::begin(&first.traffic, 1, 50);
+    until_share(&first, 0.3);
+    let second = Edge::of(&etcd, "edge-2", "floor = \"10%\"\nmax_edges = 2", &web).start();
+    second.until(|it| it["sharing"]["mismatch"] == true);
+    assert!(second.log().contains("edges differ in `floor` or `max_edges`"), "{}", second.log());
+    let metrics = second.metrics();
+    assert!(metrics.contains("loadline_cluster_mismatch 1"), "{metrics}");
+    assert!(metrics.contains("loadline_cluster_faults_total{kind=\"mismatch\"} 1"), "{metrics}");
+    assert_eq!((demand.failed(), second.request().as_str()), (0, "200"));
+}
+
+#[test]
+fn a_table_that_nobody_can_read_moves_no_share_and_a_new_one_is_begun_when_it_is_removed() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let (first, _second) = two(&etcd, &server, "", RATE);
+    let demand = Demand::begin(&first.traffic, 1, 50);
+    until_share(&first, 0.3);
+    for (value, words) in [
+        ("seven", "holds something that is not a table of shares"),
+        (TOO_MUCH, "gives more than there is"),
+    ] {
+        etcd.control(&["put", "/loadline/sharing/shares/web", value]);
+        first.until(|_| first.log().contains(words));
+        let (given, _) = demand.counts();
+        sleep(Duration::from_secs(1));
+        assert!(demand.counts().0 > given + 30, "it goes on with what it had");
+        etcd.control(&["del", "/loadline/sharing/shares/web"]);
+        first.until(|it| share(it) < 0.1);
+        until_share(&first, 0.3);
+    }
+    assert!(first.metrics().contains("loadline_cluster_faults_total{kind=\"value\"}"));
+    assert_eq!(demand.failed(), 0);
+    assert!(server.busiest_second(begun) <= MOST);
+}
+
+/// A table with a share of more than the whole.
+const TOO_MUCH: &str = r#"{"version":1,"reserved":0,"groups":{"here":[
+    {"session":1,"share":1099511627776,"bound":1099511627776,"since":0},
+    {"session":2,"share":1099511627776,"bound":1099511627776,"since":0}]}}"#;
+
+#[test]
+fn a_store_that_may_only_be_read_is_told_and_leaves_edges_their_floors() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    etcd.ask_for_passwords("read", "/loadline/");
+    let file = etcd.folder().join("password");
+    std::fs::write(&file, "password").unwrap();
+    let user = format!("user = \"loadline\"\npassword_file = {file:?}");
+    let begun = Instant::now();
+    let edge = sharing(&etcd, "edge-1", &user, &limited(&server, RATE));
+    let demand = Demand::begin(&edge.traffic, 1, 50);
+    edge.until(|it| it["sharing"]["fault"]["kind"] == "denied");
+    assert!(edge.log().contains("capacity is not shared"), "{}", edge.log());
+    assert!(server.busiest_second(begun) <= 7, "its floor");
+    assert_eq!(demand.failed(), 0);
+}

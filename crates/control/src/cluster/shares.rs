@@ -1,0 +1,81 @@
+//! Who may use how much of the groups that edges share, as the store has it.
+
+use std::collections::BTreeMap;
+
+use loadline_core::cluster::{Report, SessionId, Share, Table};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    etcd::{Client, EtcdError},
+    keys::{self, ValueError},
+    sharing::Places,
+};
+
+/// A service with groups that are shared.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SharedServiceInfo {
+    /// Its name.
+    pub name: String,
+    /// Requests per second that come to each edge, by its name.
+    pub demand: BTreeMap<String, f64>,
+    /// Its groups.
+    pub groups: Vec<SharedGroupInfo>,
+}
+
+/// A group that is shared. Parts of its capacity are from 0 to 1.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SharedGroupInfo {
+    /// Its name.
+    pub name: String,
+    /// The part of each edge beside its floor, by the name of the edge.
+    pub shares: BTreeMap<String, f64>,
+    /// What is kept for the floors of edges.
+    pub floors: f64,
+    /// What nobody has now.
+    pub free: f64,
+}
+
+/// All of them; values that nobody can read are noted.
+pub(super) async fn read(
+    client: &Client,
+    prefix: &str,
+    unreadable: &mut Vec<String>,
+) -> Result<Vec<SharedServiceInfo>, EtcdError> {
+    let places = Places::below(prefix);
+    let (mut reports, mut tables) = (BTreeMap::new(), Vec::new());
+    for it in client.prefix(places.all()).await?.kvs {
+        let key = String::from_utf8_lossy(&it.key);
+        let read = if let Some(session) = places.session_of(&key) {
+            let report = keys::read("a report", &key, &it.value);
+            report.map(|report: Report| drop(reports.insert(session, report)))
+        } else if let Some(service) = places.service_of(&key) {
+            keys::read("a table of shares", &key, &it.value)
+                .map(|table: Table| tables.push((service, table)))
+        } else {
+            Err(ValueError { key: key.into(), what: "known here", why: "it has no name".into() })
+        };
+        unreadable.extend(read.err().map(|error| error.to_string()));
+    }
+    Ok(tables.into_iter().map(|(service, table)| info(service, &table, &reports)).collect())
+}
+
+fn info(name: String, table: &Table, reports: &BTreeMap<SessionId, Report>) -> SharedServiceInfo {
+    let demands = reports.values().filter_map(|report| {
+        let demand = report.services.get(&name)?.demand.iter().sum::<u64>();
+        Some((report.name.clone(), demand as f64 / 1e3))
+    });
+    let edge = |session| reports.get(&session).map_or("gone", |report| &report.name).to_owned();
+    let groups = table.groups.iter().map(|(group, entries)| {
+        let mut shares = BTreeMap::new();
+        for entry in entries {
+            *shares.entry(edge(entry.session)).or_default() += part(entry.share);
+        }
+        let (floors, free) = (part(table.reserved), part(table.free(group)));
+        SharedGroupInfo { name: group.clone(), shares, floors, free }
+    });
+    SharedServiceInfo { demand: demands.collect(), groups: groups.collect(), name }
+}
+
+fn part(share: Share) -> f64 {
+    share.parts() as f64 / Share::WHOLE.parts() as f64
+}

@@ -1,0 +1,55 @@
+//! What a participant shows of itself.
+
+use alloc::vec::Vec;
+
+use crate::{
+    cluster::participant::{Participant, local::Local},
+    state::{SharedGroup, SharedService, Sharing},
+    time::Instant,
+};
+
+/// What has happened since the process began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) allotments: u64,
+    pub(super) slices: u64,
+    /// When a table was told of last.
+    pub(super) allotted: Option<Instant>,
+}
+
+impl Participant {
+    /// For people and metrics.
+    #[must_use]
+    pub fn overview(&self, now: Instant) -> Sharing {
+        let Counts { allotments, slices, allotted } = self.counts;
+        Sharing {
+            leased: self.is_joined(now),
+            elected: self.is_elected(),
+            edges: self.sessions().count() as u64,
+            allotments,
+            slices,
+            allotted_s: allotted.map(|at| now.since(at).as_secs_f64()),
+            mismatch: self.is_mismatch(),
+            fault: None,
+            services: self.locals.iter().map(Local::overview).collect(),
+        }
+    }
+
+    /// Whether other floors are kept in the store than these, or for fewer edges than there are:
+    /// nobody moves shares then, or groups may be given more than they have.
+    #[must_use]
+    pub fn is_mismatch(&self) -> bool {
+        let floors = self.settings.floors();
+        let mut tables = self.locals.iter().filter_map(|local| self.table(&local.name));
+        self.sessions().count() > floors.edges as usize
+            || tables.any(|table| table.reserved != floors.sum())
+    }
+}
+
+impl Local {
+    fn overview(&self) -> SharedService {
+        let group = |(name, share)| SharedGroup { name, share };
+        let groups: Vec<SharedGroup> = self.shares().map(group).collect();
+        SharedService { name: self.name.clone(), demand: self.wanted() as f64 / 1e3, groups }
+    }
+}
