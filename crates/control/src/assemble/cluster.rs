@@ -89,6 +89,12 @@ fn sharing(value: &file::Cluster, settings: &Settings, table: &Span, problems: &
         problems.error(at, message, "too much", help);
     }
     let (lease, election) = (settings.lease, settings.election_timeout);
+    let seconds = lease.as_nanos() / Duration::from_secs(1).as_nanos();
+    if Duration::from_secs(seconds) != lease {
+        let at = value.lease.at().map_or(table, |at| &at.span);
+        let message = format!("a `lease` of {lease}: etcd counts whole seconds");
+        problems.error(at, message, "not whole", format!("{seconds}s, or {}s", seconds + 1));
+    }
     if lease < election + election {
         let at = value.election_timeout.at().map(|at| &at.span);
         let at = at.or(value.lease.at().map(|at| &at.span)).unwrap_or(table);

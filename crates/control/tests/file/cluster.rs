@@ -45,6 +45,7 @@ fn what_is_wrong_with_a_store_is_told_at_its_place() {
         ("etcd = [\"http://e\"]\nca = \"ca.pem\"", 9, "`ca` of an etcd that is reached in clear"),
         ("etcd = [\"https://e\"]\nprefix = \"shop\"", 9, "with a `/` at the end"),
         ("etcd = [\"https://e\"]\nlease = \"1s\"", 9, "from 2s to 1h"),
+        ("etcd = [\"https://e\"]\nlease = \"2900ms\"", 9, "etcd counts whole seconds (2s, or 3s"),
         (
             "etcd = [\"https://e\"]\nfloor = \"20%\"",
             9,
