@@ -300,10 +300,10 @@ mod tests {
 
     /// A request: when it is due, how late it is sent, how long it takes, what becomes of it, and
     /// which of three generators sends it.
-    type Fate = (u64, u64, u64, bool, usize);
+    type Sent = (u64, u64, u64, bool, usize);
 
     /// What a generator counts of those requests that are its own.
-    fn counted(fates: &[Fate], own: impl Fn(usize) -> bool) -> Figures {
+    fn counted(fates: &[Sent], own: impl Fn(usize) -> bool) -> Figures {
         let mut figures = Figures::new(None);
         let ms = Duration::from_millis;
         // In the order of time: a plan, or an end of a request.

@@ -354,7 +354,8 @@ mod tests {
                     None => drop(ticket),
                 }
                 let books = tally.books.borrow();
-                prop_assert_eq!(books.figures.outcomes.total() + books.in_flight, books.figures.planned);
+                let figures = &books.figures;
+                prop_assert_eq!(figures.outcomes.total() + books.in_flight, figures.planned);
             }
             let record = tally.close(None, false).record(&plan());
             let outcomes = record.outcomes;

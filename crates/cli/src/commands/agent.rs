@@ -22,8 +22,8 @@ use super::{generators::VERSION, worker};
 /// Send a part of the load that `bench --with` or `capacity --with` on another machine plans
 ///
 /// Its first line on the standard output is `listening on ADDRESS`. It serves one leader at a time,
-/// only one that knows the token and has the same version, and sends what that one plans, within the
-/// limits below. It stops as soon as its leader goes away. SIGTERM ends it.
+/// only one that knows the token and has the same version, and sends what that one plans, within
+/// the limits below. It stops as soon as its leader goes away. SIGTERM ends it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -1,5 +1,5 @@
-//! A plan as it is sent to an agent. Everything that is of the agent's own machine, certificates and
-//! source addresses, is not in it.
+//! A plan as it is sent to an agent. What is of the agent's own machine, certificates and source
+//! addresses, is not in it.
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{Arrivals, Stage};
@@ -198,9 +198,8 @@ mod tests {
         /// The plan that an agent has is that of its leader, to the nanosecond.
         #[test]
         fn a_plan_arrives_as_it_was_sent(timetable in any_timetable(), requests in 1u64..200) {
-            let mut plan =
-                LoadPlan::open("http://a.example:81/b?c", Rate::per_sec(1), Until::Requests(1)).unwrap();
             let until = Until::Requests(requests);
+            let mut plan = LoadPlan::open("a.example:81/b?c", Rate::per_sec(1), until).unwrap();
             plan.pattern = Pattern::Open { timetable, until, max_in_flight: Some(9) };
             plan.headers.push(("A".into(), "b".into()));
             plan.body = vec![0, 255];

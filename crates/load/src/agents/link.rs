@@ -1,7 +1,8 @@
 //! A conversation over TCP: messages as JSON, each sealed, neither side silent for long.
 //!
-//! A message is its length (4 bytes, big endian), its seal (32 bytes) and its text; `null` says only
-//! that one is still there. The first three, in which both sides prove who they are, have no seal.
+//! A message is its length (4 bytes, big endian), its seal (32 bytes) and its text; `null` says
+//! only that one is still there. The first three, in which both sides prove who they are, have no
+//! seal.
 
 use std::{future::Future, io, time::Duration};
 

@@ -56,14 +56,14 @@ pub(super) enum Report {
     /// Its clock.
     Pong(Instant),
     /// How the run stands.
-    Progress(Standing),
+    Progress(PartProgress),
     /// The run is over.
     Done(Box<Figures>),
 }
 
 /// How the part of an agent stands, as [`Progress`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Standing {
+pub(super) struct PartProgress {
     elapsed: Duration,
     fraction: f64,
     planned: u64,
@@ -74,7 +74,7 @@ pub(super) struct Standing {
     p99: Duration,
 }
 
-impl From<&Progress> for Standing {
+impl From<&Progress> for PartProgress {
     fn from(progress: &Progress) -> Self {
         let Progress { elapsed, fraction, planned, in_flight, outcomes, rate, p50, p99 } =
             *progress;
@@ -82,7 +82,7 @@ impl From<&Progress> for Standing {
     }
 }
 
-impl Standing {
+impl PartProgress {
     /// How the whole stands: sums, and of times those of the slowest part.
     pub(super) fn together(parts: &[Self]) -> Progress {
         let slowest =

@@ -1,7 +1,7 @@
 //! Load from several machines: agents that send a part of a plan each, and who leads them.
 //!
-//! The leader opens one TCP connection to each agent ([`Leader::connect`]), proves that it knows the
-//! token and has the same version, and runs plans ([`Leader::measure`]):
+//! The leader opens one TCP connection to each agent ([`Leader::connect`]), proves that it knows
+//! the token and has the same version, and runs plans ([`Leader::measure`]):
 //!
 //! ```text
 //! leader                                   agent
@@ -16,13 +16,14 @@
 //!
 //! Clocks of machines differ, so nothing goes by the time of day. Of several round trips the one
 //! with the least delay `d` says how far the agent's monotonic clock is ahead: its reading less the
-//! middle of the round trip, wrong by `d / 2` at most (Cristian 1989). All are told the same instant
-//! in their own clocks.
+//! middle of the round trip, wrong by `d / 2` at most (Cristian 1989). All are told the same
+//! instant in their own clocks.
 //!
 //! Both sides say something at least twice a second. Who hears nothing for [`SILENCE`] gives the
 //! other up: an agent ends its run, a leader ends the run of all and names the one it lost.
 
 mod clocks;
+mod conduct;
 mod job;
 mod leader;
 mod link;

@@ -253,7 +253,8 @@ mod tests {
             (r#"{"digits":9,"shortest":0,"longest":0,"total":0,"bins":[]}"#, "1 to 3"),
             (r#"{"digits":3,"shortest":2,"longest":1,"total":3,"bins":[[1,2]]}"#, "shortest"),
             (
-                r#"{"digits":3,"shortest":1,"longest":1,"total":3,"bins":[[1,18446744073709551615],[9,9]]}"#,
+                r#"{"digits":3,"shortest":1,"longest":1,"total":3,
+                    "bins":[[1,18446744073709551615],[9,9]]}"#,
                 "more times",
             ),
         ] {
