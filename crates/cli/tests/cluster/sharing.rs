@@ -221,7 +221,13 @@ fn edges_that_differ_in_their_floors_are_told_and_serve() {
     let metrics = second.metrics();
     assert!(metrics.contains("loadline_cluster_mismatch 1"), "{metrics}");
     assert!(metrics.contains("loadline_cluster_faults_total{kind=\"mismatch\"} 1"), "{metrics}");
-    assert_eq!((demand.failed(), second.request().as_str()), (0, "200"));
+    // Its budget begins with nothing, and earns 10 a second.
+    let answered = (0..20).any(|_| {
+        sleep(Duration::from_millis(50));
+        second.request() == "200"
+    });
+    assert!(answered);
+    assert_eq!(demand.failed(), 0);
 }
 
 #[test]
