@@ -212,9 +212,7 @@ impl Edge {
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
         let bound = bound.map_err(Failure::of_start)?;
-        for address in inherited_state.sockets.addresses() {
-            tracing::warn!(%address, "no listener for this inherited socket");
-        }
+        inherited_state.tell_unused();
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
         let administration =
             settings.map(|it| BoundAdmin::new(&it, inherited_state.admin(&it.bind)));

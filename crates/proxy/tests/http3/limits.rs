@@ -1,7 +1,7 @@
 //! What a client can do too much of, and how what it does not finish is counted.
 
 use std::{
-    io::{BufReader, Write as _},
+    io::{BufReader, Read as _, Write as _},
     net::SocketAddr,
     sync::{
         Arc,

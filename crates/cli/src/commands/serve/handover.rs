@@ -73,6 +73,13 @@ struct QuicDescription {
 }
 
 impl InheritedState {
+    /// Tells of sockets that no listener has taken.
+    pub(super) fn tell_unused(&self) {
+        for address in self.sockets.addresses() {
+            tracing::warn!(%address, "no listener for this inherited socket");
+        }
+    }
+
     /// What the environment of this process tells of.
     pub(super) fn take() -> anyhow::Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
