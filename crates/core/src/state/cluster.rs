@@ -1,8 +1,10 @@
 //! What an edge knows of the others that share its store.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
+
+use super::words::number;
 
 /// An edge of several, and its store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,4 +93,58 @@ pub struct ClusterFault {
     pub kind: String,
     /// What happened, for people.
     pub message: String,
+}
+
+impl Cluster {
+    /// Who shares, in words.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let away = self.sharing.as_ref().is_some_and(|it| !it.leased);
+        match (&self.fault, self.edges) {
+            (Some(fault), _) => format!("cluster: {}", fault.kind),
+            (None, _) if away => "cluster: no lease of the store".into(),
+            (None, 1) => "cluster: 1 edge".into(),
+            (None, edges) => format!("cluster: {edges} edges"),
+        }
+    }
+
+    /// What this edge may use of a service, in words; none where nothing of it is shared.
+    #[must_use]
+    pub fn sharing_sentence(&self, service: &str) -> Option<String> {
+        let sharing = self.sharing.as_ref()?;
+        let shared = sharing.services.iter().find(|it| it.name == service)?;
+        let percent = |part: f64| number(part * 100.0);
+        let groups = shared.groups.iter();
+        let parts: Vec<_> =
+            groups.map(|it| format!("{} % of {}", percent(it.share), it.name)).collect();
+        let who = if sharing.leased { "This" } else { "Without a lease of the store, this" };
+        let (parts, demand) = (parts.join(", "), number(shared.demand));
+        Some(format!("{who} edge may use {parts}; {demand}/s come to it."))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_of_several_tells_who_shares_and_what_is_its_part() {
+        let group = |name: &str, share| SharedGroup { name: name.into(), share };
+        let groups = [group("near", 0.405), group("far", 0.01)].into();
+        let service = SharedService { name: "web".into(), demand: 120.0, groups };
+        let sharing = Sharing { leased: true, services: [service].into(), ..Sharing::default() };
+        let mut cluster = Cluster { edges: 3, sharing: Some(sharing), ..Cluster::default() };
+        assert_eq!(cluster.sentence(), "cluster: 3 edges");
+        assert_eq!(
+            cluster.sharing_sentence("web").as_deref(),
+            Some("This edge may use 40.5 % of near, 1 % of far; 120/s come to it.")
+        );
+        assert_eq!(cluster.sharing_sentence("mail"), None);
+        cluster.sharing.iter_mut().for_each(|it| it.leased = false);
+        assert_eq!(cluster.sentence(), "cluster: no lease of the store");
+        let told = cluster.sharing_sentence("web").unwrap();
+        assert!(told.starts_with("Without a lease of the store, this edge may"), "{told}");
+        cluster.fault = Some(ClusterFault { kind: "unreachable".into(), message: String::new() });
+        assert_eq!(cluster.sentence(), "cluster: unreachable");
+    }
 }

@@ -47,6 +47,9 @@ fn headline(watcher: &Watcher) -> Line<'static> {
     if let Some(cache) = &state.cache {
         line.push(format!("  {}", cache.sentence()).into());
     }
+    if let Some(cluster) = &state.cluster {
+        line.push(format!("  {}", cluster.sentence()).into());
+    }
     if state.draining {
         line.push("  draining".red().bold());
     }
@@ -78,10 +81,19 @@ fn body(watcher: &Watcher, width: u16) -> Vec<Line<'static>> {
         return vec![Line::default(), "Nothing has this name.".into()];
     }
     let width = usize::from(width);
-    services.iter().flat_map(|service| picture(service, width, watcher.shows_servers)).collect()
+    let cluster = watcher.state.cluster.as_ref();
+    let shared = |service: &Service| cluster.and_then(|it| it.sharing_sentence(&service.name));
+    let picture = |service| picture(service, shared(service), width, watcher.shows_servers);
+    services.into_iter().flat_map(picture).collect()
 }
 
-fn picture(service: &Service, width: usize, with_servers: bool) -> Vec<Line<'static>> {
+/// A service; `shared` says what this edge may use of it, if it is one of several.
+fn picture(
+    service: &Service,
+    shared: Option<String>,
+    width: usize,
+    with_servers: bool,
+) -> Vec<Line<'static>> {
     let verdict = service.verdict();
     let mut lines = vec![
         Line::default(),
@@ -89,8 +101,8 @@ fn picture(service: &Service, width: usize, with_servers: bool) -> Vec<Line<'sta
             .into(),
     ];
     lines.extend(wrapped(&service.sentence(), width).into_iter().map(Line::from));
-    let cache = service.cache_sentence().into_iter().flat_map(|told| wrapped(&told, width));
-    lines.extend(cache.map(Line::from));
+    let told = service.cache_sentence().into_iter().chain(shared);
+    lines.extend(told.flat_map(|told| wrapped(&told, width)).map(Line::from));
     lines.push(figures(service));
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
     for (index, group) in service.groups.iter().enumerate() {
@@ -251,7 +263,10 @@ mod tests {
     use super::*;
     use loadline_core::{
         decide::census::Condition,
-        state::{Cache, Limits, Load, ServiceCounter, State},
+        state::{
+            Cache, Cluster, Limits, Load, ServiceCounter, SharedGroup, SharedService, Sharing,
+            State,
+        },
     };
     use ratatui::{Terminal, backend::TestBackend};
 
@@ -326,6 +341,23 @@ mod tests {
         assert!(text.starts_with(first), "{text}");
         let told = "\nThe cache answers 75.0 % of the requests; 0 stale, 0 collapsed.\n";
         assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn an_edge_of_several_shows_what_it_may_use() {
+        let mut watcher = watcher();
+        let group = SharedGroup { name: "us-central1".to_owned(), share: 0.4 };
+        let groups = vec![group];
+        let service = SharedService { name: "web".to_owned(), demand: 75.0, groups };
+        let sharing = Sharing { leased: true, services: vec![service], ..Sharing::default() };
+        let cluster = Cluster { edges: 3, sharing: Some(sharing), ..Cluster::default() };
+        watcher.state.cluster = Some(cluster);
+        let text = drawn(&mut watcher, 80, 20);
+        assert!(text.starts_with("loadline  europe-west3  up 1 min  cluster: 3 edges\n"), "{text}");
+        assert!(
+            text.contains("\nThis edge may use 40 % of us-central1; 75/s come to it.\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use loadline_core::{
     decide::ending::Ending,
     state::{
-        Group, GroupAvailability, Server, Service, State,
+        Cluster, Group, GroupAvailability, Server, Service, State,
         words::{Measure, Verdict, number, span},
     },
 };
@@ -23,7 +23,9 @@ pub(super) fn content(context: &AdminContext) -> Markup {
     let state = context.state();
     html! {
         (header(&state, !context.site.changes().is_empty()))
-        @for service in &state.services { (picture(service, &context.samples(&service.name))) }
+        @for service in &state.services {
+            (picture(service, state.cluster.as_ref(), &context.samples(&service.name)))
+        }
     }
 }
 
@@ -33,6 +35,7 @@ fn header(state: &State, changed: bool) -> Markup {
             h1 { "loadline" }
             span class="faint" { "seen from " (state.region) ", up " (span(state.uptime_s)) }
             @if let Some(cache) = &state.cache { span class="faint" { (cache.sentence()) } }
+            @if let Some(cluster) = &state.cluster { span class="faint" { (cluster.sentence()) } }
             @if state.draining { strong class="bad" { "draining" } }
             @if changed { a id="changed" href="/api/changes" { "changed since the file was read" } }
         }
@@ -56,13 +59,15 @@ fn badge(service: &Service) -> Markup {
     html! { span class=(class) { (verdict.name()) } }
 }
 
-fn picture(service: &Service, samples: &[Sample]) -> Markup {
+fn picture(service: &Service, cluster: Option<&Cluster>, samples: &[Sample]) -> Markup {
+    let shared = cluster.and_then(|it| it.sharing_sentence(&service.name));
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
     html! {
         section id=(service.name) aria-label=(service.name) {
             h2 { (service.name) " " (badge(service)) }
             p class="said" { (service.sentence()) }
             @if let Some(told) = service.cache_sentence() { p class="said" { (told) } }
+            @if let Some(told) = shared { p class="said" { (told) } }
             @for (index, group) in service.groups.iter().enumerate() {
                 @if index > 0 && group.overflow_per_s > 0.0 {
                     p class="arrow" {
