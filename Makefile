@@ -9,8 +9,10 @@ export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
-# The linker keeps one of equal functions, and packs what is relocated at the start.
-SMALL = -C link-arg=-Wl,--icf=all -C link-arg=-Wl,-z,pack-relative-relocs
+# Where Rust links by lld, that keeps one of equal functions, and packs what is relocated at the start.
+SMALL := $(if $(filter x86_64,$(shell uname -m)),-C link-arg=-Wl,--icf=all \
+	-C link-arg=-Wl,-z,pack-relative-relocs)
+DIST = cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
 
 build: ## build the binary, quickly: target/release/loadline
 	@scripts/setup build
@@ -18,15 +20,15 @@ build: ## build the binary, quickly: target/release/loadline
 
 dist: ## the binary that packages carry, optimised as a whole: target/dist/loadline, symbols apart
 	@scripts/setup dist
-	cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
-	scripts/dist target/dist/loadline
+	$(DIST)
+	scripts/dist target/dist/loadline 30000000
 
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
 	./target/release/loadline demo --report target/demo/report.html
 
 packages: ## a Debian package and a container image in target/packages, tried in a clean root; BINARY=file
 	@scripts/setup packages
-	$(if $(BINARY),,$(MAKE) dist)
+	$(if $(BINARY),,$(DIST) && scripts/dist target/dist/loadline)
 	scripts/packages $(or $(BINARY),target/dist/loadline) target/packages
 	scripts/try-package target/packages/loadline_*.deb
 
