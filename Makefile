@@ -10,8 +10,9 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1	/p' $(MAKEFILE_LIST)
 
 # Where Rust links by lld, that keeps one of equal functions, and packs what is relocated at the start.
-SMALL := $(if $(filter x86_64,$(shell uname -m)),-C link-arg=-Wl,--icf=all \
-	-C link-arg=-Wl,-z,pack-relative-relocs)
+ifeq ($(shell uname -m),x86_64)
+SMALL = -C link-arg=-Wl,--icf=all -C link-arg=-Wl,-z,pack-relative-relocs
+endif
 DIST = cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
 
 build: ## build the binary, quickly: target/release/loadline
