@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn an_edge_of_several_tells_who_shares_and_what_is_its_part() {
         let group = |name: &str, share| SharedGroup { name: name.into(), share };
-        let groups = [group("near", 0.405), group("far", 0.01)].into();
+        let groups = [group("near", 0.4), group("far", 0.01)].into();
         let service = SharedService { name: "web".into(), demand: 120.0, groups };
         let sharing = Sharing { leased: true, services: [service].into(), ..Sharing::default() };
         let mut cluster = Cluster { edges: 3, sharing: Some(sharing), ..Cluster::default() };
         assert_eq!(cluster.sentence(), "cluster: 3 edges");
         assert_eq!(
             cluster.sharing_sentence("web").as_deref(),
-            Some("This edge may use 40.5 % of near, 1 % of far; 120/s come to it.")
+            Some("This edge may use 40 % of near, 1 % of far; 120/s come to it.")
         );
         assert_eq!(cluster.sharing_sentence("mail"), None);
         cluster.sharing.iter_mut().for_each(|it| it.leased = false);
