@@ -146,7 +146,11 @@ pub(crate) async fn part(
             tokio::select! {
                 biased;
                 () = &mut cancel => break Ok(true),
-                _ = ticks.tick(), if meter.get().is_some() => progress(&state(plan, &tally)),
+                _ = ticks.tick() => {
+                    if meter.get().is_some() {
+                        progress(&state(plan, &tally));
+                    }
+                }
                 result = &mut done => break result.map(|()| false),
             }
         }
