@@ -243,19 +243,27 @@ impl Store {
     /// Where a response to a request for this URL is stored, with all that leads there.
     pub(crate) fn place(&self, url: &Key, response: &Response) -> Key {
         let Response { variant, vary, secondary, .. } = response;
-        let secondary = secondary.as_deref().unwrap_or_default();
+        let seen = Closed { sweeps: self.sweeps.load(Relaxed) };
         let there = self.read().entries.get(url).map(|entry| entry.what.clone());
-        let branch = match there {
-            Some(What::Branch(branch)) if branch.vary == *vary => Some(branch),
-            Some(What::Object(other)) if other.response.variant == *variant => None,
-            None => None,
-            Some(_) => Some(Branch::new(vary)),
+        let (branch, other) = match there {
+            Some(What::Branch(branch)) if branch.vary == *vary => (Some(branch), None),
+            Some(What::Object(other)) if other.response.variant == *variant => (None, None),
+            Some(What::Object(other)) if other.response.vary == *vary => {
+                (Some(Branch::new(vary)), Some(other))
+            }
+            None => (None, None),
+            Some(_) => (Some(Branch::new(vary)), None),
         };
-        let branch = branch.or_else(|| (!secondary.is_empty()).then(|| Branch::new(vary)));
+        let is_one_of_several = secondary.as_ref().is_some_and(|it| !it.is_empty());
+        let branch = branch.or_else(|| is_one_of_several.then(|| Branch::new(vary)));
         let Some(branch) = branch else { return url.clone() };
-        let key = longer(url, branch.number, variant, secondary);
-        self.put(url, What::Branch(branch), None);
-        key
+        self.put(url, What::Branch(branch.clone()), None);
+        if let Some(other) = other {
+            // What was alone for the URL stays beside the others, unless it is purged meanwhile.
+            let key = branch.place(url, &other.response);
+            self.put(&key, What::Object(other), Some(seen));
+        }
+        branch.place(url, response)
     }
 
     /// Notes that what is asked for under a key cannot be stored, until then.
@@ -472,6 +480,12 @@ impl Branch {
     fn key(&self, url: &[u8], variant: &[u8], request: Fields<'_>) -> Key {
         let secondary = self.vary.secondary_key(request).unwrap_or_default();
         longer(url, self.number, variant, &secondary)
+    }
+
+    /// Where a response is.
+    fn place(&self, url: &[u8], response: &Response) -> Key {
+        let secondary = response.secondary.as_deref().unwrap_or_default();
+        longer(url, self.number, &response.variant, secondary)
     }
 }
 

@@ -36,10 +36,11 @@ fn what_a_server_made_for_the_address_of_one_client_is_not_given_to_another() {
     let mut fleet = fleet(origin.address);
     fleet.listeners[0].routes = Routes::new(vec![rule]);
     let proxy = Proxy::of(fleet);
-    for client in [1, 2, 1, 2] {
+    for (client, asked) in [(1, 1), (2, 2), (1, 2), (2, 2)] {
         let mut stream = proxy.connect_from(Ipv4Addr::new(127, 0, 0, client));
         send(&mut stream, get("/a", ""));
         assert_eq!(body(&until_closed(&mut stream)), format!("127.0.0.{client}"));
+        assert_eq!(origin.asked().len(), asked, "asked by 127.0.0.{client}");
     }
 }
 
