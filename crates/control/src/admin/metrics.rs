@@ -679,19 +679,24 @@ pub(super) mod tests {
         Some((values, rest.strip_prefix("} ")?.parse().ok()?))
     }
 
+    /// How many samples tell of this name, in a text that is well formed.
+    fn samples_of(name: &str) -> Result<usize, TestCaseError> {
+        let text = text(state(name), Detail::Servers, Format::OpenMetrics);
+        prop_assert!(text.ends_with("# EOF\n"));
+        let lines = text.split('\n').filter(|line| !line.is_empty());
+        let mut named = 0;
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let (values, _) = parsed(line).ok_or_else(|| TestCaseError::fail(line.to_owned()))?;
+            named += usize::from(values.iter().any(|value| value == name));
+        }
+        Ok(named)
+    }
+
     proptest! {
         #[test]
         fn the_text_is_well_formed_whatever_the_names(name in any::<String>()) {
-            let text = text(state(&name), Detail::Servers, Format::OpenMetrics);
-            prop_assert!(text.ends_with("# EOF\n"));
-            let lines = text.split('\n').filter(|line| !line.is_empty());
-            let samples = lines.filter(|line| !line.starts_with('#'));
-            let mut named = 0;
-            for line in samples {
-                let (values, _) = parsed(line).ok_or_else(|| TestCaseError::fail(line.to_owned()))?;
-                named += usize::from(values.contains(&name));
-            }
-            prop_assert!(named >= families().count() / 3, "{}", named);
+            let (named, plain) = (samples_of(&name)?, samples_of("a plain name")?);
+            prop_assert!(named >= plain && plain >= families().count() / 3, "{} of {}", named, plain);
         }
     }
 
