@@ -21,6 +21,7 @@ mod file;
 mod include;
 mod masked;
 mod outside;
+mod private_file;
 mod reference;
 mod resolve;
 mod schema;

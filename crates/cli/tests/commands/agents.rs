@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use loadline_measure::record::{Document, LoadRecord, Outcomes, Record};
 
 use crate::{
     runs::{loadline, text},
-    served::Worker,
+    served::{Worker, listening},
 };
 
 /// A file with a token.
@@ -43,16 +43,12 @@ struct Agent {
 
 impl Agent {
     fn start(token: &Token, options: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        command
             .args(["agent", "--listen", "127.0.0.1:0", "--token-file", token.path()])
             .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+            .stderr(Stdio::null());
+        let (process, address) = listening(&mut command);
         Self { process, address }
     }
 

@@ -14,15 +14,9 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(options: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_loadline"))
-            .args(["worker", "fixed", "--listen", "127.0.0.1:0"])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        command.args(["worker", "fixed", "--listen", "127.0.0.1:0"]).args(options);
+        let (process, address) = listening(&mut command);
         Self { process, address }
     }
 }
@@ -33,4 +27,13 @@ impl Drop for Worker {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Starts a command that says first where it listens, and says where that is.
+pub(crate) fn listening(command: &mut Command) -> (Child, String) {
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+    (process, address)
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
 use loadline_core::{
-    acme::{Window, wait_s},
+    acme::{SPACING_S, Window, ask_again_s, wait_s},
     fleet::{Fleet, acme::Issuer},
     state::AcmeCertificate,
 };
@@ -279,8 +279,7 @@ impl Tracked {
     }
 
     fn inform(&mut self, information: Option<(Window, u64)>) {
-        let wait_s = information.map_or(ASK_S, |(_, wait_s)| wait_s);
-        self.ask_s = now_s() + wait_s.clamp(ASK_SHORTEST_S, ASK_LONGEST_S);
+        self.ask_s = now_s() + ask_again_s(information.map(|(_, wait_s)| wait_s));
         if let (Some(held), Some((window, _))) = (&mut self.held, information) {
             held.lifetime.suggested = Some(window);
         }
@@ -314,16 +313,6 @@ impl Tracked {
 
 /// Certificates that are asked for at a time. Authorities take a few hundred orders in some hours.
 const AT_ONCE: usize = 8;
-
-/// Time from a certificate to the next in any case: an authority that always suggests to renew at
-/// once is not asked in a circle.
-const SPACING_S: u64 = 600;
-
-/// How often an authority without an answer is asked when to renew.
-const ASK_S: u64 = 6 * 3_600;
-/// However often it wants to be asked (RFC 9773, section 4.3.2).
-const ASK_SHORTEST_S: u64 = 60;
-const ASK_LONGEST_S: u64 = 86_400;
 
 const LONGEST_SLEEP_S: u64 = 60;
 /// How soon a folder is tried again that another process holds: one that is being replaced.

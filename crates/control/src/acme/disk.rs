@@ -3,12 +3,14 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Write as _},
+    io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::private_file;
 
 /// The folder, held against other processes until this is dropped.
 #[derive(Debug)]
@@ -106,14 +108,7 @@ impl Folder {
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (path, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
-        // One that is left over may be of another mode.
-        let _ = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)?;
-        File::open(&self.path)?.sync_all()
+        private_file::replace(&self.path.join(name), bytes)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

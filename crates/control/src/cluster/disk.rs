@@ -2,15 +2,15 @@
 //! cluster it belongs to, and the last configuration that was published.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs, io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::Published;
+use crate::private_file;
 
 /// The file, as it was last read or written.
 #[derive(Debug)]
@@ -87,19 +87,11 @@ impl Disk {
     /// Replaces the file as a whole, readable to its owner alone: a configuration may have secrets.
     fn write(&self) -> Result<(), DiskError> {
         let wrong = |source| DiskError { path: self.path.display().to_string(), source };
-        let new = self.path.with_extension("new");
         let write = || {
             if let Some(parent) = self.path.parent() {
                 fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
             }
-            // One that is left over may be of another mode.
-            let _ = fs::remove_file(&new);
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(&self.kept)?)?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)?;
-            self.path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+            private_file::replace(&self.path, &serde_json::to_vec(&self.kept)?)
         };
         write().map_err(wrong)
     }

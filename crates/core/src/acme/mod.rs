@@ -7,4 +7,4 @@ mod order;
 mod renewal;
 
 pub use order::{Failure, OrderStatus, OrderStep};
-pub use renewal::{Lifetime, Window, wait_s};
+pub use renewal::{Lifetime, SPACING_S, Window, ask_again_s, wait_s};

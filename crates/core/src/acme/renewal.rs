@@ -56,11 +56,26 @@ pub fn wait_s(failures: u32, retry_after_s: Option<u64>, draw: u64) -> u64 {
     shortest_s + share(longest_s / 2, draw)
 }
 
+/// Seconds until an authority is asked once more when to renew: what it wants (RFC 9773, section
+/// 4.3.2) if that is a minute to a day, and six hours if it has not answered.
+#[must_use]
+pub fn ask_again_s(wanted_s: Option<u64>) -> u64 {
+    wanted_s.map_or(ASK_S, |wanted_s| wanted_s.clamp(ASK_SHORTEST_S, ASK_LONGEST_S))
+}
+
+/// Seconds from a certificate to the next in any case: an authority that always suggests to renew
+/// at once is not asked in a circle.
+pub const SPACING_S: u64 = 600;
+
 /// The part of `whole` that `draw` is of all draws: less than `whole`, unless that is zero.
 fn share(whole: u64, draw: u64) -> u64 {
     let product = u128::from(whole) * u128::from(draw);
     u64::try_from(product >> u64::BITS).unwrap_or(whole)
 }
+
+const ASK_S: u64 = 6 * 3600;
+const ASK_SHORTEST_S: u64 = 60;
+const ASK_LONGEST_S: u64 = 86_400;
 
 const FIRST_WAIT_S: u64 = 60;
 const MAX_DOUBLINGS: u32 = 16;
@@ -82,6 +97,15 @@ mod tests {
         ) -> Lifetime {
             let suggested = window.map(|(start_s, end_s)| Window { start_s, end_s });
             Lifetime { not_before_s, not_after_s: not_before_s + lifetime_s, suggested }
+        }
+    }
+
+    #[test]
+    fn an_authority_is_asked_when_to_renew_as_often_as_it_wants_within_reason() {
+        for (wanted_s, waits_s) in
+            [(Some(0), 60), (Some(3_600), 3_600), (Some(u64::MAX), 86_400), (None, 21_600)]
+        {
+            assert_eq!(ask_again_s(wanted_s), waits_s, "{wanted_s:?}");
         }
     }
 
