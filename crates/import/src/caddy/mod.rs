@@ -144,9 +144,8 @@ fn addresses(
             }
         };
         if address.tls && !has_certificate {
-            let why = "certificates come from files: `tls CERTIFICATE KEY`, written at \
-                       tls.certificates of a listener with protocol = \"https\" on :443. Until \
-                       then the site is there without TLS";
+            let why = "the site is there without TLS until a listener on :443 has protocol = \
+                       \"https\" and tls = { acme = \"you@example.com\" }, or certificates of files";
             table.remark(import.lines.differs(import.files, directive.at(), why));
             address.tls = false;
             address.port = if address.port == 443 { 80 } else { address.port };

@@ -62,9 +62,7 @@ pub(super) fn reason(name: &str) -> &'static str {
         "templates" | "vars" | "map" => "there are no variables but those of the request",
         "metrics" => "metrics and the dashboard are at [admin] bind = \"127.0.0.1:9090\"",
         "import" => "the file could not be read",
-        "email" | "acme_ca" | "acme_dns" | "on_demand_tls" | "local_certs" | "auto_https" => {
-            "certificates come from files"
-        }
+        "email" | "acme_ca" | "acme_dns" | "on_demand_tls" | "local_certs" | "auto_https" => ACME,
         "admin" => "[admin] has an API",
         _ => "loadline has nothing that corresponds, or the import does not know it",
     }
@@ -89,13 +87,15 @@ pub(super) fn certificates(
         let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
         return Some(inline(&pair));
     }
-    let why = "certificates come from files";
-    table.remark(import.lines.lost(import.files, directive.at(), why));
+    table.remark(import.lines.lost(import.files, directive.at(), ACME));
     for inner in directive.block() {
-        table.remark(import.lines.lost(import.files, inner.at(), why));
+        table.remark(import.lines.lost(import.files, inner.at(), ACME));
     }
     None
 }
+
+/// Where certificates by themselves are asked for.
+const ACME: &str = "say at each listener how it gets certificates: tls = { acme = ... }";
 
 /// The steps of a block, in Caddy's order.
 pub(super) fn steps(
