@@ -145,7 +145,8 @@ fn addresses(
         };
         if address.tls && !has_certificate {
             let why = "the site is there without TLS until a listener on :443 has protocol = \
-                       \"https\" and tls = { acme = \"you@example.com\" }, or certificates of files";
+                       \"https\" and either tls = { acme = \"you@example.com\" } or \
+                       certificates of files";
             table.remark(import.lines.differs(import.files, directive.at(), why));
             address.tls = false;
             address.port = if address.port == 443 { 80 } else { address.port };
