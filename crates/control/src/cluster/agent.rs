@@ -205,7 +205,8 @@ impl Agent {
         }
         for event in &heard.events {
             if let Err(error) = self.known.follow(&self.keys, event) {
-                self.tell(&error.into());
+                let fault = Fault::from(error);
+                self.view.single_fault(fault.kind(), &fault.to_string(), fault.help());
             }
         }
         Ok(())

@@ -34,17 +34,25 @@ impl View {
         self.admitted.subscribe()
     }
 
-    /// Counts a fault, and tells of it where it is not the one that was told last.
+    /// Counts a fault, and tells of it where it is of another kind than the one before.
     pub(super) fn fault(&self, kind: &str, message: &str, help: Option<&str>) {
+        if self.note(kind, message) {
+            warn(kind, message, help);
+        }
+    }
+
+    /// Counts a fault that is not met again and again, and tells of it.
+    pub(super) fn single_fault(&self, kind: &str, message: &str, help: Option<&str>) {
+        self.note(kind, message);
+        warn(kind, message, help);
+    }
+
+    /// Counts a fault and shows it: whether the one before was of another kind.
+    fn note(&self, kind: &str, message: &str) -> bool {
         let mut state = self.lock();
         *state.faults.entry(kind.to_owned()).or_default() += 1;
         let fault = ClusterFault { kind: kind.to_owned(), message: message.to_owned() };
-        let is_new = state.fault.as_ref().is_none_or(|it| it.kind != kind);
-        state.fault = Some(fault);
-        drop(state);
-        if is_new {
-            tracing::warn!(kind, help, "cluster: {message}; this edge goes on with what it has");
-        }
+        state.fault.replace(fault).is_none_or(|it| it.kind != kind)
     }
 
     /// Counts and tells of something that went wrong once.
@@ -63,6 +71,10 @@ impl View {
     fn lock(&self) -> MutexGuard<'_, Cluster> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn warn(kind: &str, message: &str, help: Option<&str>) {
+    tracing::warn!(kind, help, "cluster: {message}; this edge goes on with what it has");
 }
 
 #[cfg(test)]
