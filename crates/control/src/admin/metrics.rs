@@ -696,7 +696,8 @@ pub(super) mod tests {
         #[test]
         fn the_text_is_well_formed_whatever_the_names(name in any::<String>()) {
             let (named, plain) = (samples_of(&name)?, samples_of("a plain name")?);
-            prop_assert!(named >= plain && plain >= families().count() / 3, "{} of {}", named, plain);
+            let families = families().count();
+            prop_assert!(named >= plain && plain >= families / 3, "{} of {}", named, plain);
         }
     }
 

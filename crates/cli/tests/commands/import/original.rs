@@ -5,6 +5,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -40,9 +41,12 @@ impl Running {
     }
 }
 
-/// A port of the loopback on which nobody listens.
+/// A port of the loopback on which nobody listens, and that the kernel gives to nobody who asks for
+/// any (`ip_local_port_range`): it is taken only later.
 pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Relaxed)).take(10_000);
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// Starts HAProxy or nginx with the configuration; it listens at `address` then.
