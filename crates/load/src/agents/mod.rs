@@ -19,7 +19,7 @@
 //! middle of the round trip, wrong by `d / 2` at most (Cristian 1989). All are told the same
 //! instant in their own clocks.
 //!
-//! Both sides say something at least twice a second. Who hears nothing for [`SILENCE`] gives the
+//! Both sides say something at least twice a second. Who hears nothing for five seconds gives the
 //! other up: an agent ends its run, a leader ends the run of all and names the one it lost.
 
 mod clocks;
