@@ -175,8 +175,8 @@ fn a_generator_at_its_limit_shows_it_in_the_lag() {
     assert!(record.lag.max >= Duration::from_millis(80), "lag max {}", record.lag.max);
     assert!(record.response.max >= record.lag.max);
     assert!(record.service.max < record.response.max);
-    let fault = &record.generator.faults[0].what;
-    assert!(fault.contains("lag's p99"), "{fault}");
+    let faults = &record.generator.faults;
+    assert!(faults.iter().any(|fault| fault.what.contains("lag's p99")), "{faults:?}");
 }
 
 #[test]
