@@ -48,6 +48,8 @@ pub struct Explanation {
     pub passed: Vec<Passed>,
     /// The route that decides; the listener's own service gets the request if omitted.
     pub route: Option<Route>,
+    /// What the client has to show before, if anything.
+    pub authentication: Option<Authentication>,
     /// What answers: a service, several by weight, a redirect or a fixed response.
     pub answer: Answer,
 }
@@ -74,8 +76,6 @@ pub struct Route {
     pub conditions: String,
     /// Requests let through for each client, header value or cookie value.
     pub limit: Option<String>,
-    /// Who is let in, where not everybody is.
-    pub basic_auth: Option<String>,
     /// How much the request matters; as its service says if omitted.
     pub class: Option<String>,
     /// The path that the server sees, where it is another.
@@ -88,6 +88,15 @@ pub struct Route {
     pub is_cached: bool,
     /// Where copies go.
     pub mirror: Option<String>,
+}
+
+/// Who is let in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Authentication {
+    /// `basic auth` or `jwt`.
+    pub by: &'static str,
+    /// What is right, and what others get.
+    pub who: String,
 }
 
 /// What answers a request.
@@ -177,6 +186,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         listener: listener.bind,
         passed: route::passed(listener, matched, &request),
         route: matched.map(|it| route::route(listener, it, &request, fleet)),
+        authentication: route::authentication(listener, matched),
         answer: answer(listener, matched, &asked, fleet),
     })
 }

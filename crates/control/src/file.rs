@@ -14,6 +14,7 @@ mod cluster;
 mod compression;
 mod discover;
 mod health;
+mod jwt;
 mod l4;
 mod maintenance;
 mod manager;
@@ -56,6 +57,7 @@ pub(crate) use cluster::Cluster;
 pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
 pub(crate) use health::{Health, Step};
+pub(crate) use jwt::Jwt;
 pub(crate) use l4::{Forward, L4, Spoken};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use manager::Manager;
@@ -195,6 +197,8 @@ pub(crate) struct Listener {
     /// Basic authentication for every request of the listener, where its route does not say
     /// otherwise.
     pub(crate) basic_auth: Key<BasicAuth>,
+    /// Tokens of JWT for every request of the listener, where its route does not say otherwise.
+    pub(crate) jwt: Key<Jwt>,
     /// Pages for errors that loadline tells clients of itself, where the service has none: files by
     /// status, or by hundred. Of several files for one the type decides (`.html`, `.json`, `.txt`,
     /// `.xml`) that the client's `Accept` prefers. Responses of servers stay as they are. Files

@@ -24,6 +24,7 @@ use crate::{
         label::{FilePath, LogPlace, SuiteName},
         one_or_more::OneOrMore,
         store::StoreUrl,
+        token::KeyPlace,
     },
 };
 
@@ -77,6 +78,7 @@ pub(crate) enum What {
     Staple,
     Networks,
     Users,
+    TokenKeys,
     Page,
     Token,
     Password,
@@ -256,6 +258,9 @@ fn each(file: &mut File, visit: Visit<'_>) {
         if let Some(auth) = listener.value.basic_auth.get_mut() {
             one(&mut auth.users_file, What::Users, visit);
         }
+        if let Some(jwt) = listener.value.jwt.get_mut() {
+            of_jwt(jwt, visit);
+        }
         if let Some(file::ListenerRoutes::List(list)) = listener.value.routes.get_mut() {
             of_routes(list, visit);
         }
@@ -304,7 +309,17 @@ fn of_routes(list: &mut file::RouteList, visit: Visit<'_>) {
         if let Some(TableOrFalse::Table(auth)) = route.value.basic_auth.get_mut() {
             one(&mut auth.users_file, What::Users, visit);
         }
+        if let Some(TableOrFalse::Table(jwt)) = route.value.jwt.get_mut() {
+            of_jwt(jwt, visit);
+        }
     }
+}
+
+fn of_jwt(jwt: &mut file::Jwt, visit: Visit<'_>) {
+    if let Some(At { value: Text(KeyPlace::File(path)), span }) = jwt.keys.at_mut() {
+        visit(What::TokenKeys, path, span);
+    }
+    one(&mut jwt.ca, What::Authorities, visit);
 }
 
 fn of_service(service: &mut file::Service, visit: Visit<'_>) {

@@ -31,7 +31,7 @@ use core::net::SocketAddr;
 use self::forwarding::{Affinity, Forwarding, Times};
 use crate::{
     decide::manager::{self, Manager},
-    rules::{BasicAuth, Network, Routes},
+    rules::{Authentication, Network, Routes},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
 };
@@ -138,7 +138,7 @@ pub struct Listener {
     /// How long the body of a request may be.
     pub max_body: Option<Bytes>,
     /// Who may ask for what no rule is for; everybody if omitted.
-    pub basic_auth: Option<Arc<BasicAuth>>,
+    pub authentication: Option<Authentication>,
     /// What clients get where something fails, and the service has no page for it.
     pub error_pages: ErrorPages,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
@@ -172,7 +172,7 @@ impl Listener {
             timeouts: ClientTimeouts::default(),
             limits: HeadLimits::default(),
             max_body: None,
-            basic_auth: None,
+            authentication: None,
             error_pages: ErrorPages::default(),
             http_version: None,
             http2: Http2Limits::default(),

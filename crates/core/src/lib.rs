@@ -21,6 +21,7 @@ pub mod compress;
 pub mod decide;
 pub mod fleet;
 pub mod health;
+pub mod jwt;
 pub mod rules;
 pub mod state;
 pub mod time;

@@ -8,6 +8,7 @@ mod control;
 mod follow;
 mod handover;
 pub(crate) mod identity;
+mod keys;
 mod notify;
 mod pid_file;
 mod reader;
@@ -28,6 +29,7 @@ use loadline_control::{
     Loaded, Moment, Process, Trust,
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
+    jwks,
 };
 use loadline_core::{
     decide::{discovery::Lists, ending::Ending},
@@ -56,6 +58,7 @@ use cluster::{Cluster, InForce};
 use follow::{Changed, Follower};
 use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
+use keys::Verifying;
 use notify::notify;
 use pid_file::PidFile;
 use reader::Reader;
@@ -287,6 +290,8 @@ impl Edge {
     /// takes its time is done here: the next signal may be the one that ends it.
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tokio::spawn(discovery::follow_names(self.site.clone()));
+        let verifying = Arc::new(Verifying(self.proxy.handle()));
+        tokio::spawn(jwks::follow(self.site.clone(), verifying));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
         self.cluster.join(&self.site, self.proxy.handle(), admin);
         self.acme.begin(self.site.clone(), self.proxy.handle());

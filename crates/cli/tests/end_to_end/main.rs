@@ -18,4 +18,5 @@ mod service;
 mod slow_clients;
 mod stores;
 mod tls_servers;
+mod tokens;
 mod users;

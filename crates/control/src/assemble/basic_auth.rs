@@ -1,47 +1,18 @@
 //! Basic authentication: the users in the configuration and those in a file.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use loadline_core::{
-    fleet::Listener,
-    rules::{BasicAuth, HeaderEdits, PasswordHash, Variable},
-};
-use loadline_spanned::{At, Key, Named, Problems, Span};
+use loadline_core::rules::{BasicAuth, PasswordHash};
+use loadline_spanned::{Named, Problems, Span};
 
-use super::set;
-use crate::{file, value::either::TableOrFalse};
+use super::{authentication::REALM, set};
+use crate::file;
 
-/// Who may ask, by what a route says and what its listener says.
-pub(super) fn of_route(
-    route: &file::Route,
-    listener: Option<&Arc<BasicAuth>>,
+/// What the file says of it.
+pub(super) fn basic_auth(
+    (file, span): (&file::BasicAuth, &Span),
     problems: &mut Problems,
-) -> Option<Arc<BasicAuth>> {
-    match route.basic_auth.at() {
-        None => listener.cloned(),
-        Some(At { value: TableOrFalse::False, .. }) => None,
-        Some(At { value: TableOrFalse::Table(table), span }) => {
-            Some(Arc::new(basic_auth((table, span), problems)))
-        }
-    }
-}
-
-/// Who may ask a listener.
-pub(super) fn of_listener(
-    given: &Key<file::BasicAuth>,
-    listener: &Listener,
-    problems: &mut Problems,
-) -> Option<Arc<BasicAuth>> {
-    let given = given.at()?;
-    if !listener.protocol.is_http() {
-        let help = "leave `basic_auth` out, or say protocol = \"http\"".to_owned();
-        let message = "`basic_auth` on a listener that does not read HTTP".to_owned();
-        problems.error(&given.span, message, "never used", help);
-    }
-    Some(Arc::new(basic_auth((&given.value, &given.span), problems)))
-}
-
-fn basic_auth((file, span): (&file::BasicAuth, &Span), problems: &mut Problems) -> BasicAuth {
+) -> BasicAuth {
     let mut auth = BasicAuth {
         realm: file.realm.get().map_or_else(|| REALM.to_owned(), |realm| realm.0.0.clone()),
         users: BTreeMap::new(),
@@ -65,20 +36,6 @@ fn basic_auth((file, span): (&file::BasicAuth, &Span), problems: &mut Problems) 
         problems.absent(span, span, message, help);
     }
     auth
-}
-
-/// What is cached is for everybody who may ask, so that it must not be made for one of them.
-pub(super) fn refuse_cached_user(
-    route: &file::Route,
-    request: &HeaderEdits,
-    problems: &mut Problems,
-) {
-    let has_user = request.fields().any(|(_, value)| value.has(Variable::User));
-    if let (true, Some(At { span, .. })) = (has_user, route.cache.at()) {
-        let message = "servers are told the user, and others get what is cached".to_owned();
-        let help = "leave `cache` or `$user` out of this route".to_owned();
-        problems.error(span, message, "cached for everybody", help);
-    }
 }
 
 /// The users in a file, one a line.
@@ -115,9 +72,6 @@ fn check_name(name: &str) -> Result<(), String> {
         None => Ok(()),
     }
 }
-
-/// What browsers show where the file says nothing.
-const REALM: &str = "loadline";
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ use loadline_core::fleet::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{acme, basic_auth, frontend, pages, routes, set, stream, tls};
+use super::{acme, authentication, frontend, pages, routes, set, stream, tls};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
@@ -127,7 +127,7 @@ fn listener(
     }
     frontend::refuse_udp(entry, problems);
     listener.tls = tls::listener(entry, listener.protocol, problems);
-    listener.basic_auth = basic_auth::of_listener(&given.basic_auth, &listener, problems);
+    listener.authentication = authentication::of_listener(given, &listener, problems);
     listener.routes = routes::routes(entry, &listener, services, problems);
     if let Some(tls) = &mut listener.tls {
         let served = (listener.protocol, &listener.routes);

@@ -7,6 +7,7 @@
 mod access_log;
 mod acme;
 mod admin;
+mod authentication;
 pub(crate) mod basic_auth;
 mod cache;
 mod cluster;
@@ -17,6 +18,7 @@ mod frontend;
 mod group;
 mod health;
 mod hsts;
+mod jwt;
 mod l4;
 mod listener;
 mod manager;

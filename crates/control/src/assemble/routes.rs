@@ -11,7 +11,8 @@ use loadline_core::{
 use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
 use super::{
-    basic_auth, cache::caching, cors::cors, listener::Services, mirror::mirror, sources::sources,
+    authentication, cache::caching, cors::cors, listener::Services, mirror::mirror,
+    sources::sources,
 };
 use crate::{
     file::{self, Scheme},
@@ -70,13 +71,13 @@ fn rule(
         refuse_unused(route, problems);
     }
     let request = edits(&route.request_headers, true, problems);
-    basic_auth::refuse_cached_user(route, &request, problems);
+    authentication::refuse_cached_user(route, &request, problems);
     Rule {
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
         max_body: route.max_body.get().map(|size| size.0.0),
-        basic_auth: basic_auth::of_route(route, listener.basic_auth.as_ref(), problems),
+        authentication: authentication::of_route(route, listener.authentication.as_ref(), problems),
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),

@@ -2,7 +2,7 @@
 
 use loadline_core::{
     fleet::{Fleet, Listener},
-    rules::{Action, Conditions, Field, Host, Networks, Path, Rule, Text},
+    rules::{Action, Authentication, Conditions, Field, Host, Networks, Path, Rule, Text},
     units::Ratio,
 };
 
@@ -98,7 +98,11 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
         share => format!(", {share} copied to {}", name(it.service)),
     });
     let cached = if rule.cache.is_some() { ", cached" } else { "" };
-    let auth = if rule.basic_auth.is_some() { ", basic auth" } else { "" };
+    let auth = match &rule.authentication {
+        None => "",
+        Some(Authentication::Basic(_)) => ", basic auth",
+        Some(Authentication::Jwt(_)) => ", jwt",
+    };
     format!("{action}{limit}{auth}{cached}{}", mirror.unwrap_or_default())
 }
 

@@ -2,10 +2,11 @@
 
 use loadline_core::{
     fleet::{Fleet, Listener},
-    rules::{Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, RateLimit, Request},
+    jwt::{Jwt, TokenPlace},
+    rules::{self, Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, RateLimit, Request},
 };
 
-use super::{Passed, Route};
+use super::{Authentication, Passed, Route};
 use crate::describe::routes;
 
 /// The routes that were asked before `matched`; all where none is for the request.
@@ -67,9 +68,6 @@ pub(super) fn route<H: Headers + ?Sized>(
         of: listener.routes.rules().len(),
         conditions: routes::conditions(&rule.when),
         limit: rule.limit.as_ref().map(limit),
-        basic_auth: rule.basic_auth.as_ref().map(|auth| {
-            format!("one of {} users of {}; 401 for others", auth.users.len(), auth.realm)
-        }),
         class: rule.class.map(|class| format!("{class:?}").to_lowercase()),
         path: changes.then(|| String::from_utf8_lossy(&path).into_owned()),
         request_headers: edits(&rule.request),
@@ -79,6 +77,43 @@ pub(super) fn route<H: Headers + ?Sized>(
             format!("{} of the requests to {}", mirror.share, fleet.services[mirror.service].name)
         }),
     }
+}
+
+/// Who is let in by the route, or by the listener where there is none.
+pub(super) fn authentication(
+    listener: &Listener,
+    matched: Option<Matched<'_>>,
+) -> Option<Authentication> {
+    let own = matched.map_or(&listener.authentication, |it| &it.rule.authentication);
+    Some(match own.as_ref()? {
+        rules::Authentication::Basic(auth) => {
+            let (users, realm) = (auth.users.len(), &auth.realm);
+            let who = format!("one of {users} users of {realm}; 401 for others");
+            Authentication { by: "basic auth", who }
+        }
+        rules::Authentication::Jwt(jwt) => Authentication { by: "jwt", who: token(jwt) },
+    })
+}
+
+fn token(jwt: &Jwt) -> String {
+    let place = match &jwt.place {
+        TokenPlace::Authorization => "Authorization: Bearer".to_owned(),
+        TokenPlace::Header(name) => format!("the header {name}"),
+        TokenPlace::Cookie(name) => format!("the cookie {name}"),
+    };
+    let mut text = format!("a token in {place}, signed by a key of {}", jwt.keys.place());
+    if let Some(issuer) = &jwt.issuer {
+        text.push_str(&format!(", of {issuer}"));
+    }
+    if !jwt.audiences.is_empty() {
+        text.push_str(&format!(", for {}", jwt.audiences.join(" or ")));
+    }
+    text.push_str("; 401 for others");
+    for claim in &jwt.claims {
+        let values = claim.values.join(" or ");
+        text.push_str(&format!("; 403 unless {} is {values}", claim.name));
+    }
+    text
 }
 
 fn limit(limit: &RateLimit) -> String {

@@ -100,12 +100,30 @@ fn what_no_route_is_for_goes_to_the_service_of_the_listener_nearest_group_first(
 fn limits_and_changes_of_a_route_are_told() {
     let told = explained(&asked("POST", "API.example.com", "/v1/users", "192.0.2.1"));
     let text = told.to_string();
+    assert_eq!(told.authentication.as_ref().map(|it| it.by), Some("basic auth"));
     let route = told.route.expect("a route");
     assert_eq!(route.path.as_deref(), Some("/users"));
     assert_eq!(route.request_headers, ["set X-Api: 1"]);
     assert!(text.contains("limit       10/s for each client address, 1 at once"), "{text}");
     assert!(text.contains("basic auth  one of 1 users of loadline; 401 for others"), "{text}");
     assert!(text.contains("service     api\n"), "{text}");
+}
+
+#[test]
+fn who_needs_a_token_is_told_which_one() {
+    let jwt = "jwt = { keys = \"jwks.json\", issuer = \"https://i\", audience = [\"a\", \"b\"], \
+               claims = { role = \"admin\" } }\n[[listener.routes]]\npath = \"/admin\"";
+    let shop = SHOP.replacen("[[listener.routes]]\npath = \"/admin\"", jwt, 1);
+    let shop = shop.replace("path = \"/old/\"", "path = \"/old/\"\njwt = false");
+    let shop = parse_with("shop.toml", &shop, &LocalOnly).expect("a right file").fleet;
+    let told = |path| {
+        let told = explain(&shop, &asked("GET", "example.com", path, "192.0.2.1"));
+        told.expect("a listener takes it").authentication.map(|it| it.who)
+    };
+    let expected = "a token in Authorization: Bearer, signed by a key of jwks.json, of https://i, \
+                    for a or b; 401 for others; 403 unless role is admin";
+    assert_eq!(told("/").as_deref(), Some(expected));
+    assert_eq!(told("/old/x"), None);
 }
 
 #[test]

@@ -17,6 +17,9 @@ impl fmt::Display for Explanation {
             None if self.passed.is_empty() => {}
             None => line(f, "", &"none of the routes: the listener's own service gets it")?,
         }
+        if let Some(authentication) = &self.authentication {
+            line(f, authentication.by, &authentication.who)?;
+        }
         match &self.answer {
             Answer::Redirect { status, location } => {
                 line(f, "response", &format_args!("{status} to {location}"))
@@ -36,7 +39,6 @@ fn write_route(f: &mut fmt::Formatter<'_>, route: &Route) -> fmt::Result {
     line(f, &route_label, &format_args!("{conditions}: decides (route {number} of {of})"))?;
     for (label, value) in [
         ("limit", &route.limit),
-        ("basic auth", &route.basic_auth),
         ("class", &route.class),
         ("path", &route.path),
         ("mirror", &route.mirror),

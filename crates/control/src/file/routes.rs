@@ -5,7 +5,7 @@ use loadline_spanned::{Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{BasicAuth, RouteCache};
+use super::{BasicAuth, Jwt, RouteCache};
 use crate::value::{
     either::{TableOrFalse, TableOrSwitch, TextOr},
     label::{FilePath, HeaderName, Host, Name, UrlPath},
@@ -73,6 +73,9 @@ pub(crate) struct Route {
     pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
     /// Basic authentication: who may ask. `false` lets everybody in. Default: that of the listener.
     pub(crate) basic_auth: Key<TableOrFalse<BasicAuth>>,
+    /// Tokens of JWT: which bearers may ask, instead of `basic_auth`. `false` lets everybody in.
+    /// Default: that of the listener.
+    pub(crate) jwt: Key<TableOrFalse<Jwt>>,
     /// Changes the path on the way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
     /// Changes the headers of the request on the way to a server.

@@ -17,7 +17,7 @@ use loadline_spanned::Complaint;
 use crate::{
     acme, admin,
     assemble::{basic_auth, pages, sources},
-    discovery,
+    discovery, jwks,
     value::secret::HASH_HELP,
 };
 
@@ -43,6 +43,10 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Users => readable("list of users", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), HASH_HELP);
             basic_auth::read(at).map(drop).map_err(wrong)
+        }),
+        What::TokenKeys => readable("keys of tokens", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the keys `{path}`: {why}"), KEYS_HELP);
+            jwks::read(at).map(drop).map_err(wrong)
         }),
         What::StandbyKey => readable("key of the standby", at, base),
         What::Token => readable("token", at, base).and_then(|()| {
@@ -193,6 +197,8 @@ const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
 const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
 const NETWORKS_HELP: &str = "write an address or a network a line: 192.0.2.0/24";
 
+const KEYS_HELP: &str =
+    "name a JWK Set as its issuer publishes it: { \"keys\": [{ \"kty\": ... }] }";
 const LIST_HELP: &str = "write servers = [\"10.0.0.1:80\"], or { \"servers\": [...] } in JSON";
 
 #[cfg(test)]

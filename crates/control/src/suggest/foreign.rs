@@ -70,6 +70,19 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("path", "", &["uri", "url", "$request-uri", "$uri"]),
     // Who may ask.
     ("basic_auth", "", &["auth-basic", "basicauth", "basic-auth", "http-auth", "auth"]),
+    ("jwt", "", &["auth-jwt", "jwt-authn", "jwt-verify", "jwt-auth", "jwtauth", "oidc"]),
+    (
+        "keys",
+        "",
+        &[
+            "auth-jwt-key-file",
+            "auth-jwt-key-request",
+            "remote-jwks",
+            "local-jwks",
+            "jwks",
+            "jwks-uri",
+        ],
+    ),
     ("users_file", "", &["auth-basic-user-file", "usersfile", "htpasswd", "userlist"]),
     // Variables.
     ("client_address", "", &["remote-addr", "binary-remote-addr", "realip-remote-addr", "ip"]),

@@ -18,4 +18,5 @@ pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod secret;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod word;

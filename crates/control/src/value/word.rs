@@ -2,13 +2,14 @@
 
 use loadline_core::{
     cluster::WhenAway,
-    compress::Algorithm,
+    compress,
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
         Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
         acme::Challenge,
         forwarding::{Method, XdpMode},
     },
+    jwt::Algorithm,
 };
 use loadline_spanned::{Complaint, Keyword, Textual};
 use schemars::Schema;
@@ -112,7 +113,7 @@ impl Keyword<Configuration> for WhenAway {
     }
 }
 
-impl Keyword<Configuration> for Algorithm {
+impl Keyword<Configuration> for compress::Algorithm {
     const WHAT: &'static str = "an algorithm";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
@@ -305,7 +306,7 @@ impl Keyword<Configuration> for LogField {
             Self::Scheme => "`http` or `https`, as the client came.",
             Self::Listener => "The address of the listener, as the file has it.",
             Self::ServerName => "The server name of the client's TLS (SNI).",
-            Self::User => "The user of `basic_auth`.",
+            Self::User => "The user of `basic_auth`, or the subject of a token of `jwt`.",
             Self::TlsVersion => "The version of TLS towards the client.",
             Self::TlsCipher => "The cipher suite towards the client.",
             Self::ClientCertificate => "The subject of the client's certificate (RFC 4514).",
@@ -318,6 +319,29 @@ impl Keyword<Configuration> for LogField {
             }
         };
         Self::ALL.map(|field| (field.name(), field, meaning(field))).into()
+    }
+}
+
+impl Keyword<Configuration> for Algorithm {
+    const WHAT: &'static str = "an algorithm of signatures";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        let meaning = |algorithm| match algorithm {
+            Self::Rs256 => "RSA (PKCS #1 v1.5) with SHA-256.",
+            Self::Rs384 => "RSA (PKCS #1 v1.5) with SHA-384.",
+            Self::Rs512 => "RSA (PKCS #1 v1.5) with SHA-512.",
+            Self::Ps256 => "RSA (PSS) with SHA-256.",
+            Self::Ps384 => "RSA (PSS) with SHA-384.",
+            Self::Ps512 => "RSA (PSS) with SHA-512.",
+            Self::Es256 => "ECDSA with P-256 and SHA-256.",
+            Self::Es384 => "ECDSA with P-384 and SHA-384.",
+            Self::Es512 => "ECDSA with P-521 and SHA-512.",
+            Self::EdDsa => "Ed25519.",
+            Self::Hs256 => "HMAC with SHA-256, for a secret of 32 bytes or more.",
+            Self::Hs384 => "HMAC with SHA-384, for a secret of 48 bytes or more.",
+            Self::Hs512 => "HMAC with SHA-512, for a secret of 64 bytes or more.",
+        };
+        Self::ALL.map(|algorithm| (algorithm.name(), algorithm, meaning(algorithm))).into()
     }
 }
 

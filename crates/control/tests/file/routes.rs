@@ -1,6 +1,7 @@
 //! Routes: what the file says becomes the rules, in words and with its mistakes at their places.
 
 use loadline_control::{describe, parse};
+use loadline_core::rules::Authentication;
 
 /// As `openssl passwd -5` writes it.
 const HASH: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
@@ -92,15 +93,44 @@ fn a_route_asks_for_a_user_as_its_listener_does_unless_it_says_otherwise() {
     let loaded = parse("routes.toml", &text).unwrap();
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     let listener = &loaded.fleet.listeners[0];
-    let rules = listener.routes.rules().iter().map(|(_, rule)| &rule.basic_auth);
-    let names = |auth: &Option<std::sync::Arc<loadline_core::rules::BasicAuth>>| {
-        auth.as_ref().map(|auth| auth.users.keys().cloned().collect::<Vec<_>>().join(" "))
+    let rules = listener.routes.rules().iter().map(|(_, rule)| &rule.authentication);
+    let names = |authentication: &Option<Authentication>| {
+        let Some(Authentication::Basic(auth)) = authentication else { return None };
+        Some(auth.users.keys().cloned().collect::<Vec<_>>().join(" "))
     };
     let told: Vec<_> = rules.map(names).collect();
     assert_eq!(told, [Some("ali".to_owned()), None, Some("bob".to_owned())]);
-    assert_eq!(names(&listener.basic_auth).as_deref(), Some("ali"));
+    assert_eq!(names(&listener.authentication).as_deref(), Some("ali"));
     let words = describe(&loaded.fleet);
     assert!(words.contains("1. path /a: api, basic auth\n"), "{words}");
+}
+
+#[test]
+fn a_token_or_a_password_is_wanted_by_whichever_of_route_and_listener_says_so_last() {
+    let jwt = |issuer: &str| format!("jwt = {{ keys = \"jwks.json\", issuer = \"{issuer}\" }}");
+    let text = file(&format!(
+        "{{ path = \"/a\", service = \"api\" }},\n\
+         {{ path = \"/b\", service = \"api\", jwt = false }},\n\
+         {{ path = \"/c\", service = \"api\", {} }},\n\
+         {{ path = \"/d\", service = \"api\", basic_auth = false }},\n\
+         {{ path = \"/e\", service = \"api\", \
+         basic_auth = {{ users = {{ ali = \"{HASH}\" }} }} }},\n",
+        jwt("route")
+    ));
+    let text =
+        text.replacen("service = \"web\"\n", &format!("service = \"web\"\n{}\n", jwt("own")), 1);
+    let loaded = parse("routes.toml", &text).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let listener = &loaded.fleet.listeners[0];
+    let who = |(_, rule): &(usize, loadline_core::rules::Rule)| match &rule.authentication {
+        None => "all".to_owned(),
+        Some(Authentication::Basic(auth)) => auth.users.keys().cloned().collect(),
+        Some(Authentication::Jwt(jwt)) => jwt.issuer.clone().unwrap(),
+    };
+    let told: Vec<_> = listener.routes.rules().iter().map(who).collect();
+    assert_eq!(told, ["own", "all", "route", "own", "ali"]);
+    let words = describe(&loaded.fleet);
+    assert!(words.contains("1. path /a: api, jwt\n"), "{words}");
 }
 
 #[test]
@@ -162,10 +192,47 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
             "not allowed in a header",
         ),
     ] {
-        let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();
-        let found = errors.iter().any(|it| it.message().contains(message) && it.line() == 5);
-        assert!(found, "{route}: {errors:?}");
+        assert_told(route, message);
     }
+}
+
+#[test]
+fn what_is_wrong_with_the_tokens_of_a_route_is_said_at_its_place() {
+    for (route, message) in [
+        ("{ service = \"api\", jwt = {} }", "`jwt` without `keys`"),
+        ("{ service = \"api\", jwt = true }", "`true` says nothing here"),
+        (
+            "{ service = \"api\", jwt = { keys = \"a\" }, basic_auth = { users_file = \"b\" } }",
+            "`basic_auth` and `jwt` at once",
+        ),
+        (
+            "{ service = \"api\", jwt = { keys = \"a\", header = \"X-A\", cookie = \"b\" } }",
+            "a token in a header and in a cookie",
+        ),
+        (
+            "{ service = \"api\", \
+             jwt = { keys = \"a\", cookie = \"b\", pass_authorization = true } }",
+            "`pass_authorization` is about a header",
+        ),
+        ("{ service = \"api\", jwt = { keys = \"a\", algorithms = \"none\" } }", "`none`"),
+        ("{ service = \"api\", jwt = { keys = \"a\", ca = \"b\" } }", "`ca` is for keys at a URL"),
+        ("{ service = \"api\", jwt = { keys = \"ftp://a\" } }", "is no URL of keys"),
+        ("{ service = \"api\", jwt = { keys = \"a\", leeway = \"2h\" } }", "out of range"),
+        ("{ service = \"api\", jwt = { keys = \"a\", audience = \"\" } }", "is in no token"),
+        (
+            "{ service = \"api\", cache = true, jwt = { keys = \"a\" }, \
+             request_headers = { set = { A = \"$jwt_claim_sub\" } } }",
+            "others get what is cached",
+        ),
+    ] {
+        assert_told(route, message);
+    }
+}
+
+fn assert_told(route: &str, message: &str) {
+    let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();
+    let found = errors.iter().any(|it| it.message().contains(message) && it.line() == 5);
+    assert!(found, "{route}: {errors:?}");
 }
 
 /// Two listeners that name the same routes, one of them with two addresses.

@@ -7,4 +7,5 @@ mod order;
 mod renewal;
 
 pub use order::{Failure, OrderStatus, OrderStep};
+pub(crate) use renewal::share;
 pub use renewal::{Lifetime, SPACING_S, Window, ask_again_s, wait_s};

@@ -68,7 +68,7 @@ pub fn ask_again_s(wanted_s: Option<u64>) -> u64 {
 pub const SPACING_S: u64 = 600;
 
 /// The part of `whole` that `draw` is of all draws: less than `whole`, unless that is zero.
-fn share(whole: u64, draw: u64) -> u64 {
+pub(crate) fn share(whole: u64, draw: u64) -> u64 {
     let product = u128::from(whole) * u128::from(draw);
     u64::try_from(product >> u64::BITS).unwrap_or(whole)
 }

@@ -19,7 +19,8 @@ pub enum Ending {
     Cached,
     /// The client's message was not valid HTTP, or larger than the limits: 400, 414, 431, 501, 505.
     ClientBad,
-    /// A rule wants a user and a password, and the request had none or wrong ones: 401.
+    /// A rule wants a user and a password or a token, and the request had none or wrong ones: 401,
+    /// or 403 where a right token does not suffice.
     Unauthorized,
     /// The client took too long to send its head or body: 408.
     ClientTimeout,

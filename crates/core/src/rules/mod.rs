@@ -15,6 +15,7 @@
 //! not get around a rule for `/admin`. [`lint`] tells of rules that can never decide.
 
 mod action;
+mod authentication;
 mod basic_auth;
 mod caching;
 mod cors;
@@ -30,12 +31,13 @@ mod routes;
 mod table;
 mod template;
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, vec::Vec};
 use core::net::IpAddr;
 
 use crate::{fleet::Class, units::Bytes};
 
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use authentication::Authentication;
 pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
 pub use caching::{Caching, QueryKey};
 pub use cors::{Cors, Origin, OriginError};
@@ -65,7 +67,7 @@ pub struct Rule {
     /// How long a body may be; as the listener says if omitted.
     pub max_body: Option<Bytes>,
     /// Who may ask; everybody if omitted.
-    pub basic_auth: Option<Arc<BasicAuth>>,
+    pub authentication: Option<Authentication>,
     /// How much those matter where not all can be served; as the service says if omitted.
     pub class: Option<Class>,
     /// What is done with those.
@@ -144,7 +146,7 @@ impl Rule {
             when,
             limit: None,
             max_body: None,
-            basic_auth: None,
+            authentication: None,
             class: None,
             action,
             mirror: None,

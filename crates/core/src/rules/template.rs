@@ -1,7 +1,8 @@
 //! Texts with variables: `$request_id` in the value of a header.
 //!
-//! A name begins after a dollar sign and has lower-case letters and `_`. `$$` is a dollar sign. A
-//! dollar sign before anything else stands for itself.
+//! A name begins after a dollar sign and has lower-case letters and `_`; that of a claim
+//! (`$jwt_claim_NAME`) has capitals and digits as well. `$$` is a dollar sign. A dollar sign before
+//! anything else stands for itself.
 
 use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
 use core::fmt;
@@ -33,7 +34,7 @@ pub enum Variable {
     TlsCipher,
     /// The version of TLS towards the client.
     TlsVersion,
-    /// The user of basic authentication.
+    /// The user of basic authentication, or the subject of a token.
     User,
 }
 
@@ -100,6 +101,9 @@ impl Variable {
 pub trait Variables {
     /// Appends the value of `variable` to `out`; nothing where there is none.
     fn write(&self, variable: Variable, out: &mut Vec<u8>);
+
+    /// Appends the claim of this name of the token; nothing where there is none.
+    fn write_claim(&self, _name: &str, _out: &mut Vec<u8>) {}
 }
 
 /// A text with variables.
@@ -112,6 +116,7 @@ pub struct Template {
 enum Part {
     Literal(String),
     Variable(Variable),
+    Claim(String),
 }
 
 /// A name after a dollar sign that is not the name of a variable.
@@ -140,10 +145,8 @@ impl Template {
                 rest = after.strip_prefix('$').unwrap_or(after);
                 continue;
             }
-            let variable = Variable::ALL.into_iter().find(|variable| variable.name() == name);
-            let variable = variable.ok_or_else(|| UnknownVariable(name.to_owned()))?;
             flush(&mut literal, &mut parts);
-            parts.push(Part::Variable(variable));
+            parts.push(Part::named(name).ok_or_else(|| UnknownVariable(name.to_owned()))?);
             rest = &after[name.len()..];
         }
         literal.push_str(rest);
@@ -157,18 +160,22 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether this variable is in it.
+    /// Whether it says who is asking, by what has been shown for it.
     #[must_use]
-    pub fn has(&self, variable: Variable) -> bool {
-        self.parts.contains(&Part::Variable(variable))
+    pub fn tells_user(&self) -> bool {
+        let tells = |part: &Part| matches!(part, Part::Variable(Variable::User) | Part::Claim(_));
+        self.parts.iter().any(tells)
     }
 
     /// Whether it may differ for clients that ask for the same; `$request_id` and `$client_port`,
     /// which differ in everything, do not count.
     #[must_use]
     pub fn tells_clients_apart(&self) -> bool {
-        let tells = |part: &Part| matches!(part, Part::Variable(it) if it.tells_clients_apart());
-        self.parts.iter().any(tells)
+        self.parts.iter().any(|part| match part {
+            Part::Literal(_) => false,
+            Part::Variable(variable) => variable.tells_clients_apart(),
+            Part::Claim(_) => true,
+        })
     }
 
     /// Appends the text for one request.
@@ -177,6 +184,7 @@ impl Template {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable(variable) => variables.write(*variable, out),
+                Part::Claim(name) => variables.write_claim(name, out),
             }
         }
     }
@@ -188,13 +196,33 @@ impl fmt::Display for Template {
         self.parts.iter().try_for_each(|part| match part {
             Part::Literal(text) => f.write_str(&text.replace('$', "$$")),
             Part::Variable(variable) => write!(f, "${}", variable.name()),
+            Part::Claim(name) => write!(f, "${CLAIM}{name}"),
         })
     }
 }
 
+impl Part {
+    /// The variable or the claim of this name.
+    fn named(name: &str) -> Option<Self> {
+        let variable =
+            || Variable::ALL.into_iter().find(|it| it.name() == name).map(Self::Variable);
+        match name.strip_prefix(CLAIM) {
+            Some("") | None => variable(),
+            Some(claim) => Some(Self::Claim(claim.to_owned())),
+        }
+    }
+}
+
+/// What the name of a claim comes after.
+const CLAIM: &str = "jwt_claim_";
+
 /// The name with which a text begins; empty if it begins with none.
 fn name_at(text: &str) -> &str {
-    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let is_claim = text.starts_with(CLAIM);
+    let is_of_name = |c: char| match is_claim {
+        true => c.is_ascii_alphanumeric() || c == '_',
+        false => c.is_ascii_lowercase() || c == '_',
+    };
     let end = text.find(|c| !is_of_name(c)).unwrap_or(text.len());
     &text[..end]
 }
@@ -225,6 +253,12 @@ mod tests {
             out.extend_from_slice(variable.name().as_bytes());
             out.extend_from_slice(b">");
         }
+
+        fn write_claim(&self, name: &str, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"{");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"}");
+        }
     }
 
     fn written(text: &str) -> Result<String, UnknownVariable> {
@@ -245,6 +279,7 @@ mod tests {
             ("$$host", "$host"),
             ("$1 and $ and $-", "$1 and $ and $-"),
             ("$tls_version-$tls_cipher", "<tls_version>-<tls_cipher>"),
+            ("$jwt_claim_sub-$jwt_claim_tenantId2", "{sub}-{tenantId2}"),
         ] {
             assert_eq!(written(text).as_deref(), Ok(expected), "{text}");
         }
@@ -254,6 +289,7 @@ mod tests {
     fn a_name_that_is_none_is_told() {
         assert_eq!(written("a $remote_addr"), Err(UnknownVariable("remote_addr".into())));
         assert_eq!(written("$hosts"), Err(UnknownVariable("hosts".into())));
+        assert_eq!(written("$jwt_claim_"), Err(UnknownVariable("jwt_claim_".into())));
     }
 
     #[test]
@@ -265,5 +301,8 @@ mod tests {
             assert_eq!(template.to_string(), text);
         }
         assert!(Template::literal("$host").is_literal());
+        let claim = Template::read("a $jwt_claim_x$$").expect("a claim");
+        assert_eq!(claim.to_string(), "a $jwt_claim_x$$");
+        assert!(!claim.is_literal() && claim.tells_user() && claim.tells_clients_apart());
     }
 }

@@ -169,7 +169,7 @@ impl<'a> Exchange<'a> {
             yield_once().await;
         }
         if let Some(check) = self.request.check.take() {
-            Box::pin(self.authenticate(*check)).await;
+            Box::pin(self.authenticate(check)).await;
         }
         if self.request.is_whole {
             let copy = self.request.copy.take();

@@ -1,8 +1,9 @@
 //! A response that a rule gives, without a server being asked.
 
 use loadline_core::{
-    decide::ending::Ending,
+    decide::{ending::Ending, reason::Reason},
     fleet::{Maintenance, Page},
+    jwt::{Jwt, Refusal},
     rules::{Asked, BasicAuth, DirectResponse, Redirect, Variables},
     time::Duration,
 };
@@ -16,6 +17,8 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     /// How a request ends that gets it.
     pub(crate) ending: Ending,
+    /// Why, where its ending does not say all of it.
+    pub(crate) reason: Option<Reason>,
     /// The head without its last lines.
     head: Vec<u8>,
     /// Of [`Reply::body`]; empty where the head says it, or there is none.
@@ -31,6 +34,7 @@ impl Reply {
         Self {
             status,
             ending: Ending::Ruled,
+            reason: None,
             head,
             content_type: String::new(),
             body: Vec::new(),
@@ -72,6 +76,12 @@ impl Reply {
         Self { ending: Ending::Unauthorized, is_plain: true, ..challenge }
     }
 
+    pub(crate) fn refused(jwt: &Jwt, refusal: Refusal) -> Self {
+        let challenge = Self::fixed(&jwt.challenge(refusal), &NoVariables);
+        let reason = Some(refusal.reason());
+        Self { ending: Ending::Unauthorized, reason, is_plain: true, ..challenge }
+    }
+
     /// The same with a line of text, for which a page may stand.
     pub(super) fn plain(mut self, text: &str) -> Self {
         self.is_plain = true;
@@ -85,10 +95,10 @@ impl Reply {
         self.is_plain
     }
 
-    /// Too many passwords are being checked.
-    pub(crate) fn busy() -> Self {
+    /// It cannot be known now who is asking.
+    pub(crate) fn busy(reason: Reason) -> Self {
         let mut reply = Self::new(503);
-        reply.ending = Ending::Internal;
+        (reply.ending, reply.reason) = (reason.ending(), Some(reason));
         reply.field("Retry-After", "1");
         reply.plain("Service Unavailable\n")
     }

@@ -19,12 +19,11 @@ use loadline_http1::{
 use crate::{
     cache::{Fetch, Wanted},
     http::{
-        basic_auth::Check,
         compress,
         mirror::{Copy, CopyGuard},
         reply::Reply,
         request_id::RequestId,
-        rules::{self, Changes},
+        rules::{self, Changes, Check},
         sticky::Session,
     },
     io::buffer::Buffer,
@@ -60,7 +59,7 @@ pub(crate) struct Request {
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
-    pub(crate) check: Option<Box<Check>>,
+    pub(crate) check: Option<Check>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
     /// Whether the response may be compressed, where the service has that.
@@ -163,7 +162,7 @@ impl Request {
             keep_alive: head.keep_alive(),
             upgrade,
             service: routed.service,
-            asked: asked(worker, (head, bytes), (&id, routed.user())),
+            asked: asked(worker, (head, bytes), (&id, &routed.user)),
             reply: routed.reply,
             check: routed.check,
             changes: routed.changes,

@@ -7,15 +7,17 @@ use std::{
     hash::{BuildHasher, RandomState},
     io::Write as _,
     net::IpAddr,
+    rc::Rc,
     sync::{Arc, LazyLock},
 };
 
 use loadline_core::{
     fleet::{Class, Service},
+    jwt::{Claims, Jwt},
     rules::{
-        self, Action, Asked, BasicAuth, Copies, Cors, DirectResponse, HeaderEdits, Headers,
-        LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables, any_cookie,
-        normal,
+        self, Action, Asked, Authentication, BasicAuth, Copies, Cors, DirectResponse, HeaderEdits,
+        Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables,
+        any_cookie, normal,
     },
     time::Duration,
 };
@@ -23,7 +25,8 @@ use loadline_http1::{Fields, Forwarded, RequestHead};
 
 use crate::{
     http::{
-        basic_auth::{self, Check},
+        basic_auth,
+        jwt::{self, Pending, Verdict},
         reply::Reply,
         request::From,
         request_id::RequestId,
@@ -40,9 +43,11 @@ pub(crate) struct Routed {
     /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
-    pub(crate) check: Option<Box<Check>>,
-    /// Whether `Authorization` was for loadline, and not for a server.
-    pub(crate) hides_authorization: bool,
+    pub(crate) check: Option<Check>,
+    /// Who is asking, or says to be where [`Routed::check`] has to be right; empty for anybody.
+    pub(crate) user: Vec<u8>,
+    /// A header that was for loadline, and not for a server.
+    pub(crate) hidden: Option<String>,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where the rule says so.
@@ -51,6 +56,15 @@ pub(crate) struct Routed {
     pub(crate) copies: Option<Arc<Copies>>,
     /// The place of the rule in the order in which rules are asked.
     pub(crate) rank: Option<usize>,
+}
+
+/// What takes its time to be checked.
+#[derive(Debug)]
+pub(crate) enum Check {
+    /// A password, whose hash is slow to compute.
+    Password(Box<basic_auth::Check>),
+    /// A token, whose key may have to be fetched.
+    Token(Box<Pending>),
 }
 
 /// What a rule changes of a request and of its response.
@@ -75,6 +89,8 @@ struct Seen<'a> {
     id: &'a RequestId<'a>,
     /// Who says to be asking, where that has to be shown.
     user: Vec<u8>,
+    /// What a token says that is right, or may be.
+    claims: Option<Rc<Claims>>,
 }
 
 /// Decides by the rules of `listener_context`; its own service gets what none of them is for.
@@ -88,8 +104,8 @@ pub(crate) fn route(
     if let Some(reply) = worker.shared.challenges.answer(head.path(bytes)) {
         return Routed { reply: Some(Box::new(reply)), ..unruled };
     }
-    let ListenerContext { routes, basic_auth, .. } = listener_context;
-    if routes.is_empty() && basic_auth.is_none() {
+    let ListenerContext { routes, authentication, .. } = listener_context;
+    if routes.is_empty() && authentication.is_none() {
         return unruled;
     }
     let (raw_path, query) = split_query(head.path(bytes));
@@ -105,6 +121,7 @@ pub(crate) fn route(
         from,
         id,
         user: Vec::new(),
+        claims: None,
     };
     let matched = routes.find(&seen.request());
     let ruled = Routed { rank: matched.map(|matched| matched.rank), ..unruled };
@@ -118,18 +135,19 @@ pub(crate) fn route(
     if let Some(response) = cors.and_then(|cors| seen.preflight(cors)) {
         return Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled };
     }
-    let auth = matched.map_or(basic_auth, |matched| &matched.rule.basic_auth).as_deref();
-    let check = match auth.map(|auth| seen.check(auth)) {
+    let own = matched.map_or(authentication, |matched| &matched.rule.authentication).as_ref();
+    let check = match own.map(|own| seen.authenticate(own, worker)) {
         Some(Err(refusal)) => return Routed { reply: Some(refusal), ..ruled },
-        Some(Ok(check)) => Some(check),
+        Some(Ok(check)) => check,
         None => None,
     };
-    let hides_authorization = auth.is_some_and(|auth| !auth.pass_authorization);
-    let ruled = Routed { check, hides_authorization, ..ruled };
-    match matched {
+    let hidden = own.and_then(Authentication::hidden_header).map(str::to_owned);
+    let ruled = Routed { check, hidden, ..ruled };
+    let routed = match matched {
         Some(matched) => act(worker, listener_context, (matched, &seen), ruled),
         None => ruled,
-    }
+    };
+    Routed { user: seen.user, ..routed }
 }
 
 /// What the action of a rule makes of a request.
@@ -185,18 +203,13 @@ impl Routed {
 
     /// Changes the head of the request, with which `text` ends, on its way to a server.
     pub(crate) fn change(&self, text: &mut Vec<u8>) {
-        if self.hides_authorization {
-            let remove = vec!["Authorization".to_owned()];
+        if let Some(name) = &self.hidden {
+            let remove = vec![name.clone()];
             change_fields(text, &HeaderEdits { remove, ..HeaderEdits::default() });
         }
         if let Some(changes) = &self.changes {
             changes.of_request(text);
         }
-    }
-
-    /// Who says to be asking, where that has to be shown.
-    pub(crate) fn user(&self) -> &[u8] {
-        self.check.as_ref().map_or(b"", |check| &check.shown.user)
     }
 }
 
@@ -224,15 +237,44 @@ impl Seen<'_> {
         }
     }
 
+    /// What has to be checked before it is known who is asking, if that is not known yet; the
+    /// response to one who is not let in.
+    fn authenticate(
+        &mut self,
+        authentication: &Authentication,
+        worker: &Worker,
+    ) -> Result<Option<Check>, Box<Reply>> {
+        match authentication {
+            Authentication::Basic(auth) => self.check(auth).map(|it| Some(Check::Password(it))),
+            Authentication::Jwt(jwt) => self.verify(jwt, worker),
+        }
+    }
+
+    /// Verifies its token, or says that it has to wait for that; the response to one whose token
+    /// does not let it in.
+    fn verify(&mut self, jwt: &Arc<Jwt>, worker: &Worker) -> Result<Option<Check>, Box<Reply>> {
+        let mut tokens = worker.tokens.borrow_mut();
+        let verdict = jwt::shown(jwt, self.head.fields().iter(self.bytes))
+            .and_then(|token| tokens.ask(token, jwt, &worker.shared.fetched_keys))
+            .map_err(|refusal| Box::new(Reply::refused(jwt, refusal)))?;
+        let (check, claims) = match verdict {
+            Verdict::Right(claims) => (None, claims),
+            Verdict::Pending(pending, claims) => (Some(Check::Token(Box::new(pending))), claims),
+        };
+        claims.write("sub", &mut self.user);
+        self.claims = Some(claims);
+        Ok(check)
+    }
+
     /// What has to be checked of its user; the response to one that shows none.
-    fn check(&mut self, auth: &BasicAuth) -> Result<Box<Check>, Box<Reply>> {
+    fn check(&mut self, auth: &BasicAuth) -> Result<Box<basic_auth::Check>, Box<Reply>> {
         let refusal = Reply::unauthorized(auth);
         let fields = self.head.fields().iter(self.bytes);
         let values = fields.filter(|field| field.0.eq_ignore_ascii_case(b"authorization"));
         match basic_auth::shown(auth, values.map(|field| field.1)) {
             Some(shown) => {
                 self.user.clone_from(&shown.user);
-                Ok(Box::new(Check { shown, refusal }))
+                Ok(Box::new(basic_auth::Check { shown, refusal }))
             }
             None => Err(Box::new(refusal)),
         }
@@ -303,6 +345,10 @@ impl Variables for Seen<'_> {
             Variable::User => &self.user,
         };
         out.extend_from_slice(value);
+    }
+
+    fn write_claim(&self, name: &str, out: &mut Vec<u8>) {
+        self.claims.iter().for_each(|claims| claims.write(name, out));
     }
 }
 

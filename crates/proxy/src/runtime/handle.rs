@@ -6,6 +6,7 @@ use loadline_core::{
     cluster::Share,
     decide::{controller::Input, plan::Plan},
     fleet::Fleet,
+    jwt::{KeySet, KeyUrl},
     state::{CachedObject, Part, Purge, Purged, State},
     time::Instant,
 };
@@ -118,6 +119,23 @@ impl Handle {
     /// [`TlsError`] where it cannot be used; nothing has changed then.
     pub fn show_issued(&self, file: &str) -> Result<(), TlsError> {
         self.shared.keys().show_issued(file)
+    }
+
+    /// How many requests have asked so far for a key of this URL that is not known.
+    #[must_use]
+    pub fn keys_asked(&self, url: &KeyUrl) -> u64 {
+        self.shared.fetched_keys.of(url).asked()
+    }
+
+    /// Verifies tokens with these keys of a URL from now on, and tells the first `answered`
+    /// requests that asked for one that there are no others. `is_away` if it gives none now.
+    pub fn tell_keys(&self, url: &KeyUrl, keys: Option<Arc<KeySet>>, is_away: bool, answered: u64) {
+        self.shared.fetched_keys.of(url).tell(keys, is_away, answered);
+    }
+
+    /// Waits until a request asks for a key that has not been waited for yet.
+    pub async fn wait_for_key_asks(&self) {
+        self.shared.fetched_keys.wait_for_asks().await;
     }
 
     /// Answers requests for `token` by which an authority verifies a name (RFC 8555, section 8.3)

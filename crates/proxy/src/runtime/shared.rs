@@ -17,7 +17,7 @@ use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
 
 use crate::{
     cache::Store,
-    http::{acme::Challenges, passwords::Passwords},
+    http::{acme::Challenges, jwt::FetchedKeys, passwords::Passwords},
     listener::set::Listeners,
     runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
     store::Remotes,
@@ -54,6 +54,7 @@ pub struct Shared {
     common: Mutex<Vec<Arc<Common>>>,
     pub(crate) efforts: Efforts,
     pub(crate) passwords: Passwords,
+    pub(crate) fetched_keys: FetchedKeys,
     pub(crate) challenges: Challenges,
     stage: AtomicU8,
 }
@@ -116,6 +117,7 @@ impl Shared {
             common: Mutex::default(),
             efforts: Efforts::default(),
             passwords: Passwords::default(),
+            fetched_keys: FetchedKeys::default(),
             challenges: Challenges::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
         }))

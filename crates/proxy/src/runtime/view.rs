@@ -12,7 +12,7 @@ use loadline_core::{
         PolicyKind, Service, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
-        BasicAuth, Network, RouteLimiters, Routes,
+        Authentication, Network, RouteLimiters, Routes,
         client::{Trail, client_address, client_scheme, is_trusted},
     },
     units::Bytes,
@@ -135,7 +135,7 @@ pub(crate) struct ListenerContext {
     /// How long the body of a request may be, where its rule does not say.
     max_body: Option<Bytes>,
     /// Who may ask for what no rule is for.
-    pub(crate) basic_auth: Option<Arc<BasicAuth>>,
+    pub(crate) authentication: Option<Authentication>,
     /// What clients get where something fails, and the service has no page for it.
     pub(crate) error_pages: ErrorPages,
     /// The one version of HTTP that is spoken; the client chooses if omitted.
@@ -177,7 +177,7 @@ impl ListenerContext {
             timeouts: listener.timeouts,
             limits: HeadLimits { bytes, fields: listener.limits.fields as usize },
             max_body: listener.max_body,
-            basic_auth: listener.basic_auth.clone(),
+            authentication: listener.authentication.clone(),
             error_pages: listener.error_pages.clone(),
             http_version: listener.http_version,
             http2: listener.http2,

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    http::{compress::encoders::Encoders, passwords::Recent},
+    http::{compress::encoders::Encoders, jwt::Tokens, passwords::Recent},
     http2::Links,
     http3,
     io::buffer::Buffers,
@@ -62,6 +62,8 @@ pub(crate) struct Worker {
     pub(crate) encoders: Encoders,
     /// Passwords that this worker knows to be right.
     pub(crate) passwords: RefCell<Recent>,
+    /// Tokens that this worker has verified.
+    pub(crate) tokens: RefCell<Tokens>,
     pub(crate) failures: Failures,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
@@ -125,6 +127,7 @@ impl Worker {
             encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),
             passwords: RefCell::default(),
+            tokens: RefCell::default(),
             plans: RefCell::new(plans),
             view: RefCell::new(view),
             inbox,

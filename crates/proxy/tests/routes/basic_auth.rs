@@ -6,7 +6,10 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, LogFormat, LogTarget},
-    rules::{Action, BasicAuth, Cors, HeaderEdits, Origin, PasswordHash, Rule, Split, Template},
+    rules::{
+        Action, Authentication, BasicAuth, Cors, HeaderEdits, Origin, PasswordHash, Rule, Split,
+        Template,
+    },
     time::Duration,
 };
 
@@ -26,7 +29,7 @@ fn auth(hash: &str) -> BasicAuth {
 fn guarded(path: &str, auth: BasicAuth) -> Rule {
     let set = vec![("X-User".to_owned(), Template::read("<$user>").unwrap())];
     Rule {
-        basic_auth: Some(Arc::new(auth)),
+        authentication: Some(Authentication::Basic(Arc::new(auth))),
         request: HeaderEdits { set, ..HeaderEdits::default() },
         ..rule(under(path), Action::Service(Split::all(1)))
     }
@@ -90,7 +93,7 @@ fn a_listener_asks_for_every_request_but_those_of_a_route_that_lets_everybody_in
     let open = rule(under("/open"), Action::Respond(answer(200, "open")));
     let own = "127.0.0.1:9".parse().unwrap();
     let proxy = Proxy::beside(vec![open], own, |fleet| {
-        fleet.listeners[0].basic_auth = Some(Arc::new(auth(HASH)));
+        fleet.listeners[0].authentication = Some(Authentication::Basic(Arc::new(auth(HASH))));
     });
     assert!(proxy.get("/open").ends_with("open"));
     assert!(proxy.get("/").starts_with("HTTP/1.1 401"));
@@ -143,7 +146,7 @@ fn the_access_log_names_the_user() {
     let path = folder.path().join("access.log");
     let own = "127.0.0.1:9".parse().unwrap();
     let proxy = Proxy::beside(vec![], own, |fleet| {
-        fleet.listeners[0].basic_auth = Some(Arc::new(auth(HASH)));
+        fleet.listeners[0].authentication = Some(Authentication::Basic(Arc::new(auth(HASH))));
         let to = LogTarget::File(path.display().to_string());
         fleet.edge.access_log =
             Some(AccessLog { format: LogFormat::Combined, ..AccessLog::to(to) });

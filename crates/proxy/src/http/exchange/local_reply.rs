@@ -55,6 +55,7 @@ impl Exchange<'_> {
         reply.write((&self.own_lines(), page), (close, to_head), &mut text);
         let next = self.send_answer(text, reply.status, close).await;
         let told = self.record.status != 0;
+        self.record.reason = reply.reason.filter(|_| told);
         (if told { reply.ending } else { Ending::ClientGone }, next)
     }
 

@@ -3,23 +3,44 @@
 use loadline_core::decide::reason::Reason;
 
 use super::Exchange;
-use crate::http::{basic_auth::Check, passwords::Busy, reply::Reply};
+use crate::http::{
+    basic_auth,
+    jwt::{Away, Pending},
+    passwords::Busy,
+    reply::Reply,
+    rules::Check,
+};
 
 impl Exchange<'_> {
-    /// Waits until it is known whether the password is right. Where it is not, the response says
-    /// so, whatever another rule would have answered.
+    /// Waits until it is known who is asking. Where that does not come out as it should, the
+    /// response says so, whatever another rule would have answered.
     pub(super) async fn authenticate(&mut self, check: Check) {
-        let Check { shown, refusal } = check;
-        let passwords = &self.worker.shared.passwords;
-        let reply = match passwords.check(shown, &self.worker.passwords).await {
-            Ok(true) => return,
-            Ok(false) => refusal,
-            Err(Busy) => {
-                self.record.reason = Some(Reason::PasswordChecksBusy);
-                Reply::busy()
-            }
+        let refusal = match check {
+            Check::Password(check) => self.check_password(*check).await,
+            Check::Token(pending) => self.check_token(&pending).await,
         };
-        self.request.copy = None;
-        self.request.reply = Some(Box::new(reply));
+        if let Err(reply) = refusal {
+            self.request.copy = None;
+            self.request.reply = Some(reply);
+        }
+    }
+
+    async fn check_password(&self, check: basic_auth::Check) -> Result<(), Box<Reply>> {
+        let basic_auth::Check { shown, refusal } = check;
+        let passwords = &self.worker.shared.passwords;
+        match passwords.check(shown, &self.worker.passwords).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Box::new(refusal)),
+            Err(Busy) => Err(Box::new(Reply::busy(Reason::PasswordChecksBusy))),
+        }
+    }
+
+    async fn check_token(&self, pending: &Pending) -> Result<(), Box<Reply>> {
+        let (tokens, all) = (&self.worker.tokens, &self.worker.shared.fetched_keys);
+        match pending.verify(tokens, all).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(refusal)) => Err(Box::new(Reply::refused(&pending.jwt, refusal))),
+            Err(Away) => Err(Box::new(Reply::busy(Reason::TokenKeysAway))),
+        }
     }
 }

@@ -1,0 +1,110 @@
+//! Requests of our own to others, a connection each: they are few.
+
+use std::{error::Error as StdError, fs, io, sync::Arc};
+
+use bytes::Bytes;
+use http::{
+    HeaderValue, Request, Response, Uri,
+    header::{HOST, USER_AGENT},
+};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{body::Body, client::conn::http1::handshake};
+use hyper_util::rt::TokioIo;
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+/// Sends requests. Copies are one client.
+#[derive(Clone)]
+pub(crate) struct Client(TlsConnector);
+
+/// Whatever may go wrong.
+pub(crate) type Anything = Box<dyn StdError + Send + Sync>;
+
+impl Client {
+    /// One that trusts the authorities in this file, or those of the system.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn trusting(authorities: Option<&str>) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        match authorities {
+            Some(path) => {
+                let wrong = |why: &dyn StdError| io::Error::other(format!("`{path}`: {why}"));
+                let file = fs::read(path).map_err(|error| wrong(&error))?;
+                for certificate in CertificateDer::pem_slice_iter(&file) {
+                    let certificate = certificate.map_err(|error| wrong(&error))?;
+                    roots.add(certificate).map_err(|error| wrong(&error))?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(io::Error::other)?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    /// Sends a request to the host of its URL, over TLS unless that says `http`. A response of more
+    /// than 1 MiB is an error.
+    ///
+    /// # Errors
+    /// Whatever goes wrong. Nothing here ends by time.
+    pub(crate) async fn send<B>(&self, request: Request<B>) -> Result<Response<Bytes>, Anything>
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Anything>,
+    {
+        let uri = request.uri().clone();
+        let host = uri.host().ok_or("a URL without a host")?.trim_matches(['[', ']']).to_owned();
+        let is_plain = uri.scheme_str() == Some("http");
+        let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        let socket = TcpStream::connect((&*host, port)).await?;
+        if is_plain {
+            return over(socket, request, &uri).await;
+        }
+        over(self.0.connect(ServerName::try_from(host)?, socket).await?, request, &uri).await
+    }
+}
+
+async fn over<S, B>(stream: S, request: Request<B>, uri: &Uri) -> Result<Response<Bytes>, Anything>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Anything>,
+{
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // How it ends is told by its request.
+    tokio::spawn(connection);
+    let response = sender.send_request(in_origin_form(request, uri)?).await?;
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, BODY_MAX).collect().await?.to_bytes();
+    Ok(Response::from_parts(parts, body))
+}
+
+/// As it goes over a connection: the path alone, with the host beside it.
+fn in_origin_form<B>(mut request: Request<B>, uri: &Uri) -> Result<Request<B>, http::Error> {
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    request.headers_mut().insert(HOST, HeaderValue::from_str(authority)?);
+    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(NAME));
+    *request.uri_mut() = uri.path_and_query().map_or("/", |it| it.as_str()).parse()?;
+    Ok(request)
+}
+
+const NAME: &str = concat!("loadline/", env!("CARGO_PKG_VERSION"));
+
+/// Far more than a chain of certificates or a set of keys has.
+const BODY_MAX: usize = 1 << 20;
