@@ -97,11 +97,12 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 12] = [
+    let others: [(&str, Option<&Span>); 13] = [
         ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
+        ("max_connections_per_client", given.max_connections_per_client.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("http_version", given.http_version.at().map(|at| &at.span)),

@@ -17,6 +17,7 @@
 mod action;
 mod basic_auth;
 mod caching;
+mod connections;
 mod cors;
 mod covers;
 mod limit;
@@ -38,6 +39,7 @@ use crate::{fleet::Class, units::Bytes};
 pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
 pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
 pub use caching::{Caching, QueryKey};
+pub use connections::{ClientKey, ConnectionsPerClient};
 pub use cors::{Cors, Origin, OriginError};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;

@@ -6,16 +6,15 @@
 use std::{
     hash::{BuildHasher, RandomState},
     io::Write as _,
-    net::IpAddr,
     sync::{Arc, LazyLock},
 };
 
 use loadline_core::{
     fleet::{Class, Service},
     rules::{
-        self, Action, Asked, BasicAuth, Copies, Cors, DirectResponse, HeaderEdits, Headers,
-        LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables, any_cookie,
-        normal,
+        self, Action, Asked, BasicAuth, ClientKey, Copies, Cors, DirectResponse, HeaderEdits,
+        Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables,
+        any_cookie, normal,
     },
     time::Duration,
 };
@@ -276,7 +275,7 @@ impl Seen<'_> {
         };
         match key {
             Some(key) if found => key,
-            _ => of_client(self.from.address.ip()),
+            _ => SECRET.hash_one(ClientKey::of(self.from.address.ip())),
         }
     }
 }
@@ -319,14 +318,6 @@ impl Headers for Seen<'_> {
         let mut named =
             fields.iter(self.bytes).filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()));
         named.any(|field| test(field.1))
-    }
-}
-
-/// The hash of a client: of IPv6 the first 64 bits, since a client has all the others to itself.
-fn of_client(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => SECRET.hash_one(address),
-        IpAddr::V6(address) => SECRET.hash_one(&address.octets()[..8]),
     }
 }
 
