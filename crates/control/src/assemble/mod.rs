@@ -20,6 +20,7 @@ mod hsts;
 mod l4;
 mod listener;
 mod manager;
+pub(crate) mod maps;
 mod mirror;
 pub(crate) mod pages;
 mod process;

@@ -1,10 +1,12 @@
-//! Texts with variables: `$request_id` in the value of a header.
+//! Texts with variables: `$request_id` in the value of a header. Maps are variables too.
 //!
 //! A name begins after a dollar sign and has lower-case letters and `_`. `$$` is a dollar sign. A
 //! dollar sign before anything else stands for itself.
 
-use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
+use alloc::{borrow::ToOwned as _, string::String, sync::Arc, vec::Vec};
 use core::fmt;
+
+use super::Map;
 
 /// What a request tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Variable {
     Method,
     /// The path as it was asked for.
     Path,
+    /// The path in its normal form, which a map sees as `$path`.
+    NormalPath,
     /// The query as it was asked for, without the question mark.
     Query,
     /// The id of the request.
@@ -38,7 +42,7 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// Every variable, by name.
+    /// Every variable that has a name of its own.
     pub const ALL: [Self; 13] = [
         Self::ClientAddress,
         Self::ClientCertificate,
@@ -64,7 +68,7 @@ impl Variable {
             Self::ClientPort => "client_port",
             Self::Host => "host",
             Self::Method => "method",
-            Self::Path => "path",
+            Self::Path | Self::NormalPath => "path",
             Self::Query => "query",
             Self::RequestId => "request_id",
             Self::Scheme => "scheme",
@@ -73,6 +77,21 @@ impl Variable {
             Self::TlsVersion => "tls_version",
             Self::User => "user",
         }
+    }
+
+    /// Whether it is known while routes are compared with a request.
+    #[must_use]
+    pub const fn is_of_routes(self) -> bool {
+        matches!(
+            self,
+            Self::ClientAddress
+                | Self::Host
+                | Self::Method
+                | Self::Path
+                | Self::NormalPath
+                | Self::Query
+                | Self::Scheme
+        )
     }
 
     /// Whether it may differ for clients that ask for the same, and is a client's more than once:
@@ -89,6 +108,7 @@ impl Variable {
             | Self::Host
             | Self::Method
             | Self::Path
+            | Self::NormalPath
             | Self::Query
             | Self::RequestId
             | Self::Scheme => false,
@@ -112,6 +132,7 @@ pub struct Template {
 enum Part {
     Literal(String),
     Variable(Variable),
+    Map(Arc<Map>),
 }
 
 /// A name after a dollar sign that is not the name of a variable.
@@ -130,6 +151,17 @@ impl Template {
     /// # Errors
     /// The first name that is not the name of a variable.
     pub fn read(text: &str) -> Result<Self, UnknownVariable> {
+        Self::read_with(text, &|_| None)
+    }
+
+    /// As [`Template::read`], with variables that are looked up in maps.
+    ///
+    /// # Errors
+    /// The first name that is neither the name of a variable nor that of a map.
+    pub fn read_with(
+        text: &str,
+        map: &dyn Fn(&str) -> Option<Arc<Map>>,
+    ) -> Result<Self, UnknownVariable> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find('$') {
             let after = &rest[at + 1..];
@@ -141,9 +173,10 @@ impl Template {
                 continue;
             }
             let variable = Variable::ALL.into_iter().find(|variable| variable.name() == name);
-            let variable = variable.ok_or_else(|| UnknownVariable(name.to_owned()))?;
+            let part = variable.map(Part::Variable).or_else(|| map(name).map(Part::Map));
+            let part = part.ok_or_else(|| UnknownVariable(name.to_owned()))?;
             flush(&mut literal, &mut parts);
-            parts.push(Part::Variable(variable));
+            parts.push(part);
             rest = &after[name.len()..];
         }
         literal.push_str(rest);
@@ -157,18 +190,48 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether this variable is in it.
+    /// Whether this variable is in it, or decides about what is looked up.
     #[must_use]
     pub fn has(&self, variable: Variable) -> bool {
-        self.parts.contains(&Part::Variable(variable))
+        self.variables().any(|it| it == variable)
+    }
+
+    /// The variables in it, and those by which its maps are looked up.
+    pub fn variables(&self) -> impl Iterator<Item = Variable> {
+        let deciding = self.maps().flat_map(|map| map.of().own_variables());
+        self.own_variables().chain(deciding)
+    }
+
+    /// The maps in it.
+    pub fn maps(&self) -> impl Iterator<Item = &Map> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Map(map) => Some(&**map),
+            Part::Literal(_) | Part::Variable(_) => None,
+        })
+    }
+
+    fn own_variables(&self) -> impl Iterator<Item = Variable> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Variable(variable) => Some(*variable),
+            Part::Literal(_) | Part::Map(_) => None,
+        })
+    }
+
+    /// The same with the path in its normal form.
+    pub(super) fn of_normal_path(mut self) -> Self {
+        for part in &mut self.parts {
+            if *part == Part::Variable(Variable::Path) {
+                *part = Part::Variable(Variable::NormalPath);
+            }
+        }
+        self
     }
 
     /// Whether it may differ for clients that ask for the same; `$request_id` and `$client_port`,
     /// which differ in everything, do not count.
     #[must_use]
     pub fn tells_clients_apart(&self) -> bool {
-        let tells = |part: &Part| matches!(part, Part::Variable(it) if it.tells_clients_apart());
-        self.parts.iter().any(tells)
+        self.variables().any(Variable::tells_clients_apart)
     }
 
     /// Appends the text for one request.
@@ -177,6 +240,7 @@ impl Template {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable(variable) => variables.write(*variable, out),
+                Part::Map(map) => out.extend_from_slice(map.value(variables).as_bytes()),
             }
         }
     }
@@ -188,6 +252,7 @@ impl fmt::Display for Template {
         self.parts.iter().try_for_each(|part| match part {
             Part::Literal(text) => f.write_str(&text.replace('$', "$$")),
             Part::Variable(variable) => write!(f, "${}", variable.name()),
+            Part::Map(map) => write!(f, "${}", map.name()),
         })
     }
 }
