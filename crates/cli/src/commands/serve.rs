@@ -288,8 +288,8 @@ impl Edge {
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tokio::spawn(discovery::follow_names(self.site.clone()));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
+        self.acme.begin(self.site.clone(), self.proxy.handle(), self.cluster.store());
         self.cluster.join(&self.site, self.proxy.handle(), admin);
-        self.acme.begin(self.site.clone(), self.proxy.handle());
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {

@@ -41,6 +41,8 @@ pub(crate) struct Routed {
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
     pub(crate) check: Option<Box<Check>>,
+    /// Its path, if it may be an authority's of whose token another edge was told.
+    pub(crate) challenge: Option<Box<[u8]>>,
     /// Whether `Authorization` was for loadline, and not for a server.
     pub(crate) hides_authorization: bool,
     /// The rule, where it has something to change.
@@ -85,9 +87,12 @@ pub(crate) fn route(
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
     let unruled = Routed { service: listener_context.service, ..Routed::default() };
-    if let Some(reply) = worker.shared.challenges.answer(head.path(bytes)) {
+    let challenges = &worker.shared.challenges;
+    if let Some(reply) = challenges.answer(head.path(bytes)) {
         return Routed { reply: Some(Box::new(reply)), ..unruled };
     }
+    let challenge = Some(head.path(bytes)).filter(|path| challenges.may_be_known(path));
+    let unruled = Routed { challenge: challenge.map(Into::into), ..unruled };
     let ListenerContext { routes, basic_auth, .. } = listener_context;
     if routes.is_empty() && basic_auth.is_none() {
         return unruled;
