@@ -9,4 +9,4 @@ mod task;
 
 pub use order::{Failure, OrderStatus, OrderStep};
 pub use renewal::{Lifetime, SPACING_S, Window, ask_again_s, wait_s};
-pub use task::{LEASE_MIN, Lock, CertificateState, Task, leased_until};
+pub use task::{CertificateState, LEASE_MIN, Lock, Task, leased_until};
