@@ -132,11 +132,17 @@ pub(crate) async fn accept(
     handle: Arc<ListenerHandle>,
     listener: Arc<TcpListener>,
 ) {
-    let listener = match watch(listener) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, address = %handle.key.bind, "cannot watch a listener");
-            return;
+    let listener = loop {
+        match watch(listener.clone()) {
+            Ok(listener) => break listener,
+            // Who accepted from it for the listener that it was is about to end.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && handle.is_open() => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) => {
+                tracing::error!(%error, address = %handle.key.bind, "cannot watch a listener");
+                return;
+            }
         }
     };
     let timer = Timer::here(&worker.timers).await;

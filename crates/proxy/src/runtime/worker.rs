@@ -72,6 +72,8 @@ pub(crate) struct Worker {
     listeners: RefCell<Vec<Arc<ListenerHandle>>>,
     /// With a view once it is not the present one.
     closing: RefCell<Vec<Closing>>,
+    /// Some of them have not been told.
+    closes: Cell<bool>,
     counters: RefCell<Counters>,
     stage: Cell<Lifecycle>,
     /// Of HTTP/3.
@@ -133,6 +135,7 @@ impl Worker {
             inbox,
             listeners: RefCell::default(),
             closing: RefCell::default(),
+            closes: Cell::new(false),
             counters,
             stage: Cell::new(Lifecycle::Serving),
             endpoints: Cell::new(0),
@@ -222,8 +225,8 @@ impl Worker {
         opened.into_iter().map(begin).collect()
     }
 
-    /// Notes which listeners close; true if there are more than before.
-    fn notice_closing(&self) -> bool {
+    /// Notes which listeners close.
+    fn notice_closing(&self) {
         let mut listeners = self.listeners.borrow_mut();
         let mut closing = self.closing.borrow_mut();
         let known = closing.len();
@@ -232,7 +235,9 @@ impl Worker {
                 .extract_if(.., |listener| !listener.is_open())
                 .map(|listener| (listener, None)),
         );
-        closing.len() > known
+        if closing.len() > known {
+            self.closes.set(true);
+        }
     }
 
     /// Cuts what is left behind listeners whose time is over; true if there are any.
@@ -269,9 +274,10 @@ impl Worker {
         let stage = self.shared.stage();
         let known = self.looked_at.replace(self.view().plan.generation);
         let urgent = self.view().plan.urgent_since(known).map(BTreeSet::from_iter);
+        self.notice_closing();
         let changes = [
             self.stage.replace(stage) != stage,
-            self.notice_closing(),
+            self.closes.take(),
             urgent.is_none(),
             self.cut_late(now),
         ];

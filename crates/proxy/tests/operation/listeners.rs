@@ -1,6 +1,10 @@
 //! What a reload does to listeners and to the connections that came through them.
 
-use std::net::{SocketAddr, TcpListener};
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    thread,
+};
 
 use loadline_core::{
     fleet::{HeadLimits, Listener},
@@ -126,6 +130,33 @@ fn a_listener_may_come_back_at_once_and_may_change_what_it_speaks() {
     // The server's own response, carried as bytes.
     wait_for(other, "two");
     assert_eq!(kept.ask(), "two", "as when it came in");
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn a_listener_that_changes_what_it_speaks_under_traffic_goes_on_with_every_worker() {
+    let servers = [server("one")];
+    let bind = free();
+    let proxy = Runtime::start(fleet(&[listener(bind, 0)], &servers)).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    // Whoever comes at the very moment of a change may come to nobody.
+                    let _ = asked_anew(bind);
+                }
+            });
+        }
+        for round in 0..30 {
+            let next = if round % 2 == 0 { tcp(bind, 0) } else { listener(bind, 0) };
+            proxy.reload(fleet(&[next], &servers)).unwrap();
+            assert!((0..50).any(|_| asked_anew(bind).is_some()));
+        }
+        is_over.store(true, SeqCst);
+    });
+    // The kernel shares them out among the workers.
+    assert!((0..40).all(|_| asked_anew(bind).as_deref() == Some("one")));
     proxy.stop(Duration::ZERO);
 }
 
