@@ -187,6 +187,12 @@ pub(crate) struct Listener {
     /// Maximum number of client connections; further ones wait in the kernel's backlog.
     #[schemars(extend("default" = 10000))]
     pub(crate) max_connections: Key<Whole<1, 1_000_000>>,
+    /// Maximum number of connections of one client at a time, over all workers: of one IPv4
+    /// address, or of one /64 of IPv6; with `accept_proxy` of the address in the PROXY header. A
+    /// further one gets 429 where HTTP/1 comes in clear, and is closed at once otherwise.
+    /// Connections of `trusted_proxies` are not counted. No limit if omitted.
+    #[schemars(extend("examples" = [100]))]
+    pub(crate) max_connections_per_client: Key<Whole<1, 1_000_000>>,
     /// Timeouts towards clients.
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// Limits of request and response headers.

@@ -7,6 +7,7 @@
 mod access_log;
 pub mod acme;
 mod cache;
+mod capacity;
 mod compression;
 mod discovery;
 pub mod forwarding;
@@ -26,12 +27,12 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use self::forwarding::{Affinity, Forwarding, Times};
 use crate::{
     decide::manager::{self, Manager},
-    rules::{Authentication, Network, Routes},
+    rules::{Authentication, Network, Routes, client::is_trusted},
     time::Duration,
     units::{BitRate, Bytes, Rate, Ratio},
 };
@@ -39,6 +40,7 @@ use crate::{
 pub use crate::decide::policy::PolicyKind;
 pub use access_log::{AccessLog, LogField, LogFormat, LogTarget};
 pub use cache::{CacheLimits, DiskCache};
+pub use capacity::Capacity;
 pub use compression::{Compression, Levels};
 pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use health::{Ejection, HealthCheck, Probe};
@@ -131,6 +133,9 @@ pub struct Listener {
     pub accept_proxy: bool,
     /// Client connections at a time; further ones wait in the kernel's backlog.
     pub max_connections: u32,
+    /// Connections of one client ([`crate::rules::ClientKey`]) at a time, at least 1; as many as it
+    /// likes if omitted.
+    pub max_connections_per_client: Option<u32>,
     /// How long clients may take.
     pub timeouts: ClientTimeouts,
     /// How large a head may be.
@@ -169,6 +174,7 @@ impl Listener {
             names: ServerNames::default(),
             accept_proxy: false,
             max_connections: CONNECTIONS_MAX,
+            max_connections_per_client: None,
             timeouts: ClientTimeouts::default(),
             limits: HeadLimits::default(),
             max_body: None,
@@ -192,6 +198,13 @@ impl Listener {
     pub fn serves_http3(&self) -> bool {
         let is_free = self.http_version.is_none() && !self.accept_proxy;
         self.http3 && is_free && self.protocol == Protocol::Https
+    }
+
+    /// The most connections at a time of the client with this address; none for a trusted proxy,
+    /// through which many come.
+    #[must_use]
+    pub fn max_connections_of(&self, client: IpAddr) -> Option<u32> {
+        self.max_connections_per_client.filter(|_| !is_trusted(client, &self.trusted_proxies))
     }
 }
 
@@ -541,24 +554,6 @@ impl Server {
     }
 }
 
-/// What a group or a server may be given; absent means not limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capacity {
-    /// Requests per second.
-    pub max_rate: Option<Rate>,
-    /// Requests that may come at once on top of an even `max_rate`; if omitted as
-    /// [`Allowance::new`](crate::decide::budget::Allowance::new) says.
-    pub burst: Option<u32>,
-    /// Requests in flight at a time.
-    pub max_in_flight: Option<u32>,
-    /// Whether the limit of requests that wait for a response is found while they are served
-    /// ([`crate::decide::concurrency`]); for groups, not for servers. If omitted it is if nothing
-    /// else limits the group or its servers.
-    pub auto: Option<bool>,
-    /// Utilization as the servers report it (ORCA `endpoint-load-metrics`).
-    pub max_utilization: Option<Ratio>,
-}
-
 impl Group {
     /// Whether the limit of requests that wait for a response is found while they are served.
     #[must_use]
@@ -568,23 +563,6 @@ impl Group {
         let is_written = || self.capacity.is_written() || servers().any(Capacity::is_written);
         self.capacity.auto.unwrap_or_else(|| !is_written())
     }
-}
-
-impl Capacity {
-    /// Whether a number limits anything.
-    #[must_use]
-    pub const fn is_written(&self) -> bool {
-        self.max_rate.is_some() || self.max_in_flight.is_some() || self.max_utilization.is_some()
-    }
-
-    /// No number limits anything.
-    pub const UNLIMITED: Self = Self {
-        max_rate: None,
-        burst: None,
-        max_in_flight: None,
-        auto: None,
-        max_utilization: None,
-    };
 }
 
 /// With two sockets an exchange this fits the usual hard limit of open files many times.

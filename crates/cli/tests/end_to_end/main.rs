@@ -6,6 +6,7 @@
 
 mod azure;
 mod caching;
+mod client_limit;
 mod clients;
 mod counts;
 mod credentials;

@@ -103,6 +103,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
         ("jwt", given.jwt.at().map(|at| &at.span)),
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
+        ("max_connections_per_client", given.max_connections_per_client.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("http_version", given.http_version.at().map(|at| &at.span)),

@@ -141,6 +141,8 @@ fn listener(
     stream::refuse_of_http(&listener, entry, services.list, problems);
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);
+    listener.max_connections_per_client =
+        given.max_connections_per_client.get().map(|whole| whole.0);
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
     let trusted = given.trusted_proxies.get().map(|all| all.iter().map(|it| it.0).collect());
     listener.trusted_proxies = trusted.unwrap_or_default();

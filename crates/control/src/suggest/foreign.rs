@@ -139,6 +139,7 @@ const WORDS: &[(&str, &str, &[&str])] = &[
         "",
         &["maxconn", "max-conn", "max-conns", "worker-connections", "connection-limit"],
     ),
+    ("max_connections_per_client", "", &["limit-conn", "src-conn-cur", "max-conns-per-ip"]),
     ("pid_file", "", &["pid", "pidfile"]),
     ("access_log", "", &["log", "accesslog", "log-file", "logging", "httplog"]),
     ("drain_timeout", "", &["hard-stop-after", "worker-shutdown-timeout", "drain-time", "grace"]),

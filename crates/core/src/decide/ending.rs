@@ -29,6 +29,9 @@ pub enum Ending {
     /// The listener was at its connection limit, and no client had been longer about its head: its
     /// connection was closed at once for the next that came.
     ClientSlow,
+    /// Its client had as many connections as the listener allows one: 429, or the connection was
+    /// closed as it came.
+    ClientLimit,
     /// The service is in maintenance: 503, or a connection closed.
     Maintenance,
     /// Every server of every group is down: 503.
@@ -96,7 +99,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -107,6 +110,7 @@ impl Ending {
         Self::ClientTimeout,
         Self::ClientGone,
         Self::ClientSlow,
+        Self::ClientLimit,
         Self::Maintenance,
         Self::NoServer,
         Self::Shed,
@@ -145,6 +149,7 @@ impl Ending {
             Self::ClientTimeout => "client-timeout",
             Self::ClientGone => "client-gone",
             Self::ClientSlow => "client-slow",
+            Self::ClientLimit => "client-limit",
             Self::Maintenance => "maintenance",
             Self::NoServer => "no-server",
             Self::Shed => "shed",
@@ -191,7 +196,8 @@ impl Ending {
             | Self::Unauthorized
             | Self::ClientTimeout
             | Self::ClientGone
-            | Self::ClientSlow => Fault::Client,
+            | Self::ClientSlow
+            | Self::ClientLimit => Fault::Client,
             Self::NoServer
             | Self::ConnectRefused
             | Self::ConnectUnreachable
@@ -226,6 +232,7 @@ impl Ending {
             Self::ClientBad => Some(400),
             Self::Unauthorized => Some(401),
             Self::ClientTimeout => Some(408),
+            Self::ClientLimit => Some(429),
             Self::NoUpgrade => Some(501),
             Self::ConnectRefused
             | Self::ConnectUnreachable

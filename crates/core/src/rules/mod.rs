@@ -18,6 +18,7 @@ mod action;
 mod authentication;
 mod basic_auth;
 mod caching;
+mod connections;
 mod cors;
 mod covers;
 mod limit;
@@ -40,6 +41,7 @@ pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirec
 pub use authentication::Authentication;
 pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
 pub use caching::{Caching, QueryKey};
+pub use connections::{ClientKey, ConnectionsPerClient};
 pub use cors::{Cors, Origin, OriginError};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;

@@ -19,12 +19,16 @@ pub struct Listener {
     pub protocol: String,
     /// The most connections at a time.
     pub max_connections: u32,
+    /// The most connections of one client at a time; no number if there is no limit.
+    #[serde(default)]
+    pub max_connections_per_client: Option<u32>,
     /// Connections that are open.
     pub open: u64,
     /// Connections that were taken in.
     pub accepted: u64,
     /// Connections that were not, by the reason: `accept-failed` (mostly for want of file
-    /// descriptors), `proxy-header` (bad, cut or late).
+    /// descriptors), `proxy-header` (bad, cut or late), `client-limit` (its client had as many as
+    /// it may).
     pub refused: BTreeMap<String, u64>,
     /// Times accepting stopped because there were as many connections as there may be. Those that
     /// came then waited in the kernel.
@@ -47,6 +51,7 @@ impl Listener {
             address: listener.bind.to_string(),
             protocol: listener.protocol.name().to_string(),
             max_connections: listener.max_connections,
+            max_connections_per_client: listener.max_connections_per_client,
             ..Self::default()
         }
     }

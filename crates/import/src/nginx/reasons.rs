@@ -70,7 +70,7 @@ const REASONS: [(&str, &str); 48] = [
     ("secure_link*", PROTECTED),
     ("satisfy", PROTECTED),
     ("valid_referers", PROTECTED),
-    ("limit_conn*", "no limit of connections by client; `limit` on a route limits rates"),
+    ("limit_conn*", "connections by client: `max_connections_per_client` of the listener"),
     ("fastcgi_*", LANGUAGE),
     ("uwsgi_*", LANGUAGE),
     ("scgi_*", LANGUAGE),

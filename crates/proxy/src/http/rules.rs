@@ -6,7 +6,6 @@
 use std::{
     hash::{BuildHasher, RandomState},
     io::Write as _,
-    net::IpAddr,
     rc::Rc,
     sync::{Arc, LazyLock},
 };
@@ -15,7 +14,8 @@ use loadline_core::{
     fleet::{Class, Service},
     jwt::{Claims, Jwt},
     rules::{
-        self, Action, Asked, Authentication, BasicAuth, Copies, Cors, DirectResponse, HeaderEdits,
+        self, Action, Asked, Authentication, BasicAuth, ClientKey, Copies, Cors, DirectResponse,
+        HeaderEdits,
         Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables,
         any_cookie, normal,
     },
@@ -318,7 +318,7 @@ impl Seen<'_> {
         };
         match key {
             Some(key) if found => key,
-            _ => of_client(self.from.address.ip()),
+            _ => SECRET.hash_one(ClientKey::of(self.from.address.ip())),
         }
     }
 }
@@ -365,14 +365,6 @@ impl Headers for Seen<'_> {
         let mut named =
             fields.iter(self.bytes).filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()));
         named.any(|field| test(field.1))
-    }
-}
-
-/// The hash of a client: of IPv6 the first 64 bits, since a client has all the others to itself.
-fn of_client(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => SECRET.hash_one(address),
-        IpAddr::V6(address) => SECRET.hash_one(&address.octets()[..8]),
     }
 }
 

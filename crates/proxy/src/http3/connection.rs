@@ -10,6 +10,7 @@
 //! | streams opened and reset | `http2.resets`, as in HTTP/2; then EXCESSIVE_LOAD |
 //! | heads that unpack to much | the listener's `head_limit`, and h3's limit above it |
 //! | heads and other frames that are long | twice that, for a frame that is not DATA |
+//! | many connections | `max_connections_per_client`, once the handshake has proved the address |
 //! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
 
 use std::{
@@ -42,15 +43,16 @@ use crate::{
     http::session::{Origin, Session},
     http2::{Streams, list_size},
     io::socket::Socket,
-    listener::handle::ConnectionGuard,
+    listener::{clients::refuse, handle::ConnectionGuard},
     runtime::{timer::Timer, worker::Worker},
     telemetry::meter::Meter,
     tls::ClientTls,
 };
 
 /// Answers the streams of a connection until it is over.
-pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: ConnectionGuard) {
-    let listener = &pass.listener;
+pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, mut pass: ConnectionGuard) {
+    let listener = pass.listener.clone();
+    let listener = &listener;
     let timer = Timer::here(&worker.timers).await;
     let view = worker.view_at(listener);
     let Some(context) = view.listener_context(listener) else { return };
@@ -68,6 +70,13 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
         return;
     };
     let address = canonical(quinn.remote_address());
+    // Not before: until then the address may be forged, and its places somebody else's.
+    let view = worker.view_at(listener);
+    if view.listener(listener).is_some_and(|it| !pass.enter_client(it, address.ip())) {
+        close_excessive(&quinn);
+        return refuse(&worker, listener, address, None);
+    }
+    drop(view);
     let mut lines = ClientLines::new(rules, address.ip(), "https");
     lines.set_http3();
     let tls = Rc::new(client_tls(&quinn));
@@ -88,8 +97,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, pass: Conn
         cells.end(Ending::ClientBad, 0);
     }
     if end == End::Abused {
-        let code = u32::try_from(Code::H3_EXCESSIVE_LOAD.value()).unwrap_or_default();
-        quinn.close(VarInt::from_u32(code), b"");
+        close_excessive(&quinn);
     }
     let stats = quinn.stats();
     meter.received(usize::try_from(stats.udp_rx.bytes).unwrap_or_default());
@@ -390,6 +398,11 @@ async fn within<T>(timer: &Timer, work: impl Future<Output = T>) -> Option<T> {
         done => done.map(Some),
     })
     .await
+}
+
+fn close_excessive(quinn: &quinn::Connection) {
+    let code = u32::try_from(Code::H3_EXCESSIVE_LOAD.value()).unwrap_or_default();
+    quinn.close(VarInt::from_u32(code), b"");
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {

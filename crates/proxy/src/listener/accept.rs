@@ -36,6 +36,7 @@ use crate::{
     http::session::Session,
     io::socket::Socket,
     listener::{
+        clients::refuse,
         handle::{ConnectionGuard, ListenerHandle},
         proxy_header::{ProxyHeaderError, read_proxy_header},
         proxy_protocol::Ends,
@@ -265,9 +266,12 @@ fn hand_on(
     socket: Socket,
     (client, told): (SocketAddr, Option<Ends>),
     at: (&Rc<View>, &Listener),
-    pass: ConnectionGuard,
+    mut pass: ConnectionGuard,
 ) {
     let source = told.map_or(client, |ends| ends.source);
+    if !pass.enter_client(at.1, source.ip()) {
+        return refuse(worker, &pass.listener, source, Some(socket));
+    }
     if at.1.protocol.is_http() {
         return Session::spawn(worker, socket, source, pass);
     }

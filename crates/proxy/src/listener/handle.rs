@@ -6,7 +6,7 @@
 //! another.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
         Arc, OnceLock,
@@ -17,8 +17,10 @@ use std::{
     },
 };
 
-use loadline_core::{fleet::Listener, time::Instant};
+use loadline_core::{fleet::Listener, rules::ClientKey, time::Instant};
 use tokio::sync::Notify;
+
+use crate::listener::clients::Clients;
 
 /// Which listener of a file is meant. The address is enough to tell, but on port 0, where several
 /// listeners may ask for the same.
@@ -48,6 +50,8 @@ pub(crate) struct ListenerHandle {
     pub(crate) hint: usize,
     connections: AtomicU32,
     limit: Arc<ConnectionLimit>,
+    /// Shared with what the listener was before, and will be.
+    pub(crate) clients: Arc<Clients>,
     /// A worker has a client for which there is no place, and nobody to displace for it.
     wanted: AtomicBool,
     /// When what is left of a closing listener is cut.
@@ -111,13 +115,18 @@ impl Drop for LimitWaiter<'_> {
 
 impl ListenerHandle {
     /// A listener without connections, for the listener that is number `hint`, and whose clients
-    /// are part of this limit.
-    pub(crate) fn new(hint: usize, key: ListenerKey, limit: &Arc<ConnectionLimit>) -> Self {
+    /// are part of this limit and each have what `clients` knows.
+    pub(crate) fn new(
+        (hint, key): (usize, ListenerKey),
+        limit: &Arc<ConnectionLimit>,
+        clients: Arc<Clients>,
+    ) -> Self {
         Self {
             key,
             hint,
             connections: AtomicU32::new(0),
             limit: limit.clone(),
+            clients,
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
@@ -186,14 +195,14 @@ impl ListenerHandle {
             self.connections.fetch_sub(1, SeqCst);
             return None;
         }
-        Some(ConnectionGuard { listener: self.clone() })
+        Some(ConnectionGuard { listener: self.clone(), client: None })
     }
 
     /// A place beyond all limits, for whoever the kernel has let in already.
     pub(crate) fn enter_anyway(self: &Arc<Self>) -> ConnectionGuard {
         self.connections.fetch_add(1, Relaxed);
         self.limit.connections.fetch_add(1, Relaxed);
-        ConnectionGuard { listener: self.clone() }
+        ConnectionGuard { listener: self.clone(), client: None }
     }
 
     /// Waits until a connection may be taken in.
@@ -219,10 +228,28 @@ fn take(places: &AtomicU32, max: u32) -> bool {
 #[derive(Debug)]
 pub(crate) struct ConnectionGuard {
     pub(crate) listener: Arc<ListenerHandle>,
+    /// Whose it is, where that is limited. Apart, since it mostly is not.
+    client: Option<Box<ClientKey>>,
+}
+
+impl ConnectionGuard {
+    /// Counts it as one of the client with this address, if `listener` limits them; false where
+    /// the client has as many as it may.
+    #[must_use]
+    pub(crate) fn enter_client(&mut self, listener: &Listener, address: IpAddr) -> bool {
+        let Some(max) = listener.max_connections_of(address) else { return true };
+        let client = ClientKey::of(address);
+        let has_entered = self.listener.clients.try_enter(client, max);
+        self.client = has_entered.then(|| Box::new(client));
+        has_entered
+    }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
+        if let Some(client) = &self.client {
+            self.listener.clients.leave(**client);
+        }
         self.listener.connections.fetch_sub(1, SeqCst);
         self.listener.limit.connections.fetch_sub(1, SeqCst);
         self.listener.limit.tell_freed();
@@ -248,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn at_the_limit_the_next_one_waits_for_a_place() {
-        let handle = Arc::new(ListenerHandle::new(0, key(), &Arc::default()));
+        let handle = Arc::new(ListenerHandle::new((0, key()), &Arc::default(), Arc::default()));
         let pass = handle.enter(1).await;
         assert!(handle.try_enter(1).is_none());
         let mut next = pin!(handle.enter(1));
@@ -260,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_closes_takes_no_lock_of_all_workers_where_nobody_waits() {
-        let handle = Arc::new(ListenerHandle::new(0, key(), &Arc::default()));
+        let handle = Arc::new(ListenerHandle::new((0, key()), &Arc::default(), Arc::default()));
         // It hears of every call from here on, though it has not been polled.
         let mut told = pin!(handle.limit.freed.notified());
         drop(handle.enter(1).await);
@@ -271,7 +298,8 @@ mod tests {
     #[tokio::test]
     async fn a_place_at_one_listener_is_one_less_at_all() {
         let limit = Arc::<ConnectionLimit>::default();
-        let listeners = [0, 1].map(|hint| Arc::new(ListenerHandle::new(hint, key(), &limit)));
+        let listener = |hint| ListenerHandle::new((hint, key()), &limit, Arc::default());
+        let listeners = [0, 1].map(|hint| Arc::new(listener(hint)));
         limit.limit(1);
         let pass = listeners[0].enter(9).await;
         assert!(listeners[1].try_enter(9).is_none() && listeners[0].try_enter(9).is_none());

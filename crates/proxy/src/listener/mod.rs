@@ -5,6 +5,7 @@
 //! | `set` | every listener of the process; what a reload and a handover do to them |
 //! | `handle` | one listener as all workers see it, and the connection limit |
 //! | `accept` | binding, and the loop that accepts |
+//! | `clients` | how many connections each client has, and who is refused for it |
 //! | `proxy_header`, `proxy_protocol` | the PROXY header in front of a connection |
 //! | `pending_heads` | connections whose client has yet to send a head |
 //! | [`bounds`] | the most memory and descriptors that clients can make the process hold |
@@ -13,6 +14,7 @@
 
 pub(crate) mod accept;
 pub mod bounds;
+pub(crate) mod clients;
 pub(crate) mod handle;
 pub mod inherited;
 pub(crate) mod pending_heads;

@@ -25,6 +25,7 @@ use crate::{
     http3::{HandoverQuic, QuicSockets, Slot},
     listener::{
         accept::{BACKLOG, BindError, bind},
+        clients::Clients,
         handle::{ConnectionLimit, ListenerHandle, ListenerKey},
         inherited::Inherited,
         syscalls::defer_accept,
@@ -39,6 +40,8 @@ pub(crate) struct Listeners {
     /// What closed lately: a worker may still hold a socket of it.
     closed: Vec<Closed>,
     inboxes: Vec<Arc<Inbox>>,
+    /// By listener, for as long as any connection of it is there.
+    clients: Vec<(ListenerKey, Weak<Clients>)>,
 }
 
 /// One listener.
@@ -160,12 +163,24 @@ impl Listeners {
             if listener.serves_http3() {
                 open_quic(quic.as_deref());
             }
-            let handle = Arc::new(ListenerHandle::new(index, key, &self.limit));
+            let clients = self.clients(key);
+            let handle = Arc::new(ListenerHandle::new((index, key), &self.limit, clients));
             change.opened.push(index);
             change.entries.push(Entry { listener: handle, mode, address, sockets, quic });
         }
         change.listen()?;
         Ok(change)
+    }
+
+    /// What the clients of a listener have, of whatever it was before too.
+    fn clients(&mut self, key: ListenerKey) -> Arc<Clients> {
+        self.clients.retain(|(_, clients)| clients.strong_count() > 0);
+        let known = self.clients.iter().find(|(of, _)| *of == key);
+        known.and_then(|(_, clients)| clients.upgrade()).unwrap_or_else(|| {
+            let new = Arc::default();
+            self.clients.push((key, Arc::downgrade(&new)));
+            new
+        })
     }
 
     /// Sockets for a listener that is not there: inherited, about to be closed, or new.

@@ -95,7 +95,11 @@ fn unix_s() -> i64 {
 fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
     listener.open = tally.open();
     listener.accepted = tally.accepted;
-    let reasons = [("accept-failed", tally.unaccepted), ("proxy-header", tally.unintroduced)];
+    let reasons = [
+        ("accept-failed", tally.unaccepted),
+        ("proxy-header", tally.unintroduced),
+        ("client-limit", tally.over_client_limit),
+    ];
     listener.refused = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
     listener.held = tally.held;
     listener.handshakes = tally.handshakes;

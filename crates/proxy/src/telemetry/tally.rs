@@ -58,7 +58,7 @@ impl Tallies {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTally {
     /// Requests by how they ended, in the order of [`Ending::ALL`].
-    pub endings: [u64; ENDINGS],
+    pub endings: Vec<u64>,
     /// Requests and attempts that failed by why, in the order of [`Reason::ALL`].
     pub reasons: Vec<u64>,
     /// Requests by the class of the status their client was told, 1xx (tunnels) to 5xx; those
@@ -76,7 +76,7 @@ impl ServiceTally {
     /// How many requests ended like this.
     #[must_use]
     pub fn count(&self, ending: Ending) -> u64 {
-        self.endings[ending as usize]
+        self.endings.get(ending as usize).copied().unwrap_or(0)
     }
 
     /// How many requests have ended.
@@ -90,8 +90,8 @@ impl ServiceTally {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Cells {
-    endings: [Count; ENDINGS],
-    reasons: Reasons,
+    endings: Each<ENDINGS>,
+    reasons: Each<REASONS>,
     statuses: [Count; 5],
     counters: [Count; ServiceCounter::ALL.len()],
     copies: [Count; CopyResult::ALL.len()],
@@ -101,7 +101,7 @@ pub(crate) struct Cells {
 impl Cells {
     /// Counts the end of a request. `status` is what the client was told, 0 for nothing.
     pub(crate) fn end(&self, ending: Ending, status: u16) {
-        self.endings[ending as usize].add(1);
+        self.endings.0[ending as usize].add(1);
         if let Some(class) = self.statuses.get(usize::from(status / 100).wrapping_sub(1)) {
             class.add(1);
         }
@@ -127,7 +127,8 @@ impl Summed for Cells {
     type Sum = ServiceTally;
 
     fn add_to(&self, tally: &mut ServiceTally) {
-        for (sum, count) in tally.endings.iter_mut().zip(&self.endings) {
+        tally.endings.resize(ENDINGS, 0);
+        for (sum, count) in tally.endings.iter_mut().zip(&self.endings.0) {
             *sum += count.get();
         }
         tally.reasons.resize(REASONS, 0);
@@ -147,11 +148,11 @@ impl Summed for Cells {
     }
 }
 
-/// A counter for each reason.
+/// A counter for each of many.
 #[derive(Debug)]
-struct Reasons([Count; REASONS]);
+struct Each<const N: usize>([Count; N]);
 
-impl Default for Reasons {
+impl<const N: usize> Default for Each<N> {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Count::default()))
     }

@@ -281,3 +281,27 @@ async fn little_is_kept_for_a_client_that_acknowledges_nothing_however_large_its
     let kept = taken.load(SeqCst).saturating_sub(queued_by_the_kernel(server.port()));
     assert!(kept < 1 << 20, "{kept} bytes");
 }
+
+#[tokio::test]
+async fn a_client_has_no_more_connections_than_it_may_and_a_place_again_once_one_is_over() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 2);
+    fleet.listeners[0].max_connections_per_client = Some(2);
+    let (proxy, address) = start(&fleet);
+    let mut kept = [Client::to(address, &authority).await, Client::to(address, &authority).await];
+    for client in &kept {
+        assert_eq!(client.get("/3").await.0, 200);
+    }
+    let third = kept[0].endpoint.connect(address, "a.test").unwrap().await.unwrap();
+    let quinn::ConnectionError::ApplicationClosed(closed) = third.closed().await else {
+        panic!("not closed by the proxy");
+    };
+    assert_eq!(closed.error_code, VarInt::from_u32(EXCESSIVE_LOAD));
+    until(|| proxy.tallies().count(Ending::ClientLimit) == 1).await;
+    assert_eq!(kept[0].get("/3").await.0, 200, "the others go on");
+    kept[1].connection.close(VarInt::from_u32(0x100), b"");
+    until(|| proxy.tallies().listeners.values().all(|it| it.open() == 1)).await;
+    kept[1] = Client::to(address, &authority).await;
+    assert_eq!(kept[1].get("/3").await.0, 200);
+}

@@ -183,3 +183,20 @@ fn until(look: impl Fn() -> Listener, expected: impl Fn(&Listener) -> bool) -> L
         thread::yield_now();
     }
 }
+
+#[test]
+fn a_client_that_has_all_its_connections_is_closed_before_tls_costs_anything() {
+    let authority = Authority::new();
+    let mut fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    fleet.listeners[0].max_connections_per_client = Some(1);
+    let (proxy, address) = start(fleet);
+    let config = authority.client(&[&TLS13], None);
+    let mut kept = connect(address, &config, "a.test");
+    assert!(ask(&mut kept, b"first").is_ok());
+    assert!(ask(&mut connect(address, &config, "a.test"), b"second").is_err());
+    assert!(ask(&mut kept, b"again").is_ok());
+    let tallies = proxy.tallies();
+    let [listener] = tallies.listeners.values().collect::<Vec<_>>()[..] else { panic!("one") };
+    assert_eq!((listener.over_client_limit, listener.handshakes), (1, 1));
+    assert_eq!(listener.handshakes_failed, 0);
+}

@@ -240,6 +240,7 @@ reasons! {
     ClientTimeout: ClientTimeout = "client timed out",
     ClientGone: ClientGone = "client closed the connection",
     ClientSlow: ClientSlow = "client gave its place to the next at the connection limit",
+    ClientLimit: ClientLimit = "client has as many connections as the listener allows one client",
 }
 
 /// The server reset a stream, by code; the last is for all others.

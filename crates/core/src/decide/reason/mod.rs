@@ -101,6 +101,7 @@ impl Reason {
             Ending::ClientTimeout => Self::ClientTimeout,
             Ending::ClientGone => Self::ClientGone,
             Ending::ClientSlow => Self::ClientSlow,
+            Ending::ClientLimit => Self::ClientLimit,
             Ending::Maintenance => Self::Maintenance,
             Ending::NoServer => Self::NoServer,
             Ending::Shed => Self::Full,
