@@ -154,6 +154,8 @@ fn health(check: Option<&HealthCheck>) -> String {
     let probe = match &check.probe {
         Probe::Tcp => "a connection".to_owned(),
         Probe::Http { path, .. } => format!("GET {path}"),
+        Probe::Grpc { service, .. } if service.is_empty() => "gRPC health".to_owned(),
+        Probe::Grpc { service, .. } => format!("gRPC health of {service}"),
         Probe::Tls => "TLS".to_owned(),
         Probe::Ping => "a ping".to_owned(),
         Probe::Script { name, .. } => name.clone(),

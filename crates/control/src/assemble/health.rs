@@ -1,7 +1,7 @@
 //! Active checks: what is asked, how often, how many responses count.
 
 use loadline_core::{
-    fleet::{HealthCheck, Probe},
+    fleet::{HealthCheck, HttpVersion, Probe},
     health::advisor::{self as script, Pattern, Script, Transport},
     time::Duration,
 };
@@ -9,8 +9,11 @@ use loadline_spanned::{At, Key, Problems, Span, Text};
 
 use super::set;
 use crate::{
-    file::{Health, Step},
-    value::advisor::{Hex, Said},
+    file::{self, Health, Step},
+    value::{
+        advisor::{Hex, Said},
+        either::TextOrTrue,
+    },
 };
 
 /// The check a service asks for.
@@ -33,9 +36,10 @@ pub(super) fn health(given: &At<Health>, problems: &mut Problems) -> HealthCheck
 }
 
 fn probe(given: &At<Health>, problems: &mut Problems) -> Probe {
-    let Health { http, tcp, advisor, script, host, .. } = &given.value;
+    let Health { http, grpc, tcp, advisor, script, host, .. } = &given.value;
     let asked = [
         ("http", http.at().map(|at| &at.span)),
+        ("grpc", grpc.at().map(|at| &at.span)),
         ("tcp", tcp.at().map(|at| &at.span)),
         ("advisor", advisor.at().map(|at| &at.span)),
         ("script", script.at().map(|at| &at.span)),
@@ -49,8 +53,16 @@ fn probe(given: &At<Health>, problems: &mut Problems) -> Probe {
         };
         problems.error(span, message, "the second", help);
     }
+    let host = || host.get().map(|host| host.0.0.clone());
+    if let Some(service) = grpc.get() {
+        let service = match service {
+            TextOrTrue::Text(service) => service.0.clone(),
+            TextOrTrue::True => String::new(),
+        };
+        return Probe::Grpc { service, host: host() };
+    }
     if let Some(path) = http.get() {
-        let host = host.get().map(|host| host.0.0.clone());
+        let host = host();
         return Probe::Http { path: path.0.0.clone(), host };
     }
     if let Some(advisor) = advisor.get() {
@@ -62,10 +74,21 @@ fn probe(given: &At<Health>, problems: &mut Problems) -> Probe {
     if !tcp.given() {
         let message = "a check that asks nothing".to_owned();
         let help =
-            "add http = \"/health-check\", tcp = true, an `advisor` or a `script`".to_owned();
+            "add http = \"/health-check\", grpc = true, tcp = true, an `advisor` or a `script`"
+                .to_owned();
         problems.absent(&given.span, &given.span, message, help);
     }
     Probe::Tcp
+}
+
+/// Refuses a check by gRPC where requests go to the servers in HTTP/1, which no server of gRPC
+/// speaks.
+pub(super) fn refuse_grpc(given: &file::Service, version: HttpVersion, problems: &mut Problems) {
+    let grpc = given.health.get().and_then(|health| health.grpc.at());
+    let Some(grpc) = grpc.filter(|_| version != HttpVersion::Http2) else { return };
+    let message = "a check by gRPC with http_version = \"1.1\"".to_owned();
+    let help = "gRPC needs HTTP/2: add http_version = \"2\" to the service".to_owned();
+    problems.error(&grpc.span, message, "speaks HTTP/2", help);
 }
 
 fn scripted(given: &Health, steps: &At<Vec<At<Step>>>, problems: &mut Problems) -> Probe {
@@ -139,8 +162,10 @@ fn refuse_without_effect(given: &Health, problems: &mut Problems) {
         let help = format!("leave `{key}` out, or check with `{only}`");
         problems.warning(place, message, "no effect", help);
     };
-    if !given.http.given() {
+    if !given.http.given() && !given.grpc.given() {
         refuse(given.host.at().map(|at| &at.span), "host", "http");
+    }
+    if !given.http.given() {
         refuse(given.lenient.at().map(|at| &at.span), "lenient", "http");
     }
     if !given.script.given() {

@@ -12,7 +12,7 @@ use loadline_spanned::{At, Key, Named, Problems, Span, Text};
 use super::{
     compression::compression,
     group,
-    health::health,
+    health::{health, refuse_grpc},
     pages,
     region::Regions,
     set,
@@ -91,6 +91,7 @@ fn service(
     service.maintenance = pages::maintenance(&given.maintenance);
     check_shared(given, &service, problems);
     check_prewarm(given, &service, problems);
+    refuse_grpc(given, service.http_version, problems);
     let context = group::Context {
         service: name,
         table: &entry.span,

@@ -1,6 +1,6 @@
 //! Listeners that do not speak HTTP: services by server name, and keys that mean nothing there.
 
-use loadline_core::fleet::{Listener, Protocol, ServerNames, Service, Sticky};
+use loadline_core::fleet::{Listener, Probe, Protocol, ServerNames, Service, Sticky};
 use loadline_spanned::{At, Problems, Span, Text};
 
 use super::store;
@@ -82,6 +82,11 @@ pub(super) fn refuse_of_http(
         if service.groups.iter().any(|group| group.capacity.auto == Some(true)) {
             let message = format!("`{name}` has `capacity = \"auto\"`, which needs HTTP");
             let help = "give its groups `max_in_flight` or `max_rate` instead".to_owned();
+            problems.error(&span, message, "this service", help);
+        }
+        if service.health.as_ref().is_some_and(|it| matches!(it.probe, Probe::Grpc { .. })) {
+            let message = format!("`{name}` has a health check by gRPC, which needs HTTP");
+            let help = "check its servers with tcp = true or advisor = \"tls\"".to_owned();
             problems.error(&span, message, "this service", help);
         }
         if service.compression.is_some() {

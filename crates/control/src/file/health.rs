@@ -7,23 +7,26 @@ use serde::Deserialize;
 
 use crate::value::{
     advisor::{Advisor, Hex, Said},
-    either::True,
-    label::{Host, UrlPath},
+    either::{TextOrTrue, True},
+    label::{GrpcService, Host, UrlPath},
     number::Whole,
     quantity::Time,
     word::Word,
 };
 
-/// Active health checks: one of `http`, `tcp`, `advisor` and `script`.
+/// Active health checks: one of `http`, `grpc`, `tcp`, `advisor` and `script`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("oneOf" = [
-    { "required": ["http"] }, { "required": ["tcp"] }, { "required": ["advisor"] },
-    { "required": ["script"] }
+    { "required": ["http"] }, { "required": ["grpc"] }, { "required": ["tcp"] },
+    { "required": ["advisor"] }, { "required": ["script"] }
 ]))]
 pub(crate) struct Health {
     /// A GET of this path has to get a response with 2xx or 3xx.
     pub(crate) http: Key<Text<UrlPath>>,
+    /// The gRPC health service (`grpc.health.v1.Health/Check`) has to respond SERVING, for this
+    /// service of the server, or for the server as a whole with `true`. Needs http_version = "2".
+    pub(crate) grpc: Key<TextOrTrue<GrpcService>>,
     /// A connection has to open.
     pub(crate) tcp: Key<True>,
     /// A built-in check of a protocol.
@@ -33,7 +36,8 @@ pub(crate) struct Health {
     /// Transport of the `script`.
     #[schemars(extend("default" = "tcp"))]
     pub(crate) transport: Key<Text<Word<Transport>>>,
-    /// The Host header of the check. Default: the server's address. Only with `http`.
+    /// The Host header of the check. Default: the server's address. Only with `http` and
+    /// `grpc`.
     pub(crate) host: Key<Text<Host>>,
     /// Time from one check of a server to the next. Checks of all servers are spread over it; the
     /// first checks of up to 256 new servers are made at once.

@@ -304,6 +304,7 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("priority", "= 1", &["backup"]),
     // Keys of checks.
     ("http", "", &["path", "uri", "url", "http-path", "httpchk", "http-health-check", "request"]),
+    ("grpc", "= true", &["grpc-health-check", "grpc-service", "grpc-check", "service-name"]),
     ("tcp", "= true", &["tcp-check", "tcp-health-check", "connect"]),
     ("rise", "", &["passes", "healthy-threshold", "success-threshold", "successes", "healthy"]),
     (

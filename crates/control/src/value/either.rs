@@ -1,4 +1,4 @@
-//! Values with two forms: a word or a table, a table or `false`.
+//! Values with two forms: a word or a table, a word or `true`, a table or `false`.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -51,6 +51,51 @@ impl<A: Textual, B: JsonSchema> JsonSchema for TextOr<A, B> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({ "oneOf": [A::schema(), generator.subschema_for::<B>()] })
+    }
+}
+
+/// A text, or `true` for what is meant where nothing is said.
+#[derive(Clone, Debug)]
+pub(crate) enum TextOrTrue<A> {
+    Text(A),
+    True,
+}
+
+impl<'de, A: Textual> Deserialize<'de> for TextOrTrue<A> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrTrueVisitor(PhantomData))
+    }
+}
+
+struct TextOrTrueVisitor<A>(PhantomData<A>);
+
+impl<A: Textual> Visitor<'_> for TextOrTrueVisitor<A> {
+    type Value = TextOrTrue<A>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "true, or {}", A::expected())
+    }
+
+    fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
+        if on { Ok(TextOrTrue::True) } else { Err(says_nothing()) }
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        read_text(text).map(TextOrTrue::Text)
+    }
+}
+
+impl<A: Textual> JsonSchema for TextOrTrue<A> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TextOrTrue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "oneOf": [{ "const": true }, A::schema()] })
     }
 }
 
@@ -157,9 +202,13 @@ impl<'de> Deserialize<'de> for True {
         if bool::deserialize(deserializer)? {
             return Ok(Self);
         }
-        Err(Complaint::new("`false` says nothing here", "write true or leave the key out")
-            .carried())
+        Err(says_nothing())
     }
+}
+
+/// What is wrong with `false` where nothing is switched on.
+fn says_nothing<E: Error>() -> E {
+    Complaint::new("`false` says nothing here", "write true or leave the key out").carried()
 }
 
 impl JsonSchema for True {

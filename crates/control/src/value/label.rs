@@ -63,6 +63,34 @@ impl Textual for UrlPath {
     }
 }
 
+/// The name of a service of gRPC.
+#[derive(Clone, Debug)]
+pub(crate) struct GrpcService(pub(crate) String);
+
+impl Textual for GrpcService {
+    fn expected() -> String {
+        "a service of gRPC like \"package.Service\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        if (1..=200).contains(&text.len()) && text.bytes().all(is_part) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write its whole name: \"package.Service\"; true asks for the whole server";
+        Err(Complaint::new(format!("`{text}` is not the name of a service of gRPC"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a service of gRPC",
+            "pattern": "^[A-Za-z0-9_.-]{1,200}$",
+            "examples": ["package.Service"],
+        })
+    }
+}
+
 /// The value of a Host header.
 #[derive(Clone, Debug)]
 pub(crate) struct Host(pub(crate) String);

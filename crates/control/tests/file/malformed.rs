@@ -237,6 +237,15 @@ fn what_is_wrong_with_a_check_or_a_manager_is_told() {
         ),
         ("policy", "health = { script = [{ reply = \"\" }] }\npolicy", (13, 32), &["no text"]),
         ("policy", "health = { tcp = false }\npolicy", (13, 18), &["`false` says nothing"]),
+        ("policy", "health = { grpc = false }\npolicy", (13, 19), &["`false` says nothing"]),
+        ("policy", "health = { grpc = \"a/B\" }\npolicy", (13, 19), &["not the name", "true"]),
+        ("policy", "health = { grpc = true }\npolicy", (13, 19), &["http_version = \"2\""]),
+        (
+            "policy",
+            "http_version = \"2\"\nhealth = { http = \"/\", grpc = true }\npolicy",
+            (14, 31),
+            &["either `http` or `grpc`"],
+        ),
         (
             "policy",
             "health = { tcp = true, interval = \"1s\", fast_interval = \"2s\" }\npolicy",

@@ -1,7 +1,7 @@
 //! Listeners that speak no HTTP: names, headers, and what does not go together.
 
 use loadline_control::{LocalOnly, parse_with};
-use loadline_core::fleet::{Protocol, ProxyVersion};
+use loadline_core::fleet::{Probe, Protocol, ProxyVersion};
 
 /// A file with a listener of these lines and two services.
 fn file(listener: &str) -> String {
@@ -77,4 +77,23 @@ fn what_does_not_go_together_is_told_at_its_place() {
         { name = \"A\", service = \"a\" },\n]";
     let (at, said) = found(twice);
     assert!(at == 7 && said.contains("`a` is named above"), "{at}: {said}");
+}
+
+#[test]
+fn a_check_by_grpc_is_for_servers_that_are_asked_in_http() {
+    let with = |protocol: &str| {
+        format!(
+            "[[listener]]\nbind = \":8443\"\nservice = \"a\"\nprotocol = \"{protocol}\"\n\
+             [service.a]\nhttp_version = \"2\"\n\
+             health = {{ grpc = \"a.B\", host = \"a.test\" }}\n\
+             [[service.a.group]]\nservers = [\"10.0.0.1:80\"]\n"
+        )
+    };
+    let loaded = parse_with("stream.toml", &with("http"), &LocalOnly).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let health = loaded.fleet.services[0].health.as_ref().unwrap();
+    let (service, host) = ("a.B".to_owned(), Some("a.test".to_owned()));
+    assert_eq!(health.probe, Probe::Grpc { service, host });
+    let (line, said) = found_in(&with("tcp"));
+    assert!(line == 3 && said.contains("gRPC") && said.contains("tcp = true"), "{line}: {said}");
 }

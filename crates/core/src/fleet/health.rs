@@ -35,6 +35,13 @@ pub enum Probe {
         /// The Host header; the server's address if omitted.
         host: Option<String>,
     },
+    /// That the health service of gRPC says SERVING, over HTTP/2.
+    Grpc {
+        /// Which service of the server is meant; the server as a whole if empty.
+        service: String,
+        /// The authority of the call; the server's address if omitted.
+        host: Option<String>,
+    },
     /// That TLS is agreed on, whatever the certificate unless the service verifies it.
     Tls,
     /// That the host answers an ICMP echo.
@@ -54,7 +61,7 @@ impl Probe {
     #[must_use]
     pub const fn asks_a_program(&self) -> bool {
         match self {
-            Self::Http { .. } | Self::Tls | Self::Script { .. } => true,
+            Self::Http { .. } | Self::Grpc { .. } | Self::Tls | Self::Script { .. } => true,
             Self::Tcp | Self::Ping => false,
         }
     }

@@ -5,6 +5,7 @@ pub mod checks;
 pub(crate) mod draining;
 pub mod echo;
 pub mod ejection;
+pub mod grpc;
 pub mod outlier;
 pub(crate) mod round_trip;
 pub(crate) mod stall;

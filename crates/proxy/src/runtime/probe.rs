@@ -1,9 +1,10 @@
 //! One active health check: a TCP connect, or over it TLS, a GET in the version of HTTP that the
-//! service has, or a script; a script in datagrams; a ping.
+//! service has, a call of gRPC, or a script; a script in datagrams; a ping.
 //!
 //! A check uses a connection of its own and measures the round trip by its connect; one without a
 //! connection measures it by the whole.
 
+mod grpc;
 mod link;
 mod ping;
 mod script;
@@ -17,7 +18,7 @@ use loadline_core::{
         reason::{Phase, Reason},
     },
     fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion, socket_path},
-    health::advisor::Transport,
+    health::{advisor::Transport, grpc::Refusal},
     time::Duration,
 };
 use loadline_http1::{
@@ -72,6 +73,9 @@ pub(super) enum ProbeError {
     /// The host of the check cannot be asked for.
     #[error("the check cannot be sent: {0}")]
     Target(#[from] http::Error),
+    /// Not what a healthy server of gRPC says.
+    #[error(transparent)]
+    Grpc(#[from] Refusal),
     /// Closed before the head of the response was whole.
     #[error("closed before the answer was whole")]
     Closed,
@@ -156,14 +160,14 @@ async fn over_connection(
     match tls {
         None => {
             *phase = Phase::Await;
-            ask(stream, (address, way.version), check).await?;
+            ask(stream, (address, way), check).await?;
         }
         Some(tls) => {
             let (config, name) = tls.to(address);
             *phase = Phase::Handshake;
             let stream = TlsConnector::from(config).connect(name, stream).await?;
             *phase = Phase::Await;
-            ask(stream, (address, way.version), check).await?;
+            ask(stream, (address, way), check).await?;
         }
     }
     Ok(round_trip)
@@ -171,23 +175,27 @@ async fn over_connection(
 
 async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
-    (address, version): (SocketAddr, HttpVersion),
+    (address, way): (SocketAddr, &Way),
     check: &HealthCheck,
 ) -> Result<(), ProbeError> {
-    let (path, host) = match &check.probe {
-        Probe::Http { path, host } => (path, host),
-        Probe::Script { script, .. } => return Ok(script::converse(stream, script).await?),
-        Probe::Tcp | Probe::Tls | Probe::Ping => return Ok(()),
-    };
-    let own = match socket_path(address) {
+    let own = || match socket_path(address) {
         Some(_) => "localhost".to_owned(),
         None => address.to_string(),
     };
-    let host = host.as_deref().unwrap_or(&own);
-    let status = if version == HttpVersion::Http2 {
-        status_of_stream(stream, path, host).await?
+    let (path, host) = match &check.probe {
+        Probe::Http { path, host } => (path, host.clone().unwrap_or_else(own)),
+        Probe::Grpc { service, host } => {
+            let scheme = if way.tls.is_some() { "https" } else { "http" };
+            let host = host.clone().unwrap_or_else(own);
+            return grpc::check(stream, (service, &host), (scheme, check.timeout)).await;
+        }
+        Probe::Script { script, .. } => return Ok(script::converse(stream, script).await?),
+        Probe::Tcp | Probe::Tls | Probe::Ping => return Ok(()),
+    };
+    let status = if way.version == HttpVersion::Http2 {
+        status_of_stream(stream, path, &host).await?
     } else {
-        stream.write_all(&request(path, host)?).await?;
+        stream.write_all(&request(path, &host)?).await?;
         status(&mut stream, check.lenient).await?
     };
     match status {
