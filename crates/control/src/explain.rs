@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use loadline_core::{
     fleet::{Fleet, Listener, Protocol, Service},
-    rules::{self, Asked, Matched, normal},
+    rules::{self, Asked, Matched, Variables, normal},
 };
 use serde::Serialize;
 
@@ -187,7 +187,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         passed: route::passed(listener, matched, &request),
         route: matched.map(|it| route::route(listener, it, &request, fleet)),
         authentication: route::authentication(listener, matched),
-        answer: answer(listener, matched, &asked, fleet),
+        answer: answer(matched, (&asked, &request), listener, fleet),
     })
 }
 
@@ -229,9 +229,9 @@ fn listener<'a>(fleet: &'a Fleet, question: &Question) -> Result<&'a Listener, N
 }
 
 fn answer(
-    listener: &Listener,
     matched: Option<Matched<'_>>,
-    asked: &Asked<'_>,
+    (asked, variables): (&Asked<'_>, &dyn Variables),
+    listener: &Listener,
     fleet: &Fleet,
 ) -> Answer {
     let one = |index: usize, weight| target(&fleet.services[index], weight);
@@ -243,7 +243,7 @@ fn answer(
         }
         Some(rules::Action::Redirect(redirect)) => {
             let mut location = Vec::new();
-            redirect.location(asked, &mut location);
+            redirect.location(asked, variables, &mut location);
             let location = String::from_utf8_lossy(&location).into_owned();
             Answer::Redirect { status: redirect.status, location }
         }

@@ -18,6 +18,7 @@ mod jwt;
 mod l4;
 mod maintenance;
 mod manager;
+mod map;
 mod routes;
 mod shared_routes;
 mod standby;
@@ -61,6 +62,7 @@ pub(crate) use jwt::Jwt;
 pub(crate) use l4::{Forward, L4, Spoken};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use manager::Manager;
+pub(crate) use map::Map;
 pub(crate) use routes::{Cors, HeaderEdits, Limit, Mirror, PathChange, Redirect, Route, Scheme};
 pub(crate) use shared_routes::{ListenerRoutes, RouteList};
 pub(crate) use standby::Standby;
@@ -100,6 +102,8 @@ pub(crate) struct File {
     /// Routes that listeners share, by name: `[[routes.NAME]]`, as `[[listener.routes]]`.
     #[schemars(extend("examples" = [{ "site": [{ "path": "/api/", "service": "web" }] }]))]
     pub(crate) routes: Key<Named<RouteList>>,
+    /// Maps: variables of headers and redirects that are looked up by others, by name.
+    pub(crate) maps: Key<Named<Map>>,
     /// Services, where traffic goes, by name. At least one.
     pub(crate) service: Key<Named<Service>>,
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use loadline_core::fleet::LogTarget;
+use loadline_core::{fleet::LogTarget, rules::MapKind};
 use loadline_spanned::{At, Complaint, FileErrors, Key, Named, Problems, Source, Span, Text};
 
 use crate::{
@@ -77,6 +77,8 @@ pub(crate) enum What {
     Authorities,
     Staple,
     Networks,
+    /// Entries of a map, whose keys are compared so.
+    Map(MapKind),
     Users,
     TokenKeys,
     Page,
@@ -267,6 +269,10 @@ fn each(file: &mut File, visit: Visit<'_>) {
     }
     for list in file.routes.get_mut().into_iter().flat_map(Named::values_mut) {
         of_routes(&mut list.value, visit);
+    }
+    for map in file.maps.get_mut().into_iter().flat_map(Named::values_mut) {
+        let kind = map.value.kind.get().map(|word| word.0.0).unwrap_or_default();
+        one(&mut map.value.file, What::Map(kind), visit);
     }
     for service in file.service.get_mut().into_iter().flat_map(Named::values_mut) {
         of_service(&mut service.value, visit);

@@ -11,6 +11,7 @@ mod clients;
 mod counts;
 mod credentials;
 mod excess;
+mod maps;
 mod operation;
 mod outage;
 mod process;

@@ -11,24 +11,26 @@ use loadline_core::fleet::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{acme, authentication, frontend, pages, routes, set, stream, tls};
+use super::{acme, authentication, frontend, maps::Maps, pages, routes, set, stream, tls};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
     value::label::Name,
 };
 
-/// The services that listeners and routes may name.
+/// The services that listeners and routes may name, and the maps of which routes have variables.
 pub(super) struct Services<'a> {
     file: &'a At<File>,
     list: &'a [Service],
     indices: BTreeMap<&'a str, usize>,
+    pub(super) maps: Maps,
 }
 
 impl<'a> Services<'a> {
-    fn new(file: &'a At<File>, services: &'a [Service]) -> Self {
+    fn new(file: &'a At<File>, services: &'a [Service], problems: &mut Problems) -> Self {
         let names = services.iter().map(|service| &*service.name);
-        Self { file, list: services, indices: names.zip(0..).collect() }
+        let maps = Maps::new(file, problems);
+        Self { file, list: services, indices: names.zip(0..).collect(), maps }
     }
 
     /// The index of the service with the name at `span`; an error where there is none.
@@ -64,7 +66,7 @@ pub(super) fn listeners(
         let message = "no listener: nothing can come in".to_owned();
         problems.absent(&file.span, &place, message, help);
     }
-    let known = Services::new(file, services);
+    let known = Services::new(file, services, problems);
     // Where the table is there and cannot be used, that has been told.
     let assumed = file.value.l4.given().then(|| Datapath::on(String::new()));
     let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
@@ -88,6 +90,7 @@ pub(super) fn listeners(
         }
     }
     warn_unused(file, services, (&listeners, &frontends), problems);
+    known.maps.warn_unused(&file.value, problems);
     (listeners, frontends)
 }
 

@@ -22,6 +22,7 @@ mod jwt;
 mod l4;
 mod listener;
 mod manager;
+pub(crate) mod maps;
 mod mirror;
 pub(crate) mod pages;
 mod process;

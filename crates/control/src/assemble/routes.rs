@@ -3,7 +3,7 @@
 use loadline_core::{
     fleet::Listener,
     rules::{
-        self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, PathChange,
+        self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
         RateLimit, Redirect, Routes, Rule, Share, Split, Template,
     },
     units::Rate,
@@ -11,7 +11,7 @@ use loadline_core::{
 use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
 
 use super::{
-    authentication, cache::caching, cors::cors, listener::Services, mirror::mirror,
+    authentication, cache::caching, cors::cors, listener::Services, maps::Maps, mirror::mirror,
     sources::sources,
 };
 use crate::{
@@ -70,8 +70,11 @@ fn rule(
     if !matches!(action, Action::Service(_)) {
         refuse_unused(route, problems);
     }
-    let request = edits(&route.request_headers, true, problems);
+    let maps = &services.maps;
+    let request = edits(&route.request_headers, (maps, true), problems);
     authentication::refuse_cached_user(route, &request, problems);
+    let path = route.rewrite.at().and_then(|change| path_change(change, maps, problems));
+    refuse_cached_map(route, path.as_ref(), problems);
     Rule {
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
@@ -83,9 +86,19 @@ fn rule(
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
         cache: caching(&route.cache, problems),
         cors: route.cors.at().map(|given| cors(given, problems)),
-        path: route.rewrite.at().and_then(|change| path_change(change, problems)),
+        path,
         request,
-        answer: edits(&route.answer_headers, false, problems),
+        answer: edits(&route.answer_headers, (maps, false), problems),
+    }
+}
+
+/// What is cached is for all that ask for the same: none of them may be led elsewhere.
+fn refuse_cached_map(route: &file::Route, path: Option<&PathChange>, problems: &mut Problems) {
+    let (Some(PathChange::Map(map)), Some(cache)) = (path, route.cache.at()) else { return };
+    if map.of().tells_clients_apart() {
+        let message = format!("the path is by `{}`, and others get what is cached", map.of());
+        let help = "leave `cache` or `rewrite` out of this route".to_owned();
+        problems.error(&cache.span, message, "cached for everybody", help);
     }
 }
 
@@ -164,12 +177,12 @@ fn action(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Probl
         return Action::Service(shares(split, services, problems));
     }
     if let Some(given) = route.redirect.at() {
-        return Action::Redirect(redirect(given, problems));
+        return Action::Redirect(redirect(given, &services.maps, problems));
     }
     if let Some(given) = route.answer.get() {
         let status = given.status.get().map_or(200, |status| status_of(status.0));
         let body = given.body.get().map_or("", |body| body.0.0.as_str());
-        let headers = header_fields(&given.headers, problems);
+        let headers = header_fields(&given.headers, &services.maps, problems);
         return Action::Respond(DirectResponse { headers, ..answer(status, body) });
     }
     Action::Respond(answer(route.deny.get().map_or(403, |status| status_of(status.0)), ""))
@@ -196,7 +209,7 @@ fn shares(
     })
 }
 
-fn redirect(given: &At<file::Redirect>, problems: &mut Problems) -> Redirect {
+fn redirect(given: &At<file::Redirect>, maps: &Maps, problems: &mut Problems) -> Redirect {
     let file = &given.value;
     let status = file.status.get().map_or(302, |status| status_of(status.0));
     if let (304..=306, Some(at)) = (status, file.status.at()) {
@@ -204,20 +217,48 @@ fn redirect(given: &At<file::Redirect>, problems: &mut Problems) -> Redirect {
         let help = "write 301, 302, 303, 307 or 308".to_owned();
         problems.error(&at.span, message, "this status", help);
     }
-    if !(file.scheme.given() || file.host.given() || file.rewrite.given()) {
+    let path = file.rewrite.at().and_then(|change| path_change(change, maps, problems));
+    if let (Some(PathChange::Map(map)), Some(at)) = (&path, file.rewrite.at()) {
+        check_known(map, &at.span, problems);
+    }
+    let has_parts = file.scheme.given() || file.host.given() || file.rewrite.given();
+    let location = file.location.at().map(|at| location(at, has_parts, maps, problems));
+    if !has_parts && location.is_none() {
         let message = "a redirect to where the request came".to_owned();
-        let help = "say another `scheme`, `host` or path (`rewrite`)".to_owned();
+        let help = "say another `scheme`, `host` or path (`rewrite`), or a `location`".to_owned();
         problems.absent(&given.span, &given.span, message, help);
     }
     let scheme = file.scheme.get().map(|scheme| match scheme.0.0 {
         Scheme::Http => "http".to_owned(),
         Scheme::Https => "https".to_owned(),
     });
-    Redirect {
-        status,
-        scheme,
-        host: file.host.get().map(|host| host.0.0.clone()),
-        path: file.rewrite.at().and_then(|change| path_change(change, problems)),
+    Redirect { status, scheme, host: file.host.get().map(|host| host.0.0.clone()), path, location }
+}
+
+/// All of where a redirect leads to.
+fn location(
+    given: &At<Text<HeaderTemplate>>,
+    has_parts: bool,
+    maps: &Maps,
+    problems: &mut Problems,
+) -> Template {
+    if has_parts {
+        let message = "`location` is all of where to".to_owned();
+        let help = "leave out `scheme`, `host` and `rewrite`, or `location`".to_owned();
+        problems.error(&given.span, message, "beside parts of it", help);
+    }
+    let template = maps.template(given, problems);
+    template.maps().for_each(|map| check_known(map, &given.span, problems));
+    template
+}
+
+/// Whether a map has a value decides about a redirect, so it has to be looked up by what is known
+/// while routes are compared.
+fn check_known(map: &Map, span: &Span, problems: &mut Problems) {
+    if let Some(name) = map.of().unknown_to_routes() {
+        let message = format!("a map that decides about a route is `of` `${name}`");
+        let help = "routes know $client_address, $host, $method, $path, $query and $scheme";
+        problems.error(span, message, "not known yet", help.to_owned());
     }
 }
 
@@ -242,29 +283,38 @@ fn rate_limit(given: &At<file::Limit>, problems: &mut Problems) -> RateLimit {
     }
 }
 
-fn path_change(given: &At<file::PathChange>, problems: &mut Problems) -> Option<PathChange> {
+fn path_change(
+    given: &At<file::PathChange>,
+    maps: &Maps,
+    problems: &mut Problems,
+) -> Option<PathChange> {
     let file = &given.value;
     let text = |key: &Key<Text<UrlPath>>| key.get().map(|path| path.0.0.clone());
     let (path, prefix, to) = (text(&file.path), text(&file.prefix), text(&file.to));
     let regex = file.regex.get().map(|regex| regex.0.0.clone());
     let trimmed = |path: String| path.trim_end_matches('/').to_owned();
-    match (path, prefix, regex, to) {
-        (Some(path), None, None, None) => Some(PathChange::Whole(path)),
-        (None, Some(from), None, Some(to)) => {
+    match (file.map.at(), path, prefix, regex, to) {
+        (Some(map), None, None, None, None) => maps.find(map, problems).map(PathChange::Map),
+        (None, Some(path), None, None, None) => Some(PathChange::Whole(path)),
+        (None, None, Some(from), None, Some(to)) => {
             Some(PathChange::Prefix { from: trimmed(from), to: trimmed(to) })
         }
-        (None, None, Some(pattern), Some(to)) => Some(PathChange::Regex { pattern, to }),
+        (None, None, None, Some(pattern), Some(to)) => Some(PathChange::Regex { pattern, to }),
         _ => {
             let message = "this does not say what becomes of the path".to_owned();
-            let help = "write { path = \"/new\" }, { prefix = \"/old/\", to = \"/new/\" } or \
-                        { regex = \"^/old/(.*)\", to = \"/new/$1\" }";
+            let help = "write { path = \"/new\" }, { prefix = \"/old/\", to = \"/new/\" }, \
+                        { regex = \"^/old/(.*)\", to = \"/new/$1\" } or { map = \"NAME\" }";
             problems.absent(&given.span, &given.span, message, help.to_owned());
             None
         }
     }
 }
 
-fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problems) -> HeaderEdits {
+fn edits(
+    given: &Key<file::HeaderEdits>,
+    (maps, to_server): (&Maps, bool),
+    problems: &mut Problems,
+) -> HeaderEdits {
     let Some(given) = given.at() else { return HeaderEdits::default() };
     let file = &given.value;
     let remove: Vec<String> = file
@@ -280,7 +330,7 @@ fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problem
         for (name, _) in key.get().into_iter().flat_map(Named::iter) {
             refuse_framing(&name.value, &name.span, may_host, problems);
         }
-        header_fields(key, problems)
+        header_fields(key, maps, problems)
     };
     HeaderEdits {
         set: named(&file.set, to_server, problems),
@@ -291,13 +341,14 @@ fn edits(given: &Key<file::HeaderEdits>, to_server: bool, problems: &mut Problem
 
 fn header_fields(
     given: &Key<Named<Text<HeaderTemplate>>>,
+    maps: &Maps,
     problems: &mut Problems,
 ) -> Vec<(String, Template)> {
     let mut fields = Vec::new();
     for (name, value) in given.get().into_iter().flat_map(Named::iter) {
         check_name(name, problems);
         refuse_framing(&name.value, &name.span, true, problems);
-        fields.push((name.value.clone(), value.value.0.0.clone()));
+        fields.push((name.value.clone(), maps.template(value, problems)));
     }
     fields
 }

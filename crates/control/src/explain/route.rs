@@ -3,7 +3,10 @@
 use loadline_core::{
     fleet::{Fleet, Listener},
     jwt::{Jwt, TokenPlace},
-    rules::{self, Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, RateLimit, Request},
+    rules::{
+        self, Action, Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, PathChange,
+        RateLimit, Redirect, Request, Rule,
+    },
 };
 
 use super::{Authentication, Passed, Route};
@@ -22,19 +25,26 @@ pub(super) fn passed<H: Headers + ?Sized>(
         .map(|(number, (_, rule))| Passed {
             number,
             conditions: routes::conditions(&rule.when),
-            fails: fails(&rule.when, request),
+            fails: fails(rule, request),
         })
         .collect()
 }
 
 /// The first condition that does not hold. A route all of whose conditions hold is a redirect to
-/// where the client is already.
-fn fails<H: Headers + ?Sized>(when: &Conditions, request: &Request<'_, H>) -> String {
-    let one = each(when).into_iter().find(|one| !one.hold(request));
-    one.map_or_else(
-        || format!("it leads to {}, by which the request came", request.scheme),
-        |one| format!("not {}", routes::conditions(&one)),
-    )
+/// where the client is already, or to where a map does not say.
+fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
+    if let Some(one) = each(&rule.when).into_iter().find(|one| !one.hold(request)) {
+        return format!("not {}", routes::conditions(&one));
+    }
+    match &rule.action {
+        Action::Redirect(Redirect { location: Some(location), .. }) => {
+            format!("there is no value for {location}")
+        }
+        Action::Redirect(Redirect { path: Some(PathChange::Map(map)), .. }) => {
+            format!("there is no value for ${}", map.name())
+        }
+        _ => format!("it leads to {}, by which the request came", request.scheme),
+    }
 }
 
 /// Each condition by itself, in the order of the file's keys.
@@ -62,7 +72,10 @@ pub(super) fn route<H: Headers + ?Sized>(
 ) -> Route {
     let rule = matched.rule;
     let mut path = Vec::new();
-    let changes = rule.path.as_ref().is_some_and(|change| change.write(request.path, &mut path));
+    let changes = rule.path.as_ref().is_some_and(|change| {
+        let mapped = change.filled_in(request);
+        mapped.as_ref().unwrap_or(change).write(request.path, &mut path)
+    });
     Route {
         number: matched.rank + 1,
         of: listener.routes.rules().len(),

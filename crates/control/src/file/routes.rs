@@ -116,6 +116,10 @@ pub(crate) struct Redirect {
     pub(crate) host: Key<Text<Host>>,
     /// Changes the path.
     pub(crate) rewrite: Key<PathChange>,
+    /// All of where to, with variables, instead of the parts. Where a map in it has no value the
+    /// route does not match.
+    #[schemars(extend("examples" = ["https://example.com$path"]))]
+    pub(crate) location: Key<Text<HeaderTemplate>>,
 }
 
 /// A scheme of URLs.
@@ -181,7 +185,7 @@ pub(crate) struct Limit {
     pub(crate) keys: Key<Whole<8, 16_777_216>>,
 }
 
-/// A change of a path: `path`, or `prefix` and `to`, or `regex` and `to`.
+/// A change of a path: `path`, or `prefix` and `to`, or `regex` and `to`, or `map`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct PathChange {
@@ -193,6 +197,9 @@ pub(crate) struct PathChange {
     pub(crate) regex: Key<Text<Expression>>,
     /// The replacement; `$1` stands for a group of the expression.
     pub(crate) to: Key<Text<UrlPath>>,
+    /// The map whose value is the new path; where it has none the path stays, and a redirect that
+    /// changes the path alone does not match.
+    pub(crate) map: Key<Text<Name>>,
 }
 
 /// Changes of header fields, in this order: `remove`, `set`, `add`. Values may have variables:

@@ -16,7 +16,7 @@ use loadline_spanned::Complaint;
 
 use crate::{
     acme, admin,
-    assemble::{basic_auth, pages, sources},
+    assemble::{basic_auth, maps, pages, sources},
     discovery, jwks,
     value::secret::HASH_HELP,
 };
@@ -35,6 +35,10 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Networks => readable("list of networks", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), NETWORKS_HELP);
             sources::read(at).map(drop).map_err(wrong)
+        }),
+        What::Map(kind) => readable("map", at, base).and_then(|()| {
+            let wrong = |why| Complaint::new(format!("the map `{path}`: {why}"), MAP_HELP);
+            maps::check(at, kind).map_err(wrong)
         }),
         What::Page => readable("page", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the page `{path}`: {why}"), PAGE_HELP);
@@ -195,6 +199,7 @@ fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
 
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
 const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
+const MAP_HELP: &str = "write a key, a space and its value on each line, each key once";
 const NETWORKS_HELP: &str = "write an address or a network a line: 192.0.2.0/24";
 
 const KEYS_HELP: &str =

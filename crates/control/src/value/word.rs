@@ -10,6 +10,7 @@ use loadline_core::{
         forwarding::{Method, XdpMode},
     },
     jwt::Algorithm,
+    rules::MapKind,
 };
 use loadline_spanned::{Complaint, Keyword, Textual};
 use schemars::Schema;
@@ -386,6 +387,19 @@ impl Keyword<Configuration> for Forwarded {
             ("x-forwarded", Self::XForwarded, "`X-Forwarded-For`, `-Proto` and `-Host`."),
             ("rfc7239", Self::Rfc7239, "The `Forwarded` header of RFC 7239."),
             ("off", Self::Off, "Nothing; what `trusted_proxies` say passes through."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for MapKind {
+    const WHAT: &'static str = "how keys of a map are compared";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("exact", Self::Exact, "What is looked up is the key."),
+            ("prefix", Self::Prefix, "It begins with the key; of several the longest."),
+            ("suffix", Self::Suffix, "It ends with the key; of several the longest."),
+            ("regex", Self::Regex, "The key is a regular expression; of several the first."),
         ]
     }
 }

@@ -9,6 +9,7 @@ mod forwarding;
 mod hsts;
 mod include;
 mod malformed;
+mod maps;
 mod monitoring;
 mod mutations;
 mod reference;

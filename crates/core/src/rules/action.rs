@@ -1,8 +1,8 @@
 //! What a rule does with a request.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{Regex, Template, Variables, normal, pattern::is_under};
+use super::{Map, Regex, Template, Variables, normal, pattern::is_under};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,17 +79,30 @@ pub struct Redirect {
     pub host: Option<String>,
     /// What becomes of the path.
     pub path: Option<PathChange>,
+    /// All of where to, instead of the parts. It decides as well: where a map in it has no value,
+    /// the redirect is for nobody.
+    pub location: Option<Template>,
 }
 
 impl Redirect {
-    /// Whether it would send whoever came by `scheme` to where they are.
-    pub(super) fn is_done(&self, scheme: &str) -> bool {
-        self.host.is_none() && self.path.is_none() && self.scheme.as_deref() == Some(scheme)
+    /// Whether it leads whoever came by `scheme` somewhere else.
+    pub(super) fn leads(&self, scheme: &str, variables: &dyn Variables) -> bool {
+        if let Some(location) = &self.location {
+            return location.maps().all(|map| !map.value(variables).is_empty());
+        }
+        let is_elsewhere = match &self.path {
+            Some(PathChange::Map(map)) => !map.value(variables).is_empty(),
+            path => path.is_some(),
+        };
+        self.host.is_some() || is_elsewhere || self.scheme.as_deref().is_some_and(|it| it != scheme)
     }
 
     /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
     /// goes along. A port goes with the host that was asked for, but not to another scheme.
-    pub fn location(&self, asked: &Asked<'_>, out: &mut Vec<u8>) {
+    pub fn location(&self, asked: &Asked<'_>, variables: &dyn Variables, out: &mut Vec<u8>) {
+        if let Some(location) = &self.location {
+            return location.write(variables, out);
+        }
         let scheme = self.scheme.as_deref().unwrap_or(asked.scheme);
         out.extend_from_slice(scheme.as_bytes());
         out.extend_from_slice(b"://");
@@ -98,7 +111,9 @@ impl Redirect {
             None if scheme == asked.scheme => out.extend_from_slice(asked.authority),
             None => out.extend_from_slice(asked.host),
         }
-        let changed = self.path.as_ref().is_some_and(|path| path.write(asked.path, out));
+        let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
+        let path = mapped.as_ref().or(self.path.as_ref());
+        let changed = path.is_some_and(|path| path.write(asked.path, out));
         if !changed {
             out.extend_from_slice(asked.raw_path);
         }
@@ -211,13 +226,26 @@ pub enum PathChange {
         /// By what.
         to: String,
     },
+    /// What a map says, which is found out by [`PathChange::filled_in`]; where it says nothing the
+    /// path stays.
+    Map(Arc<Map>),
 }
 
 impl PathChange {
+    /// What a map makes of it for one request; none where it is by no map, or that says nothing.
+    #[must_use]
+    pub fn filled_in(&self, variables: &dyn Variables) -> Option<Self> {
+        let Self::Map(map) = self else { return None };
+        let value = map.value(variables);
+        let slash = if value.starts_with('/') { "" } else { "/" };
+        (!value.is_empty()).then(|| Self::Whole([slash, value].concat()))
+    }
+
     /// Writes what becomes of a path, percent-encoded; false and nothing where it stays.
     pub fn write(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
             Self::Whole(to) => normal::encode(to.as_bytes(), out),
+            Self::Map(_) => return false,
             Self::Prefix { from, to } => {
                 if !is_under(path, from) {
                     return false;
@@ -246,6 +274,13 @@ mod tests {
     use alloc::{string::ToString, vec};
 
     use super::*;
+    use crate::rules::Variable;
+
+    struct Nothing;
+
+    impl Variables for Nothing {
+        fn write(&self, _: Variable, _: &mut Vec<u8>) {}
+    }
 
     fn changed(change: &PathChange, path: &str) -> Option<String> {
         let mut out = vec![];
@@ -283,6 +318,7 @@ mod tests {
             scheme: Some("https".into()),
             host: host.map(Into::into),
             path,
+            location: None,
         };
         let asked = Asked {
             scheme: "http",
@@ -294,7 +330,7 @@ mod tests {
         };
         let location = |redirect: Redirect| {
             let mut out = vec![];
-            redirect.location(&asked, &mut out);
+            redirect.location(&asked, &Nothing, &mut out);
             String::from_utf8(out).expect("ASCII")
         };
         assert_eq!(location(redirect(None, None)), "https://example.com/a%2fb?x=1");

@@ -5,7 +5,7 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use super::{Host, Path, Rule, Table};
+use super::{Action, Host, Path, PathChange, Rule, Table};
 
 /// A rule that never decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,20 @@ fn shadow(table: &Table, rank: usize) -> Option<usize> {
     let mut best = rank;
     table.walk(host.as_bytes(), path.as_bytes(), &mut |entries| {
         let earlier = entries.iter().take_while(|entry| entry.rank < best);
-        let mut covering = earlier.filter(|entry| table.rules_at(entry).when.cover(conditions));
+        let mut covering = earlier.filter(|entry| {
+            let rule = table.rules_at(entry);
+            rule.when.cover(conditions) && !is_by_map(&rule.action)
+        });
         if let Some(entry) = covering.next() {
             best = entry.rank;
         }
     });
     (best < rank).then_some(best)
+}
+
+/// Whether a map decides about it as well.
+fn is_by_map(action: &Action) -> bool {
+    let Action::Redirect(redirect) = action else { return false };
+    matches!(redirect.path, Some(PathChange::Map(_)))
+        || redirect.location.as_ref().is_some_and(|location| location.maps().next().is_some())
 }

@@ -24,6 +24,7 @@ mod covers;
 mod limit;
 mod limiters;
 mod lint;
+mod map;
 mod mirror;
 mod networks;
 pub mod normal;
@@ -32,7 +33,11 @@ mod routes;
 mod table;
 mod template;
 
-use alloc::{string::String, vec::Vec};
+use alloc::{
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
 use core::net::IpAddr;
 
 use crate::{fleet::Class, units::Bytes};
@@ -47,6 +52,7 @@ pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;
 pub use lint::{Shadowed, lint};
+pub use map::{Map, MapError, MapKind};
 pub use mirror::{Copies, CopyPlace, CopyResult, Mirror};
 pub use networks::Networks;
 pub use pattern::{
@@ -130,6 +136,25 @@ pub struct Request<'a, H: ?Sized> {
 pub trait Headers {
     /// Whether `test` holds of the value of any field of this name, whatever its case.
     fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}
+
+/// What routes see of a request, for what is decided with them; nothing else.
+impl<H: ?Sized> Variables for Request<'_, H> {
+    fn write(&self, variable: Variable, out: &mut Vec<u8>) {
+        let address;
+        out.extend_from_slice(match variable {
+            Variable::ClientAddress => {
+                address = self.source.to_canonical().to_string();
+                address.as_bytes()
+            }
+            Variable::Host => self.host,
+            Variable::Method => self.method,
+            Variable::Path | Variable::NormalPath => self.path,
+            Variable::Query => self.query,
+            Variable::Scheme => self.scheme.as_bytes(),
+            _ => b"",
+        });
+    }
 }
 
 impl Headers for [(&str, &str)] {

@@ -71,7 +71,7 @@ impl Table {
     }
 
     /// The first rule of which all conditions hold. Allocates nothing, unless an expression is to
-    /// be matched with a query parameter that is percent-encoded.
+    /// be matched with a query parameter that is percent-encoded, or a map decides.
     #[must_use]
     pub fn find<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> Option<Matched<'_>> {
         let mut best = self.rules.len();
@@ -107,12 +107,13 @@ impl Table {
 
     fn holds<H: Headers + ?Sized>(&self, entry: &Entry, request: &Request<'_, H>) -> bool {
         let rule = self.rules_at(entry);
-        if matches!(&rule.action, Action::Redirect(redirect) if redirect.is_done(request.scheme)) {
-            return false;
-        }
         let conditions = &rule.when;
         conditions.others_hold(request)
             && entry.regex.is_none_or(|at| conditions.paths[at].matches(request.path))
+            && match &rule.action {
+                Action::Redirect(redirect) => redirect.leads(request.scheme, request),
+                Action::Service(_) | Action::Respond(_) => true,
+            }
     }
 
     pub(super) fn rules_at(&self, entry: &Entry) -> &Rule {

@@ -1,11 +1,13 @@
-//! Texts with variables: `$request_id` in the value of a header.
+//! Texts with variables: `$request_id` in the value of a header. Maps are variables too.
 //!
 //! A name begins after a dollar sign and has lower-case letters and `_`; that of a claim
 //! (`$jwt_claim_NAME`) has capitals and digits as well. `$$` is a dollar sign. A dollar sign before
 //! anything else stands for itself.
 
-use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
+use alloc::{borrow::ToOwned as _, string::String, sync::Arc, vec::Vec};
 use core::fmt;
+
+use super::Map;
 
 /// What a request tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub enum Variable {
     Method,
     /// The path as it was asked for.
     Path,
+    /// The path in its normal form, which a map sees as `$path`.
+    NormalPath,
     /// The query as it was asked for, without the question mark.
     Query,
     /// The id of the request.
@@ -39,7 +43,7 @@ pub enum Variable {
 }
 
 impl Variable {
-    /// Every variable, by name.
+    /// Every variable that has a name of its own.
     pub const ALL: [Self; 13] = [
         Self::ClientAddress,
         Self::ClientCertificate,
@@ -65,7 +69,7 @@ impl Variable {
             Self::ClientPort => "client_port",
             Self::Host => "host",
             Self::Method => "method",
-            Self::Path => "path",
+            Self::Path | Self::NormalPath => "path",
             Self::Query => "query",
             Self::RequestId => "request_id",
             Self::Scheme => "scheme",
@@ -74,6 +78,21 @@ impl Variable {
             Self::TlsVersion => "tls_version",
             Self::User => "user",
         }
+    }
+
+    /// Whether it is known while routes are compared with a request.
+    #[must_use]
+    pub const fn is_of_routes(self) -> bool {
+        matches!(
+            self,
+            Self::ClientAddress
+                | Self::Host
+                | Self::Method
+                | Self::Path
+                | Self::NormalPath
+                | Self::Query
+                | Self::Scheme
+        )
     }
 
     /// Whether it may differ for clients that ask for the same, and is a client's more than once:
@@ -90,6 +109,7 @@ impl Variable {
             | Self::Host
             | Self::Method
             | Self::Path
+            | Self::NormalPath
             | Self::Query
             | Self::RequestId
             | Self::Scheme => false,
@@ -117,6 +137,7 @@ enum Part {
     Literal(String),
     Variable(Variable),
     Claim(String),
+    Map(Arc<Map>),
 }
 
 /// A name after a dollar sign that is not the name of a variable.
@@ -135,6 +156,17 @@ impl Template {
     /// # Errors
     /// The first name that is not the name of a variable.
     pub fn read(text: &str) -> Result<Self, UnknownVariable> {
+        Self::read_with(text, &|_| None)
+    }
+
+    /// As [`Template::read`], with variables that are looked up in maps.
+    ///
+    /// # Errors
+    /// The first name that is neither the name of a variable nor that of a map.
+    pub fn read_with(
+        text: &str,
+        map: &dyn Fn(&str) -> Option<Arc<Map>>,
+    ) -> Result<Self, UnknownVariable> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find('$') {
             let after = &rest[at + 1..];
@@ -145,8 +177,10 @@ impl Template {
                 rest = after.strip_prefix('$').unwrap_or(after);
                 continue;
             }
+            let part = Part::named(name).or_else(|| map(name).map(Part::Map));
+            let part = part.ok_or_else(|| UnknownVariable(name.to_owned()))?;
             flush(&mut literal, &mut parts);
-            parts.push(Part::named(name).ok_or_else(|| UnknownVariable(name.to_owned()))?);
+            parts.push(part);
             rest = &after[name.len()..];
         }
         literal.push_str(rest);
@@ -160,19 +194,54 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
+    /// The maps in it.
+    pub fn maps(&self) -> impl Iterator<Item = &Map> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Map(map) => Some(&**map),
+            Part::Literal(_) | Part::Variable(_) | Part::Claim(_) => None,
+        })
+    }
+
+    /// Its parts, and those by which its maps are looked up.
+    fn deciding(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().chain(self.maps().flat_map(|map| &map.of().parts))
+    }
+
+    /// The name of what is not known while routes are compared with a request.
+    #[must_use]
+    pub fn unknown_to_routes(&self) -> Option<String> {
+        self.deciding().find_map(|part| match part {
+            Part::Variable(variable) if !variable.is_of_routes() => {
+                Some(variable.name().to_owned())
+            }
+            Part::Claim(name) => Some(alloc::format!("{CLAIM}{name}")),
+            Part::Literal(_) | Part::Variable(_) | Part::Map(_) => None,
+        })
+    }
+
+    /// The same with the path in its normal form.
+    pub(super) fn of_normal_path(mut self) -> Self {
+        for part in &mut self.parts {
+            if *part == Part::Variable(Variable::Path) {
+                *part = Part::Variable(Variable::NormalPath);
+            }
+        }
+        self
+    }
+
     /// Whether it says who is asking, by what has been shown for it.
     #[must_use]
     pub fn tells_user(&self) -> bool {
         let tells = |part: &Part| matches!(part, Part::Variable(Variable::User) | Part::Claim(_));
-        self.parts.iter().any(tells)
+        self.deciding().any(tells)
     }
 
     /// Whether it may differ for clients that ask for the same; `$request_id` and `$client_port`,
     /// which differ in everything, do not count.
     #[must_use]
     pub fn tells_clients_apart(&self) -> bool {
-        self.parts.iter().any(|part| match part {
-            Part::Literal(_) => false,
+        self.deciding().any(|part| match part {
+            Part::Literal(_) | Part::Map(_) => false,
             Part::Variable(variable) => variable.tells_clients_apart(),
             Part::Claim(_) => true,
         })
@@ -185,6 +254,7 @@ impl Template {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable(variable) => variables.write(*variable, out),
                 Part::Claim(name) => variables.write_claim(name, out),
+                Part::Map(map) => out.extend_from_slice(map.value(variables).as_bytes()),
             }
         }
     }
@@ -197,6 +267,7 @@ impl fmt::Display for Template {
             Part::Literal(text) => f.write_str(&text.replace('$', "$$")),
             Part::Variable(variable) => write!(f, "${}", variable.name()),
             Part::Claim(name) => write!(f, "${CLAIM}{name}"),
+            Part::Map(map) => write!(f, "${}", map.name()),
         })
     }
 }

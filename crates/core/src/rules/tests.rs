@@ -329,3 +329,49 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_redirect_by_a_map_is_only_for_those_that_the_map_has() {
+    let of = Template::read("$host$path").expect("a template");
+    let entries = vec![("a.test/old".to_string(), "https://b.test/new".to_string())];
+    let map = Map::new(("moved", &of), MapKind::Exact, entries, "".to_string()).expect("a map");
+    let map = Arc::new(map);
+    let location = Template::read_with("$moved?from=$host", &|_| Some(map.clone()));
+    let redirect = Redirect {
+        status: 301,
+        scheme: None,
+        host: None,
+        path: None,
+        location: Some(location.expect("a template")),
+    };
+    let rules = vec![
+        Rule::new(Conditions::default(), Action::Redirect(redirect.clone())),
+        rule(Conditions::default()),
+    ];
+    assert_eq!(lint(&rules), [], "what the map does not have comes to the second");
+    let table = Table::compile(rules);
+    let taken = |made: &Made| table.find(&made.request()).map(|matched| matched.index);
+    assert_eq!(taken(&get("a.test", "/old")), Some(0));
+    assert_eq!(taken(&get("a.test", "/older")), Some(1));
+    assert_eq!(taken(&get("b.test", "/old")), Some(1));
+    let (asked, mut out) = (get("a.test", "/old"), vec![]);
+    let request = asked.request();
+    let parts = Asked {
+        scheme: "http",
+        authority: b"a.test:80",
+        host: b"a.test",
+        raw_path: b"/old",
+        path: b"/old",
+        query: b"",
+    };
+    redirect.location(&parts, &request, &mut out);
+    assert_eq!(out, b"https://b.test/new?from=a.test");
+    let path = Some(PathChange::Map(map));
+    let only_path = Redirect { location: None, path, ..redirect };
+    assert!(
+        only_path.leads("http", &request) && !only_path.leads("http", &get("b", "/").request())
+    );
+    out.clear();
+    only_path.location(&parts, &request, &mut out);
+    assert_eq!(out, b"http://a.test:80/https://b.test/new", "a path begins with a slash");
+}

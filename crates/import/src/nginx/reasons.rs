@@ -75,7 +75,7 @@ const REASONS: [(&str, &str); 48] = [
     ("uwsgi_*", LANGUAGE),
     ("scgi_*", LANGUAGE),
     ("memcached_*", LANGUAGE),
-    ("map", "there are no variables but those of the request"),
+    ("map", "`[maps]` of loadline looks variables up too; write the table by hand"),
     ("geo", "`source` and `source_file` on a route ask for the address"),
     ("geoip*", "`source` and `source_file` on a route ask for the address"),
     ("split_clients", "`split` on a route divides requests between services"),

@@ -103,10 +103,14 @@ impl Reply {
         reply.plain("Service Unavailable\n")
     }
 
-    pub(super) fn redirect(redirect: &Redirect, asked: &Asked<'_>) -> Self {
+    pub(super) fn redirect(
+        redirect: &Redirect,
+        asked: &Asked<'_>,
+        variables: &dyn Variables,
+    ) -> Self {
         let mut reply = Self::new(redirect.status);
         reply.head.extend_from_slice(b"Location: ");
-        redirect.location(asked, &mut reply.head);
+        redirect.location(asked, variables, &mut reply.head);
         reply.head.extend_from_slice(b"\r\n");
         reply
     }

@@ -15,9 +15,8 @@ use loadline_core::{
     jwt::{Claims, Jwt},
     rules::{
         self, Action, Asked, Authentication, BasicAuth, ClientKey, Copies, Cors, DirectResponse,
-        HeaderEdits,
-        Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable, Variables,
-        any_cookie, normal,
+        HeaderEdits, Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable,
+        Variables, any_cookie, normal,
     },
     time::Duration,
 };
@@ -73,6 +72,8 @@ pub(crate) struct Changes {
     routes: Routes,
     /// Its place in the order in which rules are asked.
     rank: usize,
+    /// What a map makes of the path.
+    path: Option<PathChange>,
     /// Its changes of the headers of the request and of the response, where they have variables.
     filled_in: [Option<Box<HeaderEdits>>; 2],
 }
@@ -159,7 +160,7 @@ fn act(
 ) -> Routed {
     match &matched.rule.action {
         Action::Redirect(redirect) => {
-            let reply = Reply::redirect(redirect, &seen.asked());
+            let reply = Reply::redirect(redirect, &seen.asked(), seen);
             Routed { reply: Some(Box::new(reply)), ..ruled }
         }
         Action::Respond(answer) => {
@@ -336,6 +337,7 @@ impl Variables for Seen<'_> {
             Variable::Host => self.host,
             Variable::Method => self.head.method_text(self.bytes),
             Variable::Path => self.raw_path,
+            Variable::NormalPath => self.path,
             Variable::Query => self.query,
             Variable::RequestId => self.id.text(),
             Variable::Scheme => self.from.scheme.as_bytes(),
@@ -380,7 +382,8 @@ impl Changes {
             let edits = filled_in[1].get_or_insert_with(|| Box::new(answer.clone()));
             edits.extend(cors.edits(seen.header("origin")));
         }
-        Some(Self { routes: routes.clone(), rank: matched.rank, filled_in })
+        let path = path.as_ref().and_then(|path| path.filled_in(seen));
+        Some(Self { routes: routes.clone(), rank: matched.rank, path, filled_in })
     }
 
     fn rule(&self) -> &Rule {
@@ -390,7 +393,7 @@ impl Changes {
     /// Changes the head of a request, as it is written to a server.
     fn of_request(&self, text: &mut Vec<u8>) {
         let rule = self.rule();
-        if let Some(change) = &rule.path {
+        if let Some(change) = self.path.as_ref().or(rule.path.as_ref()) {
             change_path(text, change);
         }
         change_fields(text, self.filled_in[0].as_deref().unwrap_or(&rule.request));

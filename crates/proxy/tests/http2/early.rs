@@ -152,7 +152,7 @@ fn curl_gets_a_redirect_and_an_answer_in_want_of_servers_before_its_body_is_thro
     let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
     let (mut elsewhere, mut alone) = (fleet(nobody), fleet(nobody));
     let host = Some("b.test".into());
-    let redirect = Redirect { status: 307, scheme: None, host, path: None };
+    let redirect = Redirect { status: 307, scheme: None, host, path: None, location: None };
     rule(&mut elsewhere, Action::Redirect(redirect));
     alone.services[0].groups[0].servers.clear();
     for (mut fleet, status) in [(elsewhere, 307), (alone, 503)] {

@@ -99,6 +99,7 @@ fn a_redirect_says_where_to() {
         scheme: Some("https".into()),
         host: None,
         path: Some(PathChange::Prefix { from: "/old".into(), to: "/new".into() }),
+        location: None,
     };
     let proxy = Proxy::of(vec![rule(under("/old"), Action::Redirect(redirect))]);
     let told = proxy.get("/old/a?b=c");
@@ -115,6 +116,7 @@ fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
         scheme: None,
         host: None,
         path: Some(PathChange::Prefix { from: "/old".into(), to: "/new".into() }),
+        location: None,
     };
     let upgrade = Redirect { scheme: Some("https".into()), path: None, ..elsewhere.clone() };
     let behind = |trusted: &[&str]| {

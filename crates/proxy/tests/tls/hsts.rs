@@ -70,7 +70,13 @@ fn check(answer: &str, status: &str) {
 fn every_answer_over_tls_says_what_the_listener_says_and_says_it_once() {
     let authority = Authority::new();
     let mut fleet = strict(&authority, server());
-    let redirect = Redirect { status: 308, scheme: None, host: Some("b.test".into()), path: None };
+    let redirect = Redirect {
+        status: 308,
+        scheme: None,
+        host: Some("b.test".into()),
+        path: None,
+        location: None,
+    };
     let denied = DirectResponse { status: 403, headers: vec![], body: "no".into() };
     fleet.listeners[0].routes = Routes::new(vec![
         rule("/no", Action::Respond(denied)),

@@ -153,7 +153,13 @@ fn an_authority_that_verifies_by_tls_sees_its_certificate_and_nobody_else_does()
 #[test]
 fn an_authority_that_verifies_by_http_is_answered_before_any_rule() {
     let mut fleet = fleet(echo(None), None);
-    let redirect = Redirect { status: 301, scheme: Some("https".into()), host: None, path: None };
+    let redirect = Redirect {
+        status: 301,
+        scheme: Some("https".into()),
+        host: None,
+        path: None,
+        location: None,
+    };
     let rule = Rule::new(Conditions::default(), Action::Redirect(redirect));
     fleet.listeners[0] = Listener { routes: Routes::new(vec![rule]), ..fleet.listeners[0].clone() };
     let (runtime, address) = start(fleet);
