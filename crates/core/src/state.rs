@@ -28,7 +28,7 @@ use alloc::{
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 
-pub use acme::AcmeCertificate;
+pub use acme::{AcmeCertificate, Asking};
 pub use cache::{Cache, CacheShare, CachedObject, DiskCache, Purge, Purged};
 pub use certificate::Certificate;
 pub use cluster::{Cluster, ClusterFault, SharedGroup, SharedService, Sharing};

@@ -293,8 +293,8 @@ impl Edge {
         let verifying = Arc::new(Verifying(self.proxy.handle()));
         tokio::spawn(jwks::follow(self.site.clone(), verifying));
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
+        self.acme.begin(self.site.clone(), self.proxy.handle(), self.cluster.store());
         self.cluster.join(&self.site, self.proxy.handle(), admin);
-        self.acme.begin(self.site.clone(), self.proxy.handle());
         let mut listening = JoinSet::new();
         let (askers, mut asked) = channel(1);
         if let Some((_, socket)) = &self.control {

@@ -11,13 +11,14 @@ use std::{
 
 use serde_json::Value;
 
-use crate::pebble::Pebble;
+use crate::{etcd::Etcd, pebble::Pebble};
 
 /// Its files, and its process while it runs; killed when it is dropped.
 pub(crate) struct Edge {
     folder: tempfile::TempDir,
     process: Option<Child>,
     admin: String,
+    address: String,
     tls_port: u16,
     root: PathBuf,
 }
@@ -26,10 +27,30 @@ impl Edge {
     /// One that is told this of the authority beside directory, CA and state directory, and that
     /// takes requests in clear or not.
     pub(crate) fn of(pebble: &Pebble, acme: &str, in_clear: bool) -> Self {
+        Self::at("127.0.0.1", pebble, ("", acme), in_clear)
+    }
+
+    /// The `nth` of a cluster with this store, at an address of its own.
+    pub(crate) fn of_cluster(
+        nth: u32,
+        etcd: &Etcd,
+        pebble: &Pebble,
+        acme: &str,
+        in_clear: bool,
+    ) -> Self {
+        let cluster = format!(
+            "[cluster]\netcd = [{:?}]\nname = \"edge-{nth}\"\nlease = \"2s\"\n\
+             state_dir = \"cluster\"\n",
+            etcd.url()
+        );
+        Self::at(&format!("127.0.0.{nth}"), pebble, (&cluster, acme), in_clear)
+    }
+
+    fn at(address: &str, pebble: &Pebble, (cluster, acme): (&str, &str), in_clear: bool) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let ok = "routes = [{ answer = { status = 200, body = \"served\" } }]";
         let mut text = format!(
-            "[admin]\nbind = \"127.0.0.1:0\"\n[[listener]]\nbind = \"127.0.0.1:{}\"\n\
+            "{cluster}[admin]\nbind = \"127.0.0.1:0\"\n[[listener]]\nbind = \"{address}:{}\"\n\
              protocol = \"https\"\nservice = \"web\"\n{ok}\n[listener.tls.acme]\n\
              directory = {:?}\nca = {:?}\nstate_dir = \"state\"\n{acme}\n",
             pebble.tls_port,
@@ -39,14 +60,15 @@ impl Edge {
         if in_clear {
             let redirect = "routes = [{ redirect = { scheme = \"https\" } }]";
             text += &format!(
-                "[[listener]]\nbind = \"127.0.0.1:{}\"\nservice = \"web\"\n{redirect}\n",
+                "[[listener]]\nbind = \"{address}:{}\"\nservice = \"web\"\n{redirect}\n",
                 pebble.http_port
             );
         }
         text += "[service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:1\"]\n";
         fs::write(folder.path().join("edge.toml"), text).unwrap();
         let (process, admin) = (None, String::new());
-        Self { folder, process, admin, tls_port: pebble.tls_port, root: pebble.root() }
+        let (tls_port, root) = (pebble.tls_port, pebble.root());
+        Self { folder, process, admin, address: address.to_owned(), tls_port, root }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -115,7 +137,7 @@ impl Edge {
         Command::new("curl")
             .args(["-sS", "--max-time", "10", "--cacert"])
             .arg(&self.root)
-            .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
+            .args(["--resolve", &format!("{name}:{port}:{}", self.address)])
             .arg(format!("https://{name}:{port}/"))
             .output()
             .unwrap()

@@ -21,6 +21,8 @@ pub(crate) struct Pebble {
     port: u16,
     management: u16,
     dns: u16,
+    /// Where the name server is told of names.
+    names: u16,
     /// Where it verifies names by HTTP, and by TLS.
     pub(crate) http_port: u16,
     pub(crate) tls_port: u16,
@@ -32,7 +34,7 @@ impl Pebble {
     pub(crate) fn start(faults: &[(&'static str, &'static str)], keys: &Value) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         write_certificates(folder.path());
-        let [port, management, dns, http_port, tls_port, other] = free_ports();
+        let [port, management, dns, http_port, tls_port, names] = free_ports();
         let at = |port: u16| format!("127.0.0.1:{port}");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let mut pebble = json!({
@@ -53,7 +55,7 @@ impl Pebble {
             .unwrap();
         let name_server = Command::new(tool("pebble-challtestsrv"))
             .args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", ""])
-            .args(["-defaultIPv6", "", "-dnsserver", &at(dns), "-management", &at(other)])
+            .args(["-defaultIPv6", "", "-dnsserver", &at(dns), "-management", &at(names)])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -65,6 +67,7 @@ impl Pebble {
             port,
             management,
             dns,
+            names,
             http_port,
             tls_port,
             folder,
@@ -137,6 +140,19 @@ impl Pebble {
         assert!(curl.wait().unwrap().success());
     }
 
+    /// Has a name lead to this address alone.
+    pub(crate) fn lead(&self, name: &str, address: &str) {
+        for (path, body) in [
+            ("clear-a", json!({ "host": name })),
+            ("add-a", json!({ "host": name, "addresses": [address] })),
+        ] {
+            let url = format!("http://127.0.0.1:{}/{path}", self.names);
+            let mut curl = Command::new("curl");
+            curl.args(["-sSf", "--data", &body.to_string(), &url]);
+            assert!(curl.status().unwrap().success());
+        }
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap()
     }
@@ -144,6 +160,11 @@ impl Pebble {
     /// Orders that were made.
     pub(crate) fn orders(&self) -> usize {
         self.log().matches("Added order ").count()
+    }
+
+    /// Accounts that were made.
+    pub(crate) fn accounts(&self) -> usize {
+        self.log().matches("accounts in memory").count()
     }
 
     fn log_file(&self) -> PathBuf {

@@ -1,86 +1,158 @@
 //! The account with an authority, made when it is first needed.
 
-use std::{fs, io, path::Path, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use loadline_core::{acme::Failure, fleet::acme::Issuer};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::sleep};
 
 use super::{
     client::Client,
     disk::Folder,
     fault::{Fault, again},
+    shared::Shared,
 };
 
 /// An authority, with what is known of it here.
 pub(super) struct Authority {
     pub(super) issuer: Arc<Issuer>,
     pub(super) folder: Folder,
+    /// Where its account and certificates are, if not in the folder alone.
+    pub(super) shared: Option<Shared>,
     pub(super) client: Client,
-    account: Mutex<Option<Account>>,
+    account: Mutex<Option<Known>>,
 }
 
-/// The account as its file has it.
+/// The account that is used.
+struct Known {
+    account: Account,
+    /// The revision at which it was shared.
+    revision: i64,
+}
+
+/// The account as its file has it, and the store of a cluster.
 #[derive(Deserialize, Serialize)]
-struct Kept {
+pub(super) struct Kept {
     email: Option<String>,
     credentials: AccountCredentials,
 }
 
 impl Authority {
-    pub(super) fn new(issuer: Arc<Issuer>, folder: Folder) -> io::Result<Self> {
+    pub(super) fn new(
+        issuer: Arc<Issuer>,
+        folder: Folder,
+        shared: Option<Shared>,
+    ) -> io::Result<Self> {
         let client = Client::of(&issuer)?;
-        Ok(Self { issuer, folder, client, account: Mutex::default() })
+        Ok(Self { issuer, folder, shared, client, account: Mutex::default() })
     }
 
-    /// The account: that of the file, otherwise a new one.
+    /// The account: that of the file or of the store, otherwise a new one.
     pub(super) async fn account(&self) -> Result<Account, Fault> {
-        let mut account = self.account.lock().await;
-        if let Some(known) = &*account {
-            return Ok(known.clone());
+        let mut known = self.account.lock().await;
+        if let Some(known) = &*known {
+            return Ok(known.account.clone());
         }
-        let kept = self.folder.account::<Kept>().map_err(Fault::local)?;
-        let found = match kept {
-            Some(kept) => self.restore(kept).await?,
-            None => self.register().await?,
+        let (account, revision) = match &self.shared {
+            Some(shared) => self.shared_account(shared).await?,
+            None => {
+                let kept = self.folder.account::<Kept>().map_err(Fault::local)?;
+                let (account, kept) = self.restore_or_register(kept).await?;
+                if let Some(kept) = kept {
+                    self.folder.keep_account(&kept).map_err(Fault::local)?;
+                }
+                (account, 0)
+            }
         };
-        *account = Some(found.clone());
-        Ok(found)
+        *known = Some(Known { account: account.clone(), revision });
+        Ok(account)
+    }
+
+    /// The account of the cluster. One that was on this disk before becomes it, and where there is
+    /// none one edge makes it.
+    async fn shared_account(&self, shared: &Shared) -> Result<(Account, i64), Fault> {
+        for _ in 0..ROUNDS {
+            let (revision, kept) = shared.account()?;
+            if let Some(kept) = kept.as_ref().filter(|kept| kept.email == self.issuer.email) {
+                return Ok((self.account_of(kept).await?, revision));
+            }
+            let Some(hold) = shared.lock_account(revision).await? else {
+                // Another edge makes it.
+                sleep(LOOK_INTERVAL).await;
+                continue;
+            };
+            let made = async {
+                let kept = match kept {
+                    Some(kept) => Some(kept),
+                    None => self.folder.account::<Kept>().map_err(Fault::local)?,
+                };
+                let (account, kept) = self.restore_or_register(kept).await?;
+                if let Some(kept) = &kept {
+                    shared.keep_account(&hold, kept).await?;
+                }
+                Ok((account, shared.account()?.0))
+            };
+            let made = tokio::select! {
+                made = made => made,
+                () = hold.lost() => Err(Fault::local("the store of the cluster is away")),
+            };
+            hold.release().await;
+            return made;
+        }
+        Err(Fault::local("another edge has begun to make the account"))
     }
 
     /// Learns from a failure what concerns more than one certificate.
     pub(super) async fn learn(&self, failure: Failure) {
+        let mut known = self.account.lock().await;
         match failure {
             Failure::NoAccount => {
                 tracing::warn!(directory = self.issuer.directory, "acme: the account is gone");
                 if let Err(error) = self.folder.forget_account() {
                     tracing::warn!(%error, "acme: the file of the account stays");
                 }
+                // Another edge may have made another one meanwhile.
+                if let (Some(shared), Some(known)) = (&self.shared, &*known)
+                    && let Err(error) = shared.forget_account(known.revision).await
+                {
+                    tracing::warn!(%error, "acme: the account stays in the store");
+                }
             }
             // What its directory says may be another when it is back.
             Failure::Away => {}
             Failure::Nonce | Failure::RateLimited | Failure::Refused => return,
         }
-        *self.account.lock().await = None;
+        *known = None;
     }
 
-    async fn restore(&self, kept: Kept) -> Result<Account, Fault> {
+    async fn account_of(&self, kept: &Kept) -> Result<Account, Fault> {
         let builder = Account::builder_with_http(Box::new(self.client.clone()));
-        let text = serde_json::to_string(&kept.credentials).map_err(Fault::local)?;
-        let account = builder.from_credentials(kept.credentials).await?;
+        Ok(builder.from_credentials(copy(&kept.credentials)?).await?)
+    }
+
+    /// The account that was kept, or a new one; what is to be kept of it now, if anything.
+    async fn restore_or_register(
+        &self,
+        kept: Option<Kept>,
+    ) -> Result<(Account, Option<Kept>), Fault> {
+        let Some(kept) = kept else {
+            let (account, credentials) = self.register().await?;
+            return Ok((account, Some(self.kept(credentials))));
+        };
+        let account = self.account_of(&kept).await?;
         if kept.email != self.issuer.email {
             let contact = self.contact();
             let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
             again(async || account.update_contacts(&contact).await).await?;
-            let credentials = serde_json::from_str(&text).map_err(Fault::local)?;
-            self.keep(credentials)?;
+        } else if self.shared.is_none() {
+            return Ok((account, None));
         }
-        Ok(account)
+        Ok((account, Some(self.kept(kept.credentials))))
     }
 
-    async fn register(&self) -> Result<Account, Fault> {
+    async fn register(&self) -> Result<(Account, AccountCredentials), Fault> {
         let external = self.issuer.external_account.as_ref().map(|external| {
             let key = account_key(Path::new(&external.key_file));
             key.map(|key| ExternalAccountKey::new(external.kid.clone(), &key))
@@ -93,24 +165,28 @@ impl Authority {
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
-        let (account, credentials) = again(async || {
+        let made = again(async || {
             let builder = Account::builder_with_http(Box::new(self.client.clone()));
             builder.create(&new, self.issuer.directory.clone(), external.as_ref()).await
         })
         .await?;
-        self.keep(credentials)?;
         tracing::info!(directory = self.issuer.directory, "acme: an account was made");
-        Ok(account)
+        Ok(made)
     }
 
-    fn keep(&self, credentials: AccountCredentials) -> Result<(), Fault> {
-        let email = self.issuer.email.clone();
-        self.folder.keep_account(&Kept { email, credentials }).map_err(Fault::local)
+    fn kept(&self, credentials: AccountCredentials) -> Kept {
+        Kept { email: self.issuer.email.clone(), credentials }
     }
 
     fn contact(&self) -> Option<String> {
         self.issuer.email.as_ref().map(|email| format!("mailto:{email}"))
     }
+}
+
+/// They cannot be cloned, and are JSON anyway.
+fn copy(credentials: &AccountCredentials) -> Result<AccountCredentials, Fault> {
+    let text = serde_json::to_string(credentials).map_err(Fault::local)?;
+    serde_json::from_str(&text).map_err(Fault::local)
 }
 
 /// The HMAC key in the first line of a file.
@@ -124,3 +200,7 @@ pub(crate) fn account_key(path: &Path) -> io::Result<Vec<u8>> {
     let wrong = || format!("the first line of `{}` is no key in base64url", path.display());
     key.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, wrong()))
 }
+
+/// How long another edge may take to make an account.
+const ROUNDS: u32 = 120;
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,28 +1,38 @@
 //! Which certificates there are to be, and when each is asked for.
 
+mod tracked;
+
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
 use loadline_core::{
-    acme::{SPACING_S, Window, ask_again_s, wait_s},
-    fleet::{Fleet, acme::Issuer},
+    acme::{Task, Window},
+    fleet::{
+        Fleet,
+        acme::{Issuer, Storage},
+    },
     state::AcmeCertificate,
 };
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
+use self::tracked::Tracked;
 use super::{
     Front, View,
     account::Authority,
-    attempt::Attempt,
-    disk::{Folder, KeptOrder, Progress},
+    disk::{Folder, Progress},
     fault::Fault,
-    issued::{Issued, now_s},
+    issued::{Issued, now_s, validation},
+    shared::{PROOFS, Place, Proof, Shared, proofs},
 };
-use crate::admin::LiveConfiguration;
+use crate::{admin::LiveConfiguration, cluster::keyspace::Keyspace};
 
 /// Asks for certificates, again and again.
 pub(super) struct Agent {
     front: Arc<dyn Front>,
     view: View,
+    /// What edges share; none where this one is alone.
+    keyspace: Option<Arc<Keyspace>>,
+    /// What the authorities are shown for orders of any edge, by the keys.
+    proofs: BTreeMap<String, Proof>,
     /// By their folders.
     authorities: BTreeMap<String, Arc<Authority>>,
     /// By their files.
@@ -32,29 +42,22 @@ pub(super) struct Agent {
     under_way: JoinSet<(String, Done)>,
 }
 
-/// A certificate that there is to be.
-struct Tracked {
-    name: String,
-    authority: Arc<Authority>,
-    held: Option<Issued>,
-    progress: Progress,
-    /// When its authority is asked when to renew it.
-    ask_s: u64,
-    is_busy: bool,
-}
-
 /// What has come of something that was under way.
 enum Done {
-    Attempt(Result<Issued, (Option<KeptOrder>, Fault)>),
-    /// When to renew, and in how many seconds to ask again.
-    Information(Option<(Window, u64)>),
+    Attempt(Result<Issued, Fault>, Progress),
+    /// When to renew, and when to ask again.
+    Information(Option<Window>, u64),
+    /// What is to be known of it is in the store of the cluster; why it came to nothing, if it did.
+    Shared(Option<Fault>),
 }
 
 impl Agent {
-    pub(super) fn new(front: Arc<dyn Front>, view: View) -> Self {
+    pub(super) fn new(front: Arc<dyn Front>, view: View, keyspace: Option<Arc<Keyspace>>) -> Self {
         Self {
             front,
             view,
+            keyspace,
+            proofs: BTreeMap::new(),
             authorities: BTreeMap::new(),
             certificates: BTreeMap::new(),
             has_all: true,
@@ -68,6 +71,7 @@ impl Agent {
         site: &Arc<LiveConfiguration>,
         mut reloads: watch::Receiver<()>,
     ) {
+        let mut changes = self.keyspace.as_ref().map(|keyspace| keyspace.changes());
         self.follow(&site.file());
         loop {
             self.begin_due();
@@ -85,6 +89,7 @@ impl Agent {
                     }
                 }
                 Ok(()) = reloads.changed() => self.follow(&site.file()),
+                () = changed(&mut changes) => self.take_in(),
             }
         }
     }
@@ -101,9 +106,9 @@ impl Agent {
         let stays = |file: &String, of: &Issuer| {
             wanted.get(file).is_some_and(|(_, issuer)| **issuer == *of)
         };
-        self.certificates.retain(|file, it| stays(file, &it.authority.issuer));
+        self.certificates.retain(|file, it| stays(file, it.issuer()));
         let used = |folder: &String| {
-            let mut issuers = self.certificates.values().map(|it| it.authority.issuer.folder());
+            let mut issuers = self.certificates.values().map(|it| it.issuer().folder());
             issuers.any(|it| it == *folder)
         };
         self.authorities.retain(|folder, _| used(folder));
@@ -114,7 +119,7 @@ impl Agent {
                 continue;
             }
             match self.authority(&issuer, had_all) {
-                Some(authority) => self.track(file, name, authority),
+                Some(authority) => self.track(&file, name, authority),
                 None => self.has_all = false,
             }
         }
@@ -128,7 +133,9 @@ impl Agent {
         }
         let opened = Folder::open(Path::new(&path)).and_then(|folder| {
             let wrong = || io::Error::new(io::ErrorKind::WouldBlock, "another process uses it");
-            Authority::new(issuer.clone(), folder.ok_or_else(wrong)?)
+            let keyspace = self.keyspace.as_ref().filter(|_| issuer.storage == Storage::Cluster);
+            let shared = keyspace.map(|keyspace| Shared::of(issuer, keyspace));
+            Authority::new(issuer.clone(), folder.ok_or_else(wrong)?, shared)
         });
         match opened {
             Ok(authority) => {
@@ -145,27 +152,84 @@ impl Agent {
         }
     }
 
-    fn track(&mut self, file: String, name: String, authority: Arc<Authority>) {
+    fn track(&mut self, file: &str, name: String, authority: Arc<Authority>) {
         let held = authority.folder.certificate(&name).and_then(|pem| {
             let read = Issued::read(&pem, &name);
             read.inspect_err(|fault| tracing::warn!(file, %fault, "acme: not usable")).ok()
         });
-        let progress = authority.folder.progress(&name);
         if held.is_some() {
             // Another process may have put it there since the listener began.
-            self.show(&file);
+            self.show(file);
         }
-        let known = AcmeCertificate { name: name.clone(), file, ..AcmeCertificate::default() };
-        let tracked = Tracked { name, authority, held, progress, ask_s: 0, is_busy: false };
-        let mut view = self.view.all();
-        let known = view.entry(known.file.clone()).or_insert(known);
-        known.next_attempt_s = tracked.due_s();
-        self.certificates.insert(known.file.clone(), tracked);
+        let known =
+            AcmeCertificate { name: name.clone(), file: file.to_owned(), ..Default::default() };
+        self.view.all().entry(file.to_owned()).or_insert(known);
+        self.certificates.insert(file.to_owned(), Tracked::new(name, authority, held));
+        self.take_in_of(file);
     }
 
     fn show(&self, file: &str) {
         if let Err(error) = self.front.show_issued(file) {
             tracing::warn!(file, error, "acme: not shown");
+        }
+    }
+
+    /// Takes in what the store of the cluster has now.
+    fn take_in(&mut self) {
+        self.prove();
+        let files: Vec<String> = self.certificates.keys().cloned().collect();
+        files.iter().for_each(|file| self.take_in_of(file));
+    }
+
+    fn take_in_of(&mut self, file: &str) {
+        let Some(tracked) = self.certificates.get_mut(file) else { return };
+        match tracked.take_in() {
+            Ok(false) => {}
+            Ok(true) => self.show(file),
+            Err(error) => tracing::warn!(file, %error, "acme: not kept"),
+        }
+        self.tell(file);
+    }
+
+    /// Lets others see how it stands with a certificate.
+    fn tell(&self, file: &str) {
+        let Some(tracked) = self.certificates.get(file) else { return };
+        let mut view = self.view.all();
+        let known = view.entry(file.to_owned()).or_default();
+        known.next_attempt_s = tracked.due_s();
+        known.asking = tracked.place().and_then(Place::asking);
+        (known.issued_s, known.issued_by) = tracked.issued();
+    }
+
+    /// Shows authorities what orders of any edge need, and no longer what they do not.
+    fn prove(&mut self) {
+        let Some(keyspace) = &self.keyspace else { return };
+        let now = proofs(keyspace.below(PROOFS));
+        let before = std::mem::take(&mut self.proofs);
+        for (key, proof) in before.iter().filter(|(key, proof)| now.get(*key) != Some(proof)) {
+            self.set_proof(key, proof, false);
+        }
+        for (key, proof) in now.iter().filter(|(key, proof)| before.get(*key) != Some(proof)) {
+            self.set_proof(key, proof, true);
+        }
+        self.proofs = now;
+    }
+
+    fn set_proof(&self, key: &str, proof: &Proof, is_there: bool) {
+        let digest = match proof {
+            Proof::Http01 { token, key_authorization } => {
+                let answer = is_there.then_some(&**key_authorization);
+                return self.front.answer_challenge(token, answer);
+            }
+            Proof::TlsAlpn01 { digest } => digest,
+        };
+        let of = |tracked: &Tracked| tracked.place().is_some_and(|it| it.proof_key() == key);
+        for (file, tracked) in self.certificates.iter().filter(|(_, tracked)| of(tracked)) {
+            let pair = is_there.then(|| validation(&tracked.name, digest)).transpose();
+            let shown = pair.map_err(|fault| fault.to_string());
+            if let Err(error) = shown.and_then(|pair| self.front.validate_with(file, pair)) {
+                tracing::warn!(file, error, "acme: nothing is shown to the authority");
+            }
         }
     }
 
@@ -179,24 +243,36 @@ impl Agent {
             if tracked.is_busy {
                 continue;
             }
-            if tracked.held.is_some() && tracked.ask_s <= now_s {
-                tracked.is_busy = true;
-                self.under_way.spawn_local(tracked.ask(file));
-            } else if tracked.due_s() <= now_s {
-                tracked.is_busy = true;
-                self.under_way.spawn_local(tracked.attempt(file, self.front.clone()));
+            tracked.warn_if_overdue(now_s);
+            tracked.is_busy = true;
+            match tracked.task(now_s) {
+                Task::Lock => {
+                    let shared = tracked.under_lock(file, self.front.clone(), now_s);
+                    self.under_way.spawn_local(shared);
+                }
+                Task::RenewalInfo => drop(self.under_way.spawn_local(tracked.ask(file))),
+                Task::Attempt => {
+                    let attempt = tracked.attempt(file, self.front.clone(), None);
+                    let file = file.clone();
+                    self.under_way.spawn_local(async move {
+                        let (outcome, progress) = attempt.run().await;
+                        (file, Done::Attempt(outcome, progress))
+                    });
+                }
+                Task::Store | Task::Wait(_) => tracked.is_busy = false,
             }
         }
     }
 
     /// How long there is nothing to begin with.
     fn wait(&self) -> Duration {
+        let now_s = now_s();
         let idle = self.certificates.values().filter(|it| !it.is_busy);
         let next_s = match self.under_way.len() {
             AT_ONCE.. => None,
-            _ => idle.map(Tracked::next_s).min(),
+            _ => idle.map(|it| it.next_s(now_s)).min(),
         };
-        let wait_s = next_s.map_or(LONGEST_SLEEP_S, |at| at.saturating_sub(now_s()));
+        let wait_s = next_s.map_or(LONGEST_SLEEP_S, |at| at.saturating_sub(now_s));
         // The clock of the machine may be set meanwhile.
         let longest_s = if self.has_all { LONGEST_SLEEP_S } else { FOLDER_WAIT_S };
         Duration::from_secs(wait_s.min(longest_s))
@@ -208,107 +284,37 @@ impl Agent {
         let mut view = self.view.all();
         let known = view.entry(file.to_owned()).or_default();
         match done {
-            Done::Information(information) => tracked.inform(information),
-            Done::Attempt(Ok(issued)) => {
+            Done::Information(window, ask_s) => tracked.inform(window, ask_s),
+            Done::Attempt(Ok(issued), progress) => {
                 known.issued += 1;
                 known.fault = None;
-                tracked.renew(issued);
+                tracked.renew(issued, progress);
             }
-            Done::Attempt(Err((order, fault))) => {
+            Done::Attempt(Err(fault), progress) => {
                 known.failures += 1;
                 known.fault = Some(fault.to_string());
-                tracked.fail(order, &fault);
+                tracked.progress = progress;
+            }
+            Done::Shared(fault) => {
+                if fault.is_some() {
+                    tracked.postpone();
+                }
+                known.fault = fault.map(|fault| fault.to_string());
             }
         }
-        known.next_attempt_s = tracked.due_s();
+        drop(view);
+        self.take_in_of(file);
     }
 }
 
-impl Tracked {
-    /// When to ask for another certificate.
-    fn due_s(&self) -> u64 {
-        let renewal_s = self.held.as_ref().map_or(0, |held| held.lifetime.renewal_s(held.draw));
-        renewal_s.max(self.progress.not_before_s)
+/// Waits until more is known; for ever where there is no store.
+async fn changed(changes: &mut Option<watch::Receiver<i64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return;
     }
-
-    /// When there is anything to do.
-    fn next_s(&self) -> u64 {
-        let ask_s = self.held.as_ref().map_or(u64::MAX, |_| self.ask_s);
-        ask_s.min(self.due_s())
-    }
-
-    fn attempt(
-        &self,
-        file: &str,
-        front: Arc<dyn Front>,
-    ) -> impl Future<Output = (String, Done)> + use<> {
-        let attempt = Attempt {
-            authority: self.authority.clone(),
-            front,
-            name: self.name.clone(),
-            file: file.to_owned(),
-            progress: self.progress.clone(),
-            replaced: self.held.as_ref().and_then(|held| held.identifier.clone()),
-        };
-        let file = file.to_owned();
-        async move { (file, Done::Attempt(attempt.run().await)) }
-    }
-
-    /// Asks when to renew (RFC 9773).
-    fn ask(&self, file: &str) -> impl Future<Output = (String, Done)> + use<> {
-        let identifier = self.held.as_ref().and_then(|held| held.identifier.clone());
-        let (authority, file) = (self.authority.clone(), file.to_owned());
-        async move {
-            let Some(identifier) = identifier else { return (file, Done::Information(None)) };
-            let answer = async {
-                let account = authority.account().await?;
-                Ok::<_, Fault>(account.renewal_info(&identifier).await?)
-            };
-            let answer = answer.await.inspect_err(|fault| {
-                tracing::debug!(file, %fault, "acme: no renewal information");
-            });
-            let information = answer.ok().map(|(info, wait)| {
-                let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
-                let window = info.suggested_window;
-                let [start_s, end_s] =
-                    [window.start, window.end].map(|at| seconds(at.unix_timestamp()));
-                (Window { start_s, end_s }, wait.as_secs())
-            });
-            (file, Done::Information(information))
-        }
-    }
-
-    fn inform(&mut self, information: Option<(Window, u64)>) {
-        self.ask_s = now_s() + ask_again_s(information.map(|(_, wait_s)| wait_s));
-        if let (Some(held), Some((window, _))) = (&mut self.held, information) {
-            held.lifetime.suggested = Some(window);
-        }
-    }
-
-    fn renew(&mut self, issued: Issued) {
-        let (name, not_after_s) = (&self.name, issued.lifetime.not_after_s);
-        tracing::info!(name, not_after_s, "acme: a certificate was issued");
-        self.held = Some(issued);
-        self.ask_s = 0;
-        self.keep(Progress::default());
-        self.progress.not_before_s = now_s() + SPACING_S;
-    }
-
-    fn fail(&mut self, order: Option<KeptOrder>, fault: &Fault) {
-        let failures = self.progress.failures.saturating_add(1);
-        let wait_s = wait_s(failures, self.authority.client.take_retry_after(), rand::random());
-        let name = &self.name;
-        tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
-        self.keep(Progress { failures, not_before_s: now_s() + wait_s, order });
-    }
-
-    fn keep(&mut self, progress: Progress) {
-        self.progress = progress;
-        let kept = self.authority.folder.keep_progress(&self.name, &self.progress);
-        if let Err(error) = kept {
-            tracing::warn!(name = self.name, %error, "acme: a restart will not know of this");
-        }
-    }
+    std::future::pending::<()>().await;
 }
 
 /// Certificates that are asked for at a time. Authorities take a few hundred orders in some hours.

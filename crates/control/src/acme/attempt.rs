@@ -7,7 +7,7 @@ use instant_acme::{
     Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use loadline_core::{
-    acme::{self, Failure, OrderStep},
+    acme::{self, Failure, OrderStep, wait_s},
     fleet::acme::Challenge,
 };
 
@@ -16,7 +16,8 @@ use super::{
     account::Authority,
     disk::{KeptOrder, Progress},
     fault::{Fault, again},
-    issued::{Issued, new_key, request, validation},
+    issued::{Issued, new_key, now_s, request, validation},
+    shared::{Locked, Proof, renewed},
 };
 
 /// What is tried.
@@ -30,6 +31,8 @@ pub(super) struct Attempt {
     pub(super) progress: Progress,
     /// The certificate that the new one is for.
     pub(super) replaced: Option<CertificateIdentifier<'static>>,
+    /// The right to try it, where edges of a cluster share what comes of it.
+    pub(super) locked: Option<Arc<Locked>>,
 }
 
 /// What is answered for a name until this is dropped.
@@ -50,16 +53,33 @@ impl Drop for Answer<'_> {
 }
 
 impl Attempt {
-    /// Tries it; the certificate is kept and shown then. Else the order that the next attempt
-    /// resumes, and why this one has failed.
-    pub(super) async fn run(mut self) -> Result<Issued, (Option<KeptOrder>, Fault)> {
+    /// Tries it; the certificate is kept and shown then. With it, how the next attempt stands.
+    pub(super) async fn run(mut self) -> (Result<Issued, Fault>, Progress) {
         let fault = match self.obtain().await {
-            Ok(issued) => return Ok(issued),
+            Ok(issued) => return (Ok(issued), renewed()),
             Err(fault) => fault,
         };
         self.authority.learn(fault.failure).await;
-        let order = self.progress.order.filter(|_| fault.failure.keeps_order());
-        Err((order, fault))
+        let order = self.progress.order.take().filter(|_| fault.failure.keeps_order());
+        let failures = self.progress.failures.saturating_add(1);
+        let wait_s = wait_s(failures, self.authority.client.take_retry_after(), rand::random());
+        let name = &self.name;
+        tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
+        self.progress = Progress { failures, not_before_s: now_s() + wait_s, order };
+        if let Err(error) = self.keep_progress(&self.progress).await {
+            tracing::warn!(name, %error, "acme: a restart will not know of this");
+        }
+        (Err(fault), self.progress)
+    }
+
+    async fn keep_progress(&self, progress: &Progress) -> Result<(), Fault> {
+        match &self.locked {
+            Some(locked) => locked.keep_progress(progress).await,
+            None => {
+                let folder = &self.authority.folder;
+                folder.keep_progress(&self.name, progress).map_err(Fault::local)
+            }
+        }
     }
 
     async fn obtain(&mut self) -> Result<Issued, Fault> {
@@ -78,8 +98,7 @@ impl Attempt {
         let kept = KeptOrder { url: order.url().to_owned(), key: new_key()? };
         self.progress.order = Some(kept.clone());
         // Whatever happens from here on, another process goes on with the same order and key.
-        let folder = &self.authority.folder;
-        folder.keep_progress(&self.name, &self.progress).map_err(Fault::local)?;
+        self.keep_progress(&self.progress).await?;
         self.complete(&mut order, &kept.key).await
     }
 
@@ -118,7 +137,7 @@ impl Attempt {
                 }
                 OrderStep::Wait | OrderStep::Download => {
                     let chain = again(async || order.poll_certificate(&patience()).await).await?;
-                    return self.keep(&format!("{}\n{chain}", key.trim_end()));
+                    return self.keep(&format!("{}\n{chain}", key.trim_end())).await;
                 }
                 OrderStep::Discard => return Err(reason(order).await),
             }
@@ -143,8 +162,8 @@ impl Attempt {
                 }
                 let challenge = authorization.challenge(kind.clone());
                 let mut challenge = challenge.ok_or(Error::Unsupported("this challenge"))?;
-                let answer = self.answer(&challenge).map_err(|it| Error::Other(it.into()))?;
-                answers.push(answer);
+                let answer = self.answer(&challenge).await;
+                answers.push(answer.map_err(|it| Error::Other(it.into()))?);
                 challenge.set_ready().await?;
             }
             Ok(())
@@ -153,23 +172,39 @@ impl Attempt {
         Ok(answers)
     }
 
-    fn answer(&self, challenge: &ChallengeHandle<'_>) -> Result<Answer<'_>, Fault> {
+    /// Answers it here and, where there are others, at all edges: the authority may ask any.
+    async fn answer(&self, challenge: &ChallengeHandle<'_>) -> Result<Answer<'_>, Fault> {
         let authorization = challenge.key_authorization();
-        if challenge.r#type == ChallengeType::Http01 {
-            let token = challenge.token.clone();
-            self.front.answer_challenge(&token, Some(authorization.as_str()));
-            return Ok(Answer { attempt: self, token: Some(token) });
+        let (proof, token) = if challenge.r#type == ChallengeType::Http01 {
+            let (token, key) = (challenge.token.clone(), authorization.as_str().to_owned());
+            self.front.answer_challenge(&token, Some(&key));
+            (Proof::Http01 { token: token.clone(), key_authorization: key }, Some(token))
+        } else {
+            let digest = authorization.digest().as_ref().to_vec();
+            let pair = validation(&self.name, &digest)?;
+            self.front.validate_with(&self.file, Some(pair)).map_err(Fault::local)?;
+            (Proof::TlsAlpn01 { digest }, None)
+        };
+        let answer = Answer { attempt: self, token };
+        if let Some(locked) = &self.locked {
+            locked.prove(&proof).await?;
         }
-        let pair = validation(&self.name, authorization.digest().as_ref())?;
-        self.front.validate_with(&self.file, Some(pair)).map_err(Fault::local)?;
-        Ok(Answer { attempt: self, token: None })
+        Ok(answer)
     }
 
-    /// Keeps the certificate, and has it shown.
-    fn keep(&self, pem: &str) -> Result<Issued, Fault> {
+    /// Keeps the certificate, and has it shown. What others are to show is stored first: a copy
+    /// on this disk alone would be asked for again by them.
+    async fn keep(&self, pem: &str) -> Result<Issued, Fault> {
         let issued = Issued::read(pem, &self.name)?;
-        self.authority.folder.keep_certificate(&self.name, pem).map_err(Fault::local)?;
+        if let Some(locked) = &self.locked {
+            locked.keep_certificate(pem).await?;
+        }
+        let folder = &self.authority.folder;
+        folder.keep_certificate(&self.name, pem).map_err(Fault::local)?;
         self.front.show_issued(&self.file).map_err(Fault::local)?;
+        if let Err(error) = folder.keep_progress(&self.name, &Progress::default()) {
+            tracing::warn!(self.name, %error, "acme: a restart will not know of this");
+        }
         Ok(issued)
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use loadline_core::{
     fleet::{
         Listener, Protocol,
-        acme::{Acme, Challenge, ExternalAccount, Issuer},
+        acme::{Acme, Challenge, ExternalAccount, Issuer, Storage},
     },
     rules::{Host, Routes},
 };
@@ -29,7 +29,8 @@ pub(super) fn acme(
         TextOr::Text(email) => (Some(email.0.clone()), &nothing_else),
         TextOr::Table(table) => (table.email.get().map(|email| email.0.0.clone()), table),
     };
-    let issuer = Issuer { email, ..issuer(table, takes_http(file), problems) };
+    let storage = storage(table, file, problems);
+    let issuer = Issuer { email, storage, ..issuer(table, takes_http(file), problems) };
     refuse_challenge(table, &given.span, (protocol, &issuer), file, problems);
     let names = names(table, &given.span, routes, problems);
     Some(Acme { names, issuer: Arc::new(issuer) })
@@ -56,7 +57,22 @@ fn issuer(table: &file::Acme, takes_http: bool, problems: &mut Problems) -> Issu
         external_account: external_account(table, problems),
         challenge: table.challenge.get().map_or(otherwise, |word| word.0.0),
         state_dir: state_dir.unwrap_or_else(|| STATE_DIR.to_owned()),
+        storage: Storage::default(),
     }
+}
+
+/// Who has the certificates.
+fn storage(table: &file::Acme, file: &File, problems: &mut Problems) -> Storage {
+    let is_in_cluster = file.cluster.given();
+    let otherwise = if is_in_cluster { Storage::Cluster } else { Storage::Disk };
+    let Some(At { value, span }) = table.storage.at() else { return otherwise };
+    if value.0.0 == Storage::Cluster && !is_in_cluster {
+        let message = "`storage = \"cluster\"` of an edge that is alone".to_owned();
+        let help = "add [cluster] etcd = [\"https://10.0.0.1:2379\"], or say storage = \"disk\"";
+        problems.error(span, message, "no store", help.to_owned());
+        return otherwise;
+    }
+    value.0.0
 }
 
 fn external_account(table: &file::Acme, problems: &mut Problems) -> Option<ExternalAccount> {
@@ -156,8 +172,12 @@ pub(super) fn refuse_two_accounts(
         listener.tls.as_ref().and_then(|tls| tls.acme.as_ref()).map(|acme| acme.issuer.clone())
     };
     let Some(own) = issuer(new) else { return };
-    let others = listeners.iter().filter_map(issuer);
-    if others.into_iter().any(|other| other.folder() == own.folder() && other != own) {
+    // The store of a cluster has one account with each authority.
+    let is_one = |other: &Issuer| match (other.storage, own.storage) {
+        (Storage::Cluster, Storage::Cluster) => other.name() == own.name(),
+        _ => other.folder() == own.folder(),
+    };
+    if listeners.iter().filter_map(issuer).any(|other| is_one(&other) && other != own) {
         let message = "an authority that is told something else by another listener".to_owned();
         let help = "say the same at both, but for `names`, or give each a `state_dir` of its own";
         problems.error(span, message, "unlike one above", help.to_owned());

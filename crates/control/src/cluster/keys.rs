@@ -110,6 +110,6 @@ pub(super) fn read<T: DeserializeOwned>(
 }
 
 /// As JSON, which none of these values can fail to be.
-pub(super) fn written(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -14,6 +14,7 @@
 //! | `members/NAME` | [`EdgeEntry`]: where it is, what it runs and refused | that edge | lease |
 //! | `configuration/current` | the version in force | `publish`, `rollback` | for ever |
 //! | `configuration/versions/N` | [`Version`]: its text | `publish` | [`VERSIONS_KEPT`] |
+//! | `acme/...` | see [`crate::acme`] | who has the lock | see there |
 //! | `sharing/edges/SESSION` | what an edge wants, and has seen | that edge | lease |
 //! | `sharing/shares/SERVICE` | who may use how much | any edge | for ever |
 //!
@@ -26,7 +27,8 @@ mod agent;
 mod disk;
 mod etcd;
 mod fault;
-mod keys;
+pub(crate) mod keys;
+pub(crate) mod keyspace;
 mod known;
 mod publish;
 mod shares;

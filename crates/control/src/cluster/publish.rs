@@ -14,6 +14,7 @@ use super::{
     keys::{self, Keys, ValueError},
     shares,
 };
+use crate::acme::{self, CertificateInfo};
 
 /// A connection to the store of a cluster.
 pub struct Store {
@@ -46,6 +47,9 @@ pub struct Overview {
     pub edges: Vec<EdgeInfo>,
     /// The services with groups that are shared.
     pub shared: Vec<SharedServiceInfo>,
+    /// Certificates by ACME; their keys are not among it.
+    #[serde(default)]
+    pub certificates: Vec<CertificateInfo>,
     /// Values that nobody can read.
     pub unreadable: Vec<String>,
 }
@@ -221,8 +225,10 @@ impl Store {
             edges.push(EdgeInfo { name, member, lease_s });
         }
         let shared = shares::read(&self.client, &self.keys.prefix, &mut unreadable).await?;
+        let certificates = self.certificates(&mut unreadable).await?;
         Ok(Overview {
             shared,
+            certificates,
             endpoint: self.client.endpoint().to_owned(),
             etcd: status.version,
             bytes: status.bytes,
@@ -235,6 +241,27 @@ impl Store {
             edges,
             unreadable,
         })
+    }
+
+    /// Certificates by ACME. Who publishes need not have the right to read their keys.
+    async fn certificates(
+        &self,
+        unreadable: &mut Vec<String>,
+    ) -> Result<Vec<CertificateInfo>, StoreError> {
+        let prefix = format!("{}{}", self.keys.prefix, acme::PART);
+        let found = match self.client.prefix(&prefix).await {
+            Ok(found) => found.kvs,
+            Err(error) if error.is_denied() => {
+                unreadable.push(format!("certificates by ACME: {error}"));
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let entries = found.iter().filter_map(|it| {
+            let key = std::str::from_utf8(&it.key).ok()?;
+            Some((key.strip_prefix(&prefix)?, &*it.value))
+        });
+        Ok(acme::overview(entries, unreadable))
     }
 
     fn info(&self, it: &KeyValue) -> Result<VersionInfo, ValueError> {

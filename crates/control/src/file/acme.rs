@@ -1,6 +1,6 @@
 //! Certificates by ACME, in the file.
 
-use loadline_core::fleet::acme::Challenge;
+use loadline_core::fleet::acme::{Challenge, Storage};
 use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,8 +40,13 @@ pub(crate) struct Acme {
     pub(crate) challenge: Key<Text<Word<Challenge>>>,
     /// An account with the authority, for one that wants one (external account binding).
     pub(crate) external_account: Key<ExternalAccount>,
-    /// Directory for account key, certificates and their keys, readable to their owner alone.
-    /// It is used by one process at a time.
+    /// Who has account key, certificates and their keys: this edge alone, or all edges of the
+    /// cluster, of which one asks the authority then. Default: `cluster` with `[cluster]`,
+    /// otherwise `disk`.
+    #[schemars(extend("examples" = ["disk"]))]
+    pub(crate) storage: Key<Text<Word<Storage>>>,
+    /// Directory for account key, certificates and their keys, readable to their owner alone; with
+    /// `storage = "cluster"` for copies of the certificates. It is used by one process at a time.
     #[schemars(extend("default" = "/var/lib/loadline/acme"))]
     pub(crate) state_dir: Key<Text<FilePath>>,
 }

@@ -6,7 +6,7 @@ use loadline_core::{
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
         Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
-        acme::Challenge,
+        acme::{Challenge, Storage},
         forwarding::{Method, XdpMode},
     },
     jwt::Algorithm,
@@ -54,6 +54,17 @@ impl Keyword<Configuration> for Challenge {
         vec![
             ("http-01", Self::Http01, "A request to port 80 of the name (RFC 8555)."),
             ("tls-alpn-01", Self::TlsAlpn01, "A TLS handshake with port 443 of it (RFC 8737)."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for Storage {
+    const WHAT: &'static str = "a storage of certificates";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("disk", Self::Disk, "The `state_dir` of this edge alone."),
+            ("cluster", Self::Cluster, "The store of `[cluster]`: one edge asks, all use it."),
         ]
     }
 }

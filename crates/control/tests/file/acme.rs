@@ -1,7 +1,7 @@
 //! `acme` of a listener's TLS: names, authorities, and what does not go together.
 
 use loadline_control::parse;
-use loadline_core::fleet::acme::{Acme, Challenge};
+use loadline_core::fleet::acme::{Acme, Challenge, Storage};
 
 /// A file whose listener says this, with `more` behind it.
 fn file(listener: &str, more: &str) -> String {
@@ -47,6 +47,26 @@ fn staging_and_other_authorities_are_kept_apart() {
 }
 
 #[test]
+fn edges_of_a_cluster_share_certificates_unless_the_file_says_otherwise() {
+    let cluster = "[cluster]\netcd = [\"https://10.0.0.1:2379\"]";
+    let of = |acme: &str, more| read(&https(acme), more).issuer.storage;
+    assert_eq!(of("{ names = [\"a.test\"] }", ""), Storage::Disk);
+    assert_eq!(of("{ names = [\"a.test\"] }", cluster), Storage::Cluster);
+    let on_disk = "{ names = [\"a.test\"], storage = \"disk\" }";
+    assert_eq!(of(on_disk, cluster), Storage::Disk);
+    let two = |storage: &str| {
+        let another = format!(
+            "{cluster}\n[[listener]]\nbind = \":9443\"\nservice = \"web\"\nprotocol = \"https\"\n\
+             tls = {{ acme = {{ names = [\"b.test\"], state_dir = \"/other\"{storage} }} }}"
+        );
+        parse("acme.toml", &file(&https("{ names = [\"a.test\"] }"), &another))
+    };
+    let errors = two("").expect_err("the store has one account");
+    assert!(errors.errors().iter().any(|it| it.message().contains("told something else")));
+    assert!(two(", storage = \"disk\"").is_ok());
+}
+
+#[test]
 fn what_cannot_be_is_said_at_its_place() {
     let named = |more: &str| https(&format!("{{ names = [\"a.test\"]{more} }}"));
     let another = "[[listener]]\nbind = \":9443\"\nservice = \"web\"\nprotocol = \"https\"\n\
@@ -61,6 +81,8 @@ fn what_cannot_be_is_said_at_its_place() {
         (named(", directory = \"https://ca.test\", staging = true"), "", "each names an authority"),
         (named(", challenge = \"http-01\""), "", "without a listener that takes HTTP"),
         (named(", challenge = \"dns-01\""), "", "dns-01"),
+        (named(", storage = \"cluster\""), "", "of an edge that is alone"),
+        (named(", storage = \"etcd\""), "", "etcd"),
         (named(", external_account = { kid = \"k\" }"), "", "needs both"),
         (named(""), another, "told something else"),
         (named("").replace("https", "tls"), "", "without HTTP"),

@@ -31,7 +31,7 @@ impl Lifetime {
     #[must_use]
     pub fn renewal_s(&self, draw: u64) -> u64 {
         let lifetime_s = self.not_after_s.saturating_sub(self.not_before_s);
-        let latest_s = self.not_after_s - lifetime_s / 6;
+        let latest_s = self.latest_s();
         let followed = self.suggested.filter(|it| it.start_s < it.end_s && it.start_s < latest_s);
         let (start_s, end_s) = match followed {
             Some(window) => (window.start_s, window.end_s.min(latest_s)),
@@ -41,6 +41,12 @@ impl Lifetime {
             }
         };
         start_s + share(end_s - start_s, draw)
+    }
+
+    /// When it should have been renewed in any case: with a sixth of the lifetime left.
+    #[must_use]
+    pub fn latest_s(&self) -> u64 {
+        self.not_after_s - self.not_after_s.saturating_sub(self.not_before_s) / 6
     }
 }
 

@@ -1,6 +1,6 @@
 //! Certificates that an authority issues by ACME (RFC 8555), as the file says it.
 
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{borrow::ToOwned as _, format, string::String, sync::Arc, vec::Vec};
 
 /// Certificates of a listener by ACME.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,18 @@ pub struct Issuer {
     pub challenge: Challenge,
     /// Directory of account key, certificates and orders under way.
     pub state_dir: String,
+    /// Who has all of it.
+    pub storage: Storage,
+}
+
+/// Where account, orders under way and certificates are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// In the state directory of each edge alone.
+    #[default]
+    Disk,
+    /// In the store of the cluster; the state directory has a copy of the certificates.
+    Cluster,
 }
 
 /// An account that exists with the authority outside of ACME (RFC 8555, section 7.3.4).
@@ -48,14 +60,19 @@ pub enum Challenge {
 }
 
 impl Issuer {
-    /// Where everything is that is known of this authority: a folder of its own for each, named
-    /// after its directory.
+    /// Its name in file systems and stores, made of its directory: letters, digits, `.` and `-`.
     #[must_use]
-    pub fn folder(&self) -> String {
+    pub fn name(&self) -> String {
         let url = self.directory.split_once("://").map_or(&*self.directory, |(_, rest)| rest);
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let name: String = url.chars().map(plain).collect();
-        format!("{}/{}", self.state_dir, name.trim_matches(['-', '.']))
+        name.trim_matches(['-', '.']).to_owned()
+    }
+
+    /// Where everything is that is known of this authority: a folder of its own for each.
+    #[must_use]
+    pub fn folder(&self) -> String {
+        format!("{}/{}", self.state_dir, self.name())
     }
 
     /// The file of the key and the certificate for `name`.
@@ -67,8 +84,6 @@ impl Issuer {
 
 #[cfg(test)]
 mod tests {
-    use alloc::borrow::ToOwned;
-
     use super::*;
 
     #[test]
@@ -80,6 +95,7 @@ mod tests {
             external_account: None,
             challenge: Challenge::Http01,
             state_dir: "/s".to_owned(),
+            storage: Storage::Disk,
         };
         let folder = |directory| of(directory).folder();
         assert_eq!(folder("https://ca.test:14000/dir"), "/s/ca.test-14000-dir");

@@ -20,4 +20,21 @@ pub struct AcmeCertificate {
     pub fault: Option<String>,
     /// When its authority is asked next, in seconds since 1970.
     pub next_attempt_s: u64,
+    /// When the certificate was issued, in seconds since 1970, as far as this process knows; 0
+    /// where there is none.
+    pub issued_s: u64,
+    /// The edge of the cluster that asked for it.
+    pub issued_by: Option<String>,
+    /// The edge of the cluster that is asking the authority now.
+    pub asking: Option<Asking>,
+}
+
+/// Which edge of a cluster asks an authority for a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Asking {
+    /// Its name.
+    pub edge: String,
+    /// Since when, in seconds since 1970 by its clock.
+    pub since_s: u64,
 }

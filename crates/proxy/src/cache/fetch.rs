@@ -107,6 +107,7 @@ impl Fetch {
             is_copy: start.in_background,
             reply: None,
             check: None,
+            challenge: None,
             accept: Vec::new(),
             changes: None,
             copy: None,

@@ -6,9 +6,15 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
 };
 
 use crate::http::reply::Reply;
@@ -20,6 +26,8 @@ pub(crate) struct Challenges {
     any: AtomicBool,
     /// Key authorizations by their tokens.
     answers: Mutex<BTreeMap<String, String>>,
+    /// Who finds tokens of which this edge has not heard, where other edges make them.
+    lookups: OnceLock<mpsc::Sender<oneshot::Sender<()>>>,
 }
 
 impl Challenges {
@@ -42,12 +50,36 @@ impl Challenges {
         self.answers().get(token).map(|text| Reply::proof(text))
     }
 
+    /// Has unknown tokens looked up by whoever hears of it.
+    pub(crate) fn look_up_by(&self, lookups: mpsc::Sender<oneshot::Sender<()>>) {
+        // There is one who does for as long as the process runs.
+        let _ = self.lookups.set(lookups);
+    }
+
+    /// Whether a request for this path, which is not answered, may be one of an authority that was
+    /// told of its token by another edge.
+    pub(crate) fn may_be_known(&self, path: &[u8]) -> bool {
+        path.starts_with(PREFIX) && self.lookups.get().is_some()
+    }
+
+    /// The response to a request for this path when the others were asked; none if none of them
+    /// knows it, or too many wait for that.
+    pub(crate) async fn look_up(&self, path: &[u8]) -> Option<Reply> {
+        let (done, found) = oneshot::channel();
+        self.lookups.get()?.try_send(done).ok()?;
+        let _ = timeout(LOOKUP_TIME, found).await;
+        self.answer(path)
+    }
+
     fn answers(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
+
+/// Authorities wait for ten seconds. A store that is well answers within milliseconds.
+const LOOKUP_TIME: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -66,5 +98,28 @@ mod tests {
         }
         challenges.answer_with("token", None);
         assert!(challenges.answer(path).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_token_of_another_edge_is_looked_up_once() {
+        let challenges = Challenges::default();
+        let path = b"/.well-known/acme-challenge/token";
+        assert!(!challenges.may_be_known(path), "this edge is alone");
+        let (lookups, mut asked) = mpsc::channel(1);
+        challenges.look_up_by(lookups);
+        assert!(challenges.may_be_known(path) && !challenges.may_be_known(b"/"));
+        let (reply, ()) = tokio::join!(challenges.look_up(path), async {
+            let asker = asked.recv().await.unwrap();
+            challenges.answer_with("token", Some("token.thumbprint"));
+            asker.send(()).unwrap();
+        });
+        assert_eq!(reply.map(|reply| reply.status), Some(200));
+        let (reply, ()) =
+            tokio::join!(challenges.look_up(b"/.well-known/acme-challenge/x"), async {
+                drop(asked.recv().await);
+            });
+        assert!(reply.is_none(), "the store is away");
+        drop(asked);
+        assert!(challenges.look_up(b"/.well-known/acme-challenge/x").await.is_none());
     }
 }

@@ -163,6 +163,9 @@ impl<'a> Exchange<'a> {
     }
 
     async fn run(&mut self) -> Next {
+        if let Some(path) = self.request.challenge.take() {
+            Box::pin(self.look_up_challenge(&path)).await;
+        }
         let wanted = self.request.wanted.take_if(|wanted| wanted.is_retrieval());
         if wanted.is_none() {
             // The cache has its turn before it responds.

@@ -60,6 +60,8 @@ pub(crate) struct Request {
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
     pub(crate) check: Option<Check>,
+    /// Its path, if it may be an authority's of whose token another edge was told.
+    pub(crate) challenge: Option<Box<[u8]>>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
     /// Whether the response may be compressed, where the service has that.
@@ -165,6 +167,7 @@ impl Request {
             asked: asked(worker, (head, bytes), (&id, &routed.user)),
             reply: routed.reply,
             check: routed.check,
+            challenge: routed.challenge,
             changes: routed.changes,
             offer,
             class: routed.class,
@@ -220,6 +223,7 @@ impl Request {
             service,
             reply: None,
             check: None,
+            challenge: None,
             changes: None,
             // Nobody reads the response.
             offer: Offer::default(),

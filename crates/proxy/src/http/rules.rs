@@ -47,6 +47,8 @@ pub(crate) struct Routed {
     pub(crate) user: Vec<u8>,
     /// A header that was for loadline, and not for a server.
     pub(crate) hidden: Option<String>,
+    /// Its path, if it may be an authority's of whose token another edge was told.
+    pub(crate) challenge: Option<Box<[u8]>>,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
     /// How much it matters, where the rule says so.
@@ -102,9 +104,12 @@ pub(crate) fn route(
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
     let unruled = Routed { service: listener_context.service, ..Routed::default() };
-    if let Some(reply) = worker.shared.challenges.answer(head.path(bytes)) {
+    let challenges = &worker.shared.challenges;
+    if let Some(reply) = challenges.answer(head.path(bytes)) {
         return Routed { reply: Some(Box::new(reply)), ..unruled };
     }
+    let challenge = Some(head.path(bytes)).filter(|path| challenges.may_be_known(path));
+    let unruled = Routed { challenge: challenge.map(Into::into), ..unruled };
     let ListenerContext { routes, authentication, .. } = listener_context;
     if routes.is_empty() && authentication.is_none() {
         return unruled;

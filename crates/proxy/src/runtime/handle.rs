@@ -12,6 +12,7 @@ use loadline_core::{
 };
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     cache::unix_now,
@@ -142,6 +143,12 @@ impl Handle {
     /// with this; not any more if omitted.
     pub fn answer_challenge(&self, token: &str, key_authorization: Option<&str>) {
         self.shared.challenges.answer_with(token, key_authorization);
+    }
+
+    /// Has requests for tokens that are not known wait, two seconds at most, until whoever hears of
+    /// it has looked for them elsewhere. Only the first call counts.
+    pub fn look_up_challenges(&self, lookups: mpsc::Sender<oneshot::Sender<()>>) {
+        self.shared.challenges.look_up_by(lookups);
     }
 
     /// Shows this to an authority that verifies the name whose certificate goes into `file`

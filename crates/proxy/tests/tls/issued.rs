@@ -11,7 +11,7 @@ use std::{
 use loadline_core::{
     fleet::{
         Certificate, Fleet, Listener, ListenerTls,
-        acme::{Acme, Challenge, Issuer},
+        acme::{Acme, Challenge, Issuer, Storage},
     },
     rules::{Action, Conditions, Redirect, Routes, Rule},
 };
@@ -38,6 +38,7 @@ fn issuing(certificates: Vec<Certificate>, challenge: Challenge) -> (Fleet, temp
         external_account: None,
         challenge,
         state_dir: folder.path().display().to_string(),
+        storage: Storage::Disk,
     };
     fs::create_dir(issuer.folder()).unwrap();
     let names = vec!["a.test".to_owned(), "b.test".to_owned()];

@@ -1,8 +1,14 @@
 //! The edges and their store, as text.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use loadline_control::cluster::{EdgeInfo, Overview, SharedGroupInfo, SharedServiceInfo};
+use loadline_control::{
+    acme::CertificateInfo,
+    cluster::{EdgeInfo, Overview, SharedGroupInfo, SharedServiceInfo},
+};
 
 use crate::commands::size;
 
@@ -43,6 +49,7 @@ pub(super) fn page(it: &Overview) -> String {
         text += "no edges\n";
     }
     text += &shared(&it.shared);
+    text += &certificates(&it.certificates);
     text += "\n";
     for version in it.versions.iter().rev() {
         let mark = if it.current == Some(version.version) { "*" } else { " " };
@@ -76,6 +83,37 @@ fn shared(services: &[SharedServiceInfo]) -> String {
         }
     }
     text
+}
+
+/// Certificates by ACME: who asked for them, and who does now.
+fn certificates(all: &[CertificateInfo]) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let ago = |at_s: u64| duration(now.saturating_sub(at_s));
+    let mut text = String::new();
+    if !all.is_empty() {
+        text += "\ncertificates by ACME\n";
+    }
+    for it in all {
+        let by = it.issued_by.as_deref().unwrap_or("somebody");
+        let issued = match it.issued_s {
+            0 => "none yet".to_owned(),
+            at_s => format!("issued {} ago by {by}", ago(at_s)),
+        };
+        let asking = it.asking.as_ref();
+        let asking = asking.map(|it| format!(", {} asks since {}", it.edge, ago(it.since_s)));
+        let _ = writeln!(text, "  {}: {issued}{}", it.name, asking.unwrap_or_default());
+    }
+    text
+}
+
+/// In the largest unit that it has one of.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        ..7200 => format!("{} min", seconds / 60),
+        ..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// What became of a version.

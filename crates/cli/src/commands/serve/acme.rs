@@ -5,8 +5,10 @@ use std::sync::Arc;
 use loadline_control::{
     acme::{Front, Issuing, Pair, View},
     admin::LiveConfiguration,
+    cluster,
 };
 use loadline_proxy::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 
 /// How it goes with certificates, which are asked for until this is dropped.
 #[derive(Default)]
@@ -18,8 +20,14 @@ pub(super) struct Acme {
 
 impl Acme {
     /// Begins to ask for those that `site` names. Must be called inside a runtime.
-    pub(super) fn begin(&mut self, site: Arc<LiveConfiguration>, proxy: Handle) {
-        self.issuing = Some(Issuing::start(site, Arc::new(Shown(proxy)), self.view.clone()));
+    pub(super) fn begin(
+        &mut self,
+        site: Arc<LiveConfiguration>,
+        proxy: Handle,
+        cluster: Option<(cluster::Settings, cluster::View)>,
+    ) {
+        let (front, view) = (Arc::new(Shown(proxy)), self.view.clone());
+        self.issuing = Some(Issuing::start(site, front, view, cluster));
     }
 }
 
@@ -32,6 +40,10 @@ impl Front for Shown {
 
     fn answer_challenge(&self, token: &str, key_authorization: Option<&str>) {
         self.0.answer_challenge(token, key_authorization);
+    }
+
+    fn look_up(&self, asked: mpsc::Sender<oneshot::Sender<()>>) {
+        self.0.look_up_challenges(asked);
     }
 
     fn validate_with(&self, file: &str, pair: Option<Pair>) -> Result<(), String> {

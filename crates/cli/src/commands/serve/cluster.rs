@@ -116,6 +116,12 @@ impl Cluster {
         self.beginning.as_ref().map(|beginning| beginning.view.clone())
     }
 
+    /// Where the store is, before this edge joins; none where it is alone.
+    pub(super) fn store(&self) -> Option<(Settings, View)> {
+        let beginning = self.beginning.as_ref()?;
+        Some((beginning.settings.clone(), beginning.view.clone()))
+    }
+
     /// What this edge may use of groups with a limit before it has a share of them; none where it
     /// is alone.
     pub(super) fn floor(&self) -> Option<Share> {

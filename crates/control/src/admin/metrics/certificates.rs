@@ -44,4 +44,26 @@ pub(super) const FAMILIES: &[Family] = &[
         labels: FILE,
         read: Read::Counter(|state, to| acme(state, to, |it| it.failures)),
     },
+    Family {
+        name: "acme_last_issued_timestamp_seconds",
+        help: "When the certificate by ACME was issued, in seconds since 1970",
+        labels: FILE,
+        read: Read::Gauge(|state, to| {
+            for it in state.acme.iter().filter(|it| it.issued_s > 0) {
+                to.add(&[&it.file], it.issued_s as f64);
+            }
+        }),
+    },
+    Family {
+        name: "acme_asking_since_timestamp_seconds",
+        help: "When an edge began to ask for it, in seconds since 1970, while one does",
+        labels: &["file", "edge"],
+        read: Read::Gauge(|state, to| {
+            for it in &state.acme {
+                if let Some(asking) = &it.asking {
+                    to.add(&[&it.file, &asking.edge], asking.since_s as f64);
+                }
+            }
+        }),
+    },
 ];
