@@ -4,9 +4,11 @@
 //!    less than another but where it wants less (max-min fairness).
 //! 2. *Where.* So that the sum of all distances is the least (`flow`): nearest first, but an edge
 //!    with a good second choice makes room for one without.
-//! 3. *What is left of a group.* Half of it goes, in proportion to demand, to the edges that would
-//!    overflow there first, so that one whose demand rises need not wait. The other half stays
-//!    free, for whoever runs short first.
+//! 3. *What chance needs.* What is left is given, nearest first, up to the margin that each edge
+//!    asks for, or in proportion to it: random arrivals of just its share would be refused in part.
+//! 4. *What is left of a group then.* Half of it goes, in proportion to demand, to the edges that
+//!    would overflow there first, so that one whose demand rises need not wait. The other half
+//!    stays free, for whoever runs short first.
 //!
 //! Edges at the same distances from everything count as one, and divide what they get; so they are
 //! treated alike. The floor of an edge at its nearest group is used before anything is asked for.
@@ -28,6 +30,8 @@ pub struct EdgeDemand {
     pub session: SessionId,
     /// Requests per thousand seconds, the highest class first.
     pub demand: [u64; 3],
+    /// What is to be spared beyond that, so that chance refuses few, in the same unit.
+    pub margin: u64,
     /// How far each group is, in the order of the groups, in any unit; none where it cannot be
     /// reached.
     pub distances: Vec<Option<u32>>,
@@ -125,7 +129,24 @@ fn route(edges: &[&EdgeDemand], rates: &[u64], floor: Share, pool: Share) -> Vec
         let mut wanted: Vec<u64> = wanted.collect();
         serve(&mut flow, &sites, &mut wanted, &mut served);
     }
-    divide(&flow, &sites, &served)
+    let mut routed = divide(&flow, &sites, &served);
+    let margins = margins(edges, &sites, flow.rest());
+    let cells = routed.iter_mut().flatten().zip(margins.iter().flatten());
+    cells.for_each(|(routed, margin)| *routed += margin);
+    routed
+}
+
+/// What each edge gets of what demand has left, so that nobody's demand is sent farther to make
+/// room for another's margin.
+fn margins(edges: &[&EdgeDemand], sites: &[Site], mut rest: Flow) -> Vec<Vec<u64>> {
+    let asked: Vec<u64> = edges.iter().map(|edge| edge.margin.min(RATE_MAX)).collect();
+    let all = asked.iter().sum::<u64>();
+    let most = u128::from(rest.left().min(all));
+    let part = |margin: &u64| (u128::from(*margin) * most).checked_div(all.into()).unwrap_or(0);
+    let mut wanted: Vec<u64> = asked.iter().map(|margin| part(margin) as u64).collect();
+    let mut spared = vec![0; edges.len()];
+    serve(&mut rest, sites, &mut wanted, &mut spared);
+    divide(&rest, sites, &spared)
 }
 
 /// What each edge takes by its floors: by that of its nearest group; by all in its reach, where not

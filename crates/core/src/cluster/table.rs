@@ -37,6 +37,9 @@ pub struct ServiceReport {
     pub seen: u64,
     /// Requests per thousand seconds that clients want, the highest class first.
     pub demand: [u64; 3],
+    /// What is to be spared beyond that, so that chance refuses few, in the same unit.
+    #[serde(default)]
+    pub margin: u64,
     /// By the name of the group; those that it could send to.
     pub groups: BTreeMap<String, GroupReport>,
 }

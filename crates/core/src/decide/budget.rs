@@ -32,13 +32,16 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// A part of an allowance that is shared: of its rate, and of its burst, of which at least 1.
+    /// A part of an allowance that is shared: of its rate, and of its burst, with one request more,
+    /// so that a small part loses nothing by being rounded, and less by chance.
     #[must_use]
     pub fn shared(rate: Rate, burst: Option<u32>, share: Share) -> Self {
         let whole = burst.map_or_else(|| default_burst(rate), u64::from);
-        let rate = share.of_rate(rate);
-        let burst = u32::try_from(share.of(whole)).unwrap_or(u32::MAX).max(1);
-        Self::new(rate, Some(burst))
+        let interval = share.of_rate(rate).interval();
+        let burst = interval.as_nanos().saturating_mul(whole);
+        let nothing = interval == Duration::MAX;
+        let tolerance = Duration::from_nanos(if nothing { 0 } else { share.of(burst) });
+        Self { interval, tolerance, widest: tolerance }
     }
 
     /// `rate` with bursts of `burst` requests; without one [`default_burst`], and up to
@@ -332,7 +335,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(10);
         budget.change_share(now, share(50).tolerance(), &share(100));
         let given = (0..30).filter(|_| budget.take(&share(100), now)).count();
-        assert_eq!(given, 10, "the burst of a half");
+        assert_eq!(given, 11, "the burst of a half, and one");
         budget.change_share(now, share(100).tolerance(), &share(0));
         let later = now + Duration::from_secs(10);
         assert!(!budget.take(&share(0), later), "nothing of nothing");

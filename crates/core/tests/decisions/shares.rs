@@ -128,7 +128,7 @@ fn demand_is_counted_whatever_became_of_it_and_capacity_is_that_of_the_whole() {
     assert_eq!(observed[0].asked, [0, 7, 0]);
     let near = observed[0].groups[0];
     assert_eq!((near.distance, near.capacity), (Some(Duration::ZERO), Some(100_000)));
-    assert_eq!((near.places, near.in_flight), (None, 2), "the burst of 10 is 2 here");
+    assert_eq!((near.places, near.in_flight), (None, 3), "the burst of 10 is 2.5 here, and one");
 }
 
 #[test]

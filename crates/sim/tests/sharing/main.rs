@@ -3,6 +3,7 @@
 
 mod fleet;
 mod model;
+mod settings;
 mod traffic;
 
 use loadline_core::{

@@ -46,6 +46,11 @@ impl Flow {
         Self { distances, sent, left: capacities, potentials: vec![0; sites + groups + 1] }
     }
 
+    /// What is left, of which nothing has been sent.
+    pub(super) fn rest(&self) -> Self {
+        Self::new(self.distances.clone(), self.left.clone())
+    }
+
     pub(super) fn groups(&self) -> usize {
         self.left.len()
     }

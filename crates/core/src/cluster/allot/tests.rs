@@ -10,7 +10,7 @@ const NO_FLOORS: Floors = Floors { each: Share::NONE, edges: 1 };
 
 fn edge(session: i64, demand: u64, distances: &[u32]) -> EdgeDemand {
     let distances = distances.iter().copied().map(Some).collect();
-    EdgeDemand { session: SessionId(session), demand: [0, demand * 1_000, 0], distances }
+    EdgeDemand { session: SessionId(session), demand: [0, demand * 1_000, 0], margin: 0, distances }
 }
 
 fn rate(per_sec: u64) -> GroupCapacity {
@@ -54,6 +54,18 @@ fn half_of_what_is_left_goes_to_whoever_would_overflow_there_and_half_stays_free
     let shares = rates(&allot(&edges, &groups, NO_FLOORS), &groups);
     // Of 80 that are left of the second, 40 in proportion of 100 to 20.
     assert_eq!(shares, [[100, 33], [0, 27]]);
+}
+
+#[test]
+fn what_chance_needs_comes_before_what_stays_free_and_sends_nobody_farther() {
+    let groups = [rate(100), rate(100)];
+    let mut edges = [edge(1, 95, &[0, 50]), edge(2, 60, &[50, 0])];
+    edges.iter_mut().for_each(|edge| edge.margin = 20_000);
+    // 5 near and 15 far; of the 5 that are left of the second, 2.5 as 95 to 60.
+    assert_eq!(rates(&allot(&edges, &groups, NO_FLOORS), &groups), [[100, 17], [0, 81]]);
+    edges[1].demand = [0, 91_000, 0];
+    // Of 14 that are left, each is given half, though both want more.
+    assert_eq!(rates(&allot(&edges, &groups, NO_FLOORS), &groups), [[100, 2], [0, 98]]);
 }
 
 #[test]
@@ -103,14 +115,12 @@ fn fleets(edges: usize) -> impl Strategy<Value = (Vec<EdgeDemand>, Vec<GroupCapa
         let count = groups.len();
         let distances = prop::collection::vec(prop::option::weighted(0.9, 0_u32..6), count);
         let demand = prop::array::uniform3(prop_oneof![Just(0), 0_u64..300_000]);
-        let edges = prop::collection::vec((demand, distances), 1..=edges);
+        let edges = prop::collection::vec((demand, 0_u64..20_000, distances), 1..=edges);
         let groups = groups.into_iter().map(|(rate, places)| GroupCapacity { rate, places });
         (edges, Just(groups.collect::<Vec<_>>()), 0_u64..5).prop_map(|(edges, groups, floor)| {
             let floors = Floors { each: Share::part(floor, 1_000), edges: edges.len() as u32 };
-            let edges = edges.into_iter().enumerate().map(|(at, (demand, distances))| EdgeDemand {
-                session: SessionId(at as i64 * 7),
-                demand,
-                distances,
+            let edges = edges.into_iter().enumerate().map(|(at, (demand, margin, distances))| {
+                EdgeDemand { session: SessionId(at as i64 * 7), demand, margin, distances }
             });
             (edges.collect(), groups, floors)
         })

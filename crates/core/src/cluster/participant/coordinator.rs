@@ -31,7 +31,7 @@ impl Goal {
         service: &str,
         floors: Floors,
     ) {
-        if self.computed.is_some_and(|at| now < at + gap) {
+        if self.computed.is_some_and(|at| now < at + gap / 4) {
             return;
         }
         let (names, edges, capacities) = inputs(view, service);
@@ -82,6 +82,7 @@ fn inputs(view: &View, service: &str) -> (Vec<String>, Vec<EdgeDemand>, Vec<Grou
     let demands = edges.iter().map(|(session, report)| EdgeDemand {
         session: *session,
         demand: report.demand,
+        margin: report.margin,
         distances: known
             .keys()
             .map(|group| Some(report.groups.get(*group)?.distance?.div_ceil(STEP)))

@@ -145,7 +145,8 @@ impl Local {
     pub(super) fn report(&self, floor: Share) -> ServiceReport {
         let groups = self.groups.iter().map(|group| (group.name.clone(), group.report(floor)));
         let demand = [0, 1, 2].map(|class: usize| self.demand[class].per_thousand_seconds());
-        ServiceReport { seen: self.seen, demand, groups: groups.collect::<BTreeMap<_, _>>() }
+        let (seen, margin) = (self.seen, self.margin());
+        ServiceReport { seen, demand, margin, groups: groups.collect::<BTreeMap<_, _>>() }
     }
 
     /// Whether clients want more than all its shares let through, as far as that is known.
@@ -165,6 +166,11 @@ impl Local {
         self.demand.iter().map(Demand::per_thousand_seconds).sum()
     }
 
+    /// What is to be spared beyond that.
+    fn margin(&self) -> u64 {
+        Demand::margin(self.demand.iter().map(Demand::variance).sum())
+    }
+
     /// What is in force of each group, 0 to 1.
     pub(super) fn shares(&self) -> impl Iterator<Item = (String, f64)> {
         self.groups.iter().map(|group| {
@@ -176,7 +182,7 @@ impl Local {
     /// Takes what it is short of out of what is free, the nearest first, and leaves half of it for
     /// others unless that is next to nothing. Whether there was any.
     pub(super) fn slice(&self, floor: Share, session: SessionId, table: &mut Table) -> bool {
-        let mut lacks = self.lacks(floor);
+        let mut lacks = self.lacks(floor).saturating_add(self.margin());
         let mut groups: Vec<&LocalGroup> =
             self.groups.iter().filter(|group| group.seen.distance.is_some()).collect();
         groups.sort_by_key(|group| group.seen.distance);
@@ -255,7 +261,8 @@ impl LocalGroup {
 /// Whether a report says more than one of before, but for what table is in force.
 pub(super) fn is_news(told: &ServiceReport, now: &ServiceReport) -> bool {
     let mut demands = told.demand.into_iter().zip(now.demand);
-    demands.any(|(told, now)| Demand::is_news(told, now))
+    demands.any(|(told, wanted)| Demand::is_news(told, wanted, now.margin))
+        || Demand::is_other_margin(told.margin, now.margin)
         || told.groups.len() != now.groups.len()
         || now.groups.iter().any(|(name, now)| {
             let told = told.groups.get(name);
