@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages bench bench-sim bench-search bench-cluster bench-l4 performance tools clean
+.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages package bench bench-sim bench-search bench-cluster bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -13,6 +13,10 @@ help: ## list the targets
 ifeq ($(shell uname -m),x86_64)
 SMALL = -C link-arg=-Wl,--icf=all -C link-arg=-Wl,-z,pack-relative-relocs
 endif
+# What is built for the other machine, and for no C library at all.
+FOREIGN = $(if $(filter x86_64,$(shell uname -m)),aarch64,x86_64)-unknown-linux-gnu
+FOREIGN_ARCH = $(if $(filter aarch64-%,$(FOREIGN)),arm64,amd64)
+STATIC = $(shell uname -m)-unknown-linux-musl
 DIST = cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
 
 build: ## build the binary, quickly: target/release/loadline
@@ -27,10 +31,22 @@ dist: ## the binary that packages carry, optimised as a whole: target/dist/loadl
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
 	./target/release/loadline demo --report target/demo/report.html
 
-packages: ## a Debian package and a container image in target/packages, tried in a clean root; BINARY=file
+packages: ## Debian packages for amd64 and arm64, a static binary and a container image in target/packages, each tried
 	@scripts/setup packages
-	$(if $(BINARY),,$(DIST) && scripts/dist target/dist/loadline)
-	scripts/packages $(or $(BINARY),target/dist/loadline) target/packages
+	$(DIST)
+	scripts/dist target/dist/loadline
+	scripts/cross $(FOREIGN)
+	scripts/cross $(STATIC)
+	$(MAKE) package BINARY=target/dist/loadline
+	LOADLINE=target/dist/loadline scripts/packages target/$(FOREIGN)/dist/loadline
+	scripts/packages target/$(STATIC)/dist/loadline
+	scripts/try-unpacked target/packages/loadline_*_$(FOREIGN_ARCH).deb
+	scripts/try-unpacked target/packages/loadline_*_static.tar.xz
+
+package: ## the Debian package and the container image of BINARY=file, tried in a clean root
+	@scripts/setup packages
+	rm -rf target/packages
+	scripts/packages $(BINARY)
 	scripts/try-package target/packages/loadline_*.deb
 
 test: ## run every test
