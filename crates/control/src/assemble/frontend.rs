@@ -97,7 +97,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 13] = [
+    let others: [(&str, Option<&Span>); 14] = [
         ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("jwt", given.jwt.at().map(|at| &at.span)),

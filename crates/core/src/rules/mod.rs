@@ -35,7 +35,6 @@ mod template;
 
 use alloc::{
     string::{String, ToString as _},
-    sync::Arc,
     vec::Vec,
 };
 use core::net::IpAddr;

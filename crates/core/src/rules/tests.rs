@@ -335,7 +335,7 @@ fn a_redirect_by_a_map_is_only_for_those_that_the_map_has() {
     let of = Template::read("$host$path").expect("a template");
     let entries = vec![("a.test/old".to_string(), "https://b.test/new".to_string())];
     let map = Map::new(("moved", &of), MapKind::Exact, entries, "".to_string()).expect("a map");
-    let map = Arc::new(map);
+    let map = alloc::sync::Arc::new(map);
     let location = Template::read_with("$moved?from=$host", &|_| Some(map.clone()));
     let redirect = Redirect {
         status: 301,

@@ -266,7 +266,7 @@ mod tests {
     fn a_client_in_its_head_is_displaced_at_once_and_woken() {
         let (timers, woken) = (Rc::new(Timers::default()), Arc::new(Woken::default()));
         let key = ListenerKey { bind: ([127, 0, 0, 1], 0).into(), nth: 0 };
-        let listener = ListenerHandle::new(0, key, &Arc::default());
+        let listener = ListenerHandle::new((0, key), &Arc::default(), Arc::default());
         timers.sweep(Instant::ZERO + MS * 1_000);
         let [slow, read] = [Timer::unbound(&timers), Timer::unbound(&timers)];
         for timer in [&slow, &read] {
