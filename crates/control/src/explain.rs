@@ -186,7 +186,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         listener: listener.bind,
         passed: route::passed(listener, matched, &request),
         route: matched.map(|it| route::route(listener, it, &request, fleet)),
-        authentication: route::authentication(listener, matched),
+        authentication: route::authentication(listener, matched, fleet),
         answer: answer(matched, (&asked, &request), listener, fleet),
     })
 }

@@ -13,6 +13,7 @@ mod cache;
 mod cluster;
 mod compression;
 mod discover;
+mod forward_auth;
 mod health;
 mod jwt;
 mod l4;
@@ -57,6 +58,7 @@ pub(crate) use cache::{Cache, RouteCache};
 pub(crate) use cluster::Cluster;
 pub(crate) use compression::Compression;
 pub(crate) use discover::{Discover, Dns};
+pub(crate) use forward_auth::ForwardAuth;
 pub(crate) use health::{Health, Step};
 pub(crate) use jwt::Jwt;
 pub(crate) use l4::{Forward, L4, Spoken};
@@ -209,6 +211,9 @@ pub(crate) struct Listener {
     pub(crate) basic_auth: Key<BasicAuth>,
     /// Tokens of JWT for every request of the listener, where its route does not say otherwise.
     pub(crate) jwt: Key<Jwt>,
+    /// Forward authentication for every request of the listener, where its route does not say
+    /// otherwise.
+    pub(crate) forward_auth: Key<ForwardAuth>,
     /// Pages for errors that loadline tells clients of itself, where the service has none: files by
     /// status, or by hundred. Of several files for one the type decides (`.html`, `.json`, `.txt`,
     /// `.xml`) that the client's `Accept` prefers. Responses of servers stay as they are. Files

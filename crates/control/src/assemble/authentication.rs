@@ -8,55 +8,70 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Problems, Span};
 
-use super::{basic_auth::basic_auth, jwt::jwt};
+use super::{basic_auth::basic_auth, forward_auth::forward_auth, jwt::jwt, listener::Services};
 use crate::{file, value::either::TableOrFalse};
 
 /// Who may ask, by what a route says and what its listener says. `false` is about one way to show
-/// it, and leaves the other one of the listener in force.
+/// it, and leaves another one of the listener in force.
 pub(super) fn of_route(
     route: &file::Route,
     listener: Option<&Authentication>,
+    services: &Services<'_>,
     problems: &mut Problems,
 ) -> Option<Authentication> {
     let basic = table(route.basic_auth.at());
     let jwt_table = table(route.jwt.at());
-    refuse_both(basic.map(|it| it.1), jwt_table.map(|it| it.1), problems);
-    if let Some(given) = jwt_table {
+    let forward = table(route.forward_auth.at());
+    let places = [basic.map(|it| it.1), jwt_table.map(|it| it.1), forward.map(|it| it.1)];
+    refuse_two(places, problems);
+    own(basic, jwt_table, forward, services, problems).or_else(|| {
+        let stays = |of_listener: &&Authentication| match of_listener {
+            Authentication::Basic(_) => !route.basic_auth.given(),
+            Authentication::Jwt(_) => !route.jwt.given(),
+            Authentication::Forward(_) => !route.forward_auth.given(),
+        };
+        listener.filter(stays).cloned()
+    })
+}
+
+/// What one of these tables says.
+fn own(
+    basic: Option<(&file::BasicAuth, &Span)>,
+    token: Option<(&file::Jwt, &Span)>,
+    forward: Option<(&file::ForwardAuth, &Span)>,
+    services: &Services<'_>,
+    problems: &mut Problems,
+) -> Option<Authentication> {
+    if let Some(given) = forward {
+        let auth = forward_auth(given, services, problems);
+        return Some(Authentication::Forward(Arc::new(auth)));
+    }
+    if let Some(given) = token {
         return Some(Authentication::Jwt(Arc::new(jwt(given, problems))));
     }
-    if let Some(given) = basic {
-        return Some(Authentication::Basic(Arc::new(basic_auth(given, problems))));
-    }
-    let stays = |of_listener: &&Authentication| match of_listener {
-        Authentication::Basic(_) => !route.basic_auth.given(),
-        Authentication::Jwt(_) => !route.jwt.given(),
-    };
-    listener.filter(stays).cloned()
+    basic.map(|given| Authentication::Basic(Arc::new(basic_auth(given, problems))))
 }
 
 /// Who may ask a listener.
 pub(super) fn of_listener(
     given: &file::Listener,
     listener: &Listener,
+    services: &Services<'_>,
     problems: &mut Problems,
 ) -> Option<Authentication> {
-    let places = [
-        ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
-        ("jwt", given.jwt.at().map(|at| &at.span)),
-    ];
-    for (key, span) in places.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+    let basic = given.basic_auth.at().map(|at| (&at.value, &at.span));
+    let jwt = given.jwt.at().map(|at| (&at.value, &at.span));
+    let forward = given.forward_auth.at().map(|at| (&at.value, &at.span));
+    let places = [basic.map(|it| it.1), jwt.map(|it| it.1), forward.map(|it| it.1)];
+    for (key, span) in KEYS.into_iter().zip(places).filter_map(|(key, span)| Some((key, span?))) {
         if !listener.protocol.is_http() {
             let help = format!("leave `{key}` out, or say protocol = \"http\"");
             let message = format!("`{key}` on a listener that does not read HTTP");
             problems.error(span, message, "never used", help);
         }
     }
-    refuse_both(places[0].1, places[1].1, problems);
-    if let Some(At { value, span }) = given.jwt.at() {
-        return Some(Authentication::Jwt(Arc::new(jwt((value, span), problems))));
-    }
-    let At { value, span } = given.basic_auth.at()?;
-    Some(Authentication::Basic(Arc::new(basic_auth((value, span), problems))))
+    refuse_two(places, problems);
+    own(basic, jwt, forward, services, problems)
 }
 
 fn table<T>(given: Option<&At<TableOrFalse<T>>>) -> Option<(&T, &Span)> {
@@ -66,10 +81,15 @@ fn table<T>(given: Option<&At<TableOrFalse<T>>>) -> Option<(&T, &Span)> {
     }
 }
 
-/// A request has one `Authorization`.
-fn refuse_both(basic: Option<&Span>, jwt: Option<&Span>, problems: &mut Problems) {
-    if let (Some(_), Some(span)) = (basic, jwt) {
-        let message = "`basic_auth` and `jwt` at once".to_owned();
+/// The keys by which a file says who may ask.
+const KEYS: [&str; 3] = ["basic_auth", "jwt", "forward_auth"];
+
+/// One of them decides.
+fn refuse_two(places: [Option<&Span>; 3], problems: &mut Problems) {
+    let mut given = KEYS.into_iter().zip(places).filter_map(|(key, span)| Some((key, span?)));
+    let Some((first, _)) = given.next() else { return };
+    for (second, span) in given {
+        let message = format!("`{first}` and `{second}` at once");
         let help = "leave one of them out, or give each a route of its own".to_owned();
         problems.error(span, message, "not both", help);
     }
@@ -78,15 +98,21 @@ fn refuse_both(basic: Option<&Span>, jwt: Option<&Span>, problems: &mut Problems
 /// What is cached is for everybody who may ask, so that it must not be made for one of them.
 pub(super) fn refuse_cached_user(
     route: &file::Route,
-    request: &HeaderEdits,
+    (request, own): (&HeaderEdits, Option<&Authentication>),
     problems: &mut Problems,
 ) {
-    let tells_user = request.fields().any(|(_, value)| value.tells_user());
-    if let (true, Some(At { span, .. })) = (tells_user, route.cache.at()) {
-        let message = "servers are told the user, and others get what is cached".to_owned();
-        let help = "leave `cache` out of this route, or `$user` and `$jwt_claim_...`".to_owned();
-        problems.error(span, message, "cached for everybody", help);
-    }
+    let Some(At { span, .. }) = route.cache.at() else { return };
+    let help = if request.fields().any(|(_, value)| value.tells_user()) {
+        "leave `cache` out of this route, or `$user` and `$jwt_claim_...`"
+    } else if let Some(Authentication::Forward(auth)) = own
+        && !auth.copy_headers.is_empty()
+    {
+        "leave `cache` out of this route, or `copy_headers`"
+    } else {
+        return;
+    };
+    let message = "servers are told the user, and others get what is cached".to_owned();
+    problems.error(span, message, "cached for everybody", help.to_owned());
 }
 
 /// What is protected, where the file does not name it.

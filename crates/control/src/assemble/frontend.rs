@@ -97,10 +97,11 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 14] = [
+    let others: [(&str, Option<&Span>); 15] = [
         ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("jwt", given.jwt.at().map(|at| &at.span)),
+        ("forward_auth", given.forward_auth.at().map(|at| &at.span)),
         ("accept_proxy", given.accept_proxy.at().map(|at| &at.span)),
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
         ("max_connections_per_client", given.max_connections_per_client.at().map(|at| &at.span)),

@@ -5,9 +5,12 @@ use std::{
     net::SocketAddr,
 };
 
-use loadline_core::fleet::{
-    ClientTimeouts, HeadLimits, Http2Limits, Listener, Service,
-    forwarding::{self, Datapath, Frontend},
+use loadline_core::{
+    fleet::{
+        ClientTimeouts, HeadLimits, Http2Limits, Listener, Service,
+        forwarding::{self, Datapath, Frontend},
+    },
+    rules::Authentication,
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
@@ -130,7 +133,7 @@ fn listener(
     }
     frontend::refuse_udp(entry, problems);
     listener.tls = tls::listener(entry, listener.protocol, problems);
-    listener.authentication = authentication::of_listener(given, &listener, problems);
+    listener.authentication = authentication::of_listener(given, &listener, services, problems);
     listener.routes = routes::routes(entry, &listener, services, problems);
     if let Some(tls) = &mut listener.tls {
         let served = (listener.protocol, &listener.routes);
@@ -230,7 +233,8 @@ fn warn_unused(
 ) {
     let by_listener = |it: &Listener| {
         let named = it.routes.services().chain(it.names.services());
-        named.chain([it.service]).collect::<Vec<_>>()
+        let asked = it.authentication.as_ref().and_then(Authentication::service);
+        named.chain(asked).chain([it.service]).collect::<Vec<_>>()
     };
     let used = listeners.iter().flat_map(by_listener);
     let used: BTreeSet<usize> = used.chain(frontends.iter().map(|it| it.service)).collect();

@@ -14,6 +14,7 @@ mod cluster;
 mod compression;
 mod cors;
 mod discover;
+mod forward_auth;
 mod frontend;
 mod group;
 mod health;

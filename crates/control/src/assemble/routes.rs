@@ -72,7 +72,9 @@ fn rule(
     }
     let maps = &services.maps;
     let request = edits(&route.request_headers, (maps, true), problems);
-    authentication::refuse_cached_user(route, &request, problems);
+    let of_listener = listener.authentication.as_ref();
+    let authentication = authentication::of_route(route, of_listener, services, problems);
+    authentication::refuse_cached_user(route, (&request, authentication.as_ref()), problems);
     let path = route.rewrite.at().and_then(|change| path_change(change, maps, problems));
     refuse_cached_map(route, path.as_ref(), problems);
     Rule {
@@ -80,7 +82,7 @@ fn rule(
         when: conditions(route, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
         max_body: route.max_body.get().map(|size| size.0.0),
-        authentication: authentication::of_route(route, listener.authentication.as_ref(), problems),
+        authentication,
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),

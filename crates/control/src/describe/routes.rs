@@ -102,6 +102,7 @@ fn action(rule: &Rule, fleet: &Fleet) -> String {
         None => "",
         Some(Authentication::Basic(_)) => ", basic auth",
         Some(Authentication::Jwt(_)) => ", jwt",
+        Some(Authentication::Forward(_)) => ", forward auth",
     };
     format!("{action}{limit}{auth}{cached}{}", mirror.unwrap_or_default())
 }

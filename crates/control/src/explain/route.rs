@@ -96,6 +96,7 @@ pub(super) fn route<H: Headers + ?Sized>(
 pub(super) fn authentication(
     listener: &Listener,
     matched: Option<Matched<'_>>,
+    fleet: &Fleet,
 ) -> Option<Authentication> {
     let own = matched.map_or(&listener.authentication, |it| &it.rule.authentication);
     Some(match own.as_ref()? {
@@ -105,6 +106,11 @@ pub(super) fn authentication(
             Authentication { by: "basic auth", who }
         }
         rules::Authentication::Jwt(jwt) => Authentication { by: "jwt", who: token(jwt) },
+        rules::Authentication::Forward(auth) => {
+            let service = &fleet.services[auth.service].name;
+            let who = format!("whom {service} lets in with 2xx, asked for {}", auth.path);
+            Authentication { by: "forward auth", who }
+        }
     })
 }
 

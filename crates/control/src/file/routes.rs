@@ -5,7 +5,7 @@ use loadline_spanned::{Key, Named, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{BasicAuth, Jwt, RouteCache};
+use super::{BasicAuth, ForwardAuth, Jwt, RouteCache};
 use crate::value::{
     either::{TableOrFalse, TableOrSwitch, TextOr},
     label::{FilePath, HeaderName, Host, Name, UrlPath},
@@ -76,6 +76,9 @@ pub(crate) struct Route {
     /// Tokens of JWT: which bearers may ask, instead of `basic_auth`. `false` lets everybody in.
     /// Default: that of the listener.
     pub(crate) jwt: Key<TableOrFalse<Jwt>>,
+    /// Forward authentication: a service says who may ask, instead of `basic_auth` and `jwt`.
+    /// `false` lets everybody in. Default: that of the listener.
+    pub(crate) forward_auth: Key<TableOrFalse<ForwardAuth>>,
     /// Changes the path on the way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
     /// Changes the headers of the request on the way to a server.

@@ -192,7 +192,7 @@ fn wanted(fleet: &Fleet) -> BTreeSet<KeyUrl> {
                 KeySource::Url(url) => Some(url.clone()),
                 KeySource::File { .. } => None,
             },
-            Authentication::Basic(_) => None,
+            Authentication::Basic(_) | Authentication::Forward(_) => None,
         });
         urls.collect::<Vec<_>>()
     };

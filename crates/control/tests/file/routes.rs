@@ -114,7 +114,8 @@ fn a_token_or_a_password_is_wanted_by_whichever_of_route_and_listener_says_so_la
          {{ path = \"/c\", service = \"api\", {} }},\n\
          {{ path = \"/d\", service = \"api\", basic_auth = false }},\n\
          {{ path = \"/e\", service = \"api\", \
-         basic_auth = {{ users = {{ ali = \"{HASH}\" }} }} }},\n",
+         basic_auth = {{ users = {{ ali = \"{HASH}\" }} }} }},\n\
+         {{ path = \"/f\", service = \"api\", forward_auth = {{ service = \"web\" }} }},\n",
         jwt("route")
     ));
     let text =
@@ -126,9 +127,10 @@ fn a_token_or_a_password_is_wanted_by_whichever_of_route_and_listener_says_so_la
         None => "all".to_owned(),
         Some(Authentication::Basic(auth)) => auth.users.keys().cloned().collect(),
         Some(Authentication::Jwt(jwt)) => jwt.issuer.clone().unwrap(),
+        Some(Authentication::Forward(auth)) => format!("{} {}", auth.service, auth.path),
     };
     let told: Vec<_> = listener.routes.rules().iter().map(who).collect();
-    assert_eq!(told, ["own", "all", "route", "own", "ali"]);
+    assert_eq!(told, ["own", "all", "route", "own", "ali", "0 /"]);
     let words = describe(&loaded.fleet);
     assert!(words.contains("1. path /a: api, jwt\n"), "{words}");
 }
@@ -169,6 +171,17 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         (
             "{ service = \"api\", cache = true, request_headers = { set = { A = \"$user\" } } }",
             "others get what is cached",
+        ),
+        (
+            "{ service = \"api\", cache = true, \
+             forward_auth = { service = \"web\", copy_headers = \"A\" } }",
+            "others get what is cached",
+        ),
+        ("{ service = \"api\", forward_auth = {} }", "`forward_auth` without `service`"),
+        ("{ service = \"api\", forward_auth = { service = \"wep\" } }", "no service `wep`"),
+        (
+            "{ service = \"api\", jwt = { keys = \"a\" }, forward_auth = { service = \"web\" } }",
+            "`jwt` and `forward_auth` at once",
         ),
         ("{ redirect = {} }", "to where the request came"),
         ("{ deny = 200 }", "out of range"),

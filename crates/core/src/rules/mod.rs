@@ -21,6 +21,7 @@ mod caching;
 mod connections;
 mod cors;
 mod covers;
+mod forward_auth;
 mod limit;
 mod limiters;
 mod lint;
@@ -47,6 +48,7 @@ pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, Passwor
 pub use caching::{Caching, QueryKey};
 pub use connections::{ClientKey, ConnectionsPerClient};
 pub use cors::{Cors, Origin, OriginError};
+pub use forward_auth::ForwardAuth;
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;

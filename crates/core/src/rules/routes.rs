@@ -2,7 +2,7 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{Action, Copies, Headers, Matched, Request, Rule, Share, Table};
+use super::{Action, Authentication, Copies, Headers, Matched, Request, Rule, Share, Table};
 
 /// The rules of a listener.
 #[derive(Clone, Debug, Default)]
@@ -58,14 +58,18 @@ impl Routes {
         self.0.as_ref().map_or(&[], |compiled| compiled.table.rules())
     }
 
-    /// The services that rules send to, requests or copies, each as often as they do.
+    /// The services that rules send to or ask who may come in, each as often as they do.
     pub fn services(&self) -> impl Iterator<Item = usize> {
         let mirrors = self.rules().iter().filter_map(|(_, rule)| rule.mirror.as_ref());
         let shares = self.rules().iter().flat_map(|(_, rule)| match &rule.action {
             Action::Service(split) => split.shares(),
             Action::Redirect(_) | Action::Respond(_) => &[],
         });
-        shares.map(|share: &Share| share.service).chain(mirrors.map(|mirror| mirror.service))
+        let asked = self.rules().iter().filter_map(|(_, rule)| rule.authentication.as_ref());
+        shares
+            .map(|share: &Share| share.service)
+            .chain(mirrors.map(|mirror| mirror.service))
+            .chain(asked.filter_map(Authentication::service))
     }
 }
 

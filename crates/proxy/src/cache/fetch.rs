@@ -190,7 +190,7 @@ async fn run(
         return;
     };
     let timer = Timer::here(&worker.timers).await;
-    let mut nobody = Peer::new(Socket::Nobody);
+    let mut nobody = Peer::new(Socket::NOBODY);
     let at = (worker, listener, view, listener_context);
     let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
     exchange.run_unless_cut().await;

@@ -492,7 +492,9 @@ impl<'a> Exchange<'a> {
         }
         cells.end(ending, record.status);
         cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
-        if let Some(log) = &self.worker.shared.log {
+        if let Some(log) = &self.worker.shared.log
+            && !self.client.socket.is_taking()
+        {
             self.log(log, ending);
         }
         if let Some(spans) = &self.worker.shared.spans

@@ -1,7 +1,7 @@
 //! Copies of requests for a service whose responses nobody waits for.
 //!
 //! States of a copy: *begun* (the head is there, and the body is copied as it passes), *sent* (an
-//! exchange of its own, with [`Socket::Nobody`] for a client). The request it was made of goes on
+//! exchange of its own, with [`Socket::NOBODY`] for a client). The request it was made of goes on
 //! beside it in any case. A copy whose body does not come to its end, or is too long, is dropped.
 
 use std::{rc::Rc, sync::Arc};
@@ -72,6 +72,11 @@ impl Copy {
         Box::new(Self { request, view: view.clone(), room, fate })
     }
 
+    /// What has come of it.
+    pub(crate) fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.request.text
+    }
+
     /// Takes more of the body; none once it is too long.
     pub(crate) fn with(mut self: Box<Self>, bytes: &[u8]) -> Option<Box<Self>> {
         let Some(room) = self.room.checked_sub(bytes.len()) else {
@@ -95,7 +100,7 @@ impl Copy {
         let Some(listener_context) = view.listener_context(listener) else { return };
         request.received = worker.shared.clock.now();
         let timer = Timer::here(&worker.timers).await;
-        let mut nobody = Peer::new(Socket::Nobody);
+        let mut nobody = Peer::new(Socket::NOBODY);
         let at = (worker, listener, &view, listener_context);
         let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
         exchange.run_unless_cut().await;

@@ -7,6 +7,7 @@
 //! | `rules`, `route` | which service a request is for, or which response it gets at once |
 //! | `reply` | a response that a rule gives |
 //! | `basic_auth`, `passwords`, `jwt` | who a request says it is from, and whether that is true |
+//! | `forward_auth` | whom a service lets in |
 //! | `request`, `request_id` | a request as it will be sent, and what it is known by |
 //! | `sticky` | sessions that a cookie keeps on one server |
 //! | `exchange` | one request: does what its machine (`core::decide::request`) says |
@@ -24,6 +25,7 @@ pub(crate) mod compress;
 pub(crate) mod driver;
 pub(crate) mod exchange;
 pub(crate) mod failure;
+pub(crate) mod forward_auth;
 pub(crate) mod jwt;
 pub(crate) mod mirror;
 pub(crate) mod passwords;

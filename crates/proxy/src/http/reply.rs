@@ -9,7 +9,10 @@ use loadline_core::{
 };
 use loadline_http1::reason;
 
-use crate::http::rules::{NoVariables, write_field, write_template};
+use crate::http::{
+    forward_auth::Response,
+    rules::{NoVariables, write_field, write_template},
+};
 
 /// A response that a rule gives.
 #[derive(Debug)]
@@ -80,6 +83,30 @@ impl Reply {
         let challenge = Self::fixed(&jwt.challenge(refusal), &NoVariables);
         let reason = Some(refusal.reason());
         Self { ending: Ending::Unauthorized, reason, is_plain: true, ..challenge }
+    }
+
+    /// What a service says to a request that it does not let in; `own` are lines that every
+    /// response of ours has.
+    pub(crate) fn of_service(response: &Response, own: &[u8]) -> Self {
+        let mut reply = Self::new(response.status());
+        let reason = match response.status() {
+            500.. => Reason::AuthServiceFailed,
+            _ => Reason::AuthServiceRefused,
+        };
+        (reply.ending, reply.reason) = (reason.ending(), Some(reason));
+        for (name, value) in response.fields() {
+            let is_own = |line: &[u8]| {
+                line.split(|byte| *byte == b':')
+                    .next()
+                    .is_some_and(|it| it.eq_ignore_ascii_case(name))
+            };
+            let is_of_hop = OF_HOP.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name));
+            if !is_of_hop && !own.split(|byte| *byte == b'\n').any(is_own) {
+                reply.head.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+            }
+        }
+        reply.body.clone_from(&response.body);
+        reply
     }
 
     /// The same with a line of text, for which a page may stand.
@@ -158,3 +185,7 @@ impl Reply {
         }
     }
 }
+
+/// Fields that are about one connection, or about a body that is framed anew.
+const OF_HOP: [&str; 6] =
+    ["Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"];

@@ -8,7 +8,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     compress::Offer,
     fleet::{Class, HashKey, Service},
-    rules::Copies,
+    rules::{Copies, HeaderEdits},
     time::Instant,
 };
 use loadline_http1::{
@@ -120,17 +120,13 @@ impl Request {
         from: From<'_>,
     ) -> Result<Self, ParseError> {
         let bytes = buffer.filled();
-        let upgrade = head.upgrade();
-        let mut text = worker.buffers.take_text();
-        let trust_client = from.is_trusted;
-        let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
-        write_request(&mut text, bytes, head, from.lines, options);
-        if let Some(header) = &listener_context.subject_header {
-            let subject = from.tls.map_or("", |tls| &tls.subject);
-            rules::hand_on_subject(&mut text, header, subject);
-        }
+        let mut text = server_head(worker, listener_context, (head, bytes), from);
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
         let mut routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
+        if let Some(Check::Service(check)) = &mut routed.check {
+            let asked = &view.services[check.auth.service];
+            check.prepare(&text, key(asked, head, bytes, from.address));
+        }
         routed.change(&mut text);
         let service = &view.plan.fleet.services[routed.service];
         routed.stop_in_maintenance(service, from, (head, bytes));
@@ -162,7 +158,7 @@ impl Request {
             method: head.method(),
             version: head.version(),
             keep_alive: head.keep_alive(),
-            upgrade,
+            upgrade: head.upgrade(),
             service: routed.service,
             asked: asked(worker, (head, bytes), (&id, &routed.user)),
             reply: routed.reply,
@@ -247,10 +243,39 @@ impl Request {
         Some(Copy::new(request, view, room.saturating_sub(early), fate))
     }
 
+    /// Changes the head that is for the server, and that of its copy.
+    pub(crate) fn change_head(&mut self, edits: &HeaderEdits) {
+        let copy = self.copy.as_mut().map(|copy| copy.text());
+        for text in [&mut self.text].into_iter().chain(copy) {
+            let end = text.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+            let body = text.split_off(end.map_or(text.len(), |at| at + 4));
+            rules::change_fields(text, edits);
+            text.extend_from_slice(&body);
+        }
+    }
+
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_whole && self.method.is_idempotent()
     }
+}
+
+/// The head as a server gets it, before rules change it.
+fn server_head(
+    worker: &Worker,
+    listener_context: &ListenerContext,
+    (head, bytes): (&RequestHead, &[u8]),
+    from: From<'_>,
+) -> Vec<u8> {
+    let mut text = worker.buffers.take_text();
+    let (upgrade, trust_client) = (head.upgrade(), from.is_trusted);
+    let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
+    write_request(&mut text, bytes, head, from.lines, options);
+    if let Some(header) = &listener_context.subject_header {
+        let subject = from.tls.map_or("", |tls| &tls.subject);
+        rules::hand_on_subject(&mut text, header, subject);
+    }
+    text
 }
 
 /// Reads the body of a request that the rule at `rank` decided; an error if it is too long.

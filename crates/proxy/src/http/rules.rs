@@ -24,7 +24,7 @@ use loadline_http1::{Fields, Forwarded, RequestHead};
 
 use crate::{
     http::{
-        basic_auth,
+        basic_auth, forward_auth,
         jwt::{self, Pending, Verdict},
         reply::Reply,
         request::From,
@@ -45,8 +45,8 @@ pub(crate) struct Routed {
     pub(crate) check: Option<Check>,
     /// Who is asking, or says to be where [`Routed::check`] has to be right; empty for anybody.
     pub(crate) user: Vec<u8>,
-    /// A header that was for loadline, and not for a server.
-    pub(crate) hidden: Option<String>,
+    /// Headers that servers do not get from clients.
+    pub(crate) hidden: Vec<String>,
     /// Its path, if it may be an authority's of whose token another edge was told.
     pub(crate) challenge: Option<Box<[u8]>>,
     /// The rule, where it has something to change.
@@ -66,6 +66,8 @@ pub(crate) enum Check {
     Password(Box<basic_auth::Check>),
     /// A token, whose key may have to be fetched.
     Token(Box<Pending>),
+    /// What a service says.
+    Service(Box<forward_auth::Check>),
 }
 
 /// What a rule changes of a request and of its response.
@@ -147,7 +149,7 @@ pub(crate) fn route(
         Some(Ok(check)) => check,
         None => None,
     };
-    let hidden = own.and_then(Authentication::hidden_header).map(str::to_owned);
+    let hidden = own.map(Authentication::hidden_headers).unwrap_or_default();
     let ruled = Routed { check, hidden, ..ruled };
     let routed = match matched {
         Some(matched) => act(worker, listener_context, (matched, &seen), ruled),
@@ -209,10 +211,8 @@ impl Routed {
 
     /// Changes the head of the request, with which `text` ends, on its way to a server.
     pub(crate) fn change(&self, text: &mut Vec<u8>) {
-        if let Some(name) = &self.hidden {
-            let remove = vec![name.clone()];
-            change_fields(text, &HeaderEdits { remove, ..HeaderEdits::default() });
-        }
+        let remove = self.hidden.clone();
+        change_fields(text, &HeaderEdits { remove, ..HeaderEdits::default() });
         if let Some(changes) = &self.changes {
             changes.of_request(text);
         }
@@ -253,6 +253,11 @@ impl Seen<'_> {
         match authentication {
             Authentication::Basic(auth) => self.check(auth).map(|it| Some(Check::Password(it))),
             Authentication::Jwt(jwt) => self.verify(jwt, worker),
+            Authentication::Forward(auth) => {
+                let method = self.head.method_text(self.bytes);
+                let check = forward_auth::Check::new(auth, method, self.head.path(self.bytes));
+                Ok(Some(Check::Service(Box::new(check))))
+            }
         }
     }
 
@@ -438,7 +443,7 @@ fn change_path(text: &mut Vec<u8>, change: &PathChange) {
 }
 
 /// Changes the fields of a head that ends with `text`.
-fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
+pub(super) fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
     if edits.is_empty() {
         return;
     }

@@ -7,6 +7,7 @@
 //! is answered and leaves is never registered, which saves two of its eight system calls.
 
 mod send_file;
+mod taken;
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -30,6 +31,7 @@ use tokio::{
     net::TcpStream,
 };
 
+use self::taken::Taken;
 use crate::{
     http2::{Call, Stream, StreamFailure},
     http3,
@@ -55,8 +57,9 @@ pub(crate) enum Socket {
     Call(Box<Call>),
     /// Files, which respond to one request in the syntax of HTTP/1.
     File(Box<FileReply>),
-    /// Nobody: takes everything, says nothing. The client of a request that was copied.
-    Nobody,
+    /// Nobody: takes everything, says nothing. The client of a request of our own, which keeps what
+    /// it takes where the response is waited for.
+    Nobody(Option<Box<Taken>>),
 }
 
 /// The TCP connection itself, and where it is counted if a client opened it.
@@ -89,7 +92,9 @@ impl Socket {
     pub(crate) fn over(self, tls: Box<Tls>) -> Self {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Self::Secure(io, tls),
-            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => self,
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
+                self
+            }
         }
     }
 
@@ -124,7 +129,7 @@ impl Socket {
     pub(crate) fn phase(&self) -> Phase {
         match self {
             Self::Secure(_, tls) => tls.phase(),
-            Self::Plain(_) | Self::Stream(_) | Self::Quic(_) | Self::File(_) | Self::Nobody => {
+            Self::Plain(_) | Self::Stream(_) | Self::Quic(_) | Self::File(_) | Self::Nobody(_) => {
                 Phase::Connect
             }
             Self::Call(_) => Phase::Send,
@@ -153,7 +158,7 @@ impl Socket {
             | Self::Quic(_)
             | Self::Call(_)
             | Self::File(_)
-            | Self::Nobody => None,
+            | Self::Nobody(_) => None,
         }
     }
 
@@ -166,7 +171,7 @@ impl Socket {
             | Self::Quic(_)
             | Self::Call(_)
             | Self::File(_)
-            | Self::Nobody => None,
+            | Self::Nobody(_) => None,
         }
     }
 
@@ -193,7 +198,7 @@ impl Socket {
             Self::Quic(stream) => stream.poll_read(cx, into),
             Self::Call(call) => call.poll_read(cx, into),
             Self::File(reply) => Poll::Ready(reply.read(into)),
-            Self::Nobody => Poll::Pending,
+            Self::Nobody(_) => Poll::Pending,
         }
     }
 
@@ -211,7 +216,7 @@ impl Socket {
             Self::Quic(stream) => stream.poll_write(cx, bytes),
             Self::Call(call) => call.poll_write(cx, bytes),
             Self::File(reply) => Poll::Ready(reply.write(bytes)),
-            Self::Nobody => Poll::Ready(Ok(bytes.len())),
+            Self::Nobody(taken) => Poll::Ready(taken::take(taken, [bytes, &[]])),
         }
     }
 
@@ -228,7 +233,7 @@ impl Socket {
             Self::Quic(stream) => stream.poll_write(cx, pieces[0]),
             Self::Call(call) => call.poll_write(cx, pieces[0]),
             Self::File(reply) => Poll::Ready(reply.write(pieces[0])),
-            Self::Nobody => Poll::Ready(Ok(pieces[0].len() + pieces[1].len())),
+            Self::Nobody(taken) => Poll::Ready(taken::take(taken, pieces)),
         }
     }
 
@@ -327,7 +332,7 @@ impl Socket {
     /// The kernel's, if it cannot watch one more descriptor.
     pub(crate) fn watch(&mut self) -> io::Result<()> {
         match self {
-            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
                 Ok(())
             }
             Self::Plain(_) | Self::Secure(..) => self.watched().map(|_| ()),
@@ -339,7 +344,9 @@ impl Socket {
         match self {
             Self::Plain(io) => Some(Idle { io, tls: None }),
             Self::Secure(io, tls) => Some(Idle { io, tls: Some(tls) }),
-            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => None,
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
+                None
+            }
         }
     }
 
@@ -349,7 +356,7 @@ impl Socket {
         match self {
             Self::Stream(stream) => return stream.poll_reset(cx),
             Self::Quic(stream) => return stream.poll_reset(cx),
-            Self::Nobody => return Poll::Pending,
+            Self::Nobody(_) => return Poll::Pending,
             _ => {}
         }
         let Ok(stream) = self.watched() else { return Poll::Ready(()) };
@@ -366,7 +373,7 @@ impl Socket {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
             Self::Quic(stream) => stream.poll_reset(cx),
-            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
                 Poll::Pending
             }
         }
@@ -381,7 +388,7 @@ impl Socket {
             | Self::Stream(_)
             | Self::Quic(_)
             | Self::File(_)
-            | Self::Nobody => StreamFailure::Unknown,
+            | Self::Nobody(_) => StreamFailure::Unknown,
         }
     }
 
@@ -400,7 +407,7 @@ impl Socket {
             Self::Stream(stream) => return stream.shut(),
             Self::Quic(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),
-            Self::File(_) | Self::Nobody => return,
+            Self::File(_) | Self::Nobody(_) => return,
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
@@ -451,7 +458,7 @@ impl Socket {
     fn io(&mut self) -> io::Result<&mut Io> {
         match self {
             Self::Plain(io) | Self::Secure(io, _) => Ok(io),
-            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody => {
+            Self::Stream(_) | Self::Quic(_) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
                 Err(io::ErrorKind::Unsupported.into())
             }
         }

@@ -11,7 +11,7 @@ use loadline_core::{
     fleet::{Fleet, Listener},
     time::Duration,
 };
-use loadline_proxy::runtime::Runtime;
+use loadline_proxy::{runtime::Runtime, telemetry::meter::ListenerTally};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{Client, PATIENCE, anywhere, becomes, fleet, free, listener, server, tcp};
@@ -93,7 +93,7 @@ fn of_many_that_come_at_once_to_several_workers_exactly_so_many_stay() {
         stayed.iter_mut().for_each(Client::upgrade);
         stayed.iter_mut().for_each(|client| client.echo("a tunnel counts as well"));
         drop(stayed);
-        let open = || proxy.tallies().listeners.values().map(|it| it.open()).sum::<u64>();
+        let open = || proxy.tallies().listeners.values().map(ListenerTally::open).sum::<u64>();
         assert!(becomes(|| open() == 0));
     }
     proxy.stop(Duration::ZERO);
@@ -121,7 +121,7 @@ fn http_2_counts_by_connection_and_one_too_many_is_closed_without_a_word_of_http
     let mut second = Client::to(address);
     second.send(HTTP2);
     assert!(second.is_closed());
-    assert_eq!(proxy.tallies().count(Ending::ClientLimit), 1);
+    assert!(becomes(|| proxy.tallies().count(Ending::ClientLimit) == 1));
     proxy.stop(Duration::ZERO);
 }
 

@@ -148,6 +148,15 @@ impl Proxy {
         self.runtime.tallies().count(ending)
     }
 
+    /// Waits until so many requests have ended like this.
+    pub(crate) fn counts(&self, ending: Ending, expected: u64) {
+        let (start, count) = (Instant::now(), || self.runtime.tallies().count(ending));
+        while count() != expected {
+            assert!(start.elapsed() < PATIENCE, "{} are {}", count(), ending.name());
+            thread::yield_now();
+        }
+    }
+
     /// How many copies have come to this, once there is one.
     pub(crate) fn copies(&self, result: CopyResult) -> u64 {
         self.copies_after(result, 0)
@@ -187,6 +196,16 @@ pub(crate) fn until_closed(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("the connection is closed in time");
     text
+}
+
+/// The next head that a client sends; none at the end of the stream.
+pub(crate) fn head(stream: &mut TcpStream) -> Option<String> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    Some(String::from_utf8_lossy(&head).into_owned())
 }
 
 fn service(name: &str, address: SocketAddr) -> Service {

@@ -227,6 +227,7 @@ reasons! {
     Maintenance: Maintenance = "the service is in maintenance",
     PasswordChecksBusy: Internal = "too many passwords are being checked",
     TokenKeysAway: Internal = "the keys of tokens cannot be fetched",
+    AuthServiceFailed: Internal = "the service of forward_auth did not say who may ask",
     DrainOver: Drained = "cut when the time to drain was over",
     // The client.
     ClientBad: ClientBad = "invalid request",
@@ -237,6 +238,7 @@ reasons! {
     TokenExpired: Unauthorized = "token has expired",
     TokenClaims: Unauthorized = "token is of another issuer, for another audience or not valid yet",
     TokenInsufficient: Unauthorized = "token has not the claims that are needed",
+    AuthServiceRefused: Unauthorized = "the service of forward_auth did not let the client in",
     ClientTimeout: ClientTimeout = "client timed out",
     ClientGone: ClientGone = "client closed the connection",
     ClientSlow: ClientSlow = "client gave its place to the next at the connection limit",

@@ -1,10 +1,13 @@
 //! What has to be known of a request before anybody is asked.
 
-use loadline_core::decide::reason::Reason;
+use std::pin::Pin;
+
+use loadline_core::{decide::reason::Reason, rules::ForwardAuth};
 
 use super::Exchange;
 use crate::http::{
     basic_auth,
+    forward_auth::{self, Asking},
     jwt::{Away, Pending},
     passwords::Busy,
     reply::Reply,
@@ -28,11 +31,33 @@ impl Exchange<'_> {
         let refusal = match check {
             Check::Password(check) => self.check_password(*check).await,
             Check::Token(pending) => self.check_token(&pending).await,
+            Check::Service(check) => self.ask_service(*check).await,
         };
         if let Err(reply) = refusal {
             self.request.copy = None;
             self.request.reply = Some(reply);
         }
+    }
+
+    /// Asks a service. In memory of its own, since what asks is an exchange as well.
+    async fn ask_service(&mut self, check: forward_auth::Check) -> Result<(), Box<Reply>> {
+        let auth = check.auth.clone();
+        let asking = Asking {
+            worker: self.worker,
+            listener: self.listener,
+            listener_context: self.listener_context,
+            view: self.driver.route.view(),
+        };
+        let asked: Pin<Box<dyn Future<Output = _> + '_>> =
+            Box::pin(check.ask(&self.request, asking));
+        let Some(response) = asked.await else {
+            return Err(Box::new(Reply::busy(Reason::AuthServiceFailed)));
+        };
+        if !ForwardAuth::lets_in(response.status()) {
+            return Err(Box::new(Reply::of_service(&response, &self.own_lines())));
+        }
+        self.request.change_head(&auth.copied(response.fields()));
+        Ok(())
     }
 
     async fn check_password(&self, check: basic_auth::Check) -> Result<(), Box<Reply>> {

@@ -1,0 +1,29 @@
+//! Forward authentication: which service is asked, and for what.
+
+use loadline_core::rules::ForwardAuth;
+use loadline_spanned::{Problems, Span};
+
+use super::{listener::Services, set};
+use crate::file;
+
+/// What the file says of it.
+pub(super) fn forward_auth(
+    (file, span): (&file::ForwardAuth, &Span),
+    services: &Services<'_>,
+    problems: &mut Problems,
+) -> ForwardAuth {
+    let service = match file.service.at() {
+        Some(name) => services.find(&name.value.0.0, &name.span, problems),
+        None => {
+            let help = "say which: service = \"auth\"".to_owned();
+            problems.absent(span, span, "`forward_auth` without `service`".to_owned(), help);
+            0
+        }
+    };
+    let mut auth = ForwardAuth::new(service);
+    set(&file.path, |path| &path.0.0, &mut auth.path);
+    if let Some(names) = file.copy_headers.get() {
+        auth.copy_headers = names.iter().map(|name| name.0.clone()).collect();
+    }
+    auth
+}

@@ -1,0 +1,111 @@
+//! Forward authentication: a service says who may ask, as with `auth_request` of nginx,
+//! `forward_auth` of Caddy and `ext_authz` of Envoy.
+//!
+//! It gets the head of the request with another method and another path, and is told the method and
+//! the target that there were by the headers of Traefik and Caddy, which such services read.
+
+use alloc::{
+    borrow::ToOwned as _,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use super::{HeaderEdits, Template};
+
+/// Which service is asked, for what, and what it may tell servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardAuth {
+    /// Index of the service.
+    pub service: usize,
+    /// Path and query of what it is asked for.
+    pub path: String,
+    /// Fields of its response that the request gets, instead of those of its client.
+    pub copy_headers: Vec<String>,
+}
+
+impl ForwardAuth {
+    /// Asks the service with this index for `/`, and tells servers nothing of what it says.
+    #[must_use]
+    pub fn new(service: usize) -> Self {
+        Self { service, path: "/".to_owned(), copy_headers: Vec::new() }
+    }
+
+    /// Whether a response with this status lets the request in. Others are given to the client.
+    #[must_use]
+    pub const fn lets_in(status: u16) -> bool {
+        matches!(status, 200..300)
+    }
+
+    /// Makes the head of a request to the service of that of a request for a server: it has no
+    /// body, and its response must not depend on what the client has stored.
+    #[must_use]
+    pub fn asking(method: &str, target: &str) -> HeaderEdits {
+        let told = [("X-Forwarded-Method", method), ("X-Forwarded-Uri", target)];
+        HeaderEdits {
+            remove: OF_ONE_MESSAGE.map(str::to_owned).into(),
+            set: told.map(|(name, value)| (name.to_owned(), Template::literal(value))).into(),
+            add: Vec::new(),
+        }
+    }
+
+    /// What a request that is let in gets of the `fields` of the response.
+    #[must_use]
+    pub fn copied<'a>(&self, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> HeaderEdits {
+        let is_copied = |name: &[u8]| {
+            self.copy_headers.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+        };
+        let text = |bytes| String::from_utf8_lossy(bytes).to_string();
+        let copied = fields.filter(|(name, _)| is_copied(name));
+        let set = copied.map(|(name, value)| (text(name), Template::literal(&text(value))));
+        HeaderEdits { set: set.collect(), ..HeaderEdits::default() }
+    }
+}
+
+/// Fields that are about the body of the request, its connection, or the response to it.
+const OF_ONE_MESSAGE: [&str; 14] = [
+    "Connection",
+    "Content-Length",
+    "Expect",
+    "If-Match",
+    "If-Modified-Since",
+    "If-None-Match",
+    "If-Range",
+    "If-Unmodified-Since",
+    "Keep-Alive",
+    "Range",
+    "TE",
+    "Trailer",
+    "Transfer-Encoding",
+    "Upgrade",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_hears_of_method_and_target_and_of_no_body() {
+        let edits = ForwardAuth::asking("POST", "/a?b=$c");
+        for gone in ["content-length", "transfer-encoding", "if-none-match", "x-forwarded-uri"] {
+            assert!(edits.drops(gone.as_bytes()), "{gone}");
+        }
+        assert!(!edits.drops(b"cookie") && !edits.drops(b"x-forwarded-for"));
+        let told: Vec<String> =
+            edits.fields().map(|(name, value)| alloc::format!("{name}: {value}")).collect();
+        assert_eq!(told, ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /a?b=$$c"]);
+    }
+
+    #[test]
+    fn only_success_lets_in_and_only_what_is_named_is_copied() {
+        let in_of = |status| ForwardAuth::lets_in(status);
+        assert_eq!(
+            [199, 200, 204, 299, 300, 302, 401, 500].map(in_of),
+            [false, true, true, true, false, false, false, false]
+        );
+        let auth =
+            ForwardAuth { copy_headers: ["Remote-User".to_owned()].into(), ..ForwardAuth::new(0) };
+        let fields = [(&b"remote-user"[..], &b"$ali"[..]), (b"Set-Cookie", b"a=b")];
+        let edits = auth.copied(fields.into_iter());
+        assert_eq!(edits.set, [("remote-user".to_owned(), Template::literal("$ali"))]);
+    }
+}

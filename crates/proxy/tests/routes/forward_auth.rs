@@ -1,0 +1,153 @@
+//! Forward authentication: whom a service lets in, what it is asked, and what others are told.
+
+use std::{
+    io::Write as _,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+use loadline_core::{
+    decide::ending::Ending,
+    rules::{Action, Authentication, ForwardAuth, Rule, Split},
+    time::Duration,
+};
+
+use crate::support::{PATIENCE, Proxy, rule, under};
+
+const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
+
+const LOGIN: &str = "HTTP/1.1 302 Found\r\nLocation: https://login/\r\nSet-Cookie: from=here\r\n\
+                     Transfer-Encoding: chunked\r\n\r\n5\r\nlog i\r\n1\r\nn\r\n0\r\n\r\n";
+
+/// A service that lets in who has `session=alice`, fails for `session=broken`, and leads others to
+/// a login; and what it was asked.
+fn service() -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let tell = tell.clone();
+            thread::spawn(move || say(stream, &tell));
+        }
+    });
+    (address, told)
+}
+
+fn say(mut stream: TcpStream, tell: &Sender<String>) {
+    while let Some(head) = crate::support::head(&mut stream) {
+        let response = if head.contains("session=alice") {
+            "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nX-Other: x\r\nContent-Length: 2\r\n\r\nok"
+        } else if head.contains("session=broken") {
+            "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\nbroken"
+        } else {
+            LOGIN
+        };
+        // The test may be over.
+        let _ = tell.send(head);
+        stream.write_all(response.as_bytes()).unwrap();
+    }
+}
+
+/// Requests go to `zero` if `one` lets them in.
+fn guarded() -> Rule {
+    let copy_headers = vec!["Remote-User".to_owned(), "Remote-Groups".to_owned()];
+    let auth = ForwardAuth { path: "/verify?x".to_owned(), copy_headers, ..ForwardAuth::new(1) };
+    Rule {
+        authentication: Some(Authentication::Forward(Arc::new(auth))),
+        ..rule(under("/"), Action::Service(Split::all(0)))
+    }
+}
+
+#[test]
+fn a_request_that_is_let_in_tells_its_server_what_the_service_says_and_no_client_can() {
+    let (address, told) = service();
+    let proxy = Proxy::beside(vec![guarded()], address, |_| ());
+    for version in VERSIONS {
+        let forged = ["-H", "Remote-User: root", "-H", "remote-groups: admins"];
+        let body = [version, "-H", "Cookie: session=alice", "--data-binary", "some text"];
+        let seen = proxy.curl(&[&body[..], &forged].concat(), "/a?b=c");
+        assert!(seen.contains(" 200") && seen.ends_with("zero"), "{version}: {seen}");
+        assert!(seen.contains("\r\nPOST /a?b=c HTTP/1.1\r\n"), "{version}: {seen}");
+        assert!(seen.contains("Remote-User: alice\r\n"), "{version}: {seen}");
+        let names = seen.to_ascii_lowercase();
+        assert!(!names.contains("root") && !names.contains("remote-groups"), "{version}: {seen}");
+        assert!(!names.contains("x-other"), "{version}: {seen}");
+        let asked = told.recv_timeout(PATIENCE).unwrap();
+        assert!(asked.starts_with("GET /verify?x HTTP/1.1\r\n"), "{version}: {asked}");
+        for line in ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /a?b=c", "X-Forwarded-For: "] {
+            assert!(asked.contains(line), "{version}: {asked}");
+        }
+        assert!(!asked.to_ascii_lowercase().contains("content-length"), "{version}: {asked}");
+    }
+    assert_eq!(proxy.tally("one").count(Ending::Complete), 2);
+}
+
+#[test]
+fn whoever_is_not_let_in_gets_the_response_of_the_service_and_no_server_hears_of_it() {
+    let (address, _told) = service();
+    let proxy = Proxy::beside(vec![guarded()], address, |_| ());
+    for version in VERSIONS {
+        let seen = proxy.curl(&[version], "/");
+        let names = seen.to_ascii_lowercase();
+        assert!(names.contains(" 302") && seen.ends_with("\r\n\r\nlog in"), "{version}: {seen}");
+        for line in ["location: https://login/\r\n", "set-cookie: from=here\r\n"] {
+            assert_eq!(names.matches(line).count(), 1, "{version}: {seen}");
+        }
+        assert!(names.contains("content-length: 6\r\n"), "{version}: {seen}");
+        assert!(!names.contains("chunked"), "{version}: {seen}");
+    }
+    assert!(!proxy.curl(&["--head"], "/").contains("log in"));
+    proxy.counts(Ending::Unauthorized, 3);
+    assert_eq!(proxy.served(), 0);
+    let broken = proxy.curl(&["-H", "Cookie: session=broken"], "/");
+    assert!(broken.contains(" 500") && broken.ends_with("broken"), "{broken}");
+    assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+}
+
+#[test]
+fn a_connection_goes_on_after_both() {
+    let (address, _told) = service();
+    let proxy = Proxy::beside(vec![guarded()], address, |_| ());
+    let seen = proxy.ask(concat!(
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+        "GET / HTTP/1.1\r\nHost: x\r\nCookie: session=alice\r\nConnection: close\r\n\r\n",
+    ));
+    assert!(seen.starts_with("HTTP/1.1 302 Found\r\n") && seen.ends_with("zero"), "{seen}");
+}
+
+#[test]
+fn nobody_is_let_in_while_the_service_is_away_and_each_is_told_to_come_again() {
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Proxy::beside(vec![guarded()], away, |_| ());
+    let seen = proxy.get("/");
+    assert!(seen.starts_with("HTTP/1.1 503") && seen.contains("Retry-After: 1\r\n"), "{seen}");
+    assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+}
+
+#[test]
+fn a_service_that_is_silent_or_says_too_much_lets_nobody_in() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+        fleet.services[1].timeouts.head = Duration::from_millis(100);
+    });
+    assert!(proxy.get("/").starts_with("HTTP/1.1 503"));
+    let large = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = large.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = large.accept().unwrap();
+        crate::support::head(&mut stream).unwrap();
+        let head = format!("HTTP/1.1 401 No\r\nContent-Length: {}\r\n\r\n", 4 << 20);
+        stream.write_all(head.as_bytes()).unwrap();
+        // It is cut off on the way.
+        let _ = stream.write_all(&vec![b'x'; 4 << 20]);
+    });
+    let proxy = Proxy::beside(vec![guarded()], address, |_| ());
+    assert!(proxy.get("/").starts_with("HTTP/1.1 503"));
+    assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+}
