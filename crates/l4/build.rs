@@ -35,8 +35,9 @@ fn main() -> Result<(), Box<dyn error::Error>> {
 fn compile(name: &str, object: &Path, arch: &str) -> Result<(), String> {
     let output = Command::new("clang")
         .args(["-O2", "-g", "-Wall", "-Wextra", "-target", "bpf", "-mcpu=v3"])
-        // Where Debian keeps asm/types.h.
+        // Where Debian keeps asm/types.h: that of this machine, and that of others.
         .args(["-idirafter", &format!("/usr/include/{arch}-linux-gnu")])
+        .args(["-idirafter", &format!("/usr/{arch}-linux-gnu/include")])
         .args(["-c", &format!("bpf/{name}.bpf.c"), "-o"])
         .arg(object)
         .output()

@@ -96,12 +96,16 @@ pub(crate) fn send_with_checksums(name: &str) -> io::Result<()> {
     request.ifr_ifru.ifru_data = (&raw mut feature).cast();
     let any = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     // SAFETY: the kernel reads an `ifreq` and the `Feature` it points to, which outlive the call.
-    check(unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
+    check(unsafe {
+        libc::ioctl(any.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut request)
+    })
 }
 
 /// Has the calling thread run as soon as it has something to do, as far as the kernel grants it.
 pub(super) fn run_promptly() -> Scheduling {
-    let priority = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: all zeros are a valid `sched_param`, a C structure of integers, of more in some libc.
+    let mut priority: libc::sched_param = unsafe { std::mem::zeroed() };
+    priority.sched_priority = PRIORITY;
     // SAFETY: the kernel reads a `sched_param` there, which outlives the call; 0 is this thread.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } == 0 {
         return Scheduling::First;
