@@ -12,21 +12,23 @@ mod hold;
 
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow::{self, Continue},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{
     sync::{Notify, watch},
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::{
     Fault, Settings, View,
     etcd::{
         Client, EtcdError,
-        message::{Compare, Event, KeyValue, Operation, PutRequest, WatchResponse},
+        message::{Compare, Event, KeyValue, Operation, PutRequest},
     },
+    follow::{Followed, Follower},
 };
 
 pub(crate) use hold::{Hold, Write};
@@ -80,70 +82,9 @@ impl Keyspace {
 
     /// Connects again and again, and takes in what happens. Never ends.
     pub(crate) async fn follow(&self) {
-        let mut admitted = self.view.admitted();
-        let mut first = 0;
-        // Keys of another cluster are left alone. Who admits is gone where the process ends.
-        while admitted.wait_for(|admitted| *admitted).await.is_ok() {
-            let fault = match Client::connect(&self.settings, first).await {
-                Ok((client, index)) => {
-                    first = index + 1;
-                    tokio::select! {
-                        ended = self.follow_over(client) => ended.err(),
-                        () = self.broken.notified() => None,
-                        _ = admitted.wait_for(|admitted| !*admitted) => None,
-                    }
-                }
-                Err(error) => Some(error.into()),
-            };
-            // What is wrong with the store is told and counted by the agent, which has met it too.
-            if let Some(fault) = fault {
-                tracing::debug!(self.prefix, "{fault}");
-            }
-            self.known().client = None;
-            self.seen.send_modify(|_| ());
-            sleep(WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
-        }
+        let Self { settings, view, prefix, broken, .. } = self;
+        Followed { settings, view, prefix, broken }.follow(self).await;
         std::future::pending::<()>().await;
-    }
-
-    async fn follow_over(&self, client: Client) -> Result<(), Fault> {
-        let all = client.prefix(&self.prefix).await?;
-        let revision = all.header.map_or(0, |header| header.revision);
-        let mut watch = client.watch(&self.prefix, revision + 1).await?;
-        {
-            let mut known = self.known();
-            known.entries = all.kvs.into_iter().filter_map(|it| self.entry(it)).collect();
-            known.client = Some(client);
-        }
-        self.seen.send_replace(revision);
-        loop {
-            let heard: WatchResponse = watch
-                .next()
-                .await?
-                .ok_or_else(|| Fault::Watch("the store has ended it".to_owned()))?;
-            if heard.canceled || heard.compact_revision > 0 {
-                return Err(Fault::Watch(heard.cancel_reason));
-            }
-            self.take_in(heard.events);
-        }
-    }
-
-    fn take_in(&self, events: Vec<Event>) {
-        let mut last = None;
-        let mut known = self.known();
-        for Event { kind, kv } in events {
-            let Some(it) = kv else { continue };
-            last = last.max(Some(it.mod_revision));
-            let Some((name, entry)) = self.entry(it) else { continue };
-            match kind {
-                PUT => known.entries.insert(name, entry),
-                _ => known.entries.remove(&name),
-            };
-        }
-        drop(known);
-        if let Some(revision) = last {
-            self.seen.send_replace(revision);
-        }
     }
 
     fn entry(&self, it: KeyValue) -> Option<(String, Entry)> {
@@ -231,11 +172,45 @@ impl Keyspace {
     }
 }
 
+impl Follower for Keyspace {
+    fn connected(&self, client: Client, revision: i64, all: Vec<KeyValue>) -> ControlFlow<()> {
+        {
+            let mut known = self.known();
+            known.entries = all.into_iter().filter_map(|it| self.entry(it)).collect();
+            known.client = Some(client);
+        }
+        self.seen.send_replace(revision);
+        Continue(())
+    }
+
+    fn changed(&self, events: Vec<Event>) -> ControlFlow<()> {
+        let mut last = None;
+        let mut known = self.known();
+        for Event { kind, kv } in events {
+            let Some(it) = kv else { continue };
+            last = last.max(Some(it.mod_revision));
+            let Some((name, entry)) = self.entry(it) else { continue };
+            match kind {
+                PUT => known.entries.insert(name, entry),
+                _ => known.entries.remove(&name),
+            };
+        }
+        drop(known);
+        if let Some(revision) = last {
+            self.seen.send_replace(revision);
+        }
+        Continue(())
+    }
+
+    fn lost(&self) -> ControlFlow<()> {
+        self.known().client = None;
+        self.seen.send_modify(|_| ());
+        Continue(())
+    }
+}
+
 /// The kind of an event that puts a key.
 const PUT: i32 = 0;
 
 /// How long it may take to hear of what was written.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// From the end of one connection to the next, at most.
-const WAIT: Duration = Duration::from_millis(500);

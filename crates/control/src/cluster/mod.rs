@@ -27,6 +27,7 @@ mod agent;
 mod disk;
 mod etcd;
 mod fault;
+mod follow;
 pub(crate) mod keys;
 pub(crate) mod keyspace;
 mod known;

@@ -65,6 +65,8 @@ pub(crate) struct Quick {
 pub(crate) struct Limits {
     /// How late the router may be with 99 % of the packets.
     pub(crate) lateness: Option<At<String>>,
+    /// How late it may be with 90 % of them; `lateness` if only that is given.
+    pub(crate) lateness_p90: Option<At<String>>,
     /// The share of the machine's CPU that its host may take meanwhile.
     pub(crate) steal: Option<At<String>>,
 }
@@ -224,6 +226,8 @@ pub(crate) struct PhaseEntry {
     pub(crate) after: Vec<At<ActionEntry>>,
     /// Given up after this; 10m if omitted.
     pub(crate) timeout: Option<At<String>>,
+    /// Replace those of the study.
+    pub(crate) limits: Limits,
     /// Tools that `run` needs beside the row's; it is skipped without them.
     pub(crate) needs: OneOrMore,
     pub(crate) rows: Vec<At<String>>,

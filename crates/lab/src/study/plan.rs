@@ -34,8 +34,6 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// What is done, in this order.
     pub steps: Vec<Step>,
-    /// Beyond this a run is invalid.
-    pub tolerance: Tolerance,
 }
 
 /// What the plan needs to know of the machine.
@@ -123,6 +121,8 @@ pub struct Step {
     pub after: Vec<Verb>,
     /// After this the phase has failed.
     pub timeout: Duration,
+    /// Beyond this the run is invalid.
+    pub tolerance: Tolerance,
     /// Regular expressions for figures in an output that is no record, by name.
     pub measure: BTreeMap<String, String>,
     /// Tools it needs.
@@ -187,15 +187,6 @@ impl Step {
 pub(crate) fn plan_row(study: &Study, row: &str, places: &Places, problems: &mut Problems) -> Plan {
     let mut scope = Scope::new(study, row, places, problems);
     let (topology, machines) = network::network(&mut scope);
-    let file = &study.file;
-    let mut tolerance = Tolerance::default();
-    if let Some(late) = file.limits.lateness.as_ref().and_then(|text| scope.quantity(text)) {
-        // Who says how late 99 of 100 may be means the others too.
-        (tolerance.late_p90, tolerance.late_p99) = (late, late);
-    }
-    if let Some(steal) = file.limits.steal.as_ref().and_then(|text| scope.quantity(text)) {
-        tolerance.steal = steal;
-    }
     Plan {
         row: row.to_owned(),
         files: commands::files(&mut scope),
@@ -204,6 +195,5 @@ pub(crate) fn plan_row(study: &Study, row: &str, places: &Places, problems: &mut
         steps: commands::steps(&mut scope, &topology),
         topology,
         machines,
-        tolerance,
     }
 }

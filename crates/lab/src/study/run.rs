@@ -267,17 +267,15 @@ impl RowRun<'_> {
     fn run(&mut self, row: &str) -> Result<Vec<StudyPhase>, RunError> {
         let (plan, folder) = prepare(self.study, self.setup, row)?;
         let (lab, delays) = self.start_true(&plan)?;
-        let fault = delay::fault(&delays, &plan.tolerance);
-        self.conditions.delays.extend(delays);
         // Somebody may want to look; where the name is taken this lab goes on without one.
         let _announced = lab.announce(self.study.short_name(), self.study.title());
         self.note(&lab);
         self.tell_what_is_missing(&lab);
         let mut site = RunningRow { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
         site.start_all()?;
-        let mut phases = self.phases(&plan, &mut site)?;
+        let phases = self.phases(&plan, &mut site, &delays)?;
         site.end()?;
-        phases.iter_mut().for_each(|phase| phase.faults.extend(fault.clone()));
+        self.conditions.delays.extend(delays);
         Ok(phases)
     }
 
@@ -287,7 +285,8 @@ impl RowRun<'_> {
         loop {
             let lab = start(self.setup, plan)?;
             let delays = delay::measure(&lab, plan)?;
-            if tries == LABS_MAX || delay::fault(&delays, &plan.tolerance).is_none() {
+            let is_off = |step: &Step| delay::fault(&delays, &step.tolerance).is_some();
+            if tries == LABS_MAX || !plan.steps.iter().any(is_off) {
                 return Ok((lab, delays));
             }
             tries += 1;
@@ -298,6 +297,7 @@ impl RowRun<'_> {
         &mut self,
         plan: &Plan,
         site: &mut RunningRow<'_>,
+        delays: &[StudyDelay],
     ) -> Result<Vec<StudyPhase>, RunError> {
         let mut phases = Vec::new();
         for (number, step) in plan.steps.iter().enumerate() {
@@ -305,7 +305,8 @@ impl RowRun<'_> {
                 return Err(RunError::Interrupted);
             }
             (self.tell)(Event::Step { title: format!("{}: {}", plan.row, step.title()) });
-            let phase = self.step(site, step, number + 1)?;
+            let mut phase = self.step(site, step, number + 1)?;
+            phase.faults.extend(delay::fault(delays, &step.tolerance));
             let fault = phase.failed.iter().chain(&phase.faults).next().cloned();
             (self.tell)(Event::Done { fault });
             if step.command.is_some() {

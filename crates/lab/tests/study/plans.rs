@@ -48,6 +48,18 @@ fn quick_is_faster_by_the_speed_and_replaces_what_it_says() {
 }
 
 #[test]
+fn a_phase_that_judges_a_short_time_is_stricter_than_its_study() {
+    let text = SMALLEST
+        .replace("[host.client]", "[limits]\nlateness = \"2ms\"\nsteal = \"9%\"\n[host.client]")
+        .replace("repeat = 2", "repeat = 2\nlimits = { lateness_p90 = \"{n}us\" }");
+    let plan = study(&text).plan("loadline", &Places::default());
+    let late: Vec<_> = plan.steps.iter().map(|step| step.tolerance.late_p90).collect();
+    assert_eq!(late, [10, 10, 20, 20].map(Duration::from_micros));
+    let first = &plan.steps[0].tolerance;
+    assert_eq!((first.late_p99, first.steal), (Duration::from_millis(2), Ratio::percent(9)));
+}
+
+#[test]
 fn rows_have_programs_values_and_hosts_of_their_own() {
     let text = SMALLEST
         .replace(

@@ -16,7 +16,6 @@ use loadline_core::{
     decide::{ending::Ending, reason::Reason},
     time::{Instant, UnixTime},
 };
-use loadline_http1::{BodyReader, Framing, Method, Version};
 use tokio::task::spawn_local;
 
 use super::{
@@ -26,7 +25,7 @@ use super::{
     wanted::{Wanted, write_fetch},
 };
 use crate::{
-    http::{exchange::Exchange, request::Request, sticky::Session},
+    http::{exchange::Exchange, request::Request},
     io::{peer::Peer, socket::Socket},
     listener::handle::ListenerHandle,
     runtime::{clock::Clock, timer::Timer, view::View, worker::Worker},
@@ -97,27 +96,10 @@ impl Fetch {
     /// Begins it, on behalf of `asked`.
     pub(crate) fn begin(self, start: Start<'_>, asked: &Request) {
         let mut request = Request {
-            text: start.worker.buffers.take_text(),
-            body: BodyReader::new(Framing::None),
-            method: Method::Get,
-            version: Version::Http11,
-            keep_alive: true,
-            upgrade: false,
-            is_whole: true,
             is_copy: start.in_background,
-            reply: None,
-            check: None,
-            challenge: None,
-            accept: Vec::new(),
-            changes: None,
-            copy: None,
-            session: Session::New,
-            asked: None,
-            trace: None,
-            tls: asked.tls.clone(),
-            wanted: None,
-            fetch: None,
-            ..*asked
+            offer: asked.offer,
+            class: asked.class,
+            ..asked.on_behalf(start.worker.buffers.take_text())
         };
         let stored = self.stored.clone();
         let stored = stored.as_ref().map(|stored| stored.response.fields());

@@ -5,11 +5,11 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use loadline_core::{compress::Offer, decide::ending::Ending, rules::ForwardAuth};
-use loadline_http1::{BodyReader, Framing, Method, ResponseHead, Status, Version};
+use loadline_core::{decide::ending::Ending, rules::ForwardAuth};
+use loadline_http1::{BodyReader, Method, ResponseHead, Status};
 
 use crate::{
-    http::{exchange::Exchange, request::Request, rules, sticky::Session},
+    http::{exchange::Exchange, request::Request, rules},
     http2::ANY,
     io::{peer::Peer, socket::Socket},
     listener::handle::ListenerHandle,
@@ -70,32 +70,10 @@ impl Check {
     pub(crate) async fn ask(self, asked: &Request, asking: Asking<'_>) -> Option<Response> {
         let Asking { worker, listener, listener_context, view } = asking;
         let request = Request {
-            text: self.text,
-            body: BodyReader::new(Framing::None),
-            method: Method::Get,
-            version: Version::Http11,
-            keep_alive: true,
-            upgrade: false,
-            is_whole: true,
             service: self.auth.service,
-            reply: None,
-            check: None,
-            challenge: None,
-            changes: None,
-            offer: Offer::default(),
-            class: None,
-            copy: None,
-            is_copy: false,
-            session: Session::New,
             key: self.key,
             received: worker.shared.clock.now(),
-            asked: None,
-            accept: Vec::new(),
-            trace: None,
-            tls: asked.tls.clone(),
-            wanted: None,
-            fetch: None,
-            ..*asked
+            ..asked.on_behalf(self.text)
         };
         let timer = Timer::here(&worker.timers).await;
         let mut client = Peer::new(Socket::taking());

@@ -187,6 +187,36 @@ impl Request {
         Ok(request)
     }
 
+    /// A request of our own that is made for this one: a GET of the same client for the same
+    /// service, with this head and no body. No rule, log or span sees it.
+    pub(crate) fn on_behalf(&self, text: Vec<u8>) -> Self {
+        Self {
+            text,
+            body: BodyReader::new(Framing::None),
+            method: Method::Get,
+            version: Version::Http11,
+            keep_alive: true,
+            upgrade: false,
+            is_whole: true,
+            reply: None,
+            check: None,
+            challenge: None,
+            changes: None,
+            offer: Offer::default(),
+            class: None,
+            copy: None,
+            is_copy: false,
+            session: Session::New,
+            asked: None,
+            accept: Vec::new(),
+            trace: None,
+            tls: self.tls.clone(),
+            wanted: None,
+            fetch: None,
+            ..*self
+        }
+    }
+
     /// Begins a copy, where one may be made; `bytes` are what came of the request so far. What
     /// becomes another protocol cannot be copied.
     #[cold]
@@ -210,34 +240,18 @@ impl Request {
         let mut text = worker.buffers.take_text();
         text.extend_from_slice(&self.text);
         let request = Self {
-            text,
-            body: BodyReader::new(Framing::None),
-            keep_alive: true,
-            is_whole: true,
+            method: self.method,
+            version: self.version,
             is_copy: true,
-            copy: None,
             service,
-            reply: None,
-            check: None,
-            challenge: None,
-            changes: None,
-            // Nobody reads the response.
-            offer: Offer::default(),
-            class: None,
             session: session(&view.services[service], head, bytes),
             key: key(&view.services[service], head, bytes, from.address),
-            accept: Vec::new(),
             asked: asked(
                 worker,
                 (head, bytes),
                 (id, self.asked.as_ref().map_or(b"", |asked| asked.user())),
             ),
-            // Its server is told of the span of the request, and no span tells of it.
-            trace: None,
-            tls: self.tls.clone(),
-            wanted: None,
-            fetch: None,
-            ..*self
+            ..self.on_behalf(text)
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);
         Some(Copy::new(request, view, room.saturating_sub(early), fate))

@@ -1,24 +1,22 @@
 //! The watch on what edges share, over connections that follow each other.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
 use loadline_core::cluster::{
     SessionId, Table,
     participant::{Change, Contents},
 };
 use serde::de::DeserializeOwned;
-use tokio::{
-    sync::{Notify, mpsc::UnboundedSender},
-    time::sleep,
-};
+use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 use super::Heard;
 use crate::cluster::{
     Fault, Settings, View,
     etcd::{
         Client,
-        message::{Event, KeyValue, WatchResponse},
+        message::{Event, KeyValue},
     },
+    follow::{Followed, Follower, unless_gone},
     keys,
 };
 
@@ -59,8 +57,8 @@ impl Places {
     }
 }
 
-/// Connects again and again, and tells what is there. `broken` is told where a connection is of no
-/// use any more.
+/// Connects again and again, and tells what is there, until nobody listens. `broken` is told where
+/// a connection is of no use any more.
 pub(super) async fn keep(
     settings: Settings,
     view: View,
@@ -68,37 +66,9 @@ pub(super) async fn keep(
     broken: Arc<Notify>,
 ) {
     let places = Places::below(&settings.prefix);
-    let mut admitted = view.admitted();
-    let mut first = 0;
-    loop {
-        // Keys of another cluster are left alone.
-        if admitted.wait_for(|admitted| *admitted).await.is_err() {
-            return;
-        }
-        let fault = match Client::connect(&settings, first).await {
-            Ok((client, index)) => {
-                first = index + 1;
-                let link = Link { places: &places, view: &view, told: &told };
-                tokio::select! {
-                    ended = link.follow(client) => match ended {
-                        Ok(()) => return,
-                        Err(fault) => Some(fault),
-                    },
-                    () = broken.notified() => None,
-                    _ = admitted.wait_for(|admitted| !*admitted) => None,
-                }
-            }
-            Err(error) => Some(error.into()),
-        };
-        // What is wrong with the store is told and counted by the agent, which has met it too.
-        if let Some(fault) = fault {
-            tracing::debug!("sharing: {fault}");
-        }
-        if told.send(Heard::Lost).is_err() {
-            return;
-        }
-        sleep(WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
-    }
+    let link = Link { places: &places, view: &view, told: &told };
+    let (settings, view, broken) = (&settings, &view, &broken);
+    Followed { settings, view, prefix: places.all(), broken }.follow(&link).await;
 }
 
 struct Link<'a> {
@@ -107,32 +77,25 @@ struct Link<'a> {
     told: &'a UnboundedSender<Heard>,
 }
 
-impl Link<'_> {
-    /// Until the connection ends, or nobody listens any more.
-    async fn follow(&self, client: Client) -> Result<(), Fault> {
-        let all = client.prefix(&self.places.all).await?;
-        let revision = all.header.map_or(0, |header| header.revision);
-        let mut watch = client.watch(&self.places.all, revision + 1).await?;
-        let contents = self.contents(revision.unsigned_abs(), &all.kvs);
-        if self.told.send(Heard::Connected(client, contents)).is_err() {
-            return Ok(());
-        }
-        loop {
-            let heard: WatchResponse = watch
-                .next()
-                .await?
-                .ok_or_else(|| Fault::Watch("the store has ended it".to_owned()))?;
-            if heard.canceled || heard.compact_revision > 0 {
-                return Err(Fault::Watch(heard.cancel_reason));
-            }
-            for (revision, changes) in self.changes(&heard.events) {
-                if self.told.send(Heard::Changed(revision, changes)).is_err() {
-                    return Ok(());
-                }
-            }
-        }
+impl Follower for Link<'_> {
+    fn connected(&self, client: Client, revision: i64, all: Vec<KeyValue>) -> ControlFlow<()> {
+        let contents = self.contents(revision.unsigned_abs(), &all);
+        unless_gone(self.told.send(Heard::Connected(client, contents)))
     }
 
+    fn changed(&self, events: Vec<Event>) -> ControlFlow<()> {
+        let mut changes = self.changes(&events).into_iter();
+        changes.try_for_each(|(revision, changes)| {
+            unless_gone(self.told.send(Heard::Changed(revision, changes)))
+        })
+    }
+
+    fn lost(&self) -> ControlFlow<()> {
+        unless_gone(self.told.send(Heard::Lost))
+    }
+}
+
+impl Link<'_> {
     fn contents(&self, revision: u64, kvs: &[KeyValue]) -> Contents {
         let mut contents = Contents { revision, ..Contents::default() };
         for it in kvs {
@@ -196,6 +159,3 @@ impl Link<'_> {
 }
 
 const UNSOUND: &str = "remove the key: a new one is begun one lease later";
-
-/// From the end of one connection to the next, at most.
-const WAIT: Duration = Duration::from_millis(500);

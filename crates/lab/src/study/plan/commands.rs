@@ -9,10 +9,11 @@ use regex::Regex;
 use super::{Action, Command, Content, Program, Ready, Scope, Step, Verb, network};
 use crate::{
     study::{
-        file::{ActionEntry, BesideEntry, PhaseEntry, ProgramEntry, ReadyEntry},
+        file::{ActionEntry, BesideEntry, Limits, PhaseEntry, ProgramEntry, ReadyEntry},
         place::{OneOrMore, Word},
     },
     topology::{LinkSpec, Topology},
+    wan::Tolerance,
 };
 
 /// Files with their contents; from here on `{file.NAME}` is the path of each.
@@ -131,6 +132,19 @@ pub(super) fn steps(scope: &mut Scope<'_>, topology: &Topology) -> Vec<Step> {
     steps
 }
 
+/// What `limits` say, and `otherwise` where they say nothing.
+fn tolerance(scope: &mut Scope<'_>, limits: &Limits, otherwise: Tolerance) -> Tolerance {
+    let late_p99 = limits.lateness.as_ref().and_then(|text| scope.quantity(text));
+    let late_p90 = limits.lateness_p90.as_ref().and_then(|text| scope.quantity(text));
+    let steal = limits.steal.as_ref().and_then(|text| scope.quantity(text));
+    Tolerance {
+        steal: steal.unwrap_or(otherwise.steal),
+        // Who says how late 99 of 100 may be means the others too.
+        late_p90: late_p90.or(late_p99).unwrap_or(otherwise.late_p90),
+        late_p99: late_p99.unwrap_or(otherwise.late_p99),
+    }
+}
+
 /// Every combination of the values of `for`, the last variable changing fastest. A variable of
 /// `quick` replaces the one of its name.
 fn combinations(phase: &PhaseEntry, quick: bool) -> Vec<BTreeMap<String, String>> {
@@ -167,6 +181,9 @@ fn step(
         None => None,
     };
     let timeout = phase.timeout.as_ref().and_then(|text| scope.quantity(text));
+    let file = scope.file;
+    let study = tolerance(scope, &file.limits, Tolerance::default());
+    let tolerance = tolerance(scope, &phase.limits, study);
     let during = phase.during.iter().filter_map(|action| {
         let at = action.value.at.as_ref().and_then(|at| scope.quantity(at));
         verb(scope, topology, action).map(|verb| Action { at: at.unwrap_or_default(), verb })
@@ -187,6 +204,7 @@ fn step(
         during,
         after: verbs(scope, &phase.after),
         timeout: timeout.unwrap_or(TIMEOUT),
+        tolerance,
         measure: measures(scope, &phase.measure),
         needs: needs(scope, entry, &phase.needs),
     })

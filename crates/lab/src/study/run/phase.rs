@@ -64,7 +64,7 @@ pub(super) fn run(
             phase.beside.insert(name.clone(), document.record);
         }
     }
-    phase.faults = faults(site.plan, &phase, &metered.health);
+    phase.faults = faults(step, &phase, &metered.health);
     step.after.iter().try_for_each(|verb| site.act(verb))?;
     Ok(phase)
 }
@@ -205,8 +205,8 @@ fn flatten(path: &str, value: &Value, readings: &mut BTreeMap<String, Reading>) 
 }
 
 /// What makes a run invalid.
-fn faults(plan: &Plan, phase: &StudyPhase, health: &Health) -> Vec<String> {
-    let mut faults = health.faults(&plan.tolerance);
+fn faults(step: &Step, phase: &StudyPhase, health: &Health) -> Vec<String> {
+    let mut faults = health.faults(&step.tolerance);
     if let Some(Record::Load(load)) = phase.record.as_deref() {
         faults.extend(load.generator.faults.iter().map(|fault| fault.what.clone()));
     }

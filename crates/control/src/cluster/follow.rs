@@ -1,0 +1,97 @@
+//! Follows the keys below a prefix of the store, over connections that come one after the other.
+
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::sleep};
+
+use super::{
+    Fault, Settings, View,
+    etcd::{
+        Client,
+        message::{Event, KeyValue, WatchResponse},
+    },
+};
+
+/// Who follows; it breaks off when nobody needs it any more.
+pub(super) trait Follower {
+    /// All keys as they were at `revision`, over a new connection.
+    fn connected(&self, client: Client, revision: i64, all: Vec<KeyValue>) -> ControlFlow<()>;
+
+    /// What happened since, in its order.
+    fn changed(&self, events: Vec<Event>) -> ControlFlow<()>;
+
+    /// The store is away, or refuses: what is known may be old.
+    fn lost(&self) -> ControlFlow<()>;
+}
+
+/// The keys below `prefix` of a cluster's store.
+pub(super) struct Followed<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) view: &'a View,
+    pub(super) prefix: &'a str,
+    /// Told where the connection is of no use any more.
+    pub(super) broken: &'a Notify,
+}
+
+impl Followed<'_> {
+    /// Connects again and again while the edge is admitted, since keys of another cluster are left
+    /// alone. Ends when `follower` breaks off, or who admits is gone: the process ends then.
+    pub(super) async fn follow(self, follower: &impl Follower) {
+        let mut admitted = self.view.admitted();
+        let mut first = 0;
+        while admitted.wait_for(|admitted| *admitted).await.is_ok() {
+            let fault = match Client::connect(self.settings, first).await {
+                Ok((client, index)) => {
+                    first = index + 1;
+                    tokio::select! {
+                        ended = self.follow_over(client, follower) => match ended {
+                            Ok(()) => return,
+                            Err(fault) => Some(fault),
+                        },
+                        () = self.broken.notified() => None,
+                        _ = admitted.wait_for(|admitted| !*admitted) => None,
+                    }
+                }
+                Err(error) => Some(error.into()),
+            };
+            // What is wrong with the store is told and counted by the agent, which has met it too.
+            if let Some(fault) = fault {
+                tracing::debug!(self.prefix, "{fault}");
+            }
+            if follower.lost().is_break() {
+                return;
+            }
+            sleep(WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
+        }
+    }
+
+    /// Until the connection fails, or `follower` breaks off.
+    async fn follow_over(&self, client: Client, follower: &impl Follower) -> Result<(), Fault> {
+        let all = client.prefix(self.prefix).await?;
+        let revision = all.header.map_or(0, |header| header.revision);
+        let mut watch = client.watch(self.prefix, revision + 1).await?;
+        let mut listens = follower.connected(client, revision, all.kvs);
+        while let Continue(()) = listens {
+            let heard: WatchResponse = watch
+                .next()
+                .await?
+                .ok_or_else(|| Fault::Watch("the store has ended it".to_owned()))?;
+            if heard.canceled || heard.compact_revision > 0 {
+                return Err(Fault::Watch(heard.cancel_reason));
+            }
+            listens = follower.changed(heard.events);
+        }
+        Ok(())
+    }
+}
+
+/// What a channel's receiver that has gone means.
+pub(super) fn unless_gone<E>(sent: Result<(), E>) -> ControlFlow<()> {
+    sent.map_or(Break(()), Continue)
+}
+
+/// From the end of one connection to the next, at most.
+const WAIT: Duration = Duration::from_millis(500);
