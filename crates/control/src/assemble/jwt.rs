@@ -2,10 +2,7 @@
 
 use std::{net::IpAddr, path::Path, sync::Arc};
 
-use loadline_core::{
-    jwt::{Algorithm, Jwt, KeySource, KeyUrl, RequiredClaim, TokenPlace},
-    time::Duration,
-};
+use loadline_core::jwt::{Jwt, KeySource, KeyUrl, RequiredClaim, TokenPlace};
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
 use super::{authentication::REALM, set};
@@ -25,17 +22,13 @@ pub(super) fn jwt((file, span): (&file::Jwt, &Span), problems: &mut Problems) ->
         name: name.value.clone(),
         values: texts(&values.value),
     });
+    let realm = file.realm.get().map_or_else(|| REALM.to_owned(), |realm| realm.0.0.clone());
     let mut jwt = Jwt {
-        realm: file.realm.get().map_or_else(|| REALM.to_owned(), |realm| realm.0.0.clone()),
-        keys: keys(file, span, problems),
         issuer: file.issuer.get().map(|issuer| issuer.0.0.clone()),
         audiences: file.audience.get().map(texts).unwrap_or_default(),
-        algorithms: Algorithm::ALL.into(),
-        leeway: Duration::from_secs(60),
-        requires_exp: true,
         claims: claims.collect(),
         place: place(file, problems),
-        pass_authorization: true,
+        ..Jwt::new(realm, keys(file, span, problems))
     };
     if let Some(given) = file.algorithms.get() {
         jwt.algorithms = given.iter().map(|word| word.0).collect();

@@ -59,6 +59,26 @@ pub struct Jwt {
     pub pass_authorization: bool,
 }
 
+impl Jwt {
+    /// Lets in whoever has a token of the `Authorization` header that one of `keys` has signed, by
+    /// any algorithm, and that ends (with a leeway of 60 s).
+    #[must_use]
+    pub fn new(realm: String, keys: KeySource) -> Self {
+        Self {
+            realm,
+            keys,
+            issuer: None,
+            audiences: Vec::new(),
+            algorithms: Algorithm::ALL.into(),
+            leeway: Duration::from_secs(60),
+            requires_exp: true,
+            claims: Vec::new(),
+            place: TokenPlace::Authorization,
+            pass_authorization: true,
+        }
+    }
+}
+
 /// Where the keys are that verify tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {

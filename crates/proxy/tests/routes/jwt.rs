@@ -12,9 +12,8 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, LogFormat, LogTarget},
-    jwt::{Algorithm, Jwt, Key, KeySet, KeySource, Material, RequiredClaim, TokenPlace},
+    jwt::{Jwt, Key, KeySet, KeySource, Material, RequiredClaim, TokenPlace},
     rules::{Action, Authentication, DirectResponse, HeaderEdits, Rule, Split, Template},
-    time::Duration,
 };
 
 use crate::support::{Proxy, answer, rule, under};
@@ -50,18 +49,8 @@ impl Issuer {
             material: Material::Ed25519(self.0.public_key().as_ref().to_vec()),
         };
         let keys = Arc::new(KeySet::new(vec![key]));
-        Jwt {
-            realm: "api".to_owned(),
-            keys: KeySource::File { path: "jwks.json".to_owned(), keys },
-            issuer: Some("us".to_owned()),
-            audiences: vec![],
-            algorithms: Algorithm::ALL.into(),
-            leeway: Duration::from_secs(60),
-            requires_exp: true,
-            claims: vec![],
-            place: TokenPlace::Authorization,
-            pass_authorization: true,
-        }
+        let keys = KeySource::File { path: "jwks.json".to_owned(), keys };
+        Jwt { issuer: Some("us".to_owned()), ..Jwt::new("api".to_owned(), keys) }
     }
 }
 

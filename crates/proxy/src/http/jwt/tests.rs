@@ -10,10 +10,7 @@ use aws_lc_rs::{
         ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PSS_SHA256, RsaKeyPair,
     },
 };
-use loadline_core::{
-    jwt::{Curve, Key, KeySet, KeySource, Material},
-    time::Duration,
-};
+use loadline_core::jwt::{Curve, Key, KeySet, KeySource, Material};
 
 use super::*;
 
@@ -34,18 +31,8 @@ const FRODO: &str = "\
     bmcgd2hlcmUgeW91IG1pZ2h0IGJlIHN3ZXB0IG9mZiB0by4";
 
 pub(super) fn jwt() -> Jwt {
-    Jwt {
-        realm: "api".to_owned(),
-        keys: KeySource::File { path: "jwks.json".to_owned(), keys: Arc::default() },
-        issuer: None,
-        audiences: vec![],
-        algorithms: Algorithm::ALL.into(),
-        leeway: Duration::from_secs(60),
-        requires_exp: true,
-        claims: vec![],
-        place: TokenPlace::Authorization,
-        pass_authorization: true,
-    }
+    let keys = KeySource::File { path: "jwks.json".to_owned(), keys: Arc::default() };
+    Jwt::new("api".to_owned(), keys)
 }
 
 fn key(material: Material) -> Key {
