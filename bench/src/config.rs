@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::envoy;
 use crate::peers::Kind;
 use crate::process;
+use crate::{caddy, envoy};
 
 /// What a case asks of every proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Setup {
     /// Peers read 64 kB at a time for every connection that carries something, which the memory
     /// must allow. loadline decides that by itself.
     LargeBuffers,
-    /// HAProxy moves bodies inside the kernel, as loadline does by itself; nginx and Envoy cannot.
+    /// HAProxy moves bodies inside the kernel, as loadline does by itself; the others cannot.
     Splice,
     /// TLS towards clients, with one certificate (ECDSA P-256) for all. No session is resumed:
     /// wrk would, and a handshake would cost half.
@@ -64,6 +64,12 @@ impl Setup {
                     Self::Tls => envoy::simple(place.port, place.servers, Some(&certificate)),
                     _ => envoy::simple(place.port, place.servers, None),
                 }
+            }
+            Kind::Caddy => {
+                let certificate = self.certificate(place)?;
+                let certificate = self.is_secure().then_some(&*certificate);
+                let versions: &[&str] = if self == Self::Http2 { &["h1", "h2"] } else { &["h1"] };
+                caddy::simple(place.port, place.servers, certificate, versions)
             }
         })
     }

@@ -21,11 +21,11 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::cost;
-use crate::envoy;
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{self, free_ports};
 use crate::run::{PROXY_CORE, Section};
 use crate::verdict::{Target, Verdict};
+use crate::{caddy, envoy};
 
 pub(crate) const NAME: &str = "idle";
 
@@ -229,6 +229,10 @@ fn config(kind: Kind, port: u16, server: u16, certificate: Option<&Path>) -> Str
             let manager = json!({ "common_http_protocol_options": { "idle_timeout": "300s" } });
             let listener = envoy::listener(port, pem, &manager);
             envoy::file(&[listener], &[envoy::cluster(&[server], &json!({}))])
+        }
+        Kind::Caddy => {
+            let pem = certificate.as_deref().map(Path::new);
+            caddy::simple(port, &[server], pem, &["h1"])
         }
         Kind::Nginx => {
             let (ssl, files) = certificate.map_or_else(Default::default, |path| {

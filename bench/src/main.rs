@@ -14,6 +14,7 @@
 
 mod backend;
 mod cached;
+mod caddy;
 mod config;
 mod cost;
 mod envoy;

@@ -18,7 +18,6 @@ use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::envoy;
 use crate::open_loop::{self, Load, PlannedRequest, Response};
 use crate::peers::{Kind, Proxy, Workshop};
 use crate::process::{Process, free_ports};
@@ -26,6 +25,7 @@ use crate::run::{PROXY_CORE, Row, Section};
 use crate::stats::{Summary, quantile};
 use crate::verdict::{Target, Verdict, late_client};
 use crate::worker;
+use crate::{caddy, envoy};
 
 pub(crate) const NAME: &str = "outage";
 
@@ -422,6 +422,7 @@ fn config(kind: Kind, port: u16, servers: [u16; 3], workshop: &Workshop) -> Stri
             list(|server| format!("    server s{server} 127.0.0.1:{server}\n"))
         ),
         Kind::Envoy => envoy_config(port, servers),
+        Kind::Caddy => caddy_config(port, servers),
         Kind::Nginx => {
             let directory = workshop.directory.display();
             let dead = "max_fails=1 fail_timeout=3s";
@@ -441,6 +442,29 @@ fn config(kind: Kind, port: u16, servers: [u16; 3], workshop: &Workshop) -> Stri
             )
         }
     }
+}
+
+/// It tries again what it may; a server that failed once is left alone for three seconds.
+fn caddy_config(port: u16, servers: [u16; 3]) -> String {
+    let settings = json!({
+        "load_balancing": {
+            "selection_policy": { "policy": "least_conn" },
+            "retries": 3,
+            "try_interval": "0s",
+        },
+        "health_checks": {
+            "active": { "uri": "/health-check", "interval": "1s", "timeout": "1s" },
+            "passive": { "fail_duration": "3s", "max_fails": 1 },
+        },
+        "transport": {
+            "protocol": "http",
+            "dial_timeout": "1s",
+            "response_header_timeout": "3s",
+            "keep_alive": { "max_idle_conns_per_host": 1024 },
+        },
+    });
+    let web = caddy::server(port, false, &caddy::proxy(&servers, &settings), &json!({}));
+    caddy::file(&json!({ "web": web }), None)
 }
 
 /// GETs are tried three times more on other servers, POSTs where no connection was had.

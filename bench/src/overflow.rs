@@ -1,9 +1,12 @@
-//! Overflow between regions: loadline beside the best that configuration can make of HAProxy.
+//! Overflow between regions: loadline beside the best that configuration can make of HAProxy and
+//! Envoy.
 //!
 //! Near are three servers of two cores and 38 ms, 158 requests per second at most; far the same,
 //! 30 ms away. Five times 500 Poisson arrivals at 200 per second must overflow, 500 at 80 per
 //! second need not: a wait near of a few milliseconds beats 30 ms of distance. Each proxy has its
 //! own six servers and gets the same arrivals; while one is loaded the other is idle.
+
+mod config;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,9 +27,8 @@ pub(crate) const NAME: &str = "overflow";
 /// Runs the two loads against every given proxy that can overflow.
 pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Result<Section> {
     let mut sides = Vec::new();
-    // nginx and Envoy leave a region when its servers fail, not when they are full.
-    for kind in kinds.iter().filter(|kind| matches!(kind, Kind::Loadline | Kind::HaProxy)) {
-        sides.push(Side::start(*kind, workshop)?);
+    for case in CASES.iter().filter(|case| kinds.contains(&case.kind)) {
+        sides.push(Side::start(case, workshop)?);
     }
     // Both must have met their servers before they are judged.
     for side in &mut sides {
@@ -51,8 +53,24 @@ pub(crate) fn measure(kinds: &[Kind], workshop: &Workshop, effort: Effort) -> Re
     Ok(section)
 }
 
+/// A proxy and how it is told to leave a region. nginx leaves one when its servers fail, not when
+/// they are full.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    config: fn(u16, &[u16], &[u16]) -> String,
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "loadline", kind: Kind::Loadline, config: config::loadline },
+    Case { name: "haproxy", kind: Kind::HaProxy, config: config::haproxy },
+    Case { name: "envoy, zone-aware", kind: Kind::Envoy, config: config::zone_aware },
+    Case { name: "envoy, load-aware", kind: Kind::Envoy, config: config::load_aware },
+];
+
 /// A proxy, its servers and what it made of the loads.
 struct Side {
+    name: &'static str,
     proxy: Proxy,
     _servers: Vec<Process>,
     idle_since: Instant,
@@ -64,7 +82,7 @@ struct Side {
 struct Run(Vec<Response>);
 
 impl Side {
-    fn start(kind: Kind, workshop: &Workshop) -> Result<Self> {
+    fn start(case: &Case, workshop: &Workshop) -> Result<Self> {
         let [port, servers @ ..]: [u16; 7] = free_ports()?;
         let (near, far) = servers.split_at(3);
         let mut processes = Vec::new();
@@ -73,13 +91,10 @@ impl Side {
                 processes.push(start_server(region, delay, *port, workshop)?);
             }
         }
-        let config = match kind {
-            Kind::Loadline => loadline_config(port, near, far),
-            _ => haproxy_config(port, near, far),
-        };
-        let proxy = workshop.start(kind, port, &config, PROXY_CORE)?;
+        let config = (case.config)(port, near, far);
+        let proxy = workshop.start(case.kind, port, &config, PROXY_CORE)?;
         let (idle_since, over, under) = (Instant::now(), Vec::new(), None);
-        Ok(Self { proxy, _servers: processes, idle_since, over, under })
+        Ok(Self { name: case.name, proxy, _servers: processes, idle_since, over, under })
     }
 
     fn load(&mut self, rate: f64, count: usize, seed: u64) -> Result<Run> {
@@ -99,7 +114,7 @@ impl Side {
 
     fn to_json(&self) -> Value {
         json!({
-            "proxy": self.proxy.kind.name(),
+            "proxy": self.name,
             "at_200_per_second": self.over.iter().map(Run::to_json).collect::<Vec<_>>(),
             "at_80_per_second": self.under.as_ref().map(Run::to_json),
         })
@@ -177,7 +192,7 @@ fn judge(side: &Side) -> Vec<Verdict> {
 fn table(sides: &[Side], runs: u64) -> String {
     let mut text = format!(
         "overflow: {runs} runs of {REQUESTS} Poisson arrivals at 200/s, then {REQUESTS} at 80/s; \
-         medians (min..max)\n{:10}{:>22}{:>24}{:>20}{:>14}{:>8}{:>8}",
+         medians (min..max)\n{:18}{:>22}{:>24}{:>20}{:>14}{:>8}{:>8}",
         "", "average ms", "maximum ms", "far %", "far % at 80/s", "failed", "lag ms"
     );
     for side in sides {
@@ -186,8 +201,8 @@ fn table(sides: &[Side], runs: u64) -> String {
             format!("{median:.1} ({min:.1}..{max:.1})")
         };
         text += &format!(
-            "\n{:10}{:>22}{:>24}{:>20}{:>14.1}{:>8}{:>8.1}",
-            side.proxy.kind.name(),
+            "\n{:18}{:>22}{:>24}{:>20}{:>14.1}{:>8}{:>8.1}",
+            side.name,
             cell(Run::average),
             cell(Run::maximum),
             cell(Run::far),
@@ -200,75 +215,9 @@ fn table(sides: &[Side], runs: u64) -> String {
 }
 
 fn start_server(region: &str, delay: &str, port: u16, workshop: &Workshop) -> Result<Process> {
-    let work = ["--cores", "2", "--service-time", SERVICE_TIME];
+    let work = ["--cores", "2", "--service-time", SERVICE_TIME, "--report-utilization"];
     let place = ["--delay", delay, "--region", region];
-    worker::start(port, &[work, place].concat(), workshop)
-}
-
-fn loadline_config(port: u16, near: &[u16], far: &[u16]) -> String {
-    let servers = |ports: &[u16]| {
-        ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        r#"[edge]
-region = "near"
-threads = 1
-
-[regions.near]
-rtt = {{ far = "{DISTANCE}" }}
-
-[[listener]]
-bind = "127.0.0.1:{port}"
-service = "web"
-
-[service.web]
-policy = "round-robin"
-overflow = "soonest"
-
-[[service.web.group]]
-region = "near"
-per_server = {{ max_in_flight = 2 }}
-servers = [{near}]
-
-[[service.web.group]]
-region = "far"
-per_server = {{ max_in_flight = 3 }}
-servers = [{far}]
-"#,
-        near = servers(near),
-        far = servers(far),
-    )
-}
-
-/// No other configuration of HAProxy reached both a short average and no failure. It takes the
-/// number of places written down twice, and still sends 6 % far at half load.
-fn haproxy_config(port: u16, near: &[u16], far: &[u16]) -> String {
-    let servers = |ports: &[u16], places: u32| {
-        let line = |port: &u16| format!("    server s{port} 127.0.0.1:{port} maxconn {places}\n");
-        ports.iter().map(line).collect::<String>()
-    };
-    format!(
-        r"global
-    maxconn 2000
-    nbthread 1
-defaults
-    mode http
-    balance leastconn
-    http-reuse always
-    timeout connect 5s
-    timeout client 30s
-    timeout server 30s
-    timeout queue 5s
-frontend f
-    bind 127.0.0.1:{port}
-    use_backend far if {{ be_conn(near) ge {NEAR_PLACES} }} {{ be_conn(far) lt {FAR_PLACES} }}
-    default_backend near
-backend near
-{near}backend far
-{far}",
-        near = servers(near, NEAR_PLACES / 3),
-        far = servers(far, FAR_PLACES.div_ceil(3)),
-    )
+    worker::start(port, &[&work[..], &place].concat(), workshop)
 }
 
 fn millis(duration: Duration) -> f64 {
@@ -278,12 +227,6 @@ fn millis(duration: Duration) -> f64 {
 const REQUESTS: usize = 500;
 const SERVICE_TIME: &str = "38ms";
 const DISTANCE: &str = "30ms";
-/// The cores near: as many requests as can be worked on.
-const NEAR_PLACES: u32 = 6;
-/// The same far, and those that are on their way meanwhile: 6 x (38 + 30) / 38. With 6 HAProxy
-/// would leave cores idle there, and be slower. (loadline is told places by server: two cores near;
-/// far three, the two that work and one on its way.)
-const FAR_PLACES: u32 = 11;
 /// Of the client, in milliseconds: half a round-trip to the other region.
 const LAG_MOST: f64 = 15.0;
 /// Between two runs against one proxy.

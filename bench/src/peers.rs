@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     HaProxy,
     Nginx,
     Envoy,
+    Caddy,
 }
 
 /// A proxy that runs.
@@ -31,6 +32,7 @@ pub(crate) struct Workshop {
     pub(crate) directory: PathBuf,
     pub(crate) loadline: PathBuf,
     pub(crate) envoy: PathBuf,
+    pub(crate) caddy: PathBuf,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::HaProxy => "haproxy",
             Self::Nginx => "nginx",
             Self::Envoy => "envoy",
+            Self::Caddy => "caddy",
         }
     }
 
@@ -50,6 +53,7 @@ impl Kind {
             Self::HaProxy => (Path::new("haproxy"), "-v"),
             Self::Nginx => (Path::new("nginx"), "-v"),
             Self::Envoy => (workshop.envoy.as_path(), "--version"),
+            Self::Caddy => (workshop.caddy.as_path(), "version"),
         };
         let Ok(output) = Command::new(program).arg(flag).output() else {
             return format!("{}: not found", program.display());
@@ -60,15 +64,27 @@ impl Kind {
         let line = text.lines().find(|line| !line.is_empty()).unwrap_or_default().trim();
         // Envoy begins with the path by which it was called.
         let path = program.display().to_string();
-        let envoy = (self == Self::Envoy).then(|| line.strip_prefix(&path)).flatten();
-        envoy.map_or_else(|| line.to_owned(), |line| format!("envoy{line}"))
+        match self {
+            Self::Envoy => format!("envoy{}", line.strip_prefix(&path).unwrap_or(line)),
+            Self::Caddy => format!("caddy {line}"),
+            _ => line.to_owned(),
+        }
     }
 }
 
 impl Workshop {
-    /// The configuration of a proxy. Envoy tells the format by the end of the name.
+    /// Whether a proxy could be installed; those of the distribution are.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Envoy => self.envoy.exists(),
+            Kind::Caddy => self.caddy.exists(),
+            Kind::Loadline | Kind::HaProxy | Kind::Nginx => true,
+        }
+    }
+
+    /// The configuration of a proxy. Envoy and Caddy tell the format by the end of the name.
     pub(crate) fn file(&self, kind: Kind, port: u16) -> PathBuf {
-        let end = if kind == Kind::Envoy { "json" } else { "conf" };
+        let end = if matches!(kind, Kind::Envoy | Kind::Caddy) { "json" } else { "conf" };
         self.directory.join(format!("{}-{port}.{end}", kind.name()))
     }
 
@@ -90,14 +106,15 @@ impl Workshop {
         let config = if kind == Kind::HaProxy { tune(config, &path)? } else { config.to_owned() };
         fs::write(&path, config).with_context(|| format!("write {}", path.display()))?;
         let file = path.display().to_string();
-        let (program, envoy) =
-            (self.loadline.display().to_string(), self.envoy.display().to_string());
+        let [program, envoy, caddy] =
+            [&self.loadline, &self.envoy, &self.caddy].map(|path| path.display().to_string());
         let envoy = [&[envoy.as_str()], ENVOY].concat();
         let (first, last): (&[&str], &[&str]) = match kind {
             Kind::Loadline => (&[&program, "serve"], &[&file]),
             Kind::HaProxy => (&["haproxy", "-db"], &["-f", &file]),
             Kind::Nginx => (&["nginx"], &["-c", &file]),
             Kind::Envoy => (&envoy, &["-c", &file]),
+            Kind::Caddy => (&[&caddy, "run"], &["--config", &file]),
         };
         let command: Vec<String> =
             [first, options, last].concat().into_iter().map(str::to_owned).collect();

@@ -124,14 +124,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         directory: scratch.path().to_owned(),
         loadline: beside(args.loadline.as_deref(), "loadline")?,
         envoy: beside(args.envoy.as_deref(), "../bench-venv/bin/envoy")?,
+        caddy: beside(None, "../bench-venv/bin/caddy")?,
     };
-    let mut kinds = vec![Kind::Loadline, Kind::HaProxy, Kind::Nginx, Kind::Envoy];
+    let mut kinds = vec![Kind::Loadline, Kind::HaProxy, Kind::Nginx, Kind::Envoy, Kind::Caddy];
     kinds.retain(|kind| !(args.peers_only && *kind == Kind::Loadline));
     let versions: Vec<String> = kinds.iter().map(|kind| kind.version(&workshop)).collect();
     println!("{}", versions.join("\n"));
-    if !workshop.envoy.exists() {
-        println!("Envoy is left out: `scripts/setup bench` could not install it.");
-        kinds.retain(|kind| *kind != Kind::Envoy);
+    for kind in kinds.extract_if(.., |kind| !workshop.has(*kind)) {
+        println!("{} is left out: `scripts/setup bench` could not install it.", kind.name());
     }
     let clock = steal::Clock::start();
     let sections = measure(args, &kinds, &workshop)?;

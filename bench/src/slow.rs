@@ -21,7 +21,6 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep;
 
 use crate::cost;
-use crate::envoy;
 use crate::fixed_rate::{self, Percentiles, Traffic};
 use crate::idle::CERTIFICATE;
 use crate::peers::{Kind, Proxy, Workshop};
@@ -29,6 +28,7 @@ use crate::process::{self, Process, free_ports, tcp_memory};
 use crate::run::{Effort, LOAD_CORE, PROXY_CORE, Row, Section};
 use crate::stats::Summary;
 use crate::verdict::{Target, Verdict};
+use crate::{caddy, envoy};
 
 pub(crate) const NAME: &str = "slow clients";
 
@@ -320,6 +320,15 @@ fn config(kind: Kind, [port, tls]: [u16; 2], server: u16, certificate: &Path) ->
                 envoy::listener(tls, Some(certificate), &limits),
             ];
             envoy::file(&listeners, &[envoy::cluster(&[server], &json!({}))])
+        }
+        Kind::Caddy => {
+            let limits = json!({ "read_header_timeout": "10s", "idle_timeout": "60s" });
+            let handler = caddy::proxy(&[server], &json!({}));
+            let servers = json!({
+                "web": caddy::server(port, false, &handler, &limits),
+                "tls": caddy::server(tls, true, &handler, &limits),
+            });
+            caddy::file(&servers, Some(certificate))
         }
         Kind::Nginx => {
             let dir = certificate.with_file_name("nginx");

@@ -2,17 +2,15 @@
 //! turns, connections kept for five minutes.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use serde_json::json;
 
 use crate::cost::{Contender, Role};
-use crate::envoy;
 use crate::idle::CERTIFICATE;
 use crate::peers::{Kind, Workshop};
-use crate::process::{Process, free_ports};
+use crate::process::free_ports;
 use crate::run::PROXY_CORE;
+use crate::{caddy, envoy};
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +34,8 @@ impl Server {
     pub(super) fn is_installed(self, workshop: &Workshop) -> bool {
         let is_there = match self {
             Self::Loadline => true,
-            Self::Envoy => workshop.envoy.exists(),
-            Self::Caddy => caddy(workshop).exists(),
+            Self::Envoy => workshop.has(Kind::Envoy),
+            Self::Caddy => workshop.has(Kind::Caddy),
         };
         if !is_there {
             println!("{} is left out: `scripts/setup bench` could not install it.", self.name());
@@ -60,7 +58,9 @@ impl Server {
                 workshop.start(Kind::Envoy, port, &config, PROXY_CORE)?.process
             }
             Self::Caddy => {
-                start_caddy(workshop, port, servers, &certificate.display().to_string())?
+                let versions = ["h1", "h2", "h3"];
+                let config = caddy::simple(port, servers, Some(&certificate), &versions);
+                workshop.start(Kind::Caddy, port, &config, PROXY_CORE)?.process
             }
         };
         let role = if self == Self::Loadline { Role::Judged } else { Role::Peer };
@@ -90,58 +90,6 @@ policy = "round-robin"
 servers = [{servers}]
 "#
     )
-}
-
-/// Where `scripts/setup bench` puts it.
-fn caddy(workshop: &Workshop) -> PathBuf {
-    workshop.envoy.with_file_name("caddy")
-}
-
-fn start_caddy(
-    workshop: &Workshop,
-    port: u16,
-    servers: &[u16; 4],
-    certificate: &str,
-) -> Result<Process> {
-    let upstreams = servers.map(|server| json!({ "dial": format!("127.0.0.1:{server}") }));
-    let proxy = json!({
-        "handler": "reverse_proxy",
-        "upstreams": upstreams,
-        "load_balancing": { "selection_policy": { "policy": "round_robin" } },
-        "transport": {
-            "protocol": "http",
-            "keep_alive": { "max_idle_conns_per_host": 1024 },
-        },
-    });
-    let files = json!([{ "certificate": certificate, "key": certificate }]);
-    let tls = json!({
-        "certificates": { "load_files": files },
-        "session_tickets": { "disabled": true },
-    });
-    let web = json!({
-        "listen": [format!("127.0.0.1:{port}")],
-        "idle_timeout": "300s",
-        "protocols": ["h1", "h2", "h3"],
-        "automatic_https": { "disable": true },
-        "tls_connection_policies": [{}],
-        "routes": [{ "handle": [proxy] }],
-    });
-    let config = json!({
-        "admin": { "disabled": true },
-        "logging": { "logs": { "default": { "level": "ERROR" } } },
-        "apps": { "tls": tls, "http": { "servers": { "web": web } } },
-    });
-    let file = workshop.directory.join(format!("caddy-{port}.json"));
-    fs::write(&file, config.to_string()).with_context(|| format!("write {}", file.display()))?;
-    let program = caddy(workshop).display().to_string();
-    let command = [program.as_str(), "run", "--config", &file.display().to_string()];
-    let log = file.with_extension("log");
-    let mut process = Process::start(PROXY_CORE, &command.map(str::to_owned), &log)?;
-    process.wait_for(port).with_context(|| {
-        let said = fs::read_to_string(&log).unwrap_or_default();
-        format!("caddy with {} said: {said}", file.display())
-    })?;
-    Ok(process)
 }
 
 /// Connections, more than any case opens.

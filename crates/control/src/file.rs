@@ -376,6 +376,9 @@ pub(crate) struct Service {
     /// Compresses responses for clients that accept it: `true` for the defaults, or a table.
     #[schemars(extend("default" = false))]
     pub(crate) compress: Key<TableOrSwitch<Compression>>,
+    /// Maximum size of a response body, as the server sends it. A longer one gets 502; where it is
+    /// known only later, the client's connection is cut there. No limit if omitted.
+    pub(crate) max_response_body: Key<Size<0, { 1 << 50 }>>,
     /// Pages for errors that loadline tells clients of itself, as those of a listener.
     #[schemars(extend("examples" = [{ "503": "busy.html" }]))]
     pub(crate) error_pages: Key<Named<OneOrMore<FilePath>>>,

@@ -357,6 +357,8 @@ pub struct Service {
     pub prewarm: u32,
     /// How its responses are compressed; as the servers send them if omitted.
     pub compression: Option<Compression>,
+    /// The largest body of a response, as the server sends it; no limit if omitted.
+    pub max_response_body: Option<Bytes>,
     /// What clients get where something fails.
     pub error_pages: ErrorPages,
     /// What they get while it is not to be asked; a line of text if omitted.
@@ -396,6 +398,7 @@ impl Service {
             http_version: HttpVersion::Http11,
             prewarm: 0,
             compression: None,
+            max_response_body: None,
             error_pages: ErrorPages::default(),
             maintenance: None,
             groups: Vec::new(),

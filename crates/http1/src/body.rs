@@ -39,7 +39,7 @@ pub struct BodyReader {
     /// Only there if the body has trailers.
     trailers: Option<Box<Trailers>>,
     underscores: Underscores,
-    /// How much more may come in chunks.
+    /// How much more may come whose length no head has told; [`UNLIMITED`] if there is no limit.
     room: u64,
 }
 
@@ -62,14 +62,14 @@ impl BodyReader {
             Framing::Chunked => State::Chunked(Chunked::START),
             Framing::UntilClose => State::UntilClose,
         };
-        Self { state, trailers: None, underscores: Underscores::Keep, room: u64::MAX }
+        Self { state, trailers: None, underscores: Underscores::Keep, room: UNLIMITED }
     }
 
     /// The same for a body of `max` bytes at most, without its framing.
     ///
     /// # Errors
     /// [`ParseError::BodyTooLarge`] if it is known to be longer. Of a chunked body [`feed`] says so
-    /// before the first chunk that is beyond the limit.
+    /// before the first chunk that is beyond the limit, of one until close with the first bytes.
     ///
     /// [`feed`]: Self::feed
     pub fn limited(mut self, max: u64) -> Result<Self, ParseError> {
@@ -118,6 +118,7 @@ impl BodyReader {
         let consumed = match self.state {
             State::Finished => 0,
             State::UntilClose => {
+                self.take_room(bytes.len() as u64)?;
                 data(bytes);
                 bytes.len()
             }
@@ -156,13 +157,20 @@ impl BodyReader {
                     chunked = syntax.step(byte)?;
                     at += 1;
                     if let Chunked::Data { left } = chunked {
-                        self.room = self.room.checked_sub(left).ok_or(ParseError::BodyTooLarge)?;
+                        self.take_room(left)?;
                     }
                 }
             }
         }
         self.state = State::Chunked(chunked);
         Ok(Progress { consumed: at, passed: at, finished: false })
+    }
+
+    fn take_room(&mut self, bytes: u64) -> Result<(), ParseError> {
+        if self.room != UNLIMITED {
+            self.room = self.room.checked_sub(bytes).ok_or(ParseError::BodyTooLarge)?;
+        }
+        Ok(())
     }
 
     /// Whether the trailers, of which there are some, are held back until all have come.
@@ -200,12 +208,13 @@ impl BodyReader {
     }
 
     /// How many of the next bytes are payload for certain, and may be moved without a look at
-    /// them (by splice): the rest of a counted body or of a chunk. `u64::MAX` until close.
+    /// them (by splice): the rest of a counted body or of a chunk; until close, `u64::MAX` or the
+    /// rest of what is allowed.
     #[must_use]
     pub const fn payload_ahead(&self) -> u64 {
         match self.state {
             State::Length { left } | State::Chunked(Chunked::Data { left }) => left,
-            State::UntilClose => u64::MAX,
+            State::UntilClose => self.room,
             State::Finished | State::Chunked(_) => 0,
         }
     }
@@ -222,6 +231,7 @@ impl BodyReader {
                 self.state = State::Chunked(Chunked::Data { left: left - count });
             }
             State::Chunked(Chunked::Data { .. }) => self.state = State::Chunked(Chunked::DataCr),
+            State::UntilClose if self.room != UNLIMITED => self.room -= count,
             State::Finished | State::UntilClose | State::Chunked(_) => {}
         }
     }
@@ -239,6 +249,9 @@ impl BodyReader {
         self.trailers.as_deref().filter(|trailers| self.is_finished() && !trailers.is_empty())
     }
 }
+
+/// No limit.
+const UNLIMITED: u64 = u64::MAX;
 
 /// The part of `bytes` within the next `left`, and what is left after it.
 #[inline]

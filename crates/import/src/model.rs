@@ -50,7 +50,7 @@ pub(crate) struct Service {
 const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 
 /// Lines that keep somebody out begin so.
-const GUARDS: [&str; 8] = [
+const GUARDS: [&str; 11] = [
     "http-request deny",
     "http-request reject",
     "http-request tarpit",
@@ -59,6 +59,9 @@ const GUARDS: [&str; 8] = [
     "tcp-request content reject",
     "deny ",
     "allow ",
+    "basic_auth",
+    "basicauth",
+    "forward_auth",
 ];
 
 /// The lines of the original, and what became of them.

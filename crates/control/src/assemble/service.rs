@@ -87,6 +87,7 @@ fn service(
     set(&given.http_version, |word| &word.0.0, &mut service.http_version);
     set(&given.prewarm, |whole| &whole.0, &mut service.prewarm);
     service.compression = compression(&given.compress, problems);
+    service.max_response_body = given.max_response_body.get().map(|size| size.0.0);
     service.error_pages = pages::error_pages(&given.error_pages, problems);
     service.maintenance = pages::maintenance(&given.maintenance);
     check_shared(given, &service, problems);

@@ -93,6 +93,11 @@ pub(super) fn refuse_of_http(
             let message = format!("`{name}` has `compress`, which needs HTTP");
             problems.error(&span, message, "this service", "leave `compress` out".to_owned());
         }
+        if service.max_response_body.is_some() {
+            let message = format!("`{name}` has `max_response_body`, which needs HTTP");
+            let help = "leave `max_response_body` out".to_owned();
+            problems.error(&span, message, "this service", help);
+        }
         if matches!(service.sticky, Some(Sticky::Cookie(_))) {
             let message = format!("`{name}` is sticky by a cookie, which needs HTTP");
             let help = "write sticky = { hash = \"client-address\" }".to_owned();

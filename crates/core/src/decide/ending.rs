@@ -63,6 +63,9 @@ pub enum Ending {
     /// The body of the server's response was not valid HTTP: 502, or the client's connection is cut
     /// where it has seen some of it.
     ServerBodyBad,
+    /// The body of the server's response is over the limit of the service: 502, or the client's
+    /// connection is cut where it has seen some of it.
+    ServerBodyTooLarge,
     /// The server's response broke off on the way to the client: the client's connection is cut.
     ServerCut,
     /// The server paused too long in the middle of its response: the client's connection is cut.
@@ -99,7 +102,7 @@ pub enum Fault {
 
 impl Ending {
     /// Every ending, in the order of their counters.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Complete,
         Self::Tunnel,
         Self::Idle,
@@ -126,6 +129,7 @@ impl Ending {
         Self::ServerBad,
         Self::ServerHeadTooLarge,
         Self::ServerBodyBad,
+        Self::ServerBodyTooLarge,
         Self::ServerCut,
         Self::ServerStalled,
         Self::StoreRefused,
@@ -165,6 +169,7 @@ impl Ending {
             Self::ServerBad => "server-bad",
             Self::ServerHeadTooLarge => "server-head-too-large",
             Self::ServerBodyBad => "server-body-bad",
+            Self::ServerBodyTooLarge => "server-body-too-large",
             Self::ServerCut => "server-cut",
             Self::ServerStalled => "server-stalled",
             Self::StoreRefused => "store-refused",
@@ -209,6 +214,7 @@ impl Ending {
             | Self::ServerBad
             | Self::ServerHeadTooLarge
             | Self::ServerBodyBad
+            | Self::ServerBodyTooLarge
             | Self::ServerCut
             | Self::ServerStalled
             | Self::StoreRefused => Fault::Server,
@@ -241,6 +247,7 @@ impl Ending {
             | Self::ServerBad
             | Self::ServerHeadTooLarge
             | Self::ServerBodyBad
+            | Self::ServerBodyTooLarge
             | Self::StoreRefused => Some(502),
             Self::ConnectTimeout | Self::TlsTimeout | Self::ServerTimeout => Some(504),
             Self::Maintenance

@@ -7,20 +7,60 @@ use crate::{
     write::{inline, list, text},
 };
 
+/// Who is asked by a `forward_auth` with these upstreams, as a route says it.
+///
+/// # Errors
+/// Why nobody is.
+pub(super) fn forward_auth(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    upstreams: &[&str],
+) -> Result<String, String> {
+    let own = ["uri", "copy_headers"];
+    let (name, edits) = service(import, directive, (upstreams, &own))?;
+    if !edits.is_empty() {
+        return Err("what the service is asked has the headers of the request".to_owned());
+    }
+    let mut keys = vec![("service".to_owned(), text(&name))];
+    let uri = directive.block().iter().find(|it| it.name() == "uri").map(|it| it.arg(0));
+    if let Some(uri) = uri.filter(|uri| uri.contains('{')) {
+        return Err(format!("the path `{uri}` has a variable"));
+    }
+    keys.extend(uri.map(|uri| ("path".to_owned(), text(uri))));
+    let copied: Vec<String> = directive.block().iter().flat_map(copied).collect();
+    if copied.iter().any(|name| name.contains('>')) {
+        return Err("headers keep their names where they are copied".to_owned());
+    }
+    if !copied.is_empty() {
+        keys.push(("copy_headers".to_owned(), list(&copied)));
+    }
+    Ok(inline(&keys))
+}
+
+/// The names of `copy_headers`, behind it and in its block.
+fn copied(directive: &Directive) -> Vec<String> {
+    if directive.name() != "copy_headers" {
+        return Vec::new();
+    }
+    let inner = directive.block().iter().map(|it| it.name());
+    directive.args().into_iter().chain(inner).map(str::to_owned).collect()
+}
+
 /// Writes the service of a `reverse_proxy` with these upstreams; its name, and changes of headers.
+/// What begins with one of `own` is not the service's.
 ///
 /// # Errors
 /// Why there is none.
 pub(super) fn service(
     import: &mut Import<'_>,
     directive: &Directive,
-    upstreams: &[&str],
+    (upstreams, own): (&[&str], &[&str]),
 ) -> Result<(String, Vec<Edit>), String> {
     let mut service = Service::default();
     let mut edits = Vec::new();
     service.table.set("policy", text("random"));
     let mut written: Vec<&str> = upstreams.to_vec();
-    for inner in directive.block() {
+    for inner in directive.block().iter().filter(|it| !own.contains(&it.name())) {
         if inner.name() == "to" {
             written.extend(inner.args());
         } else if !option(inner, &mut service.table, &mut edits) {

@@ -52,7 +52,7 @@ pub(super) fn reason(name: &str) -> &'static str {
         "log" => {
             "say where the access log goes: [edge] access_log = \"syslog\", \"stdout\" or a path"
         }
-        "basic_auth" | "basicauth" | "forward_auth" => {
+        "basic_auth" | "basicauth" => {
             "THIS PROTECTED SOMETHING: the imported file does not ask for it"
         }
         "php_fastcgi" => {
@@ -217,8 +217,12 @@ fn one(
             import.encode = algorithms;
             Ok(Vec::new())
         }
+        "forward_auth" => {
+            let auth = proxy::forward_auth(import, directive, args)?;
+            edits(vec![Edit::Always("forward_auth", auth)])
+        }
         "reverse_proxy" => {
-            let (name, changes) = proxy::service(import, directive, args)?;
+            let (name, changes) = proxy::service(import, directive, (args, &[]))?;
             let mut steps: Vec<Step> = edits(changes)?;
             steps.push(Step::always(at, Act::End(End::service(&name))));
             Ok(steps)

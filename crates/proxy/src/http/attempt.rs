@@ -419,7 +419,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let keep_alive = self.may_keep_alive() && !(until_close || dechunk);
         let (mut text, forwarded) =
             self.write_head(head, buffer.filled(), (keep_alive, dechunk), (treatment, false));
-        let mut body = BodyReader::new(head.framing());
+        let mut body = self.body_of(head)?;
         self.take_early(&mut body, head, &mut buffer, dechunk.then_some(&mut text))?;
 
         self.commit(head, until_close || dechunk);
@@ -431,6 +431,15 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let mut download = Relay::going_on(body, dechunk, Some(buffer));
         self.carry_body(&mut download, head).await?;
         Ok(self.done(head, download.body(), keep_alive, answered))
+    }
+
+    /// Reads the body of a response; an error if that is known to be over the limit.
+    fn body_of(&self, head: &ResponseHead) -> Result<BodyReader, Reason> {
+        let body = BodyReader::new(head.framing());
+        match self.exchange.driver.route.settings().max_response_body {
+            None => Ok(body),
+            Some(most) => body.limited(most.get()).map_err(of_syntax),
+        }
     }
 
     /// What becomes of the response that `buffer` begins with.

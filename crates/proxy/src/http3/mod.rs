@@ -17,6 +17,7 @@
 //! | `extended` | what of a head h3 does not take: WebSocket |
 //! | `priority` | whose response goes first |
 //! | `receive`, `send` | its two directions |
+//! | `send_room` | who goes first where the client has to acknowledge something before |
 //! | `quic` | quinn as h3 wants it |
 //! | `frames`, `field_lines` | what h3 does not look at: frames too long, pseudo-headers twice |
 
@@ -31,6 +32,7 @@ mod priority;
 mod quic;
 mod receive;
 mod send;
+mod send_room;
 mod sockets;
 mod steering;
 mod stream;

@@ -6,7 +6,6 @@
 //! in it on are refused, those below are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
-    cell::Cell,
     future::Future,
     io,
     pin::Pin,
@@ -25,10 +24,10 @@ use tokio::io::ReadBuf;
 
 use super::{
     arrivals::{Arrival, Arrivals, Stopped, StreamControl},
-    config::{SEND_BYTES, SEND_START},
     extended::Opening,
     frames::{Breach, Frames},
     priority::Priority,
+    send_room::{RoomShare, SendRoom},
 };
 
 type Waiting<T> = Option<Pin<Box<dyn Future<Output = Result<T, ConnectionError>>>>>;
@@ -46,7 +45,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(quinn: quinn::Connection, arrivals: Rc<Arrivals>) -> Self {
         let opener = OpenStreams { quinn: quinn.clone(), bidi: None, uni: None };
-        let room = Rc::new(SendRoom { quinn: quinn.clone(), size: Cell::new(SEND_START) });
+        let room = SendRoom::new(quinn.clone());
         Self { quinn, bidi: None, uni: None, opener, arrivals, room }
     }
 
@@ -101,7 +100,7 @@ impl quic::Connection<Bytes> for Connection {
             receive.opening = Some(Opening::new(self.arrivals.longest_head()));
             receive.control = control.clone();
             let mut stream = BidiStream { receive, send: SendStream::new(send, control) };
-            stream.send.room = Some(self.room.clone());
+            stream.send.room = Some(self.room.share());
             if self.arrivals.admits(id) {
                 self.arrivals.put(arrival);
                 return Poll::Ready(Ok(stream));
@@ -336,31 +335,7 @@ pub(super) struct SendStream {
     /// As quinn knows it.
     order: i32,
     /// Of a response.
-    room: Option<Rc<SendRoom>>,
-}
-
-/// How much quinn takes of responses before the client has acknowledged it: twice what the path is
-/// known to carry, so that a client that takes nothing is kept little for, and a fast one waits for
-/// nothing.
-struct SendRoom {
-    quinn: quinn::Connection,
-    size: Cell<u64>,
-}
-
-impl SendRoom {
-    /// Makes it larger if the path has become so.
-    fn widen(&self) -> bool {
-        if self.size.get() >= SEND_BYTES {
-            return false;
-        }
-        let wanted = self.quinn.congestion_state().window().saturating_mul(2).min(SEND_BYTES);
-        if wanted <= self.size.get() {
-            return false;
-        }
-        self.size.set(wanted);
-        self.quinn.set_send_window(wanted);
-        true
-    }
+    room: Option<RoomShare>,
 }
 
 impl SendStream {
@@ -378,10 +353,19 @@ impl quic::SendStream<Bytes> for SendStream {
             let _ = self.quinn.set_priority(order);
         }
         while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
+            if self.room.as_mut().is_some_and(|room| room.yields(order, cx.waker())) {
+                return Poll::Pending;
+            }
             match Pin::new(&mut self.quinn).poll_write(cx, data.chunk()) {
-                Poll::Ready(written) => data.advance(written.map_err(of_write)?),
-                Poll::Pending if self.room.as_ref().is_some_and(|room| room.widen()) => {}
-                Poll::Pending => return Poll::Pending,
+                Poll::Ready(written) => {
+                    data.advance(written.map_err(of_write)?);
+                    self.room.iter_mut().for_each(RoomShare::go_on);
+                }
+                Poll::Pending if self.room.as_ref().is_some_and(RoomShare::widen) => {}
+                Poll::Pending => {
+                    self.room.iter_mut().for_each(|room| room.wait(order));
+                    return Poll::Pending;
+                }
             }
         }
         self.writing = None;

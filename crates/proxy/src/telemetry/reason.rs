@@ -189,6 +189,7 @@ pub(crate) const fn of_syntax(error: ParseError) -> Reason {
         ParseError::MissingChunkEnd => Reason::MissingChunkEnd,
         ParseError::ForbiddenTrailer => Reason::ForbiddenTrailer,
         ParseError::TrailersTooLarge => Reason::TrailersTooLarge,
+        ParseError::BodyTooLarge => Reason::BodyTooLarge,
         ParseError::TruncatedBody => Reason::ClosedInBody,
         // The others are of requests alone.
         _ => Reason::Malformed,

@@ -11,7 +11,7 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{Ejection, PolicyKind, Retry, ServerTimeouts},
     time::Duration,
-    units::{Rate, Ratio},
+    units::{Bytes, Rate, Ratio},
 };
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -146,6 +146,53 @@ fn a_head_over_the_limit_gives_502() {
     let proxy = Proxy::to(&[server.address]);
     assert!(proxy.get().starts_with("HTTP/1.1 502 "));
     proxy.expect(Ending::ServerHeadTooLarge, 1);
+}
+
+#[test]
+fn a_response_body_over_the_limit_of_the_service_is_refused_or_cut() {
+    let limited = |answer: &'static [u8]| {
+        let server = Scripted::answering_once(answer);
+        let mut fleet = fleet(&[server.address]);
+        fleet.services[0].max_response_body = Some(Bytes::new(4));
+        (Proxy::of(fleet), server)
+    };
+    let fits: [&[u8]; 4] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nfou\r\n1\r\nr\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfour",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+    ];
+    for answer in fits {
+        let (proxy, _server) = limited(answer);
+        assert!(!proxy.get().starts_with("HTTP/1.1 502 "), "{}", answer.escape_ascii());
+        proxy.expect(Ending::Complete, 1);
+    }
+    let exceeds: [&[u8]; 3] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfives",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nfiv\r\n2\r\nes\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfives",
+    ];
+    for answer in exceeds {
+        let (proxy, _server) = limited(answer);
+        assert!(!proxy.get().ends_with("fives"), "{}", answer.escape_ascii());
+        proxy.expect(Ending::ServerBodyTooLarge, 1);
+    }
+}
+
+#[test]
+fn a_response_without_a_length_is_cut_where_it_exceeds_the_limit() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").unwrap();
+        // The proxy closes before it has read everything.
+        let _ = stream.write_all(&[b'x'; 2 << 20]);
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.services[0].max_response_body = Some(Bytes::new(300_000));
+    let proxy = Proxy::of(fleet);
+    let answer = proxy.get();
+    assert!(answer.len() < 300_200, "{}", answer.len());
+    proxy.expect(Ending::ServerBodyTooLarge, 1);
 }
 
 #[test]

@@ -2,11 +2,14 @@
 //! what a reload and a handover do to it.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod authentication;
 #[expect(dead_code, reason = "a part is for clients with certificates")]
 #[path = "../tls/authority.rs"]
 mod authority;
 mod early;
 mod handover;
+#[path = "../routes/issuer.rs"]
+mod issuer;
 mod limits;
 mod loss;
 mod raw;

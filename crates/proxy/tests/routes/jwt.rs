@@ -1,58 +1,21 @@
 //! Bearer tokens: whose requests come in, whose do not, and what servers, the log and the cache get
 //! to see.
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fs, sync::Arc};
 
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{AccessLog, LogFormat, LogTarget},
-    jwt::{Jwt, Key, KeySet, KeySource, Material, RequiredClaim, TokenPlace},
+    jwt::{Jwt, RequiredClaim, TokenPlace},
     rules::{Action, Authentication, DirectResponse, HeaderEdits, Rule, Split, Template},
 };
 
-use crate::support::{Proxy, answer, rule, under};
+use crate::{
+    issuer::Issuer,
+    support::{Proxy, answer, rule, under},
+};
 
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
-
-/// Signs tokens.
-struct Issuer(Ed25519KeyPair);
-
-impl Issuer {
-    fn new() -> Self {
-        Self(Ed25519KeyPair::generate().unwrap())
-    }
-
-    /// A token with these claims that counts for an hour.
-    fn token(&self, claims: &str) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        self.signed(&format!("{{\"exp\":{},\"iss\":\"us\"{claims}}}", now + 3_600))
-    }
-
-    fn signed(&self, payload: &str) -> String {
-        let parts = ["{\"alg\":\"EdDSA\",\"kid\":\"a\"}", payload];
-        let input = parts.map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".");
-        let signature = BASE64_URL_SAFE_NO_PAD.encode(self.0.sign(input.as_bytes()));
-        format!("{input}.{signature}")
-    }
-
-    /// Lets in whom it names.
-    fn jwt(&self) -> Jwt {
-        let key = Key {
-            id: Some("a".to_owned()),
-            algorithm: None,
-            material: Material::Ed25519(self.0.public_key().as_ref().to_vec()),
-        };
-        let keys = Arc::new(KeySet::new(vec![key]));
-        let keys = KeySource::File { path: "jwks.json".to_owned(), keys };
-        Jwt { issuer: Some("us".to_owned()), ..Jwt::new("api".to_owned(), keys) }
-    }
-}
 
 fn by(jwt: Jwt) -> Option<Authentication> {
     Some(Authentication::Jwt(Arc::new(jwt)))

@@ -5,6 +5,7 @@
 
 mod basic_auth;
 mod forward_auth;
+mod issuer;
 mod jwt;
 mod mirror;
 mod pages;

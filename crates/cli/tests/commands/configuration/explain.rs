@@ -45,3 +45,23 @@ fn a_request_for_no_listener_is_wrong_usage() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("127.0.0.1:8080 (http)"), "{text}");
 }
+
+#[test]
+fn it_is_said_who_decides_whether_the_client_may_ask() {
+    let directory = tempfile::tempdir().unwrap();
+    let route = r#"routes = [
+    { path = "/in", service = "web", forward_auth = { service = "auth", path = "/verify" } },"#;
+    let auth = "\n[[service.auth.group]]\nservers = [\"10.0.0.2:80\"]\n";
+    let file = FILE.replace("routes = [", route) + auth;
+    fs::write(directory.path().join("a.toml"), file).unwrap();
+    let by = |path: &str| {
+        let url = format!("http://example.com:8080{path}");
+        loadline(&["explain", "a.toml", "--request", &url], directory.path()).text
+    };
+    let told = by("/in");
+    assert!(
+        told.contains("forward auth") && told.contains("auth") && told.contains("/verify"),
+        "{told}"
+    );
+    assert!(!by("/beta/").contains("forward auth"));
+}

@@ -149,6 +149,7 @@ reasons! {
     MissingChunkEnd: ServerBodyBad = "missing CR LF after chunk data",
     ForbiddenTrailer: ServerBodyBad = "forbidden trailer field",
     TrailersTooLarge: ServerBodyBad = "too big trailers: section exceeds its limit",
+    BodyTooLarge: ServerBodyTooLarge = "response body exceeds max_response_body of the service",
     ClosedInBody: ServerCut = "transfer closed with outstanding read data remaining",
     ClosedInChunks: ServerCut = "incomplete chunked encoding: closed before the last chunk",
     ResetInBody: ServerCut = "connection reset by peer while reading response body",

@@ -117,6 +117,7 @@ impl Reason {
             Ending::ServerBad => Self::BadStatusLine,
             Ending::ServerHeadTooLarge => Self::HeadTooLarge,
             Ending::ServerBodyBad => Self::BadChunkSize,
+            Ending::ServerBodyTooLarge => Self::BodyTooLarge,
             Ending::ServerCut => Self::ClosedInBody,
             Ending::ServerStalled => Self::BodyTimeout,
             Ending::StoreRefused => Self::StoreRefuses,

@@ -53,6 +53,7 @@ impl Attempt<'_, '_> {
         mut buffer: Buffer,
         answered: Instant,
     ) -> Result<Done, Reason> {
+        let body = self.body_of(head)?;
         let in_chunks = !self.exchange.request.version.is_http10();
         let keep_alive = self.may_keep_alive() && in_chunks;
         let treatment = Treatment::Compress(algorithm);
@@ -74,8 +75,7 @@ impl Attempt<'_, '_> {
         let encoder = encoder.map_err(|_| Reason::SystemError)?;
         self.commit(head, !in_chunks);
         buffer.consume(head.head_len());
-        let body = (BodyReader::new(head.framing()), encoder);
-        let mut download = CompressedBody::begin(body, buffer, text, in_chunks);
+        let mut download = CompressedBody::begin((body, encoder), buffer, text, in_chunks);
         let carried = self.carry_body(&mut download, head).await;
         self.count(algorithm, &download);
         let body = download.give_back(&worker.encoders, &worker.buffers);

@@ -29,12 +29,12 @@ impl Attempt<'_, '_> {
         head: &ResponseHead,
         mut buffer: Buffer,
     ) -> Result<Done, Reason> {
+        let mut body = self.body_of(head)?;
         self.committed = Some(Next::Close);
         self.exchange.record.status = head.status();
         self.exchange.timer.arm(self.timeouts.idle);
         let filling = self.begin_filling(fetch, head, buffer.filled())?;
         buffer.consume(head.head_len());
-        let mut body = BodyReader::new(head.framing());
         let filled = self.fill_body(fetch, filling, &mut body, buffer).await;
         filled.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         let through = self.upload.is_complete() && self.unfinished.is_none();

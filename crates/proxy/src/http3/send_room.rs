@@ -1,0 +1,90 @@
+//! What quinn takes of the responses of a connection before its client has acknowledged it.
+//!
+//! It is twice what the path is known to carry, so that a client that takes nothing is kept little
+//! for, and a fast one waits for nothing. Responses share it: where it is full, the urgent goes
+//! first into what becomes free. quinn itself orders only what it has taken.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    task::Waker,
+};
+
+use super::config::{SEND_BYTES, SEND_START};
+
+/// The room of a connection.
+pub(super) struct SendRoom {
+    quinn: quinn::Connection,
+    size: Cell<u64>,
+    /// The orders of responses that wait, as `Priority::order` has them.
+    waiting: RefCell<Vec<i32>>,
+}
+
+/// One response's place in it.
+pub(super) struct RoomShare {
+    room: Rc<SendRoom>,
+    /// As which it waits, if it does.
+    waits_as: Option<i32>,
+    has_yielded: bool,
+}
+
+impl SendRoom {
+    pub(super) fn new(quinn: quinn::Connection) -> Rc<Self> {
+        Rc::new(Self { quinn, size: Cell::new(SEND_START), waiting: RefCell::default() })
+    }
+
+    pub(super) fn share(self: &Rc<Self>) -> RoomShare {
+        RoomShare { room: self.clone(), waits_as: None, has_yielded: false }
+    }
+}
+
+impl RoomShare {
+    /// Makes the room larger if the path has become so.
+    pub(super) fn widen(&self) -> bool {
+        let SendRoom { quinn, size, .. } = &*self.room;
+        if size.get() >= SEND_BYTES {
+            return false;
+        }
+        let wanted = quinn.congestion_state().window().saturating_mul(2).min(SEND_BYTES);
+        if wanted <= size.get() {
+            return false;
+        }
+        size.set(wanted);
+        quinn.set_send_window(wanted);
+        true
+    }
+
+    /// Whether a more urgent response waits and is to have its turn before this one of `order`,
+    /// which is woken again behind it. Once for each write: what the other waits for may be its
+    /// client, who takes nothing of it.
+    pub(super) fn yields(&mut self, order: i32, waker: &Waker) -> bool {
+        let is_second = self.room.waiting.borrow().iter().any(|other| *other > order);
+        self.has_yielded = is_second && !self.has_yielded;
+        if self.has_yielded {
+            waker.wake_by_ref();
+        }
+        self.has_yielded
+    }
+
+    /// The response of `order` waits for room.
+    pub(super) fn wait(&mut self, order: i32) {
+        self.go_on();
+        self.room.waiting.borrow_mut().push(order);
+        self.waits_as = Some(order);
+    }
+
+    /// It does not wait any more.
+    pub(super) fn go_on(&mut self) {
+        let Some(order) = self.waits_as.take() else { return };
+        let mut waiting = self.room.waiting.borrow_mut();
+        if let Some(at) = waiting.iter().position(|other| *other == order) {
+            waiting.swap_remove(at);
+        }
+    }
+}
+
+impl Drop for RoomShare {
+    fn drop(&mut self) {
+        self.go_on();
+    }
+}
