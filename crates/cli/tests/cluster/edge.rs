@@ -68,12 +68,16 @@ impl Edge {
 
     /// What it says of the cluster.
     pub(crate) fn cluster(&self) -> Value {
+        self.state()["cluster"].clone()
+    }
+
+    /// What it says of itself.
+    pub(crate) fn state(&self) -> Value {
         let output = Command::new("curl")
             .args(["-sS", &format!("http://{}/api/state", self.admin)])
             .output()
             .unwrap();
-        let state: Value = serde_json::from_slice(&output.stdout).unwrap();
-        state["cluster"].clone()
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// Asks until it is as wanted.

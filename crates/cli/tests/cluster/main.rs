@@ -10,6 +10,7 @@ mod command;
 mod edge;
 mod etcd;
 mod faults;
+mod health;
 mod membership;
 mod publishing;
 #[path = "../served/mod.rs"]

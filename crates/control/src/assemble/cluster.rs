@@ -60,6 +60,7 @@ pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Op
         floor: Ratio::ppm(10_000),
         max_edges: 10,
         when_away: WhenAway::Floor,
+        share_health: false,
         state_dir: "/var/lib/loadline".into(),
     };
     set(&value.prefix, |it| &it.0.0, &mut settings.prefix);
@@ -68,6 +69,7 @@ pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Op
     set(&value.floor, |it| &it.0.0, &mut settings.floor);
     set(&value.max_edges, |it| &it.0, &mut settings.max_edges);
     set(&value.when_away, |it| &it.0.0, &mut settings.when_away);
+    set(&value.share_health, |on| on, &mut settings.share_health);
     sharing(value, &settings, span, problems);
     if let Some(path) = value.state_dir.get() {
         settings.state_dir = path.0.0.clone().into();

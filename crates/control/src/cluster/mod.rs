@@ -15,6 +15,7 @@
 //! | `configuration/current` | the version in force | `publish`, `rollback` | for ever |
 //! | `configuration/versions/N` | [`Version`]: its text | `publish` | [`VERSIONS_KEPT`] |
 //! | `acme/...` | see [`crate::acme`] | who has the lock | see there |
+//! | `health/REGION/told/NAME` | what an edge has found of servers | that edge | lease |
 //! | `sharing/edges/SESSION` | what an edge wants, and has seen | that edge | lease |
 //! | `sharing/shares/SERVICE` | who may use how much | any edge | for ever |
 //!
@@ -28,6 +29,7 @@ mod disk;
 mod etcd;
 mod fault;
 mod follow;
+mod health;
 pub(crate) mod keys;
 pub(crate) mod keyspace;
 mod known;
@@ -50,6 +52,7 @@ pub use agent::{Agent, Identity, Offer, fetch_published};
 pub use disk::{Disk, DiskError};
 pub use etcd::EtcdError;
 pub use fault::Fault;
+pub use health::{Checking, HealthView, SharedHealth};
 pub use keys::{EdgeEntry, Marker, Refusal, ValueError, Version};
 pub use publish::{EdgeInfo, Overview, Store, StoreError, VERSIONS_KEPT, VersionInfo};
 pub use shares::{SharedGroupInfo, SharedServiceInfo};
@@ -83,6 +86,8 @@ pub struct Settings {
     pub max_edges: u32,
     /// What is used when the lease has ended.
     pub when_away: WhenAway,
+    /// Whether the edges of a region divide the checks of servers among them.
+    pub share_health: bool,
     /// The directory of the last configuration that was published.
     pub state_dir: PathBuf,
 }

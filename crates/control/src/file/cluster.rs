@@ -65,6 +65,11 @@ pub(crate) struct Cluster {
     /// What an edge uses of the groups whose lease has ended, as the store is away.
     #[schemars(extend("default" = "floor"))]
     pub(crate) when_away: Key<Text<Word<WhenAway>>>,
+    /// Divides the health checks of servers among the edges of a region: one edge checks a server,
+    /// a second one before it is given up, and the others go by what these have found. Without the
+    /// store each edge checks every server. The same at all edges.
+    #[schemars(extend("default" = false))]
+    pub(crate) share_health: Key<bool>,
     /// Directory for the last configuration that was published, with which the edge starts while
     /// the store is away.
     #[schemars(extend("default" = "/var/lib/loadline"))]

@@ -54,6 +54,24 @@ pub enum Input {
         /// How long it took, if it passed; else why it did not.
         passed: Result<Passed, String>,
     },
+    /// Others have checked a server whose check was due ([`crate::health::shared`]).
+    Reported {
+        /// The server.
+        server: ServerId,
+        /// As for [`Input::Checked`], after their `rise` and `fall`.
+        passed: Result<Passed, String>,
+    },
+    /// A check that was due is not made: it is due again after the fast interval.
+    Postponed {
+        /// The server.
+        server: ServerId,
+    },
+    /// Others tell something else of a server than before: its check is due, unless one is under
+    /// way.
+    Recheck {
+        /// The server.
+        server: ServerId,
+    },
     /// A server failed so many real requests in a row ([`crate::decide::permit::Permit::fail`]).
     Failing {
         /// The server.
@@ -123,6 +141,8 @@ pub enum Output {
         check: HealthCheck,
         /// To be held until then, so that its number is given to no other server.
         state: Arc<ServerState>,
+        /// It is ejected: only a check from here can say whether it answers.
+        is_ejected: bool,
     },
     /// Something an operator wants to know.
     Notice(Notice),
@@ -254,7 +274,15 @@ impl Controller {
         match input {
             Input::Tick => {}
             Input::Reload(fleet) => self.reload(now, &fleet),
-            Input::Checked { server, passed } => self.checked(now, server, passed),
+            Input::Checked { server, passed } => {
+                self.answers(now, server, &passed);
+                self.checked(now, server, passed, Health::after);
+            }
+            Input::Reported { server, passed } => {
+                self.checked(now, server, passed, Health::told);
+            }
+            Input::Postponed { server } => self.postpone(now, server),
+            Input::Recheck { server } => self.recheck(now, server),
             Input::Failing { server, errors_in_a_row, reason } => {
                 self.failing(now, (server, errors_in_a_row), reason);
             }
@@ -291,6 +319,15 @@ impl Controller {
         &self.fleet
     }
 
+    /// The service of a server, where it listens, and whether it is up by its checks alone; none
+    /// for a server that is not known.
+    #[must_use]
+    pub fn checked_server(&self, server: ServerId) -> Option<(&Service, SocketAddr, bool)> {
+        let place = self.roster.place(server)?;
+        let member = self.roster.at(place);
+        Some((place.of(&self.fleet).0, member.address(), member.health.is_healthy()))
+    }
+
     /// Whether a server may be given requests, as far as its checks and its errors go; none for a
     /// server that is not known.
     #[must_use]
@@ -315,14 +352,44 @@ impl Controller {
         }
     }
 
-    fn checked(&mut self, now: Instant, server: ServerId, passed: Result<Passed, String>) {
+    /// Looks at a server now whose check is not under way.
+    fn recheck(&mut self, now: Instant, server: ServerId) {
+        let waits = |member: &ServerEntry| member.checks == Checks::Waiting;
+        if self.roster.get(server).is_some_and(waits) {
+            self.timers.set(Due::Check(server), Some(now));
+        }
+    }
+
+    fn postpone(&mut self, now: Instant, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        let Some(check) = &place.of(&self.fleet).0.health else { return };
+        self.timers.set(Due::Check(server), Some(now + check.fast_interval));
+        self.roster.at_mut(place).checks = Checks::Waiting;
+    }
+
+    /// Lets a server back in that was out for its silence and has answered a check of this edge.
+    /// That a connection opened would say nothing: the kernel opens it for a process that is
+    /// stopped.
+    fn answers(&mut self, now: Instant, server: ServerId, passed: &Result<Passed, String>) {
+        let Some(place) = self.roster.place(server) else { return };
+        let check = &place.of(&self.fleet).0.health;
+        let asks = check.as_ref().is_some_and(|check| check.probe.asks_a_program());
+        if passed.is_ok() && asks && self.roster.at(place).ejected().is_silent() {
+            self.let_in(now, place);
+        }
+    }
+
+    fn checked(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        passed: Result<Passed, String>,
+        turn: fn(Health, bool, &HealthCheck) -> Health,
+    ) {
         let Some(place) = self.roster.place(server) else { return };
         let fleet = self.fleet.clone();
         let (service, group) = place.of(&fleet);
         let Some(check) = &service.health else { return };
-        if passed.is_ok() && check.probe.asks_a_program() {
-            self.answers_again(now, place);
-        }
         if let (Ok(passed), PolicyKind::Managed) = (&passed, service.policy) {
             self.management.checked(server, passed.whole);
         }
@@ -330,7 +397,8 @@ impl Controller {
         let member = &mut known.members[place.server];
         let first = member.health == Health::Starting;
         let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
-        let is_news = member.checked(passed.map(|passed| passed.round_trip), check);
+        let health = turn(member.health, passed.is_ok(), check);
+        let is_news = member.checked(passed.map(|passed| passed.round_trip), health);
         let next = match first {
             true => turn_of(now, server, check.interval),
             false => now + member.health.interval(check),
@@ -428,14 +496,6 @@ impl Controller {
         self.touched.extend(at);
     }
 
-    /// Lets a server back in that was out for its silence and has answered a check. That a
-    /// connection opened would say nothing: the kernel opens it for a process that is stopped.
-    fn answers_again(&mut self, now: Instant, place: Place) {
-        if self.roster.at(place).ejected().is_silent() {
-            self.let_in(now, place);
-        }
-    }
-
     /// Lets a server back in whose time is over.
     fn end_ejection(&mut self, now: Instant, server: ServerId) {
         let Some(place) = self.roster.place(server) else { return };
@@ -482,7 +542,15 @@ impl Controller {
         let member = self.roster.at_mut(place);
         member.checks = Checks::UnderWay;
         let (service, address, state) = (place.service, member.address(), member.state.clone());
-        self.outputs.push_back(Output::Check { server, service, address, check, state });
+        let is_ejected = member.ejected().until().is_some();
+        self.outputs.push_back(Output::Check {
+            server,
+            service,
+            address,
+            check,
+            state,
+            is_ejected,
+        });
     }
 }
 

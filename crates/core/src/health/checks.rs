@@ -46,6 +46,12 @@ impl Health {
         }
     }
 
+    /// The state where others have checked, with `rise` and `fall` of their own.
+    #[must_use]
+    pub fn told(self, passed: bool, _: &HealthCheck) -> Self {
+        if passed { Self::Up { failures: 0 } } else { Self::Down { passes: 0 } }
+    }
+
     /// Whether the server may be given requests.
     #[must_use]
     pub fn is_healthy(self) -> bool {

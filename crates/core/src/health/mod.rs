@@ -8,4 +8,5 @@ pub mod ejection;
 pub mod grpc;
 pub mod outlier;
 pub(crate) mod round_trip;
+pub mod shared;
 pub(crate) mod stall;

@@ -10,7 +10,7 @@ use std::{
 use loadline_core::{
     decide::{
         controller::{Controller, Input, Notice, Output, Passed},
-        ledger::ServerState,
+        ledger::{ServerId, ServerState},
     },
     fleet::HealthCheck,
 };
@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
 use crate::{
     runtime::probe::{Detour, Lane, Way, probe},
-    runtime::{inbox::Inbox, shared::Shared},
+    runtime::{inbox::Inbox, shared::Shared, shared_checks},
 };
 
 /// Drives a controller until it is stopped.
@@ -66,15 +66,34 @@ impl Control {
                 Some(_) = self.checks.join_next() => continue,
                 _ = &mut stopped => return,
             };
-            self.controller.handle(self.shared.clock.now(), input);
+            let now = self.shared.clock.now();
+            match (input, self.shared.shared_checks()) {
+                (Input::Checked { server, passed }, Some(shared)) => {
+                    self.controller.handle(now, Input::Checked { server, passed: passed.clone() });
+                    shared_checks::tell(shared, &self.controller, server, passed);
+                }
+                (input, _) => self.controller.handle(now, input),
+            }
         }
+    }
+
+    /// What comes in place of a check, where other edges make it.
+    fn instead(&self, service: usize, address: SocketAddr, server: ServerId) -> Option<Input> {
+        let shared = self.shared.shared_checks()?;
+        let name = &self.controller.fleet().services[service].name;
+        shared_checks::instead(shared, (name, address), server)
     }
 
     fn drain(&mut self) {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Publish(plan) => self.shared.publish(plan),
-                Output::Check { service, address, check, state, .. } => {
+                Output::Check { server, service, address, check, state, is_ejected } => {
+                    let asked = (!is_ejected).then(|| self.instead(service, address, server));
+                    if let Some(input) = asked.flatten() {
+                        self.inputs.send(input);
+                        continue;
+                    }
                     let way = self.way(service, address.ip());
                     let results = self.inputs.clone();
                     self.checks.spawn(run_check(state, (address, way), check, results));

@@ -1,6 +1,6 @@
 //! A second hold on a running proxy, for whoever watches or changes it from another thread.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     cluster::Share,
@@ -18,7 +18,7 @@ use crate::{
     cache::unix_now,
     listener::{inherited::Inherited, set::HandoverSockets},
     runtime::{
-        ReloadError, Survey,
+        ReloadError, SharedChecks, Survey,
         inbox::Inbox,
         shared::{Lifecycle, Shared},
     },
@@ -94,6 +94,23 @@ impl Handle {
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.shared.listeners().addresses()
+    }
+
+    /// Makes checks of servers together with other edges from now on. Done once.
+    pub fn share_checks(&self, with: Arc<dyn SharedChecks>) {
+        self.shared.share_checks(with);
+    }
+
+    /// Looks again at servers of a service of which other edges tell something else than before.
+    pub fn recheck(&self, service: &str, servers: &BTreeSet<SocketAddr>) {
+        let plan = self.plan();
+        let Some(at) = plan.fleet.services.iter().position(|it| it.name == service) else { return };
+        let census = plan.services.get(at).into_iter().flat_map(|service| &service.census);
+        for server in census.flat_map(|group| &group.servers) {
+            if servers.contains(&server.state.address()) {
+                self.inputs.send(Input::Recheck { server: server.state.id() });
+            }
+        }
     }
 
     /// Cuts whatever is left of a drain.

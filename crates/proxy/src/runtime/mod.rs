@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`engine`], `worker` | the threads that serve |
 //! | `control`, `probe`, `inbox` | the thread of the controller, its health checks, its inputs |
+//! | `shared_checks` | checks that other edges make in place of this one |
 //! | `handle` | what others may ask of a running proxy |
 //! | [`shared`], `view` | the plan, and what a worker looks up once for each |
 //! | `wait_queue` | where requests wait for capacity |
@@ -17,6 +18,7 @@ pub(crate) mod inbox;
 mod probe;
 pub(crate) mod random;
 pub mod shared;
+mod shared_checks;
 mod survey;
 pub(crate) mod timer;
 pub(crate) mod view;
@@ -55,6 +57,7 @@ pub use crate::{
 };
 pub use handle::Handle;
 pub use probe::Detour;
+pub use shared_checks::SharedChecks;
 pub use survey::Survey;
 
 /// A running proxy. Dropping it without [`Runtime::stop`] ends health checks and changes, and

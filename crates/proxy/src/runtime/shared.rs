@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{
             AtomicU8,
             Ordering::{AcqRel, Acquire, Relaxed},
@@ -19,7 +19,10 @@ use crate::{
     cache::Store,
     http::{acme::Challenges, jwt::FetchedKeys, passwords::Passwords},
     listener::set::Listeners,
-    runtime::{clock::Clock, engine::StartError, inbox::Inbox, wait_queue::Queue},
+    runtime::{
+        clock::Clock, engine::StartError, inbox::Inbox, shared_checks::SharedChecks,
+        wait_queue::Queue,
+    },
     store::Remotes,
     telemetry::{
         access_log::Log,
@@ -57,6 +60,7 @@ pub struct Shared {
     pub(crate) fetched_keys: FetchedKeys,
     pub(crate) challenges: Challenges,
     stage: AtomicU8,
+    shared_checks: OnceLock<Arc<dyn SharedChecks>>,
 }
 
 /// A worker's own copy of the plan, renewed when it is looked at.
@@ -120,6 +124,7 @@ impl Shared {
             fetched_keys: FetchedKeys::default(),
             challenges: Challenges::default(),
             stage: AtomicU8::new(Lifecycle::Serving as u8),
+            shared_checks: OnceLock::new(),
         }))
     }
 
@@ -142,6 +147,16 @@ impl Shared {
             let queue = queues.get(&plan.fleet.services[index].name);
             queue.into_iter().for_each(|queue| queue.notify());
         }
+    }
+
+    /// Who makes checks together with this edge, if anybody.
+    pub(super) fn shared_checks(&self) -> Option<&Arc<dyn SharedChecks>> {
+        self.shared_checks.get()
+    }
+
+    /// Makes checks together with others from now on; whoever came first stays.
+    pub(super) fn share_checks(&self, with: Arc<dyn SharedChecks>) {
+        self.shared_checks.get_or_init(|| with);
     }
 
     /// Makes TLS connections with `keys` from the next plan on. Until then those that only the

@@ -2,7 +2,9 @@
 //! published comes into force.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     future::{Future, pending},
+    net::SocketAddr,
     path::{Path, PathBuf},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -12,11 +14,18 @@ use loadline_control::{
     Loaded, Moment,
     admin::LiveConfiguration,
     cluster::{
-        Agent, Disk, Identity, Offer, Published, Settings, Shared, Sharing, View, fetch_published,
+        Agent, Checking, Disk, HealthView, Identity, Offer, Published, Settings, Shared,
+        SharedHealth, Sharing, View, fetch_published,
     },
 };
-use loadline_core::{cluster::Share, decide::plan::Plan, time::Instant};
-use loadline_proxy::runtime::Handle;
+use loadline_core::{
+    cluster::Share,
+    decide::plan::Plan,
+    fleet::Service,
+    health::shared::{Duty, Verdict},
+    time::Instant,
+};
+use loadline_proxy::runtime::{Handle, SharedChecks};
 use loadline_spanned::FileErrors;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -62,6 +71,7 @@ struct Membership {
     taker: Taker,
     agent: Part,
     sharing: Part,
+    health: Option<Part>,
 }
 
 /// Something that is done until it is told to leave.
@@ -148,12 +158,15 @@ impl Cluster {
         };
         let running = self.in_force.get();
         let (to_take, offers) = mpsc::channel(1);
+        let health = settings
+            .share_health
+            .then(|| share_health(settings.clone(), view.clone(), &identity.region, proxy.clone()));
         let sharing = Sharing::new(settings.clone(), view.clone(), SharedProxy(proxy));
         let agent = Agent::new(settings, disk, view, running, identity, to_take);
         let (agent, sharing) =
             (Part::begin(|left| agent.run(left)), Part::begin(|left| sharing.run(left)));
         let taker = Taker { site: site.clone(), file, in_force: self.in_force.clone() };
-        self.membership = Some(Membership { offers, taker, agent, sharing });
+        self.membership = Some(Membership { offers, taker, agent, sharing, health });
     }
 
     /// Waits for a configuration that was published, and gives what puts it in force; for ever
@@ -168,8 +181,14 @@ impl Cluster {
     /// Leaves in order, while `drained` lets requests under way end: the others see at once that it
     /// goes, and what it uses of the groups is theirs when nothing is in use any more.
     pub(super) async fn leave<T>(self, drained: impl Future<Output = T>) -> T {
-        let Some(Membership { agent, sharing, .. }) = self.membership else { return drained.await };
-        let leaving = tokio::spawn(agent.leave());
+        let Some(membership) = self.membership else { return drained.await };
+        let Membership { agent, sharing, health, .. } = membership;
+        let leaving = tokio::spawn(async {
+            agent.leave().await;
+            if let Some(health) = health {
+                health.leave().await;
+            }
+        });
         let drained = drained.await;
         sharing.leave().await;
         let _ = leaving.await;
@@ -199,6 +218,47 @@ impl Shared for SharedProxy {
 
     fn settled(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.0.settled())
+    }
+}
+
+/// Divides the checks of servers among the edges of the region.
+fn share_health(settings: Settings, view: View, region: &str, proxy: Handle) -> Part {
+    let shown = HealthView::new(&settings);
+    proxy.share_checks(Arc::new(SharedHealthOf(shown.clone())));
+    let health = SharedHealth::new(settings, view, region, shown, CheckedProxy(proxy));
+    Part::begin(|left| health.run(left))
+}
+
+/// What other edges have found, for the proxy.
+#[derive(Debug)]
+struct SharedHealthOf(HealthView);
+
+impl SharedChecks for SharedHealthOf {
+    fn duty(&self, service: &str, server: SocketAddr) -> Duty {
+        self.0.duty(service, server)
+    }
+
+    fn checked(&self, service: &str, server: SocketAddr, verdict: Verdict) {
+        self.0.checked(service, server, verdict);
+    }
+}
+
+/// The proxy whose servers are checked.
+struct CheckedProxy(Handle);
+
+impl Checking for CheckedProxy {
+    fn servers(&self) -> BTreeMap<String, BTreeSet<SocketAddr>> {
+        let plan = self.0.plan();
+        let addresses = |service: &Service| {
+            let servers = service.groups.iter().flat_map(|group| &group.servers);
+            servers.map(|server| server.address).collect()
+        };
+        let services = plan.fleet.services.iter();
+        services.map(|service| (service.name.clone(), addresses(service))).collect()
+    }
+
+    fn recheck(&self, service: &str, servers: &BTreeSet<SocketAddr>) {
+        self.0.recheck(service, servers);
     }
 }
 

@@ -2,7 +2,7 @@
 //! about.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
-//! `len <= 3 + 5 * servers + groups` however fast inputs come and however late the controller hears
+//! `len <= 3 + 6 * servers + groups` however fast inputs come and however late the controller hears
 //! them. What comes while the same has not been heard takes its place in the queue: a configuration
 //! is whole, a later count of failures counts the earlier ones as well, that there are errors or
 //! limits is said once. A server has no two checks under way, unless they were switched off and on
@@ -30,6 +30,7 @@ enum Topic {
     Time,
     Configuration,
     Check(ServerId),
+    Recheck(ServerId),
     Failures(ServerId),
     Errors(ServerId),
     Limit(ServerId),
@@ -71,7 +72,10 @@ impl Topic {
         match input {
             Input::Tick => Self::Time,
             Input::Reload(_) => Self::Configuration,
-            Input::Checked { server, .. } => Self::Check(*server),
+            Input::Checked { server, .. }
+            | Input::Reported { server, .. }
+            | Input::Postponed { server } => Self::Check(*server),
+            Input::Recheck { server } => Self::Recheck(*server),
             Input::Failing { server, .. } => Self::Failures(*server),
             Input::Errs { server } => Self::Errors(*server),
             Input::Limit { server } => Self::Limit(*server),
@@ -129,6 +133,9 @@ mod tests {
             | Input::Silent { suspicions: count, .. } => Some(*count),
             Input::Tick
             | Input::Errs { .. }
+            | Input::Reported { .. }
+            | Input::Postponed { .. }
+            | Input::Recheck { .. }
             | Input::Limit { .. }
             | Input::Share { .. }
             | Input::SharesUntil(_) => None,

@@ -123,12 +123,8 @@ impl ServerEntry {
     }
 
     /// Takes the result of a check in; true if a server is down for another reason than before.
-    pub(crate) fn checked(
-        &mut self,
-        passed: Result<Duration, String>,
-        check: &HealthCheck,
-    ) -> bool {
-        self.health = self.health.after(passed.is_ok(), check);
+    pub(crate) fn checked(&mut self, passed: Result<Duration, String>, health: Health) -> bool {
+        self.health = health;
         self.checks = Checks::Waiting;
         match passed {
             Ok(round_trip) => {
