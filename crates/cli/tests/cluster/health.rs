@@ -139,8 +139,9 @@ fn three_edges_check_each_server_once_and_a_second_edge_is_asked_before_one_is_g
     let since = Instant::now();
     sleep(Duration::from_secs(2));
     let count = farm.checks(since).len();
-    // Ten checks of each server.
-    assert!(count <= SERVERS * 12 && count >= SERVERS * 7, "{count} checks of {SERVERS} servers");
+    // Ten checks of each server, thirty if each edge made its own.
+    let right = SERVERS * 5..=SERVERS * 15;
+    assert!(right.contains(&count), "{count} checks of {SERVERS} servers");
 
     farm.note(|noted| noted.down = BTreeSet::from([3, 17]));
     let since = Instant::now();

@@ -15,6 +15,7 @@ mod overrides;
 mod policies;
 mod requests;
 mod scale;
+mod shared_checks;
 mod shares;
 mod simulation;
 mod state;

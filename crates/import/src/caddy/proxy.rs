@@ -42,7 +42,7 @@ fn copied(directive: &Directive) -> Vec<String> {
     if directive.name() != "copy_headers" {
         return Vec::new();
     }
-    let inner = directive.block().iter().map(|it| it.name());
+    let inner = directive.block().iter().map(Directive::name);
     directive.args().into_iter().chain(inner).map(str::to_owned).collect()
 }
 
