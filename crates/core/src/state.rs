@@ -31,7 +31,7 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 pub use acme::{AcmeCertificate, Asking};
 pub use cache::{Cache, CacheShare, CachedObject, DiskCache, Purge, Purged};
 pub use certificate::Certificate;
-pub use cluster::{Cluster, ClusterFault, SharedGroup, SharedService, Sharing};
+pub use cluster::{Cluster, ClusterFault, SharedChecks, SharedGroup, SharedService, Sharing};
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
     Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,

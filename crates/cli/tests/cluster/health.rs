@@ -143,6 +143,8 @@ fn three_edges_check_each_server_once_and_a_second_edge_is_asked_before_one_is_g
     let right = SERVERS * 5..=SERVERS * 15;
     assert!(right.contains(&count), "{count} checks of {SERVERS} servers");
 
+    let metrics = edges[0].metrics();
+    assert!(metrics.contains("loadline_cluster_checking_edges 3"), "{metrics}");
     farm.note(|noted| noted.down = BTreeSet::from([3, 17]));
     let since = Instant::now();
     for edge in &edges {

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::health::shared::{Duty, News, SharedChecks, Verdict, Verdicts};
+use loadline_core::{
+    health::shared::{Duty, News, SharedChecks, Verdict, Verdicts},
+    state,
+};
 use tokio::{
     sync::{Notify, oneshot},
     time::{Instant, sleep, sleep_until},
@@ -46,6 +49,8 @@ struct Known {
 /// This edge's part in the checks of its region.
 pub struct SharedHealth<C> {
     view: HealthView,
+    /// Where others look.
+    shown: View,
     keyspace: Arc<Keyspace>,
     edge: C,
     /// What was last written, under the hold that is had.
@@ -82,9 +87,9 @@ impl HealthView {
 
 impl<C: Checking> SharedHealth<C> {
     /// A part that nobody has heard of yet.
-    pub fn new(settings: Settings, view: View, region: &str, shown: HealthView, edge: C) -> Self {
-        let keyspace = Keyspace::new(settings, view, &format!("health/{region}/"));
-        Self { view: shown, keyspace: Arc::new(keyspace), edge, written: None }
+    pub fn new(settings: Settings, shown: View, region: &str, view: HealthView, edge: C) -> Self {
+        let keyspace = Keyspace::new(settings, shown.clone(), &format!("health/{region}/"));
+        Self { view, shown, keyspace: Arc::new(keyspace), edge, written: None }
     }
 
     /// Takes part until it is told to leave, and then lets the others check its servers at once.
@@ -142,7 +147,7 @@ impl<C: Checking> SharedHealth<C> {
                 return;
             }
             self.hear(self.told());
-            let now = self.view.checks().edges();
+            let now = self.view.checks().edges() as u64;
             if now != std::mem::replace(&mut edges, now) {
                 tracing::info!(edges = now, "cluster: checks of servers are shared");
             }
@@ -188,6 +193,10 @@ impl<C: Checking> SharedHealth<C> {
     }
 
     fn hear(&self, told: BTreeMap<String, Verdicts>) {
+        let (edges, servers) =
+            (told.len() as u64, told.get(self.keyspace.edge()).map(Verdicts::len));
+        let checks = state::SharedChecks { edges, servers: servers.unwrap_or_default() as u64 };
+        self.shown.change(|state| state.checks = Some(checks));
         let changed = self.view.checks().hear(told);
         let mut servers = BTreeMap::<&str, BTreeSet<SocketAddr>>::new();
         for (service, server) in changed.iter().filter_map(|key| parts(key)) {

@@ -32,10 +32,23 @@ pub struct Cluster {
     pub writes: u64,
     /// How capacity is shared; none where no group has a limit.
     pub sharing: Option<Sharing>,
+    /// How health checks are shared; none where they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<SharedChecks>,
     /// What is wrong with the store now.
     pub fault: Option<ClusterFault>,
     /// How often each kind of fault was met.
     pub faults: BTreeMap<String, u64>,
+}
+
+/// An edge's part in the health checks of its region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedChecks {
+    /// Edges among which they are divided; 0 while the store is away, and each checks all servers.
+    pub edges: u64,
+    /// Servers of which this edge tells the others.
+    pub servers: u64,
 }
 
 /// An edge's part in the sharing of capacity.

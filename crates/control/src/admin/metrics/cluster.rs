@@ -1,6 +1,6 @@
 //! Metrics of an edge with others and their store. There are none where it is alone.
 
-use loadline_core::state::{Cluster, Sharing, State};
+use loadline_core::state::{Cluster, SharedChecks, Sharing, State};
 
 use super::{Family, Read, Samples};
 
@@ -84,6 +84,18 @@ pub(super) const FAMILIES: &[Family] = &[
         read: Read::Gauge(|state, to| of_sharing(state, to, |it| flag(it.mismatch))),
     },
     Family {
+        name: "cluster_checking_edges",
+        help: "Edges that divide health checks; 0 while each checks all servers",
+        labels: &[],
+        read: Read::Gauge(|state, to| of_checks(state, to, |it| it.edges as f64)),
+    },
+    Family {
+        name: "cluster_checked_servers",
+        help: "Servers that this edge checks for others as well",
+        labels: &[],
+        read: Read::Gauge(|state, to| of_checks(state, to, |it| it.servers as f64)),
+    },
+    Family {
         name: "cluster_share",
         help: "Part of the capacity of a group that this edge may use, 0 to 1",
         labels: &["service", "group"],
@@ -133,6 +145,12 @@ fn sharing(state: &State) -> Option<&Sharing> {
     state.cluster.as_ref()?.sharing.as_ref()
 }
 
+fn of_checks<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&SharedChecks) -> T) {
+    if let Some(checks) = state.cluster.as_ref().and_then(|it| it.checks.as_ref()) {
+        samples.add(&[], value(checks));
+    }
+}
+
 fn of_sharing<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Sharing) -> T) {
     if let Some(sharing) = sharing(state) {
         samples.add(&[], value(sharing));
@@ -169,6 +187,7 @@ mod tests {
             elected: Some("edge-1".to_owned()),
             edges: 3,
             faults: [("unreachable".to_owned(), 2)].into(),
+            checks: Some(SharedChecks { edges: 3, servers: 8 }),
             sharing: Some(Sharing { slices: 4, services: vec![shared()], ..Sharing::default() }),
             ..Cluster::default()
         };
@@ -180,6 +199,8 @@ mod tests {
             "loadline_cluster_edges 3.0",
             "loadline_cluster_faults_total{kind=\"unreachable\"} 2",
             "loadline_cluster_sharing 0.0",
+            "loadline_cluster_checking_edges 3.0",
+            "loadline_cluster_checked_servers 8.0",
             "loadline_cluster_share{service=\"web\",group=\"near\"} 0.25",
             "loadline_cluster_demand{service=\"web\"} 12.5",
             "loadline_cluster_slices_total 4",
