@@ -143,10 +143,13 @@ impl<C: Checking> SharedHealth<C> {
         let mut edges = 0;
         let mut next = Instant::now();
         loop {
-            if !self.keyspace.is_connected() || self.tell(hold).await.is_err() {
+            if !self.keyspace.is_connected() {
                 return;
             }
             self.hear(self.told());
+            if self.tell(hold).await.is_err() {
+                return;
+            }
             let now = self.view.checks().edges() as u64;
             if now != std::mem::replace(&mut edges, now) {
                 tracing::info!(edges = now, "cluster: checks of servers are shared");

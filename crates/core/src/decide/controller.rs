@@ -61,11 +61,6 @@ pub enum Input {
         /// As for [`Input::Checked`], after their `rise` and `fall`.
         passed: Result<Passed, String>,
     },
-    /// A check that was due is not made: it is due again after the fast interval.
-    Postponed {
-        /// The server.
-        server: ServerId,
-    },
     /// Others tell something else of a server than before: its check is due, unless one is under
     /// way.
     Recheck {
@@ -281,7 +276,6 @@ impl Controller {
             Input::Reported { server, passed } => {
                 self.checked(now, server, passed, Health::told);
             }
-            Input::Postponed { server } => self.postpone(now, server),
             Input::Recheck { server } => self.recheck(now, server),
             Input::Failing { server, errors_in_a_row, reason } => {
                 self.failing(now, (server, errors_in_a_row), reason);
@@ -358,13 +352,6 @@ impl Controller {
         if self.roster.get(server).is_some_and(waits) {
             self.timers.set(Due::Check(server), Some(now));
         }
-    }
-
-    fn postpone(&mut self, now: Instant, server: ServerId) {
-        let Some(place) = self.roster.place(server) else { return };
-        let Some(check) = &place.of(&self.fleet).0.health else { return };
-        self.timers.set(Due::Check(server), Some(now + check.fast_interval));
-        self.roster.at_mut(place).checks = Checks::Waiting;
     }
 
     /// Lets a server back in that was out for its silence and has answered a check of this edge.

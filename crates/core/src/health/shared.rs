@@ -3,8 +3,8 @@
 //!
 //! Who checks is drawn by rendezvous hashing (Thaler and Ravishankar, 1998) over the edges that are
 //! there, so that nobody has to tell, and an edge that comes or goes moves its own servers alone.
-//! An edge goes by its own check where it has no other: alone, without the store, or while nobody
-//! has told of a server yet.
+//! An edge goes by its own check where it has no other: alone, without the store, while nobody has
+//! told of a server yet, and where one has found it down and the second has not told.
 
 use alloc::{
     borrow::ToOwned as _,
@@ -42,9 +42,6 @@ pub enum Duty {
     Check,
     /// Goes by what others have found.
     GoBy(Verdict),
-    /// Leaves it as it is and asks again soon: one edge has found it down, and the second has not
-    /// looked yet.
-    Wait,
 }
 
 /// Whether others have to hear of what a check has found.
@@ -81,12 +78,18 @@ impl SharedChecks {
         let before = core::mem::replace(&mut self.told, told);
         let none = Verdicts::new();
         let names: BTreeSet<&String> = before.keys().chain(self.told.keys()).collect();
+        let is_same = before.keys().eq(self.told.keys());
         let mut changed = BTreeSet::new();
         for name in names.into_iter().filter(|name| **name != self.own) {
             let [old, new] = [&before, &self.told].map(|all| all.get(name).unwrap_or(&none));
             let differs = |key: &&String| old.get(*key) != new.get(*key);
             changed.extend(old.keys().chain(new.keys()).filter(differs).cloned());
         }
+        // A second opinion that nobody asks for any more would be an old one when somebody does.
+        let mut own = core::mem::take(&mut self.verdicts);
+        let is_new = |server: &String| !is_same || changed.contains(server);
+        own.retain(|server, _| !is_new(server) || self.is_asked(server));
+        self.verdicts = own;
         changed
     }
 
@@ -104,23 +107,18 @@ impl SharedChecks {
             return Duty::Check;
         }
         match (self.told[first].get(server), self.told[second].get(server)) {
-            (None, _) => Duty::Check,
-            (Some(Verdict::Down(_)), _) if second == self.own => Duty::Check,
-            (Some(Verdict::Down(_)), Some(up @ Verdict::Up { .. })) => Duty::GoBy(up.clone()),
-            (Some(Verdict::Down(_)), None) => Duty::Wait,
-            (Some(verdict), _) => Duty::GoBy(verdict.clone()),
+            (Some(up @ Verdict::Up { .. }), _) => Duty::GoBy(up.clone()),
+            (Some(Verdict::Down(_)), Some(verdict)) if second != self.own => {
+                Duty::GoBy(verdict.clone())
+            }
+            _ => Duty::Check,
         }
     }
 
     /// Takes in what this edge's own check has found.
     pub fn checked(&mut self, server: &str, verdict: Verdict) -> News {
-        let is_asked = self.checkers(server).is_some_and(|of_it| of_it.contains(&&*self.own));
-        if !is_asked {
-            // Others may have been told when there were other edges.
-            return match self.verdicts.remove(server) {
-                Some(_) => News::Measured,
-                None => News::None,
-            };
+        if !self.is_asked(server) {
+            return News::None;
         }
         let news = match self.verdicts.get(server) {
             Some(known) => known.news(&verdict),
@@ -136,6 +134,14 @@ impl SharedChecks {
     pub fn verdicts(&mut self, is_there: impl Fn(&str) -> bool) -> &Verdicts {
         self.verdicts.retain(|server, _| is_there(server));
         &self.verdicts
+    }
+
+    /// Whether others go by what this edge finds of a server: where it is the one that checks it,
+    /// or the second, and the first has found it down.
+    fn is_asked(&self, server: &str) -> bool {
+        let Some([first, second]) = self.checkers(server) else { return false };
+        let is_down = || matches!(self.told[first].get(server), Some(Verdict::Down(_)));
+        first == self.own || second == self.own && is_down()
     }
 
     /// The edge that checks a server, and the one that is asked before it is given up; none where
@@ -265,13 +271,15 @@ mod tests {
         round(&mut edges, "a", |_| UP);
         round(&mut edges, "a", |_| down());
         let duties = round(&mut edges, "a", |_| down());
-        assert_eq!(checks(&duties), 2, "the second is asked: {duties:?}");
-        assert!(!duties.contains(&Duty::GoBy(down())), "nobody else has given it up yet");
+        assert_eq!(checks(&duties), 7, "all look until the second has told: {duties:?}");
         let duties = round(&mut edges, "a", |_| down());
         assert_eq!(duties.iter().filter(|duty| **duty == Duty::GoBy(down())).count(), 5);
         round(&mut edges, "a", |_| UP);
         let duties = round(&mut edges, "a", |_| UP);
         assert_eq!(duties.iter().filter(|duty| **duty == Duty::GoBy(UP)).count(), 6, "{duties:?}");
+        let second = edges[0].checkers("a").unwrap()[1].to_owned();
+        let of_second = edges.iter().find(|edge| edge.own == second).unwrap();
+        assert!(of_second.verdicts.is_empty(), "an old opinion is no second one");
     }
 
     #[test]

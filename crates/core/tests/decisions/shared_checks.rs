@@ -1,4 +1,4 @@
-//! Checks that other edges make: what they found, what is looked at again, and what is put off.
+//! Checks that other edges make: what they found, and what is looked at again.
 
 use loadline_core::{
     decide::{
@@ -50,18 +50,6 @@ fn a_server_is_looked_at_again_at_once_unless_a_check_is_under_way() {
     };
     assert_eq!(again(10), [servers[1]]);
     assert_eq!(again(11), [], "the first has not ended");
-}
-
-#[test]
-fn a_check_that_is_put_off_is_due_after_the_fast_interval() {
-    let (mut controller, servers) = checked();
-    controller.handle(at(10), Input::Recheck { server: servers[2] });
-    drain(&mut controller);
-    controller.handle(at(10), Input::Postponed { server: servers[2] });
-    let due = at(10) + check().fast_interval;
-    controller.handle(due, Input::Tick);
-    let checks = drain(&mut controller).checks;
-    assert!(checks.iter().any(|(server, _)| *server == servers[2]), "{checks:?}");
 }
 
 #[test]

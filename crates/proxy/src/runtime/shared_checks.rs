@@ -26,7 +26,6 @@ pub(super) fn instead(
 ) -> Option<Input> {
     let passed = match shared.duty(service, address) {
         Duty::Check => return None,
-        Duty::Wait => return Some(Input::Postponed { server }),
         Duty::GoBy(Verdict::Down(why)) => Err(why),
         Duty::GoBy(Verdict::Up { round_trip_us, whole_us }) => {
             let [round_trip, whole] = [round_trip_us, whole_us].map(Duration::from_micros);

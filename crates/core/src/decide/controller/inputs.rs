@@ -72,9 +72,7 @@ impl Topic {
         match input {
             Input::Tick => Self::Time,
             Input::Reload(_) => Self::Configuration,
-            Input::Checked { server, .. }
-            | Input::Reported { server, .. }
-            | Input::Postponed { server } => Self::Check(*server),
+            Input::Checked { server, .. } | Input::Reported { server, .. } => Self::Check(*server),
             Input::Recheck { server } => Self::Recheck(*server),
             Input::Failing { server, .. } => Self::Failures(*server),
             Input::Errs { server } => Self::Errors(*server),
@@ -134,7 +132,6 @@ mod tests {
             Input::Tick
             | Input::Errs { .. }
             | Input::Reported { .. }
-            | Input::Postponed { .. }
             | Input::Recheck { .. }
             | Input::Limit { .. }
             | Input::Share { .. }
