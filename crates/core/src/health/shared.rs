@@ -322,7 +322,8 @@ mod tests {
             count in 2usize..60, gone in 0usize..60,
         ) {
             let before = edges(count);
-            let servers: Vec<String> = (0..1_000).map(|n| format!("web 10.0.{}.{}:80", n / 250, n % 250)).collect();
+            let server = |n| format!("web 10.0.{}.{}:80", n / 250, n % 250);
+            let servers: Vec<String> = (0..1_000).map(server).collect();
             let firsts = |edge: &SharedChecks| -> Vec<String> {
                 servers.iter().map(|server| edge.checkers(server).unwrap()[0].to_owned()).collect()
             };
@@ -331,7 +332,8 @@ mod tests {
             for edge in &before {
                 let own = drawn.iter().filter(|name| **name == edge.own).count();
                 // Six deviations of a binomial.
-                prop_assert!(own.abs_diff(mean) as f64 <= 6.0 * libm::sqrt(mean as f64) + 1.0, "{own} of {mean}");
+                let most = 6.0 * libm::sqrt(mean as f64) + 1.0;
+                prop_assert!(own.abs_diff(mean) as f64 <= most, "{own} of {mean}");
             }
             prop_assume!(count > 2);
             let gone = before[gone % count].own.clone();
