@@ -94,7 +94,7 @@ fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ)
 
-bench: ## compare with HAProxy, nginx and Envoy; BENCH="--quick --only small" narrows it
+bench: ## compare with HAProxy, nginx, Envoy and Caddy; BENCH="--quick --only small" narrows it
 	@scripts/setup bench
 	cargo build --profile dist --package loadline --package loadline-bench
 	./target/dist/loadline-bench run --json target/bench.json $(BENCH)
