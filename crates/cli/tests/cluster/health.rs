@@ -58,6 +58,13 @@ impl Farm {
         since.map(|(_, edge, server)| (edge.clone(), *server)).collect()
     }
 
+    /// Which edge has checked which server in the second from now on.
+    fn checked_within_a_second(&self) -> BTreeSet<(String, usize)> {
+        let since = Instant::now();
+        sleep(Duration::from_secs(1));
+        self.checks(since).into_iter().collect()
+    }
+
     /// An edge that checks these servers, each five times a second.
     fn edge(&self, etcd: &Etcd, name: &str) -> Edge {
         let service = format!(
@@ -124,9 +131,7 @@ fn three(etcd: &Etcd, farm: &Farm) -> [Edge; 3] {
 /// Waits until each server is checked by one edge, and all of so many edges have some.
 fn until_divided(farm: &Farm, edges: usize) {
     until("each server is checked by one edge", || {
-        let since = Instant::now();
-        sleep(Duration::from_secs(1));
-        let pairs: BTreeSet<(String, usize)> = farm.checks(since).into_iter().collect();
+        let pairs = farm.checked_within_a_second();
         let who: BTreeSet<&String> = pairs.iter().map(|(edge, _)| edge).collect();
         pairs.len() == SERVERS && who.len() == edges
     });
@@ -181,12 +186,7 @@ fn servers_of_an_edge_that_is_gone_are_checked_by_others_and_without_the_store_b
     first.stop();
     until_divided(&farm, 2);
     etcd.kill();
-    until("both check all", || {
-        let since = Instant::now();
-        sleep(Duration::from_secs(1));
-        let pairs: BTreeSet<(String, usize)> = farm.checks(since).into_iter().collect();
-        pairs.len() == 2 * SERVERS
-    });
+    until("both check all", || farm.checked_within_a_second().len() == 2 * SERVERS);
     farm.note(|noted| noted.down = BTreeSet::from([5]));
     for edge in [&second, &third] {
         until("both have it down", || down(edge) == BTreeSet::from([5]));
@@ -197,9 +197,7 @@ fn servers_of_an_edge_that_is_gone_are_checked_by_others_and_without_the_store_b
     until_divided(&farm, 2);
     second.kill();
     until("one checks all", || {
-        let since = Instant::now();
-        sleep(Duration::from_secs(1));
-        let pairs: BTreeSet<(String, usize)> = farm.checks(since).into_iter().collect();
+        let pairs = farm.checked_within_a_second();
         pairs.len() == SERVERS && pairs.iter().all(|(edge, _)| edge == "edge-3")
     });
 }
