@@ -1,6 +1,9 @@
 //! The commands, one file each: arguments, help and exit code.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 use clap::Subcommand;
 use loadline_core::units::Bytes;
@@ -133,6 +136,15 @@ pub(crate) const EXIT_VERDICT: u8 = 3;
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     eprintln!("loadline: {}", chain(error));
     ExitCode::from(EXIT_FAILED)
+}
+
+/// Reports about files are wrapped where a terminal shows them; in a log or a pipe a sentence stays
+/// on one line, so that it can be searched for.
+pub(crate) fn wrap_reports_on_terminals() {
+    let wrap = io::stderr().is_terminal();
+    let options = move || miette::MietteHandlerOpts::new().wrap_lines(wrap);
+    miette::set_hook(Box::new(move |_| Box::new(options().build())))
+        .expect("nothing was printed before");
 }
 
 /// Prints the errors of a file with the lines they point at, and gives the exit code for them.

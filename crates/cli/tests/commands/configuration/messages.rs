@@ -1,6 +1,6 @@
 //! Wrong files and wrong commands, each with what has to be said about it.
 
-use std::{fs, net::TcpListener};
+use std::{fs, net::TcpListener, process::Command};
 
 use super::{
     said::loadline,
@@ -32,6 +32,21 @@ fn a_wrong_file_is_refused_with_the_place_and_what_would_be_right() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn what_is_said_of_a_file_stays_on_one_line_in_a_log_however_long_its_path_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let map =
+        directory.path().join("a-name-of-sixty-characters-and-more-as-deployments-make-them.map");
+    fs::write(&map, "/older\n").unwrap();
+    let text = format!("[maps.moved]\nof = \"$path\"\nfile = \"{}\"\n{RIGHT}", map.display());
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    let ended = check.args(["check", "a.toml"]).current_dir(&directory).output().unwrap();
+    let log = String::from_utf8(ended.stderr).unwrap();
+    let whole = format!("`{}`: line 1, column 7: `/older` has no value", map.display());
+    assert!(log.lines().any(|line| line.contains(&whole)), "{log}");
 }
 
 #[test]
