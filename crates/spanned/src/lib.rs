@@ -10,6 +10,7 @@
 //! so that one look at a file tells all of it.
 #![forbid(unsafe_code)]
 
+mod deserialize;
 mod keyword;
 mod kind;
 mod place;

@@ -8,9 +8,10 @@ use std::{borrow::Cow, fmt, marker::PhantomData, ops::Range};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
-use serde_spanned::Spanned;
+
+use crate::deserialize::PLACED;
 
 /// Bytes of the file, from the first to one past the last.
 pub type Span = Range<usize>;
@@ -26,9 +27,25 @@ pub struct At<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<T>::deserialize(deserializer)?;
-        let span = spanned.span();
-        Ok(Self { value: spanned.into_inner(), span })
+        deserializer.deserialize_tuple_struct(PLACED, 3, PlacedVisitor(PhantomData))
+    }
+}
+
+struct PlacedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for PlacedVisitor<T> {
+    type Value = At<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of a file")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut placed: A) -> Result<At<T>, A::Error> {
+        let [start, end] = [placed.next_element()?, placed.next_element()?];
+        let (Some(start), Some(end), Some(value)) = (start, end, placed.next_element()?) else {
+            return Err(A::Error::invalid_length(0, &self));
+        };
+        Ok(At { value, span: start..end })
     }
 }
 

@@ -4,13 +4,14 @@
 //! and the rest is read again, until all that is left can be read. The table that lost something
 //! is marked as damaged: what it lacks afterwards is not an error of its own.
 
-use std::{borrow::Cow, fs, path::Path};
+use std::{fs, path::Path};
 
-use serde::{Deserialize as _, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_spanned::Spanned;
-use toml::de::{DeArray, DeTable, DeValue, Error, ValueDeserializer};
+use toml::de::{DeArray, DeTable, DeValue, Error};
 
 use crate::{
+    deserialize::deserialize,
     kind::FileKind,
     place::{At, Span},
     problem::{FileErrors, Problems, Source},
@@ -82,14 +83,13 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
         }
     };
     let span = tree.root.span();
-    if let Ok(file) = At::deserialize(ValueDeserializer::from(tree.root)) {
+    if let Ok(file) = deserialize(tree.root) {
         return Some(file);
     }
     // Once more, and slowly: a tree that can be read is read once.
     let mut tree = Tree::of(texts, variables, problems).ok()?;
-    let text = if let [text] = texts { Cow::Borrowed(*text) } else { texts.join("\n").into() };
     for _ in 0..ERRORS_MAX + variables.map_or(0, Variables::count) {
-        let error = match At::deserialize(ValueDeserializer::from(tree.root.clone())) {
+        let error = match deserialize(tree.root.clone()) {
             Ok(file) => return Some(file),
             Err(error) => error,
         };
@@ -97,8 +97,7 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
         if error.message().starts_with(TEXT_FOUND) && tree.retype(&place, variables) {
             continue;
         }
-        let value = text.get(place.clone()).unwrap_or_default();
-        let complaint = complaint::<K>(error.message(), value);
+        let complaint = complaint::<K>(error.message());
         problems.error(&place, complaint.message, "this", complaint.help);
         problems.damage(cut(&mut tree.root, &place)?);
     }
@@ -132,13 +131,10 @@ fn cut(node: &mut Spanned<DeValue<'_>>, place: &Span) -> Option<Span> {
     }
 }
 
-/// What serde's message about `value` says, in our words.
-fn complaint<K: FileKind>(message: &str, value: &str) -> Complaint {
+/// What serde's message says, in our words.
+fn complaint<K: FileKind>(message: &str) -> Complaint {
     if let Some(complaint) = Complaint::from_carried(message) {
         return complaint;
-    }
-    if message.contains("$__toml_private_datetime") {
-        return Complaint::new("a date makes no sense here", "no key of the file is a date");
     }
     if let Some(unknown) = message.strip_prefix("unknown field ") {
         let mut names = unknown.split('`').skip(1).step_by(2);
@@ -149,13 +145,6 @@ fn complaint<K: FileKind>(message: &str, value: &str) -> Complaint {
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
-        let found = match found {
-            // The TOML reader hands a date over as a table.
-            "map" if value.starts_with(|c: char| c.is_ascii_digit()) => "a date",
-            "map" => "a table",
-            "sequence" => "a list",
-            other => other,
-        };
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
         return Complaint::new(format!("expected {expected}, found {found}"), K::REFERENCE);
     }
