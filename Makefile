@@ -17,7 +17,7 @@ endif
 FOREIGN = $(if $(filter x86_64,$(shell uname -m)),aarch64,x86_64)-unknown-linux-gnu
 FOREIGN_ARCH = $(if $(filter aarch64-%,$(FOREIGN)),arm64,amd64)
 STATIC = $(shell uname -m)-unknown-linux-musl
-DIST = cargo rustc --profile dist --package loadline --bin loadline -- $(SMALL)
+DIST = cargo rustc --profile dist --package loadline --features embedded-pages --bin loadline -- $(SMALL)
 
 build: ## build the binary, quickly: target/release/loadline
 	@scripts/setup build

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use loadline_control::admin;
+use loadline_control::{Page, admin};
 
 /// Print the JSON Schema of the configuration, or of what `--json` prints
 ///
@@ -33,20 +33,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match (args.records, args.markdown) {
-        _ if args.openapi => json(&admin::openapi())?,
+        _ if args.openapi => Page::OpenApi.json_or(admin::openapi),
         _ if args.metrics => admin::metrics_reference(),
-        (false, true) => loadline_control::reference(),
-        (true, true) => records::reference(),
-        (false, false) => json(&loadline_control::schema())?,
-        (true, false) => json(&records::schema())?,
+        (false, true) => Page::Configuration.text_or(loadline_control::reference),
+        (true, true) => Page::Records.text_or(records::reference),
+        (false, false) => Page::ConfigurationSchema.json_or(loadline_control::schema),
+        (true, false) => Page::RecordsSchema.json_or(records::schema),
     };
     stdout().write_all(text.as_bytes()).context("printing the schema")?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn json(schema: &serde_json::Value) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(schema).context("writing the schema as JSON")?;
-    Ok(text + "\n")
 }
 
 const AFTER_HELP: &str = "\

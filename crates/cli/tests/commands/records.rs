@@ -103,7 +103,11 @@ fn formulas_comparisons_and_checks() {
 
 #[test]
 fn the_reference_in_docs_is_up_to_date() {
-    let output = loadline(&["schema", "--records", "--markdown"]).output().unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md");
-    assert!(fs::read(path).unwrap() == output.stdout, "run: make generated");
+    for (page, args) in [("records.md", &["--records", "--markdown"][..]), RECORDS_SCHEMA] {
+        let output = loadline(&[&["schema"], args].concat()).output().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+        assert!(fs::read(path).unwrap() == output.stdout, "{page}: run: make generated");
+    }
 }
+
+const RECORDS_SCHEMA: (&str, &[&str]) = ("records.schema.json", &["--records"]);

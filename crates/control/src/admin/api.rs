@@ -8,7 +8,11 @@ use axum::{
         FromRequestParts, Path, Query, State,
         rejection::{JsonRejection, QueryRejection},
     },
-    http::{StatusCode, header::WWW_AUTHENTICATE, request::Parts},
+    http::{
+        StatusCode,
+        header::{CONTENT_TYPE, WWW_AUTHENTICATE},
+        request::Parts,
+    },
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -22,11 +26,13 @@ use loadline_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Page;
+
 use super::{cache, context::AdminContext, history::Sample, openapi::openapi};
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
-        .route("/openapi.json", get(async || Json(openapi())))
+        .route("/openapi.json", get(description))
         .route("/api/state", get(whole))
         .route("/api/services/{service}", get(service).post(change_service))
         .route("/api/services/{service}/history", get(history))
@@ -37,6 +43,10 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
         .route("/api/services/{service}/groups/{group}", post(change_group))
         .route("/api/services/{service}/groups/{group}/servers/{server}", post(change_server))
         .route("/api/reload", post(reload))
+}
+
+async fn description() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], Page::OpenApi.json_or(openapi))
 }
 
 /// What is to change of a service.

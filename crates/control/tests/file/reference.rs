@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loadline_control::reference;
+use loadline_control::{Page, reference, schema};
 
 use crate::repository;
 
@@ -10,6 +10,8 @@ use crate::repository;
 fn the_reference_in_docs_is_up_to_date() {
     let page = fs::read_to_string(repository("docs/configuration.md")).unwrap_or_default();
     assert!(page == reference(), "run: make generated");
+    let page = fs::read_to_string(repository("docs/configuration.schema.json")).unwrap_or_default();
+    assert!(page == Page::ConfigurationSchema.json_or(schema), "run: make generated");
 }
 
 #[test]
