@@ -33,8 +33,7 @@ demo: build ## two regions held to their capacity: 90 s, then target/demo/report
 
 packages: ## Debian packages for amd64 and arm64, a static binary and a container image in target/packages, each tried
 	@scripts/setup packages
-	$(DIST)
-	scripts/dist target/dist/loadline
+	$(MAKE) dist
 	scripts/cross $(FOREIGN)
 	scripts/cross $(STATIC)
 	$(MAKE) package BINARY=target/dist/loadline
@@ -107,7 +106,7 @@ bench-search: ## how long a capacity search takes and how right it is, by kind o
 	@scripts/setup build
 	cargo bench --package loadline-load --bench search --profile release -- $(BENCH)
 
-bench-cluster: ## edges that share a real etcd, judged: waste, overshoot, writes; SECONDS=60 EDGES=50
+bench-cluster: ## edges that share a real etcd, judged: waste, overshoot, writes, faults; SECONDS=60 EDGES=50 FAULT_SECONDS=180
 	@scripts/setup test
 	cargo test --package loadline --test cluster_bench -- --nocapture --test-threads=1
 

@@ -24,7 +24,8 @@ impl Page {
     /// Its text: the embedded one, or what `make` makes.
     #[must_use]
     pub fn text_or(self, make: impl FnOnce() -> String) -> String {
-        embedded(self).unwrap_or_else(make)
+        // A constant, so that what is not called is not in the binary.
+        if cfg!(feature = "embedded-pages") { embedded(self) } else { make() }
     }
 
     /// As [`Page::text_or`], for one that is JSON.
@@ -32,15 +33,23 @@ impl Page {
     pub fn json_or(self, make: impl FnOnce() -> Value) -> String {
         self.text_or(|| format!("{:#}\n", make()))
     }
+
+    /// One that is JSON, read.
+    pub(crate) fn value_or(self, make: impl FnOnce() -> Value) -> Value {
+        if cfg!(feature = "embedded-pages") {
+            return embedded(self).parse().expect("it was written as JSON");
+        }
+        make()
+    }
 }
 
 #[cfg(not(feature = "embedded-pages"))]
-const fn embedded(_: Page) -> Option<String> {
-    None
+fn embedded(_: Page) -> String {
+    String::new()
 }
 
 #[cfg(feature = "embedded-pages")]
-fn embedded(page: Page) -> Option<String> {
+fn embedded(page: Page) -> String {
     macro_rules! compressed {
         ($name:literal) => {
             &include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz"))[..]
@@ -54,5 +63,5 @@ fn embedded(page: Page) -> Option<String> {
         Page::RecordsSchema => compressed!("records.schema.json"),
     };
     let text = std::io::read_to_string(flate2::read::GzDecoder::new(compressed));
-    Some(text.expect("the build compressed it"))
+    text.expect("the build compressed it")
 }

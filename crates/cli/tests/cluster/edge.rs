@@ -27,23 +27,30 @@ impl Edge {
     /// Files that name this store. `cluster` is added to the table of the cluster, `more` to the
     /// file.
     pub(crate) fn of(etcd: &Etcd, name: &str, cluster: &str, more: &str) -> Self {
-        Self::at(&etcd.url(), name, cluster, more)
+        Self::at(&[etcd.url()], name, cluster, more)
     }
 
-    /// Files that name the store at this URL.
-    pub(crate) fn at(url: &str, name: &str, cluster: &str, more: &str) -> Self {
+    /// Files that name the store at these URLs.
+    pub(crate) fn at(urls: &[String], name: &str, cluster: &str, more: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (file, log) = (folder.path().join("edge.toml"), folder.path().join("log"));
         fs::write(folder.path().join("token"), "0123456789abcdef0123456789abcdef").unwrap();
         let text = format!(
             "[edge]\nregion = \"here\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
-             token_file = \"token\"\n[cluster]\netcd = [\"{url}\"]\nname = \"{name}\"\n\
+             token_file = \"token\"\n[cluster]\netcd = {urls:?}\nname = \"{name}\"\n\
              lease = \"2s\"\nstate_dir = \"state\"\n{cluster}\n[[listener]]\n\
              bind = \"127.0.0.1:0\"\nservice = \"web\"\n{more}\n"
         );
         fs::write(&file, text).unwrap();
         let (traffic, admin) = (String::new(), String::new());
         Self { file, log, process: None, traffic, admin, folder }
+    }
+
+    /// Writes something else in its file.
+    pub(crate) fn edit(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(&self.file).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        fs::write(&self.file, text.replace(from, to)).unwrap();
     }
 
     /// Starts it, which has to work.

@@ -113,7 +113,7 @@ impl Drop for Etcd {
 }
 
 /// A port that nobody has now.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -124,8 +124,7 @@ fn two_clusters_on_one_prefix_by_accident_are_kept_apart() {
     let shop = Edge::of(&etcd, "shop-1", "", &service("web", &worker.address)).start();
     shop.until(|it| it["joined"] == true);
     let mail = Edge::of(&etcd, "mail-1", "", &service("mail", &worker.address));
-    let text = fs::read_to_string(&mail.file).unwrap();
-    fs::write(&mail.file, text.replace("service = \"web\"", "service = \"mail\"")).unwrap();
+    mail.edit("service = \"web\"", "service = \"mail\"");
     let mail = mail.start();
     assert_told(&mail, "foreign", &["belong to another cluster", "`web`", "`mail`", "`prefix`"]);
     let named = Edge::of(&etcd, "shop-2", "id = \"bank\"", &service("web", &worker.address));

@@ -1,5 +1,5 @@
 //! What sharing wastes and costs, through a real etcd: `make bench-cluster`. Judged; `SECONDS` of
-//! load and `EDGES` without any make it longer or shorter. It is no part of `cargo test`.
+//! load, `EDGES` without any and `FAULT_SECONDS` make it longer or shorter. It is no part of `cargo test`.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(dead_code, reason = "edge, etcd and traffic are those of the tests of clusters")]
@@ -9,6 +9,8 @@ mod clients;
 mod edge;
 #[path = "../cluster/etcd.rs"]
 mod etcd;
+mod faults;
+mod members;
 mod relay;
 #[path = "../cluster/traffic.rs"]
 mod traffic;
@@ -22,7 +24,7 @@ use std::{
 use clients::{Arrivals, Clients};
 use edge::Edge;
 use etcd::Etcd;
-use relay::relay;
+use relay::{Cut, relay};
 use traffic::Server;
 
 /// Round trips to the store.
@@ -30,6 +32,9 @@ const RTTS_MS: [u64; 3] = [30, 110, 160];
 
 /// From each edge to each group, as the edge is told: one beside each edge, and one between them.
 const FROM_EDGES_MS: [[u64; 4]; 3] = [[1, 30, 110, 60], [30, 1, 160, 60], [110, 160, 1, 60]];
+
+/// From each edge to each member of a store that has one beside each edge.
+const TO_MEMBERS_MS: [[u64; 3]; 3] = [[1, 30, 110], [30, 1, 160], [110, 160, 1]];
 
 /// Of a group, per second, and at once.
 const RATE: u32 = 300;
@@ -70,6 +75,14 @@ fn site(servers: &[Server]) -> String {
     web
 }
 
+/// How far each group is from an edge.
+fn rtts(edge: usize) -> String {
+    let rtts = FROM_EDGES_MS[edge].iter().enumerate();
+    let rtts: Vec<String> =
+        rtts.map(|(group, rtt)| format!("\"region-{group}\" = \"{rtt}ms\"")).collect();
+    format!("[regions.here]\nrtt = {{ {} }}\n", rtts.join(", "))
+}
+
 #[test]
 fn three_edges_share_four_groups_while_demand_moves() {
     let etcd = Etcd::start();
@@ -77,15 +90,10 @@ fn three_edges_share_four_groups_while_demand_moves() {
     let web = site(&servers);
     let edge = |nth: usize, rtt: &u64| {
         let store = etcd.url().trim_start_matches("http://").to_owned();
-        let url = format!("http://{}", relay(&store, Duration::from_millis(*rtt)));
+        let url = format!("http://{}", relay(&store, Duration::from_millis(*rtt), &Cut::default()));
         let cluster = "floor = \"1%\"\nmax_edges = 3";
-        let rtts = FROM_EDGES_MS[nth].iter().enumerate();
-        let rtts: Vec<String> =
-            rtts.map(|(group, rtt)| format!("\"region-{group}\" = \"{rtt}ms\"")).collect();
-        let site = format!("{web}[regions.here]\nrtt = {{ {} }}\n", rtts.join(", "));
-        let edge = Edge::at(&url, &format!("edge-{nth}"), cluster, &site);
-        let text = fs::read_to_string(&edge.file).unwrap();
-        fs::write(&edge.file, text.replace("lease = \"2s\"", "lease = \"3s\"")).unwrap();
+        let edge = Edge::at(&[url], &format!("edge-{nth}"), cluster, &(web.clone() + &rtts(nth)));
+        edge.edit("lease = \"2s\"", "lease = \"3s\"");
         edge.start()
     };
     let edges: Vec<Edge> = RTTS_MS.iter().enumerate().map(|(nth, rtt)| edge(nth, rtt)).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{foreign, known, meant};
-use crate::schema::schema;
+use crate::{Page, schema::schema};
 
 /// A help text for a key that may not stand where only `names` may.
 pub(crate) fn key(typed: &str, names: &[&str]) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn key(typed: &str, names: &[&str]) -> String {
     if meant(typed, names).is_some() {
         return here;
     }
-    let schema = schema();
+    let schema = Page::ConfigurationSchema.value_or(schema);
     let ours = foreign::meanings(typed).map(|(ours, _)| ours);
     let found = [typed].into_iter().chain(ours).find_map(|key| {
         let mut tables = Vec::new();

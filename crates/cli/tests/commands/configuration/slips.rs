@@ -32,6 +32,8 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("[edge]", "// comment", 1, &["the file is TOML"]),
     ("policy = \"least-requests\"", "balance roundrobin", 9, &["the file is TOML"]),
     ("\"127.0.0.1:0\"", ":8080", 5, &["stand in quotes", "\":8080\""]),
+    // A table is not a list of its values.
+    ("[edge]\nregion = \"near\"", "edge = [\"near\"]\n", 1, &["found a list"]),
     // Variables.
     ("\"127.0.0.1:0\"", "\"${ADDRESS}\"", 5, &["`ADDRESS` is not set", "write a default"]),
     ("\"127.0.0.1:0\"", "${ADDRESS}", 5, &["variable is written", "in quotes"]),
