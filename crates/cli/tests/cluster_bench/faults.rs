@@ -36,7 +36,7 @@ fn faults_refuse_nobody_where_edges_keep_their_shares() {
     let most = f64::from(2 * (RATE + BURST)) + RTTS_MS.len() as f64;
     let verdicts = [
         judge("keep: most requests in any second at a group", worst.busiest as f64, most),
-        judge("keep: refused by edges that run, %", worst.refused(), 1.0),
+        judge("keep: refused by edges that run, %", worst.counts.refused_percent(), 1.0),
         worst.judged("keep"),
     ];
     assert!(verdicts.into_iter().all(|passed| passed));
@@ -46,7 +46,7 @@ fn faults_refuse_nobody_where_edges_keep_their_shares() {
 fn run(when_away: &str) -> Worst {
     let mut random = number("SEED", 1);
     let mut cluster = Cluster::start(when_away);
-    let begun = Instant::now();
+    let (begun, before_all) = (Instant::now(), cluster.counts());
     let seconds = Duration::from_secs(number("FAULT_SECONDS", 180));
     let mut worst = Worst::default();
     let in_turn = Fault::ALL.into_iter();
@@ -59,12 +59,11 @@ fn run(when_away: &str) -> Worst {
         let converged = cluster.suffer(fault);
         sleep(QUIET);
         let after = cluster.counts();
-        let refused = 100.0 * (after.refused - before.refused) as f64
-            / (after.asked - before.asked).max(1) as f64;
+        let refused = after.since(before).refused_percent();
         println!("{when_away}, {fault:?}: converged after {converged:.2?}, {refused:.1} % refused");
         worst.late.push(converged);
     }
-    worst.counts = cluster.counts();
+    worst.counts = cluster.counts().since(before_all);
     worst.lost = cluster.lost;
     worst.busiest =
         cluster.servers.iter().map(|server| server.busiest_second(begun)).max().unwrap_or(0);
@@ -83,10 +82,6 @@ struct Worst {
 }
 
 impl Worst {
-    fn refused(&self) -> f64 {
-        100.0 * self.counts.refused as f64 / self.counts.asked.max(1) as f64
-    }
-
     /// What is the same whatever edges do without their store.
     fn judged(&self, when_away: &str) -> bool {
         let late = self.late.iter().max().copied().unwrap_or_default().as_secs_f64();
@@ -125,6 +120,20 @@ struct Counts {
     asked: usize,
     refused: usize,
     failed: usize,
+}
+
+impl Counts {
+    fn since(self, before: Self) -> Self {
+        Self {
+            asked: self.asked - before.asked,
+            refused: self.refused - before.refused,
+            failed: self.failed - before.failed,
+        }
+    }
+
+    fn refused_percent(self) -> f64 {
+        100.0 * self.refused as f64 / self.asked.max(1) as f64
+    }
 }
 
 /// Three edges with their clients, their store, and the ways between them.
@@ -245,8 +254,7 @@ impl Cluster {
     fn refuse_nobody(&self, edges: &[usize]) -> bool {
         let before = self.counts_of(edges);
         sleep(MOMENT);
-        let after = self.counts_of(edges);
-        100 * (after.refused - before.refused) <= after.asked - before.asked
+        self.counts_of(edges).since(before).refused_percent() <= 1.0
     }
 }
 

@@ -13,11 +13,11 @@ use crate::etcd::free_port;
 
 /// Killed when it is dropped.
 pub(crate) struct Members {
-    members: Vec<Member>,
+    members: Vec<EtcdMember>,
     folder: tempfile::TempDir,
 }
 
-struct Member {
+struct EtcdMember {
     client: String,
     peer: String,
     process: Option<Child>,
@@ -28,7 +28,7 @@ impl Members {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let address = || format!("127.0.0.1:{}", free_port());
-        let member = |_| Member { client: address(), peer: address(), process: None };
+        let member = |_| EtcdMember { client: address(), peer: address(), process: None };
         let mut members = Self { members: (0..3).map(member).collect(), folder };
         members.begin_all();
         members
