@@ -1,6 +1,6 @@
 //! What sharing wastes and costs, and what faults do to it, through a real etcd: `make
-//! bench-cluster`. Judged; `SECONDS` of load, `EDGES` without any and `FAULT_SECONDS` make it longer
-//! or shorter. It is no part of `cargo test`.
+//! bench-cluster`. Judged; `SECONDS` of load, `EDGES` without any and `FAULT_SECONDS` set how long
+//! it takes. It is no part of `cargo test`.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(dead_code, reason = "edge, etcd and traffic are those of the tests of clusters")]
