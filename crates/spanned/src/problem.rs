@@ -1,6 +1,6 @@
 //! What is wrong with a file, where, and what would be right.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity, SourceCode};
 
@@ -34,17 +34,24 @@ impl Source {
         Self { kind: K::NAME, parts: parts.into_iter().map(part).collect() }
     }
 
-    /// The file that has the byte at `place` of the whole, and where it begins.
-    fn part(&self, place: usize) -> (usize, &Arc<NamedSource<String>>) {
-        let after = self.parts.partition_point(|(begin, _)| *begin <= place);
-        let (begin, part) = &self.parts[after.max(1) - 1];
-        (*begin, part)
+    /// Which file has the byte at `place` of the whole.
+    fn part(&self, place: usize) -> usize {
+        self.parts.partition_point(|(begin, _)| *begin <= place).max(1) - 1
+    }
+
+    /// Where each line of each file begins.
+    fn lines(&self) -> Vec<Vec<usize>> {
+        let lines = |text: &str| {
+            let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(breaks).collect()
+        };
+        self.parts.iter().map(|(_, part)| lines(part.inner())).collect()
     }
 }
 
 /// Every error of one file.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{}: {} in the {}", .file.part(0).1.name(), counted(.errors.len()), .file.kind)]
+#[error("{}: {} in the {}", .file.parts[0].1.name(), counted(.errors.len()), .file.kind)]
 pub struct FileErrors {
     file: Source,
     errors: Vec<FileError>,
@@ -55,7 +62,7 @@ impl FileErrors {
     pub(crate) fn unplaced(file: Source, message: String, help: String) -> Self {
         let label = String::new();
         let problem = Problem { span: None, message, label, help, warning: false };
-        Self { errors: vec![FileError::new(problem, &file)], file }
+        Self { errors: vec![FileError::new(problem, &file, &[])], file }
     }
 
     /// The errors, in the order of the file; at least one.
@@ -67,7 +74,7 @@ impl FileErrors {
 
 impl Diagnostic for FileErrors {
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn Diagnostic> + 'a>> {
-        Some(Box::new(self.errors.iter().map(|error| error as &dyn Diagnostic)))
+        Some(Box::new(self.errors.iter().take(SHOWN_MAX).map(|error| error as &dyn Diagnostic)))
     }
 }
 
@@ -95,11 +102,13 @@ struct Place {
 }
 
 impl FileError {
-    fn new(found: Problem, source: &Source) -> Self {
-        let (begin, text) = source.part(found.span.as_ref().map_or(0, |span| span.start));
+    /// `lines` are those of the source, if the problem has a place.
+    fn new(found: Problem, source: &Source, lines: &[Vec<usize>]) -> Self {
+        let part = source.part(found.span.as_ref().map_or(0, |span| span.start));
+        let (begin, text) = &source.parts[part];
         let place = found.span.map(|span| {
             let span = span.start - begin..span.end - begin;
-            let (line, column) = position(text.inner(), span.start);
+            let (line, column) = position(text.inner(), &lines[part], span.start);
             Place { span, line, column }
         });
         let Problem { message, label, help, warning, .. } = found;
@@ -165,7 +174,7 @@ impl Diagnostic for FileError {
 }
 
 /// A problem before it knows its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Problem {
     span: Option<Span>,
     message: String,
@@ -174,7 +183,7 @@ struct Problem {
     warning: bool,
 }
 
-/// Problems as they are found, each once, and what else must not be blamed on the file because of
+/// Problems as they are found, and what else must not be blamed on the file because of
 /// them.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
@@ -252,8 +261,11 @@ impl Problems {
 
     fn told(mut self, source: &Source, warnings: bool) -> Vec<FileError> {
         self.found.sort_by_key(|problem| problem.span.as_ref().map_or(usize::MAX, |it| it.start));
+        let mut told = HashSet::new();
         let found = self.found.into_iter().filter(|problem| problem.warning == warnings);
-        found.map(|problem| FileError::new(problem, source)).collect()
+        let once: Vec<Problem> = found.filter(|problem| told.insert(problem.clone())).collect();
+        let lines = if once.is_empty() { Vec::new() } else { source.lines() };
+        once.into_iter().map(|problem| FileError::new(problem, source, &lines)).collect()
     }
 
     fn note(
@@ -265,20 +277,22 @@ impl Problems {
         warning: bool,
     ) {
         let label = label.to_owned();
-        let problem = Problem { span: span.cloned(), message, label, help, warning };
-        if !self.found.contains(&problem) {
-            self.found.push(problem);
-        }
+        self.found.push(Problem { span: span.cloned(), message, label, help, warning });
     }
 }
 
-/// Line and column of a byte, both counted from 1, the column in characters.
-fn position(text: &str, byte: usize) -> (usize, usize) {
-    let before = text.get(..byte).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
+/// Line and column of a byte, both counted from 1, the column in characters; `lines` is where each
+/// line begins.
+fn position(text: &str, lines: &[usize], byte: usize) -> (usize, usize) {
+    let line = lines.partition_point(|start| *start <= byte).max(1);
+    let start = lines[line - 1];
+    let before = text.get(start..byte).unwrap_or(&text[start..]);
+    (line, before.chars().count() + 1)
 }
+
+/// More errors or warnings than anyone reads in one go. Each that is printed costs a look through
+/// the file.
+pub const SHOWN_MAX: usize = 50;
 
 #[cfg(test)]
 mod tests {
@@ -286,10 +300,32 @@ mod tests {
 
     #[test]
     fn lines_and_columns_are_counted_from_one_in_characters() {
-        assert_eq!(position("ab\ncd", 0), (1, 1));
-        assert_eq!(position("ab\ncd", 4), (2, 2));
-        assert_eq!(position("é = 1\n", 3), (1, 3));
-        assert_eq!(position("ab", 99), (1, 3));
+        for (text, byte, place) in [
+            ("ab\ncd", 0, (1, 1)),
+            ("ab\ncd", 4, (2, 2)),
+            ("ab\ncd", 3, (2, 1)),
+            ("é = 1\n", 3, (1, 3)),
+            ("ab", 99, (1, 3)),
+        ] {
+            let source = Source { kind: "file", parts: vec![(0, named(text))] };
+            assert_eq!(position(text, &source.lines()[0], byte), place, "{text:?}, {byte}");
+        }
+    }
+
+    fn named(text: &str) -> Arc<NamedSource<String>> {
+        Arc::new(NamedSource::new("a.toml", text.to_owned()))
+    }
+
+    #[test]
+    fn what_is_noted_twice_is_told_once_in_the_order_of_the_file() {
+        let source = Source { kind: "file", parts: vec![(0, named("a\nb\nc\n"))] };
+        let mut problems = Problems::default();
+        for at in [4, 2, 4] {
+            problems.warning(&(at..at + 1), format!("at {at}"), "here", "");
+        }
+        let told = problems.settle(&source).unwrap();
+        let told: Vec<(usize, &str)> = told.iter().map(|it| (it.line(), it.message())).collect();
+        assert_eq!(told, [(2, "at 2"), (3, "at 4")]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     deserialize::deserialize,
     kind::FileKind,
     place::{At, Span},
-    problem::{FileErrors, Problems, Source},
+    problem::{FileErrors, Problems, SHOWN_MAX, Source},
     text::{Complaint, VARIABLES_HELP, has_variable},
     tree::Tree,
     variables::{LookUp, Variables},
@@ -88,7 +88,7 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
     }
     // Once more, and slowly: a tree that can be read is read once.
     let mut tree = Tree::of(texts, variables, problems).ok()?;
-    for _ in 0..ERRORS_MAX + variables.map_or(0, Variables::count) {
+    for _ in 0..SHOWN_MAX + variables.map_or(0, Variables::count) {
         let error = match deserialize(tree.root.clone()) {
             Ok(file) => return Some(file),
             Err(error) => error,
@@ -221,6 +221,3 @@ fn is_key(text: &str) -> bool {
 
 /// How serde says that a text stands where it wants something else.
 const TEXT_FOUND: &str = "invalid type: string";
-
-/// More errors than anyone reads in one go; it bounds the work for a hostile file.
-const ERRORS_MAX: usize = 50;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use loadline_control::{Moment, describe, discovery};
 use loadline_measure::record::{CheckRecord, Document, Problem, Record, Severity};
-use loadline_spanned::FileError;
+use loadline_spanned::{FileError, SHOWN_MAX};
 
 use super::{EXIT_USAGE, outside};
 
@@ -70,8 +70,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Prints the warnings of a file with the lines they point at.
 #[expect(clippy::print_stderr, reason = "this is where warnings of files are told")]
 pub(crate) fn print_warnings(warnings: &[FileError]) {
-    for warning in warnings {
+    for warning in warnings.iter().take(SHOWN_MAX) {
         eprintln!("{:?}", miette::Report::new(warning.clone()));
+    }
+    print_rest(warnings.len());
+}
+
+/// Says how many of `all` problems were not printed.
+#[expect(clippy::print_stderr, reason = "it follows what is told of files")]
+pub(crate) fn print_rest(all: usize) {
+    if let Some(rest @ 1..) = all.checked_sub(SHOWN_MAX) {
+        eprintln!("  and {rest} more, which `loadline check --json FILE` lists\n");
     }
 }
 

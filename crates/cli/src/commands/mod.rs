@@ -150,7 +150,9 @@ pub(crate) fn wrap_reports_on_terminals() {
 /// Prints the errors of a file with the lines they point at, and gives the exit code for them.
 #[expect(clippy::print_stderr, reason = "this is where errors of files are told")]
 pub(crate) fn print_errors(errors: FileErrors) -> ExitCode {
+    let all = errors.errors().len();
     eprintln!("{:?}", miette::Report::new(errors));
+    check::print_rest(all);
     ExitCode::from(EXIT_USAGE)
 }
 

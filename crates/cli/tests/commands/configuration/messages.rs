@@ -50,6 +50,20 @@ fn what_is_said_of_a_file_stays_on_one_line_in_a_log_however_long_its_path_is() 
 }
 
 #[test]
+fn of_many_warnings_the_first_fifty_are_printed_and_the_rest_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let unused = |nth| {
+        let group = format!("[[service.s{nth}.group]]\nservers = [\"10.0.0.1:80\"]\n");
+        format!("[service.s{nth}]\n{group}")
+    };
+    let unused: String = (0..2_000).map(unused).collect();
+    fs::write(directory.path().join("a.toml"), format!("{RIGHT}{unused}")).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    assert_eq!(said.text.matches("no listener names the service").count(), 50, "{}", said.text);
+    assert!(said.text.contains("and 1950 more, which `loadline check --json FILE` lists"));
+}
+
+#[test]
 fn a_wrong_command_is_refused_with_what_would_be_right() {
     let directory = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
