@@ -183,8 +183,7 @@ struct Problem {
     warning: bool,
 }
 
-/// Problems as they are found, and what else must not be blamed on the file because of
-/// them.
+/// Problems as they are found, and what else must not be blamed on the file because of them.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     found: Vec<Problem>,

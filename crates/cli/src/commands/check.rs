@@ -80,7 +80,7 @@ pub(crate) fn print_warnings(warnings: &[FileError]) {
 #[expect(clippy::print_stderr, reason = "it follows what is told of files")]
 pub(crate) fn print_rest(all: usize) {
     if let Some(rest @ 1..) = all.checked_sub(SHOWN_MAX) {
-        eprintln!("  and {rest} more, which `loadline check --json FILE` lists\n");
+        eprintln!("  and {rest} more; `loadline check --json` lists all of a configuration\n");
     }
 }
 

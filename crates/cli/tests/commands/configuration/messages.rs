@@ -60,7 +60,7 @@ fn of_many_warnings_the_first_fifty_are_printed_and_the_rest_counted() {
     fs::write(directory.path().join("a.toml"), format!("{RIGHT}{unused}")).unwrap();
     let said = loadline(&["check", "a.toml"], directory.path());
     assert_eq!(said.text.matches("no listener names the service").count(), 50, "{}", said.text);
-    assert!(said.text.contains("and 1950 more, which `loadline check --json FILE` lists"));
+    assert!(said.text.contains("and 1950 more; `loadline check --json` lists all"));
 }
 
 #[test]
