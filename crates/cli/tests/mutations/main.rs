@@ -1,14 +1,15 @@
 //! The swarm against a core with faults: each of the [list](list) must be found within as many
 //! cases as a test run has.
 //!
-//! It builds a copy of what the swarm needs in `target/tmp/mutations`, once for each fault, so it
-//! is not part of `cargo test`: `make mutations`. `ONLY=text` tries the faults with that in their
-//! names.
+//! It builds a copy of what the swarm needs in `target/tmp/mutations`, once with all faults, of which
+//! each run chooses one by its number in `FAULT`. It is not part of `cargo test`: `make mutations`.
+//! `ONLY=text` tries the faults with that in their names.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod list;
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
     process::Command,
@@ -20,15 +21,15 @@ use list::{MUTATIONS, Mutation};
 #[test]
 fn the_swarm_finds_each_fault() {
     let copy = Copy::make();
-    let (found, output) = copy.swarm();
+    copy.mutate();
+    let (found, output) = copy.swarm(None);
     assert!(!found && output.contains("test result: ok"), "without a fault:\n{output}");
     let only = env::var("ONLY").unwrap_or_default();
     let mut missed = Vec::new();
-    for mutation in MUTATIONS.iter().filter(|mutation| mutation.name.contains(&only)) {
+    let chosen = MUTATIONS.iter().enumerate();
+    for (number, mutation) in chosen.filter(|(_, mutation)| mutation.name.contains(&only)) {
         let began = Instant::now();
-        copy.mutate(mutation);
-        let (found, output) = copy.swarm();
-        copy.restore(mutation);
+        let (found, output) = copy.swarm(Some(number));
         let first = output.lines().find(|line| line.starts_with("SEED="));
         let seconds = began.elapsed().as_secs();
         println!("{} ({seconds} s): {}", mutation.name, first.unwrap_or("not found"));
@@ -94,20 +95,24 @@ impl Copy {
         }
     }
 
-    fn mutate(&self, mutation: &Mutation) {
-        let path = format!("crates/core/src/{}", mutation.file);
-        let text = fs::read_to_string(self.root.join(&path)).unwrap();
-        assert_eq!(text.matches(mutation.old).count(), 1, "{}: {path}", mutation.name);
-        self.write(&path, &text.replace(mutation.old, mutation.new));
+    /// Puts all faults there, and what chooses one of them.
+    fn mutate(&self) {
+        let mut texts = BTreeMap::new();
+        let text = |file| fs::read_to_string(self.root.join("crates/core/src").join(file)).unwrap();
+        texts.insert("lib.rs", text("lib.rs") + CHOICE);
+        for (number, Mutation { name, file, old, new }) in MUTATIONS.iter().enumerate() {
+            let text = texts.entry(file).or_insert_with(|| text(file));
+            assert_eq!(text.matches(old).count(), 1, "{name}: {file}");
+            assert!(new.contains("FAULT"), "{name}: what chooses it?");
+            *text = text.replace(old, &new.replace("FAULT", &format!("crate::fault({number})")));
+        }
+        for (file, text) in texts {
+            self.write(&format!("crates/core/src/{file}"), &text);
+        }
     }
 
-    fn restore(&self, mutation: &Mutation) {
-        let path = format!("crates/core/src/{}", mutation.file);
-        self.put(&path, &path);
-    }
-
-    /// Whether it finds something, and what it says.
-    fn swarm(&self) -> (bool, String) {
+    /// Whether it finds something where the fault of that number is chosen, and what it says.
+    fn swarm(&self, fault: Option<usize>) -> (bool, String) {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args([
             "test",
@@ -121,6 +126,7 @@ impl Copy {
         ]);
         cargo.env("CARGO_TARGET_DIR", self.workspace.join("target"));
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTFLAGS", "-Awarnings");
+        cargo.env("FAULT", fault.map(|number| number.to_string()).unwrap_or_default());
         cargo.envs([("STOP", "1"), ("SHRINK", "0")]).env_remove("SEED").env_remove("SEEDS");
         let output = cargo.current_dir(&self.workspace).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -131,6 +137,14 @@ impl Copy {
 }
 
 const CRATES: [&str; 6] = ["control", "core", "linux", "measure", "sim", "spanned"];
+
+/// Numbers are those of the list.
+const CHOICE: &str = r#"
+pub(crate) fn fault(number: usize) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *CHOSEN.get_or_init(|| std::env::var("FAULT").ok()?.parse().ok()) == Some(number)
+}
+"#;
 
 const SWARM: &str = r#"[package]
 name = "swarm"
