@@ -161,10 +161,11 @@ impl Followed {
 
     fn take(&mut self, url: &KeyUrl, Fetched { keys, max_age }: Fetched, now: Instant) {
         let was_failing = self.refresh.is_failing();
-        self.refresh.succeed(now, max_age);
         let (url, count) = (&url.url, keys.keys().len());
+        let are_others = self.keys.as_deref() != Some(&keys);
+        self.refresh.succeed(now, max_age, are_others);
         // The same keys stay the same set, so that tokens that are known stay known.
-        if self.keys.as_deref() != Some(&keys) {
+        if are_others {
             tracing::info!(url, keys = count, "jwt: other keys are in force");
             self.keys = Some(Arc::new(keys));
         } else if was_failing {

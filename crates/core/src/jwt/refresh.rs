@@ -7,7 +7,8 @@
 //!   '---due after a pause------'failed: what was known before stays
 //! ```
 //! Anybody can make up the name of a key, so that names alone make for one request in
-//! [`WANTED_SPACING`], and for none while the URL fails.
+//! [`WANTED_SPACING`], and for none while the URL fails. One that has brought other keys does not
+//! count: nobody but the issuer makes those.
 
 use crate::{
     acme::share,
@@ -58,10 +59,11 @@ impl Refresh {
         self.due <= now
     }
 
-    /// The fetch has brought keys, for as long as the response says.
-    pub fn succeed(&mut self, now: Instant, max_age: Option<Duration>) {
+    /// The fetch has brought keys, for as long as the response says: others than before, or the same.
+    pub fn succeed(&mut self, now: Instant, max_age: Option<Duration>, are_others: bool) {
         let wait = max_age.unwrap_or(USUAL_AGE).clamp(SHORTEST_AGE, LONGEST_AGE);
-        *self = Self { due: now + wait, is_under_way: false, failures: 0, ..*self };
+        let wanted = self.wanted.filter(|_| !are_others);
+        *self = Self { due: now + wait, is_under_way: false, failures: 0, wanted };
     }
 
     /// The fetch has failed. The pause after it doubles from a second to a minute, half of it at
@@ -99,7 +101,7 @@ mod tests {
     fn fetched(at_s: u64, max_age_s: Option<u64>) -> Refresh {
         let mut refresh = Refresh::new(at(0));
         refresh.begin();
-        refresh.succeed(at(at_s), max_age_s.map(Duration::from_secs));
+        refresh.succeed(at(at_s), max_age_s.map(Duration::from_secs), true);
         refresh
     }
 
@@ -122,10 +124,24 @@ mod tests {
         assert!(refresh.want(at(2)));
         assert_eq!(refresh.next_deadline(), Some(at(2)));
         refresh.begin();
-        refresh.succeed(at(3), None);
+        refresh.succeed(at(3), None, false);
         assert!(!refresh.want(at(4)) && !refresh.want(at(31)));
         assert_eq!(refresh.next_deadline(), Some(at(603)));
         assert!(refresh.want(at(32)));
+    }
+
+    #[test]
+    fn keys_that_rotate_twice_in_half_a_minute_are_fetched_twice() {
+        let mut refresh = fetched(1, None);
+        for second in [2, 4] {
+            assert!(refresh.want(at(second)));
+            refresh.begin();
+            refresh.succeed(at(second + 1), None, true);
+        }
+        assert!(refresh.want(at(6)));
+        refresh.begin();
+        refresh.succeed(at(7), None, false);
+        assert!(!refresh.want(at(8)));
     }
 
     #[test]
@@ -142,7 +158,7 @@ mod tests {
         (0..100).for_each(|_| refresh.fail(at(700), u64::MAX));
         assert!(refresh.next_deadline().expect("idle") <= at(760));
         refresh.begin();
-        refresh.succeed(at(760), None);
+        refresh.succeed(at(760), None, false);
         assert!(!refresh.is_failing() && refresh.want(at(761)));
     }
 }
