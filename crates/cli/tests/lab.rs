@@ -234,6 +234,20 @@ fn an_action_that_is_due_after_the_end_fails_the_phase_and_is_told() {
 }
 
 #[test]
+fn a_command_beside_a_phase_that_prints_no_record_fails_it_with_its_last_words() {
+    let beside = "[[phase.beside]]\nname = \"new\"\nhost = \"client\"\n\
+                  run = [\"ls\", \"/not-there\"]\n[limits]";
+    let study = TEN_MS.replace("[limits]", beside);
+    let (output, _) = run("beside", &study, &["--again", "0"]);
+    if refused(&output) {
+        return;
+    }
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}{}", text(&output.stderr));
+    assert!(told.contains("`new`, beside it, printed no record: ls: cannot access"), "{told}");
+}
+
+#[test]
 fn a_peer_that_is_not_installed_is_skipped_and_said() {
     let study = TEN_MS.replace(
         "[host.client]",

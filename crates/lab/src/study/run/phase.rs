@@ -62,6 +62,10 @@ pub(super) fn run(
         let output = site.folder.read("phases", &format!("{file}-{name}.out"));
         if let Ok(document) = serde_json::from_str::<Document>(&output) {
             phase.beside.insert(name.clone(), document.record);
+        } else {
+            let errors = site.folder.read("phases", &format!("{file}-{name}.err"));
+            let why = format!("`{name}`, beside it, printed no record: {}", last_line(&errors));
+            phase.failed.get_or_insert(why);
         }
     }
     phase.faults = faults(step, &phase, &metered.health);
@@ -174,12 +178,17 @@ fn read(
         patterns.filter_map(|(name, text)| Some((name.clone(), Regex::new(text).ok()?))).collect();
     flatten("", &measure(&format!("{output}\n{errors}"), &patterns), &mut phase.readings);
     let nothing = phase.record.is_none() && phase.readings.is_empty();
-    let last = || errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     phase.failed = match exit {
         None => Some(format!("it did not end within {}", step.timeout)),
-        Some(exit) if nothing && !exit.success() => Some(format!("it ended {exit}: {}", last())),
+        Some(exit) if nothing && !exit.success() => {
+            Some(format!("it ended {exit}: {}", last_line(&errors)))
+        }
         Some(_) => None,
     };
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing was said")
 }
 
 /// The scalars of a value by their paths.
