@@ -94,4 +94,4 @@ pub(super) fn unless_gone<E>(sent: Result<(), E>) -> ControlFlow<()> {
 }
 
 /// From the end of one connection to the next, at most.
-const WAIT: Duration = Duration::from_millis(500);
+const WAIT: Duration = Duration::from_millis(250);
