@@ -104,6 +104,7 @@ fn scenario(groups: u32, servers: u32) -> Scenario {
         faults: Vec::new(),
         objects: Vec::new(),
         caches: Vec::new(),
+        cluster: None,
     }
 }
 

@@ -36,6 +36,9 @@ pub struct Cluster {
     pub duplicates: f64,
     /// What goes wrong, and when.
     pub faults: Vec<ClusterFault>,
+    /// Whether edges have shared before: nobody waits for the leases of those who may have had a
+    /// table that is gone.
+    pub has_tables: bool,
 }
 
 /// Something that goes wrong between edges and the store.
@@ -127,7 +130,7 @@ impl ClusterRun {
         all: &mut impl Edges,
     ) -> Self {
         let mut run = Self {
-            store: Store::new(cluster.settings.lease),
+            store: store(&cluster, &services),
             services,
             nodes: (0..edges).map(|_| Node::default()).collect(),
             messages: BTreeMap::new(),
@@ -390,6 +393,15 @@ impl ClusterRun {
         self.sent += 1;
         self.messages.insert((at, self.sent), message);
     }
+}
+
+fn store(cluster: &Cluster, services: &[SharedService]) -> Store {
+    let mut store = Store::new(cluster.settings.lease);
+    if cluster.has_tables {
+        let reserved = cluster.settings.floors().sum();
+        services.iter().for_each(|service| store.begin(&service.name, reserved));
+    }
+    store
 }
 
 fn request_id(action: &Action) -> Option<RequestId> {

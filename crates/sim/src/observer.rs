@@ -46,6 +46,8 @@ pub(crate) struct Observer {
     sampled: Instant,
     notices: Vec<SimulatedNotice>,
     edges: Vec<String>,
+    /// What a group may be given is what all edges may give it, not what each may.
+    edges_share: bool,
 }
 
 /// How a request failed for its client.
@@ -114,6 +116,7 @@ impl Observer {
             sampled: Instant::ZERO,
             notices: Vec::new(),
             edges: scenario.edges.iter().map(|fleet| fleet.edge.region.clone()).collect(),
+            edges_share: scenario.cluster.is_some(),
         }
     }
 
@@ -279,9 +282,15 @@ impl Observer {
                     let moment = tally.and_then(|tally| tally.moments.last_mut());
                     if let Some(moment) = moment {
                         moment.in_flight += u64::from(group.load.in_flight);
-                        moment.max_rate_per_s = moment.max_rate_per_s.or(group.limits.rate_per_s);
                         let limit = group.limits.in_flight.map(u64::from);
-                        moment.max_in_flight = moment.max_in_flight.or(limit);
+                        if self.edges_share {
+                            add(&mut moment.max_rate_per_s, group.limits.rate_per_s);
+                            add(&mut moment.max_in_flight, limit);
+                        } else {
+                            moment.max_rate_per_s =
+                                moment.max_rate_per_s.or(group.limits.rate_per_s);
+                            moment.max_in_flight = moment.max_in_flight.or(limit);
+                        }
                     }
                 }
             }
@@ -361,6 +370,7 @@ impl Observer {
             client_retries: self.retries,
             notices: mem::take(&mut self.notices),
             caches: Vec::new(),
+            store_writes: None,
             events,
         }
     }
@@ -382,6 +392,10 @@ fn model(scenario: &Scenario, planned: u64, lasts: Duration) -> LoadModel {
         Some(Arrivals::Open { spacing: Spacing::Constant, .. }) => open(ArrivalsRecord::Constant),
         Some(Arrivals::Open { .. }) | None => open(ArrivalsRecord::Poisson),
     }
+}
+
+fn add<T: std::ops::Add<Output = T> + Copy>(sum: &mut Option<T>, more: Option<T>) {
+    *sum = sum.zip(more).map(|(sum, more)| sum + more).or(*sum).or(more);
 }
 
 /// The most of one server over the mean of all.

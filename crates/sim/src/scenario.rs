@@ -8,7 +8,10 @@ use loadline_core::{
 };
 
 pub use crate::cache::{Cache, Objects};
-use crate::{arrivals::Arrivals, service_time::ServiceTime, speed::Pauses, station::OutageKind};
+use crate::{
+    arrivals::Arrivals, cluster::Cluster, service_time::ServiceTime, speed::Pauses,
+    station::OutageKind,
+};
 
 /// Everything that determines a run.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct Scenario {
     pub objects: Vec<Option<Objects>>,
     /// The caches of edges, at most one each.
     pub caches: Vec<Cache>,
+    /// How edges share the capacity of groups; each has all of it if none.
+    pub cluster: Option<Cluster>,
 }
 
 /// Clients of one kind.
@@ -172,7 +177,7 @@ pub struct Fault {
     /// What it is.
     pub what: Trouble,
     /// Which servers have it; for [`Trouble::Traffic`] the edges of the region and the service, for
-    /// [`Trouble::Cache`] the edges of the region.
+    /// [`Trouble::Cache`] and [`Trouble::CutOff`] the edges of the region.
     pub whom: Selector,
 }
 
@@ -193,6 +198,17 @@ pub enum Trouble {
     /// The caches of edges lose everything, and store nothing while it lasts; one that does not end
     /// leaves them empty and in use.
     Cache,
+    /// The store through which edges share is away; afterwards it has another leader.
+    StoreAway,
+    /// Edges and that store do not reach each other.
+    CutOff,
+}
+
+impl Trouble {
+    /// Whether servers have it.
+    pub(crate) fn is_of_servers(self) -> bool {
+        !matches!(self, Self::Traffic(_) | Self::Cache | Self::StoreAway | Self::CutOff)
+    }
 }
 
 impl Fault {
@@ -200,5 +216,12 @@ impl Fault {
     #[must_use]
     pub fn end(&self) -> Option<Instant> {
         self.lasts.map(|lasts| self.at + lasts)
+    }
+
+    /// Whether all of a region is out.
+    pub(crate) fn takes_out(&self, region: &str) -> bool {
+        let Selector { region: of, service, group, server } = &self.whom;
+        let is_whole = service.is_none() && group.is_none() && server.is_none();
+        is_whole && of.as_deref() == Some(region) && matches!(self.what, Trouble::Outage(_))
     }
 }

@@ -201,6 +201,7 @@ impl Simulation {
             scenario,
         };
         simulation.start();
+        simulation.begin_sharing();
         simulation
     }
 
@@ -288,6 +289,7 @@ impl Simulation {
         if let Some(simulation) = &mut record.simulation {
             let caches = self.caches.into_iter().flatten();
             simulation.caches = caches.map(|cache| cache.finish(self.now)).collect();
+            simulation.store_writes = self.cluster.map(|cluster| cluster.store().written());
         }
         record
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use loadline_core::{
     cluster::{
-        Action, Answer, Report, Revision, SessionId, Table,
+        Action, Answer, Report, Revision, SessionId, Share, Table,
         participant::{Change, Contents},
     },
     time::{Duration, Instant},
@@ -44,6 +44,13 @@ impl Store {
             history: Vec::new(),
             written: 0,
         }
+    }
+
+    /// Has a table by which nobody has anything of a service, besides these floors.
+    pub fn begin(&mut self, service: &str, reserved: Share) {
+        let table = Table { version: 1, reserved, ..Table::default() };
+        let revision = self.next_revision();
+        self.tables.insert(service.to_owned(), (revision, table));
     }
 
     /// Does what an edge asks for; none where there is no answer.

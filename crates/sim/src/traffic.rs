@@ -12,10 +12,13 @@ mod meaning;
 
 use std::{path::Path, sync::Arc};
 
-use loadline_core::{fleet::Fleet, time::Duration};
+use loadline_core::{cluster::Settings, fleet::Fleet, time::Duration};
 use loadline_spanned::{At, FileError, FileErrors, FileKind, Problems, Source as Text};
 
-use crate::scenario::Scenario;
+use crate::{
+    cluster::Cluster,
+    scenario::{Fault, Scenario, Trouble},
+};
 
 /// What a traffic file says.
 #[derive(Clone, Debug)]
@@ -25,8 +28,32 @@ pub struct Traffic {
     pub scenario: Scenario,
     /// The regions of the edges; the first is that of the configuration.
     pub regions: Vec<String>,
+    /// The ways between edges and the store through which they share, if they do.
+    pub store: StoreLinks,
     /// What works but is hardly meant.
     pub warnings: Vec<FileError>,
+}
+
+/// The ways between edges and the store through which they share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreLinks {
+    /// There and back, of each edge.
+    rtts: Vec<Duration>,
+    jitter: Duration,
+    loss: f64,
+    /// Whether the file says them.
+    is_said: bool,
+}
+
+impl StoreLinks {
+    /// There and back, where nothing is said.
+    const NEAR: Duration = Duration::from_millis(1);
+
+    /// Those of so many edges of which nothing is said.
+    fn near(edges: usize) -> Self {
+        let (jitter, loss) = (Duration::ZERO, 0.0);
+        Self { rtts: vec![Self::NEAR; edges], jitter, loss, is_said: false }
+    }
 }
 
 /// Where the paths of the file at `name` begin.
@@ -84,6 +111,22 @@ impl Traffic {
         scenario.step = scenario.step.scale(ratio).max(Duration::from_millis(1));
         scenario.warm_up = scenario.warm_up.min(lasts / 2);
         scenario.lasts = lasts;
+    }
+
+    /// Whether there is something in it that takes a store through which edges share.
+    #[must_use]
+    pub fn needs_store(&self) -> bool {
+        let is_of_store = |it: &Fault| matches!(it.what, Trouble::StoreAway | Trouble::CutOff);
+        self.store.is_said || self.scenario.faults.iter().any(is_of_store)
+    }
+
+    /// Lets edges share the capacity of groups by these settings. They have done so before: nobody
+    /// waits for the leases of those who may have had a share.
+    pub fn share(&mut self, settings: Settings) {
+        let StoreLinks { rtts, jitter, loss, .. } = self.store.clone();
+        let (duplicates, faults, has_tables) = (0.0, Vec::new(), true);
+        let cluster = Cluster { settings, rtts, jitter, loss, duplicates, faults, has_tables };
+        self.scenario.cluster = Some(cluster);
     }
 
     /// The scenario in which the edges have these configurations, one for each of

@@ -73,6 +73,7 @@ fn scenario(policy: PolicyKind) -> Scenario {
         faults: faults(),
         objects: Vec::new(),
         caches: Vec::new(),
+        cluster: None,
     }
 }
 

@@ -146,6 +146,81 @@ fn objects_and_caches_that_cannot_be_have_an_error_at_their_place() {
     }
 }
 
+/// Two edges that want 80/s each of a group of 100/s.
+fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let file = format!(
+        "[edge]\nregion = \"one\"\n{cluster}\n[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+         [service.web]\nwhen_full = \"shed\"\n[[service.web.group]]\nregion = \"one\"\n\
+         servers = [\"127.0.0.1:81\"]\nmax_rate = \"100/s\"\n\
+         [service.other]\n[[service.other.group]]\nregion = \"two\"\nservers = [\"127.0.0.1:82\"]\n\
+         [regions.two.rtt]\none = \"20ms\"\n"
+    );
+    let source =
+        |edge| format!("[[source]]\nedge = \"{edge}\"\nservice = \"web\"\nrate = \"80/s\"\n");
+    let server = "[[server]]\ntime = \"1ms\"\n";
+    let traffic = [&source("one"), &source("two"), server, traffic].concat();
+    let files = [write("loadline.toml", file), write("traffic.toml", traffic)];
+    (folder, files)
+}
+
+const CLUSTER: &str = "[cluster]\netcd = [\"http://127.0.0.1:2379\"]\nmax_edges = 2";
+
+#[test]
+fn edges_of_a_cluster_share_a_group_and_edges_without_one_give_it_more_than_it_can_take() {
+    let given = |cluster: &str| {
+        let (_folder, [file, traffic]) = two_edges(cluster, "");
+        let record = record(&[&file, "--traffic", &traffic]);
+        let writes = record["simulation"]["store_writes"].as_u64();
+        (group(&record, "one")["requests"].as_f64().unwrap() / 60.0, writes)
+    };
+    let (alone, shared) = (given(""), given(CLUSTER));
+    assert!((150.0..170.0).contains(&alone.0) && alone.1.is_none(), "{alone:?}");
+    assert!((90.0..101.0).contains(&shared.0), "{shared:?}");
+    assert!(shared.1.is_some_and(|writes| writes > 4), "{shared:?}");
+}
+
+#[test]
+fn without_their_store_edges_go_on_with_their_floors_when_their_leases_have_ended() {
+    let (_folder, [file, traffic]) = two_edges(CLUSTER, "");
+    let lose = ["--lose", "store", "--at", "20s", "--for", "20s"];
+    let args = [&["what-if", &file, "--traffic", &traffic][..], &lose].concat();
+    let record = record(&args);
+    let moments = group(&record, "one")["moments"].as_array().unwrap();
+    let given = |from: usize, to: usize| {
+        let rates = moments[from..to].iter().map(|it| it["rate_per_s"].as_f64().unwrap());
+        rates.sum::<f64>() / (to - from) as f64
+    };
+    // A floor is 1 % of 100/s, and the lease 10 s.
+    assert!(given(10, 20) > 85.0 && given(45, 59) > 85.0, "{} {}", given(10, 20), given(45, 59));
+    assert!(given(32, 39) < 5.0, "{}", given(32, 39));
+}
+
+#[test]
+fn a_store_that_cannot_be_has_an_error() {
+    for (cluster, traffic, expected) in [
+        ("", "[store]\nrtt = \"1ms\"\n", "the configuration has no store"),
+        (CLUSTER, "[store]\nrtts = { three = \"1ms\" }\n", "there is no edge in region `three`"),
+        (CLUSTER, "[store]\nloss = \"60%\"\n", "expected at most 50%"),
+        (
+            "[cluster]\netcd = [\"http://127.0.0.1:2379\"]\nmax_edges = 1",
+            "",
+            "2 edges share, and `max_edges` in [cluster] of the configuration is 1",
+        ),
+    ] {
+        let (_folder, [file, traffic]) = two_edges(cluster, traffic);
+        let output = sim(&[&file, "--traffic", &traffic]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 #[test]
 fn an_objective_that_is_breached_has_its_exit_code() {
     let code = |slo| sim(&[TWO_REGIONS, "--slo", slo]).status.code();

@@ -33,6 +33,9 @@ pub(crate) struct Account {
     pub(crate) queues: Vec<Vec<BTreeMap<(Class, u64), u64>>>,
     /// How many have joined a queue.
     pub(crate) joined: u64,
+    /// Edges have shares of groups, of which nothing is known here but that they are together no
+    /// more than the groups may have.
+    pub(crate) edges_share: bool,
 }
 
 /// A request of a client.
@@ -134,14 +137,15 @@ impl Held {
             && self.per_s().is_none_or(|_| self.owed(now) + 1.0 <= self.bursts().0 - SLACK)
     }
 
-    /// How it is over what it may have with one request more, if it is.
-    pub(crate) fn excess(&self, now: Instant) -> Option<String> {
+    /// How it is over what it may have with one request more, if it is, by more than so many
+    /// requests.
+    fn excess(&self, now: Instant, slack: f64) -> Option<String> {
         if let Some(most) = self.max_in_flight().filter(|most| self.in_flight >= *most) {
             return Some(format!("{} in flight, {most} allowed", self.in_flight + 1));
         }
         let per_s = self.per_s()?;
         let (owed, burst) = (self.owed(now) + 1.0, self.bursts().1);
-        (owed > burst + SLACK)
+        (owed > burst + slack)
             .then(|| format!("{owed:.2} requests over {per_s}/s, a burst of {burst} allowed"))
     }
 
@@ -181,6 +185,13 @@ impl GroupAccount {
         }
     }
 
+    /// The most that all edges together may have in flight, and give it in a second, while all of its
+    /// servers are in use.
+    pub(crate) fn most_of_all(&self) -> (Option<u32>, Option<f64>) {
+        let held = Held { part: self.scaler, ..self.held.clone() };
+        (held.max_in_flight(), held.per_s().map(|per_s| per_s + held.bursts().1))
+    }
+
     /// Whether a request finds room that these servers have not failed.
     pub(crate) fn has_room(&self, now: Instant, failed: &[Place]) -> bool {
         let tried = |server: &&u16| failed.iter().any(|it| it.server == **server);
@@ -193,9 +204,11 @@ impl GroupAccount {
     }
 
     /// How it, or the server, would be over what it may have with one request more.
-    pub(crate) fn excess(&self, now: Instant, server: u16) -> Option<String> {
-        let of_server = || self.servers[usize::from(server)].excess(now);
-        self.held.excess(now).or_else(|| Some(format!("its server: {}", of_server()?)))
+    pub(crate) fn excess(&self, now: Instant, server: u16, share: bool) -> Option<String> {
+        // However small its share, an edge has a whole request.
+        let slack = if share { 1.0 + SLACK } else { SLACK };
+        let of_server = || self.servers[usize::from(server)].excess(now, slack);
+        self.held.excess(now, slack).or_else(|| Some(format!("its server: {}", of_server()?)))
     }
 
     fn plan(&mut self, now: Instant, servers: Vec<u16>) {
@@ -247,6 +260,7 @@ impl Account {
             groups: scenario.edges.iter().map(groups).collect(),
             queues: scenario.edges.iter().map(queues).collect(),
             joined: 0,
+            edges_share: scenario.cluster.is_some(),
         }
     }
 
@@ -262,7 +276,12 @@ impl Account {
 
     /// Whether all that limits a service is known here.
     pub(crate) fn is_known(&self, service: usize) -> bool {
-        self.groups.iter().flat_map(|services| &services[service]).all(|group| group.is_exact)
+        !self.edges_share
+            && self
+                .groups
+                .iter()
+                .flat_map(|services| &services[service])
+                .all(|group| group.is_exact)
     }
 
     /// Whether it goes by capacity alone, besides.

@@ -85,7 +85,12 @@ impl Case {
 /// Reads both files as `loadline sim` does.
 pub(crate) fn read((file, traffic): (&Path, &Path)) -> Result<Scenario, String> {
     let own = loadline_control::load(file).map_err(|errors| format!("{errors:?}"))?;
-    let traffic = Traffic::load(traffic, &own.fleet).map_err(|errors| format!("{errors:?}"))?;
+    let mut traffic = Traffic::load(traffic, &own.fleet).map_err(|errors| format!("{errors:?}"))?;
+    match &own.cluster {
+        Some(cluster) => traffic.share(cluster.sharing()),
+        None if traffic.needs_store() => return Err("a store that nobody has".to_owned()),
+        None => {}
+    }
     let mut edges = vec![Arc::new(own.fleet)];
     for region in traffic.regions.iter().skip(1) {
         let seen = loadline_control::load_seen_from(file, region);

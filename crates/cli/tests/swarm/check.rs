@@ -9,6 +9,7 @@ mod nearest;
 mod queue;
 mod recovery;
 mod retry;
+mod sharing;
 
 use loadline_core::{decide::plan::Plan, time::Instant};
 use loadline_measure::record::LoadRecord;
@@ -70,5 +71,6 @@ pub(crate) fn all(scenario: &Scenario) -> Vec<(&'static str, Box<dyn Checker>)> 
         ("conservation", Box::new(conservation::Conservation::default())),
         ("flapping", Box::new(flapping::Flapping::of(scenario))),
         ("recovery", Box::new(recovery::Recovery::of(scenario))),
+        ("sharing", Box::new(sharing::Sharing::of(scenario))),
     ]
 }

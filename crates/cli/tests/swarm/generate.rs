@@ -25,8 +25,53 @@ pub(crate) fn case(seed: u64) -> Case {
         configuration.parts.push(Table::new("[[listener]]", keys));
     }
     configuration.parts.extend(services.iter().map(|made| made.table.clone()));
-    let traffic = traffic(&mut draw, seed, &regions, &services);
+    let mut traffic = traffic(&mut draw, seed, &regions, &services);
+    let mut draw = Draw::of(seed ^ SHARED);
+    if has_many_edges(&traffic, &regions) && draw.chance(50) {
+        configuration.parts.insert(1, cluster(&mut draw, regions.len()));
+        share(&mut draw, &regions, &mut traffic);
+    }
     Case { configuration, traffic }
+}
+
+fn has_many_edges(traffic: &Table, regions: &[Region]) -> bool {
+    let first = text(&regions[0].name);
+    let keys = traffic.parts.iter().flat_map(|part| &part.keys);
+    keys.into_iter().any(|(key, value)| *key == "edge" && *value != first)
+}
+
+fn cluster(draw: &mut Draw, edges: usize) -> Table {
+    let keys = vec![
+        ("etcd", "[\"http://127.0.0.1:2379\"]".to_owned()),
+        ("max_edges", (edges as u64 + draw.within(0, 3)).to_string()),
+        ("floor", percent(draw.one(&[0, 1, 5]))),
+        ("lease", text(draw.one(&["2s", "3s", "10s"]))),
+        ("when_away", text(draw.one(&["floor", "floor", "keep"]))),
+    ];
+    Table::new("[cluster]", keys)
+}
+
+/// How far the store is, and what goes wrong with it.
+fn share(draw: &mut Draw, regions: &[Region], traffic: &mut Table) {
+    let mut keys = vec![("rtt", text(draw.one(&["1ms", "30ms", "160ms"])))];
+    if draw.chance(30) {
+        keys.push(("jitter", text(draw.one(&["1ms", "20ms"]))));
+    }
+    if draw.chance(20) {
+        keys.push(("loss", percent(draw.one(&[1, 10]))));
+    }
+    traffic.parts.push(Table::new("[store]", keys));
+    for _ in 0..draw.one(&[0, 0, 1, 2]) {
+        let (at, lasts) = (draw.within(2_000, 5_000), draw.within(100, 8_000));
+        let mut keys = vec![("at", text(&format!("{at}ms"))), ("for", text(&format!("{lasts}ms")))];
+        if draw.chance(50) {
+            keys.push(("what", text("store-away")));
+        } else {
+            let at = draw.within(0, regions.len() as u64 - 1) as usize;
+            keys.extend([("what", text("cut-off")), ("region", text(&regions[at].name))]);
+        }
+        traffic.parts.push(Table::new("[[fault]]", keys));
+    }
 }
 
 struct Region {
@@ -124,7 +169,7 @@ fn service_keys(draw: &mut Draw, kind: u64) -> Vec<Key> {
         _ => keys.push(("ejection", ejection(draw))),
     }
     if draw.chance(30) {
-        keys.push(("failover_threshold", share(draw.one(&[0, 30, 50, 70, 90, 100]))));
+        keys.push(("failover_threshold", percent(draw.one(&[0, 30, 50, 70, 90, 100]))));
     }
     if draw.chance(60) {
         keys.push(("retry", retry(draw)));
@@ -271,7 +316,7 @@ fn limits(draw: &mut Draw, kind: u64, size: &Size) -> (Vec<Key>, f64) {
             };
             keys.push(("per_server", format!("{{ {each} }}")));
         }
-        8 => keys.push(("max_utilization", share(draw.one(&[50, 70, 90])))),
+        8 => keys.push(("max_utilization", percent(draw.one(&[50, 70, 90])))),
         _ if draw.chance(50) => keys.push(("capacity", text("none"))),
         _ => {}
     }
@@ -295,7 +340,7 @@ fn model(draw: &mut Draw, group: &str, size: &Size) -> Table {
         5 => keys.extend([
             ("distribution", text("two-kinds")),
             ("long", text(&format!("{}ms", size.time * 10))),
-            ("long_share", share(2)),
+            ("long_share", percent(2)),
         ]),
         _ => {}
     }
@@ -412,7 +457,7 @@ fn faults(draw: &mut Draw, regions: &[Region], services: &[Made], seconds: u64) 
         match what {
             "slow" => keys.push(("factor", draw.one(&["2.0", "5.0", "20.0"]).to_owned())),
             "traffic" => keys.push(("factor", draw.one(&["0.2", "1.5", "3.0"]).to_owned())),
-            "errors" => keys.push(("share", share(draw.one(&[10, 50, 100])))),
+            "errors" => keys.push(("share", percent(draw.one(&[10, 50, 100])))),
             _ => {}
         }
         let made = &services[draw.within(0, services.len() as u64 - 1) as usize];
@@ -447,9 +492,12 @@ fn text(of: &str) -> String {
     format!("\"{of}\"")
 }
 
-fn share(percent: u64) -> String {
-    format!("\"{percent}%\"")
+fn percent(number: u64) -> String {
+    format!("\"{number}%\"")
 }
+
+/// What sharing is drawn by, so that everything else of a case is as it is without.
+const SHARED: u64 = 0x7368_6172_6564;
 
 /// Of a case, about.
 const REQUESTS: f64 = 30_000.0;

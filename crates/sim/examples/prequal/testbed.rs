@@ -76,6 +76,7 @@ pub(crate) fn scenario(policy: PolicyKind, load: f64) -> Scenario {
         faults: Vec::new(),
         objects: Vec::new(),
         caches: Vec::new(),
+        cluster: None,
     }
 }
 

@@ -27,7 +27,7 @@ impl Simulation {
 
     /// The stations that have a fault.
     fn stations_of(&self, fault: &Fault) -> Vec<usize> {
-        if matches!(fault.what, Trouble::Traffic(_) | Trouble::Cache) {
+        if !fault.what.is_of_servers() {
             return Vec::new();
         }
         let Some(fleet) = self.scenario.edges.first() else { return Vec::new() };
@@ -60,7 +60,7 @@ impl Simulation {
             Trouble::Slow(factor) => station.speed.multiply(begin, end, 1.0 / factor),
             Trouble::Stall => station.speed.multiply(begin, end, 0.0),
             Trouble::Errors(share) => station.errors.push((begin, end, share)),
-            Trouble::Traffic(_) | Trouble::Cache => {}
+            Trouble::Traffic(_) | Trouble::Cache | Trouble::StoreAway | Trouble::CutOff => {}
         }
     }
 
@@ -83,7 +83,7 @@ impl Simulation {
                 self.lose_caches(fault.whom.region.as_ref(), fault.lasts.is_some());
             }
             Trouble::Cache => self.restore_caches(fault.whom.region.as_ref()),
-            Trouble::Errors(_) | Trouble::Traffic(_) => {}
+            Trouble::Errors(_) | Trouble::Traffic(_) | Trouble::StoreAway | Trouble::CutOff => {}
         }
     }
 
@@ -140,13 +140,9 @@ impl Simulation {
     fn is_out(&self, edge: usize) -> bool {
         let here = &self.scenario.edges[edge].edge.region;
         self.scenario.faults.iter().any(|fault| {
-            let whole = fault.whom.service.is_none()
-                && fault.whom.group.is_none()
-                && fault.whom.server.is_none()
-                && fault.whom.region.as_ref() == Some(here);
             let holds =
                 fault.at <= self.now && fault.end().is_none_or(|end: Instant| self.now < end);
-            whole && holds && matches!(fault.what, Trouble::Outage(_))
+            holds && fault.takes_out(here)
         })
     }
 }

@@ -14,10 +14,11 @@ use loadline_core::{
 use loadline_measure::record::LoadRecord;
 
 use crate::{
-    cluster::{Cluster, ClusterRun, Edges},
+    cluster::{Cluster, ClusterFault, ClusterRun, ClusterTrouble, Edges},
     events::Event,
-    scenario::Scenario,
+    scenario::{Fault, Scenario, Trouble},
     simulation::Simulation,
+    station::OutageKind,
 };
 
 /// What a run of edges that share has come to.
@@ -35,13 +36,8 @@ impl Simulation {
     /// A scenario at its beginning whose edges share the capacity of groups.
     #[must_use]
     pub fn shared(scenario: Scenario, cluster: Cluster) -> Self {
-        let services = scenario.edges.first().map(|fleet| shared_services(fleet));
-        let (edges, seed) = (scenario.edges.len(), scenario.seed);
-        let mut simulation = Self::new(scenario);
+        let mut simulation = Self::new(Scenario { cluster: Some(cluster), ..scenario });
         simulation.busiest = Some(Busiest::new(&simulation.scenario));
-        let services = services.unwrap_or_default();
-        let run = ClusterRun::new(cluster, edges, services, seed, &mut simulation);
-        simulation.keep(run);
         simulation
     }
 
@@ -52,6 +48,42 @@ impl Simulation {
         let written = self.cluster.as_ref().map_or(0, |cluster| cluster.store().written());
         let busiest = self.busiest.take().map_or_else(Vec::new, |busiest| busiest.most);
         Sharing { record: self.finish(), busiest, written }
+    }
+
+    /// Lets the edges begin to share, where they do.
+    pub(super) fn begin_sharing(&mut self) {
+        let Some(mut cluster) = self.scenario.cluster.clone() else { return };
+        let more: Vec<_> = self.scenario.faults.iter().flat_map(|it| self.of_sharing(it)).collect();
+        cluster.faults.extend(more);
+        let services = self.scenario.edges.first().map(|fleet| shared_services(fleet));
+        let (edges, seed) = (self.scenario.edges.len(), self.scenario.seed);
+        let run = ClusterRun::new(cluster, edges, services.unwrap_or_default(), seed, self);
+        self.keep(run);
+    }
+
+    /// What a fault is for the sharing.
+    fn of_sharing(&self, fault: &Fault) -> Vec<ClusterFault> {
+        let here = |edge: &usize| self.scenario.edges[*edge].edge.region.as_str();
+        let edges = |is_hit: &dyn Fn(&str) -> bool, what: fn(usize) -> ClusterTrouble| {
+            let all = 0..self.scenario.edges.len();
+            all.filter(|edge| is_hit(here(edge))).map(what).collect()
+        };
+        let whats: Vec<ClusterTrouble> = match fault.what {
+            Trouble::StoreAway => vec![ClusterTrouble::StoreAway],
+            Trouble::CutOff => {
+                let of = fault.whom.region.as_deref();
+                edges(&|here| of.is_none_or(|of| of == here), ClusterTrouble::CutOff)
+            }
+            Trouble::Outage(OutageKind::Down) => {
+                edges(&|here| fault.takes_out(here), ClusterTrouble::Killed)
+            }
+            Trouble::Outage(OutageKind::Unreachable) => {
+                edges(&|here| fault.takes_out(here), ClusterTrouble::CutOff)
+            }
+            _ => Vec::new(),
+        };
+        let (at, lasts) = (fault.at, fault.lasts.unwrap_or(FOR_EVER));
+        whats.into_iter().map(|what| ClusterFault { at, lasts, what }).collect()
     }
 
     /// Lets participants and the store do what is due.
@@ -116,5 +148,8 @@ impl Busiest {
         *most = (*most).max(recent.len() as u64);
     }
 }
+
+/// Longer than any run.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 const SECOND: Duration = Duration::from_secs(1);

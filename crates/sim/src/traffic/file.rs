@@ -2,6 +2,8 @@
 //!
 //! These types know nothing of what keys mean together; `meaning` does.
 
+use std::collections::BTreeMap;
+
 use loadline_core::{
     time::Duration,
     units::{Bytes, Rate, Ratio},
@@ -34,6 +36,8 @@ pub(crate) struct File {
     pub(crate) objects: Vec<At<ObjectsEntry>>,
     /// The caches of edges.
     pub(crate) cache: Vec<At<CacheEntry>>,
+    /// The store through which edges share, where the configuration has `[cluster]`.
+    pub(crate) store: Option<At<StoreEntry>>,
 }
 
 /// Clients of one kind.
@@ -166,13 +170,14 @@ pub(crate) struct FaultEntry {
     /// How long it lasts; to the end if omitted.
     #[serde(rename = "for")]
     pub(crate) lasts: Option<At<Duration>>,
-    /// `down`, `unreachable`, `slow`, `stall`, `errors`, `traffic` or `cache`.
+    /// `down`, `unreachable`, `slow`, `stall`, `errors`, `traffic`, `cache`, `store-away` or
+    /// `cut-off` (edges from the store).
     pub(crate) what: At<String>,
     /// So many times as slow, or so many times as much traffic.
     pub(crate) factor: Option<At<f64>>,
     /// Which share of responses is an error.
     pub(crate) share: Option<At<Ratio>>,
-    /// The servers in this region; for `traffic` and `cache` the edge in it.
+    /// The servers in this region; for `traffic`, `cache` and `cut-off` the edge in it.
     pub(crate) region: Option<At<String>>,
     /// The servers of this service.
     pub(crate) service: Option<At<String>>,
@@ -180,6 +185,20 @@ pub(crate) struct FaultEntry {
     pub(crate) group: Option<At<String>>,
     /// The server at this address.
     pub(crate) server: Option<At<String>>,
+}
+
+/// The ways between edges and the store through which they share.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct StoreEntry {
+    /// From an edge to the store and back; `1ms` if omitted.
+    pub(crate) rtt: Option<Duration>,
+    /// The same of the edges in these regions.
+    pub(crate) rtts: Option<At<BTreeMap<String, Duration>>>,
+    /// The mean of what comes on top of each way, exponential; nothing if omitted.
+    pub(crate) jitter: Option<Duration>,
+    /// The share of messages that are lost; none if omitted.
+    pub(crate) loss: Option<At<Ratio>>,
 }
 
 /// What the requests of a service are for.

@@ -5,6 +5,7 @@ mod faults;
 mod recorded;
 mod servers;
 mod sources;
+mod store;
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +41,7 @@ pub(super) fn meaning(
     problems: &mut Problems,
 ) -> Traffic {
     let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new() };
-    let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache } =
+    let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache, store } =
         &file.value;
     let mut regions = vec![fleet.edge.region.clone()];
     let sources = match &source[..] {
@@ -69,8 +70,10 @@ pub(super) fn meaning(
         faults: fault.iter().filter_map(|fault| reader.fault(fault)).collect(),
         objects,
         caches,
+        cluster: None,
     };
-    Traffic { scenario, regions, warnings: Vec::new() }
+    let store = reader.store(store.as_ref(), &regions);
+    Traffic { scenario, regions, store, warnings: Vec::new() }
 }
 
 /// How long requests come that are listed; none where none are.

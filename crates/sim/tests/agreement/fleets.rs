@@ -51,5 +51,6 @@ pub(crate) fn one_server(model: ServerModel, rate: Rate, requests: u64, seed: u6
         faults: Vec::new(),
         objects: Vec::new(),
         caches: Vec::new(),
+        cluster: None,
     }
 }

@@ -59,6 +59,7 @@ impl Fleet {
             faults: Vec::new(),
             objects: Vec::new(),
             caches: Vec::new(),
+            cluster: None,
         }
     }
 

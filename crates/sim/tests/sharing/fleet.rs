@@ -137,6 +137,7 @@ impl Site {
             faults: Vec::new(),
             objects: Vec::new(),
             caches: Vec::new(),
+            cluster: None,
         }
     }
 }

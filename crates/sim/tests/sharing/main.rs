@@ -36,6 +36,7 @@ fn calm(edges: u32, when_away: WhenAway) -> Cluster {
         loss: 0.0,
         duplicates: 0.0,
         faults: Vec::new(),
+        has_tables: false,
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) struct WhatIf {
     #[command(flatten)]
     pub(super) common: Common,
     /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=;
-    /// or what is in the caches of edges: cache, or cache=REGION
+    /// what is in the caches of edges: cache, or cache=REGION; or the store of the cluster: store
     #[arg(long, value_name = "KEY=NAME,...")]
     pub(super) lose: Vec<Losing>,
     /// Servers that take so many times as long: server=10.0.0.1:80,factor=3
@@ -241,7 +241,7 @@ impl FromStr for TrafficArg {
     }
 }
 
-/// `region=us`: which servers are lost; or `cache`, `cache=us`: which caches.
+/// `region=us`: which servers are lost; or `cache`, `cache=us`: which caches; or `store`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Losing {
     whom: Selector,
@@ -256,6 +256,9 @@ impl FromStr for Losing {
             let whom = Selector { region, ..Selector::default() };
             Ok(Self { whom, what: Trouble::Cache })
         };
+        if text == "store" {
+            return Ok(Self { whom: Selector::default(), what: Trouble::StoreAway });
+        }
         match text.strip_prefix("cache") {
             Some("") => caches(None),
             Some(region) if region.len() > 1 && region.starts_with('=') => {

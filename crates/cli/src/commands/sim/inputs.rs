@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use loadline_control::{Loaded, cluster};
 use loadline_core::{fleet::Fleet, time::Instant};
 use loadline_measure::record::LoadRecord;
 use loadline_sim::{
@@ -38,6 +39,15 @@ pub(super) enum InputError {
          [[cache]] size = \"1GB\""
     )]
     NoCache(String),
+    /// There is no store that could be away.
+    #[error(
+        "the configuration has no store that could be away or far; add a table [cluster] to it, or \
+         take [store] and the faults `store-away` and `cut-off` out of the traffic"
+    )]
+    NoStore,
+    /// More edges than the floors are for.
+    #[error("{0} edges share, and `max_edges` in [cluster] of the configuration is {1}; raise it")]
+    TooManyEdges(usize, u32),
     /// Nobody said what must hold.
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
@@ -57,8 +67,10 @@ pub(super) enum InputError {
 
 impl Inputs {
     pub(super) fn read(common: &Common) -> Result<Self, InputError> {
-        let fleet = loadline_control::load(common.file()).map_err(InputError::File)?.fleet;
+        let Loaded { fleet, cluster, .. } =
+            loadline_control::load(common.file()).map_err(InputError::File)?;
         let mut traffic = read_traffic(common, &fleet)?;
+        share(&mut traffic, cluster.as_ref())?;
         print_warnings(&traffic.warnings);
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
             TrafficArg::Times(factor) => Some(factor),
@@ -108,6 +120,10 @@ impl Inputs {
     pub(super) fn find(&self, fault: &Fault) -> Result<(), InputError> {
         match fault.what {
             Trouble::Cache => self.find_cache(fault.whom.region.as_deref()),
+            Trouble::StoreAway if self.traffic.scenario.cluster.is_none() => {
+                Err(InputError::NoStore)
+            }
+            Trouble::StoreAway => Ok(()),
             _ => self.find_server(&fault.whom),
         }
     }
@@ -140,6 +156,19 @@ impl Inputs {
         let server = server.map(|server| format!("server `{server}`"));
         Err(InputError::Nobody(said.chain(server).collect::<Vec<_>>().join(", ")))
     }
+}
+
+/// Lets the edges share as the configuration says.
+fn share(traffic: &mut Traffic, cluster: Option<&cluster::Settings>) -> Result<(), InputError> {
+    let Some(settings) = cluster.map(cluster::Settings::sharing) else {
+        return if traffic.needs_store() { Err(InputError::NoStore) } else { Ok(()) };
+    };
+    let edges = traffic.regions.len();
+    if edges > settings.edges as usize {
+        return Err(InputError::TooManyEdges(edges, settings.edges));
+    }
+    traffic.share(settings);
+    Ok(())
 }
 
 fn read_traffic(common: &Common, fleet: &Fleet) -> Result<Traffic, InputError> {

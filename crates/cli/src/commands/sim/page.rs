@@ -18,5 +18,8 @@ pub(super) fn write(traffic: &Traffic, record: &LoadRecord) -> String {
     let (seed, events) = simulated.map_or((0, 0), |it| (it.seed, it.events));
     let edges = traffic.regions.join(", ");
     let _ = writeln!(page, "\nseed {seed}, {events} events, edges in {edges}");
+    if let Some(writes) = simulated.and_then(|it| it.store_writes) {
+        let _ = writeln!(page, "the edges share all limits: {writes} writes to their store");
+    }
     page
 }

@@ -1,6 +1,7 @@
 //! No group and no server is given more than it may have: in flight at an edge never more than
 //! `max_in_flight`, in any window `W` never more than `max_rate * W + burst`, both times the scaler
-//! and, for groups, the share of servers in use. Services that spread are over it on purpose.
+//! and, for groups, the share of servers in use. An edge that has a share of it may be a request
+//! over the burst, for it has a whole one at least. Services that spread are over it on purpose.
 
 use loadline_sim::trace::{Fact, Step, What};
 
@@ -17,7 +18,7 @@ impl Checker for Budget {
         }
         let edge = account.requests.get(&number).map_or(0, |request| request.edge);
         let group = account.group(edge, server);
-        match group.excess(fact.at, server.server) {
+        match group.excess(fact.at, server.server, account.edges_share) {
             None => Ok(()),
             Some(excess) => Err(format!(
                 "request {number} is sent to server {} of group {} of service {} at edge {edge}: \

@@ -23,6 +23,8 @@ enum Word {
     Errors,
     Traffic,
     Cache,
+    StoreAway,
+    CutOff,
 }
 
 impl Reader<'_> {
@@ -38,6 +40,8 @@ impl Reader<'_> {
             Word::Errors => Trouble::Errors(self.share(at)?),
             Word::Traffic => Trouble::Traffic(self.factor(at)?),
             Word::Cache => Trouble::Cache,
+            Word::StoreAway => Trouble::StoreAway,
+            Word::CutOff => Trouble::CutOff,
         };
         let at = Instant::ZERO + fault.at.value.max(Duration::from_nanos(1));
         Some(Fault { at, lasts: self.positive(fault.lasts.as_ref()), what, whom })
@@ -66,7 +70,7 @@ impl Reader<'_> {
     }
 }
 
-const WORDS: [(&str, Word); 7] = [
+const WORDS: [(&str, Word); 9] = [
     ("down", Word::Down),
     ("unreachable", Word::Unreachable),
     ("slow", Word::Slow),
@@ -74,4 +78,6 @@ const WORDS: [(&str, Word); 7] = [
     ("errors", Word::Errors),
     ("traffic", Word::Traffic),
     ("cache", Word::Cache),
+    ("store-away", Word::StoreAway),
+    ("cut-off", Word::CutOff),
 ];

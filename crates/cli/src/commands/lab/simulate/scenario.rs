@@ -109,6 +109,7 @@ impl Setting<'_> {
             faults,
             objects: Vec::new(),
             caches: Vec::new(),
+            cluster: None,
         };
         Ok(Experiment { scenario, lead, names, requests, woken })
     }
