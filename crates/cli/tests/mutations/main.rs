@@ -140,6 +140,8 @@ const CRATES: [&str; 6] = ["control", "core", "linux", "measure", "sim", "spanne
 
 /// Numbers are those of the list.
 const CHOICE: &str = r#"
+extern crate std;
+
 pub(crate) fn fault(number: usize) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
     *CHOSEN.get_or_init(|| std::env::var("FAULT").ok()?.parse().ok()) == Some(number)
