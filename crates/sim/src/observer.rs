@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, mem};
 
 use loadline_core::{
     decide::{controller::Notice, plan::Plan, reason::Reason},
-    state::{Part, State},
+    state::{self, Part, State},
     time::{Duration, Instant},
     units::Count,
 };
@@ -279,18 +279,8 @@ impl Observer {
                 for group in &state.groups {
                     let place = of.groups.iter().position(|it| it.name == group.name);
                     let tally = place.and_then(|place| self.groups[service].get_mut(place));
-                    let moment = tally.and_then(|tally| tally.moments.last_mut());
-                    if let Some(moment) = moment {
-                        moment.in_flight += u64::from(group.load.in_flight);
-                        let limit = group.limits.in_flight.map(u64::from);
-                        if self.edges_share {
-                            add(&mut moment.max_rate_per_s, group.limits.rate_per_s);
-                            add(&mut moment.max_in_flight, limit);
-                        } else {
-                            moment.max_rate_per_s =
-                                moment.max_rate_per_s.or(group.limits.rate_per_s);
-                            moment.max_in_flight = moment.max_in_flight.or(limit);
-                        }
+                    if let Some(moment) = tally.and_then(|tally| tally.moments.last_mut()) {
+                        add_group(moment, group, self.edges_share);
                     }
                 }
             }
@@ -391,6 +381,19 @@ fn model(scenario: &Scenario, planned: u64, lasts: Duration) -> LoadModel {
         Some(Arrivals::Listed(_)) => open(ArrivalsRecord::Listed),
         Some(Arrivals::Open { spacing: Spacing::Constant, .. }) => open(ArrivalsRecord::Constant),
         Some(Arrivals::Open { .. }) | None => open(ArrivalsRecord::Poisson),
+    }
+}
+
+/// Adds what an edge has of a group, and may give it.
+fn add_group(moment: &mut GroupMoment, group: &state::Group, edges_share: bool) {
+    moment.in_flight += u64::from(group.load.in_flight);
+    let (rate, places) = (group.limits.rate_per_s, group.limits.in_flight.map(u64::from));
+    if edges_share {
+        add(&mut moment.max_rate_per_s, rate);
+        add(&mut moment.max_in_flight, places);
+    } else {
+        moment.max_rate_per_s = moment.max_rate_per_s.or(rate);
+        moment.max_in_flight = moment.max_in_flight.or(places);
     }
 }
 

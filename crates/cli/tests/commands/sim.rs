@@ -155,7 +155,8 @@ fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
         path.to_str().unwrap().to_owned()
     };
     let file = format!(
-        "[edge]\nregion = \"one\"\n{cluster}\n[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+        "[edge]\nregion = \"one\"\n{cluster}\n\
+         [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
          [service.web]\nwhen_full = \"shed\"\n[[service.web.group]]\nregion = \"one\"\n\
          servers = [\"127.0.0.1:81\"]\nmax_rate = \"100/s\"\n\
          [service.other]\n[[service.other.group]]\nregion = \"two\"\nservers = [\"127.0.0.1:82\"]\n\

@@ -118,7 +118,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         name: "the lowest class goes first",
         file: "decide/queue.rs",
         old: "        let position = Position { class,",
-        new: "        let class = if FAULT { Class::ALL[2 - class as usize] } else { class };\n        \
+        new: "        let lowest = Class::ALL[2 - class as usize];\n        \
+              let class = if FAULT { lowest } else { class };\n        \
               let position = Position { class,",
     },
     Mutation {
@@ -144,7 +145,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         name: "an ejected server is used",
         file: "decide/roster/member.rs",
         old: "        if !self.is_healthy() {\n            return Ratio::ZERO;",
-        new: "        if !self.is_healthy() && !(FAULT && self.health.is_healthy()) {\n            return Ratio::ZERO;",
+        new: "        if !self.is_healthy() && !(FAULT && self.health.is_healthy()) {\n            \
+              return Ratio::ZERO;",
     },
     Mutation {
         name: "more servers are ejected than may be",

@@ -1,8 +1,9 @@
 //! The swarm against a core with faults: each of the [list](list) must be found within as many
 //! cases as a test run has.
 //!
-//! It builds a copy of what the swarm needs in `target/tmp/mutations`, once with all faults, of which
-//! each run chooses one by its number in `FAULT`. It is not part of `cargo test`: `make mutations`.
+//! It builds a copy of what the swarm needs in `target/tmp/mutations`, once with all faults, of
+//! which each run chooses one by its number in `FAULT`. It is not part of `cargo test`: `make
+//! mutations`.
 //! `ONLY=text` tries the faults with that in their names.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

@@ -185,8 +185,8 @@ impl GroupAccount {
         }
     }
 
-    /// The most that all edges together may have in flight, and give it in a second, while all of its
-    /// servers are in use.
+    /// The most that all edges together may have in flight, and give it in a second, while all of
+    /// its servers are in use.
     pub(crate) fn most_of_all(&self) -> (Option<u32>, Option<f64>) {
         let held = Held { part: self.scaler, ..self.held.clone() };
         (held.max_in_flight(), held.per_s().map(|per_s| per_s + held.bursts().1))

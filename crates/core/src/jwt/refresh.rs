@@ -59,7 +59,8 @@ impl Refresh {
         self.due <= now
     }
 
-    /// The fetch has brought keys, for as long as the response says: others than before, or the same.
+    /// The fetch has brought keys, for as long as the response says: others than before, or the
+    /// same.
     pub fn succeed(&mut self, now: Instant, max_age: Option<Duration>, are_others: bool) {
         let wait = max_age.unwrap_or(USUAL_AGE).clamp(SHORTEST_AGE, LONGEST_AGE);
         let wanted = self.wanted.filter(|_| !are_others);

@@ -30,8 +30,8 @@ pub struct SimulationRecord {
     /// The caches of edges.
     #[serde(default)]
     pub caches: Vec<SimulatedCache>,
-    /// Writes to the store through which edges share the capacity of groups; none where each has all
-    /// of it.
+    /// Writes to the store through which edges share the capacity of groups; none where each has
+    /// all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_writes: Option<u64>,
     /// Events that were simulated.

@@ -1,7 +1,7 @@
-//! Edges that share give no group more than it may have, all together: in any second at most its rate
-//! and its burst, and a request more for each edge, which has a whole one at least; in flight at most
-//! its places, while every edge and the store reach each other (a request that outlives the lease of
-//! its edge may be one too many). With `when_away = "keep"` it is both only while they do.
+//! Edges that share give no group more than it may have, all together: in any second at most its
+//! rate and its burst, and a request more for each edge, which has a whole one at least; in flight
+//! at most its places, while every edge and the store reach each other (a request that outlives the
+//! lease of its edge may be one too many). With `when_away = "keep"` both hold only while they do.
 //! Services that spread are over it on purpose.
 
 use std::collections::{HashMap, VecDeque};
