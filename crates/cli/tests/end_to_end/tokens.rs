@@ -188,11 +188,16 @@ fn keys_of_a_url_change_while_requests_run_and_none_of_them_fails() {
     });
     assert!(statuses.iter().all(|status| status == "200"), "{statuses:?}");
     assert_eq!(issuer.fetches(), 2);
-    // A key that nobody has makes for no further request so soon.
+    // Nor of the next one, moments later.
+    let newest = Signer::new("newest");
+    issuer.publish(&[&new, &newest]);
+    assert_eq!(status(&proxy, &newest), "200");
+    assert_eq!(issuer.fetches(), 3);
+    // Keys that nobody has make for one request in half a minute.
     for _ in 0..5 {
         assert_eq!(status(&proxy, &Signer::new("made-up")), "401");
     }
-    assert_eq!(issuer.fetches(), 2);
+    assert_eq!(issuer.fetches(), 4);
     proxy.terminate();
     fs::remove_file(path).unwrap();
 }
