@@ -72,8 +72,9 @@ impl Followed<'_> {
     async fn follow_over(&self, client: Client, follower: &impl Follower) -> Result<(), Fault> {
         let all = client.prefix(self.prefix).await?;
         let revision = all.header.map_or(0, |header| header.revision);
+        // What changes meanwhile comes by the watch, however late that is opened.
+        let mut listens = follower.connected(client.clone(), revision, all.kvs);
         let mut watch = client.watch(self.prefix, revision + 1).await?;
-        let mut listens = follower.connected(client, revision, all.kvs);
         while let Continue(()) = listens {
             let heard: WatchResponse = watch
                 .next()
