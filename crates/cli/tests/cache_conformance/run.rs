@@ -48,6 +48,7 @@ fn trial(case: &Case, address: &str, origin: &Origin) -> Verdict {
     let began = i64::try_from(began).unwrap();
     let path = format!("/{}", case.name);
     let expand = |text: &str| expand(text, &path, began);
+    let mut before = String::new();
     for (at, step) in case.steps.iter().enumerate() {
         thread::sleep(Duration::from_secs(step.wait));
         let number = at + 1;
@@ -63,8 +64,10 @@ fn trial(case: &Case, address: &str, origin: &Origin) -> Verdict {
             if see.given {
                 return Verdict::NotApplicable;
             }
-            return Verdict::Broken(format!("step {number}: {:?}, not {seen:?}", see.what));
+            let what = &see.what;
+            return Verdict::Broken(format!("step {number}: {what:?}, not {seen:?}{before}"));
         }
+        before += &format!("; before it, step {number}: {seen:?}");
     }
     Verdict::Kept
 }

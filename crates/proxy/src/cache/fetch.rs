@@ -21,7 +21,8 @@ use tokio::task::spawn_local;
 use super::{
     arrival::{Arrival, Failed},
     object::Object,
-    store::{Closed, Key, Store},
+    store::{Key, Store},
+    sweeps::Closed,
     wanted::{Wanted, write_fetch},
 };
 use crate::{

@@ -13,7 +13,8 @@ use super::{
     disk::{Disk, Opened, Place},
     fetch::Via,
     object::Object,
-    store::{Closed, Key, Store},
+    store::{Key, Store},
+    sweeps::Closed,
 };
 
 /// What is read, and for whom.

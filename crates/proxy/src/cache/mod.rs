@@ -18,6 +18,7 @@
 //! | `disk` | the second tier, on disk |
 //! | `load` | a response on its way from there to memory |
 //! | `purge` | what is taken out on somebody's word, and what there is to tell |
+//! | `sweeps` | what the last purges named |
 //! | `result` | what it did for a request, as it is counted and logged |
 //! | `answer` | what one client gets of a response |
 
@@ -34,6 +35,7 @@ mod pieces;
 mod purge;
 mod result;
 mod store;
+mod sweeps;
 mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, write};

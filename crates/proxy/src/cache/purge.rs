@@ -1,8 +1,8 @@
 //! What is taken out of the store on somebody's word, and what there is to tell of it.
 //!
-//! A purge looks at every key, under a lock that lookups share. What is under way when it comes
-//! goes to those who wait for it, and is not stored: it may be of before the change. A purge by tag
-//! does that to all fetches, since nobody knows yet which tags they will bring.
+//! A purge looks at every key, under a lock that lookups share. What it names and is under way when
+//! it comes goes to those who wait for it, and is not stored: it may be of before the change. A
+//! purge by tag does that to all fetches, since nobody knows yet which tags they will bring.
 
 use std::sync::{
     Arc,
@@ -36,7 +36,9 @@ impl Store {
             }
         };
         // First those under way: what one of them has stored since is found below.
-        let fetches = self.close_all(|key| purge.tag.is_some() || names_url(purge, key));
+        let names_one = purge.tag.is_none() && purge.prefix.is_none();
+        let url = purge.url.as_ref().filter(|_| names_one).map(String::as_bytes);
+        let fetches = self.close_all(url, |key| purge.tag.is_some() || names_url(purge, key));
         let found: Vec<(Key, What)> = {
             let table = self.read();
             let named =
@@ -73,7 +75,7 @@ impl Store {
         let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
         let fields: Vec<Field<'_>> = fields.collect();
         for url in wanted.invalidated(head.status(), &fields) {
-            self.close_all(|key| url_of(key) == url);
+            self.close_all(Some(&url), |key| url_of(key) == url);
             // What is under longer keys is not found any more.
             self.remove(&url);
             if let Some(disk) = &*self.disk() {
@@ -186,13 +188,21 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_and_is_not_yet_stored_when_a_purge_looks_is_not_stored_after_it() {
+    fn what_has_come_and_is_not_yet_stored_when_it_is_purged_is_not_stored_after_it() {
         let size = units::Bytes::new(1 << 20);
         let limits = CacheLimits { memory: size, max_object: size };
         let none = Purge { url: None, prefix: None, tag: None, soft: false };
         let url = Purge { url: Some("http://x/a".into()), ..none.clone() };
-        let tag = Purge { tag: Some("a".into()), ..none };
-        for purge in [None, Some(url), Some(tag)] {
+        let tag = Purge { tag: Some("a".into()), ..none.clone() };
+        let prefix = Purge { prefix: Some("http://x/".into()), ..none.clone() };
+        let other = Purge { url: Some("http://x/b".into()), ..none };
+        for (purge, is_named) in [
+            (None, false),
+            (Some(url), true),
+            (Some(tag), true),
+            (Some(prefix), true),
+            (Some(other), false),
+        ] {
             let store = Store::new(limits, Clock::start());
             let key = Key::from(KEY);
             let Join::Begin(reader) = store.join(&key, || false) else { panic!("nobody fetches") };
@@ -201,9 +211,9 @@ mod tests {
                 let purged = store.purge(purge, unix_now());
                 assert_eq!((purged.objects, purged.fetches), (0, 0), "it sees nothing of it");
             }
-            assert_eq!(store.store(&key, &object(), closed), purge.is_none());
+            assert_eq!(store.store(&key, &object(), closed), !is_named, "{purge:?}");
             let found = store.find(&key, b"web", Fields(&[])).what;
-            assert_eq!(found.is_some(), purge.is_none(), "{purge:?}");
+            assert_eq!(found.is_some(), !is_named, "{purge:?}");
         }
     }
 }

@@ -39,6 +39,7 @@ use super::{
     disk::Disk,
     object::{ALLOCATION, Object, Response, SENT_IN_PLACE},
     purge::url_of,
+    sweeps::{Closed, Sweeps},
 };
 use crate::runtime::clock::Clock;
 
@@ -60,8 +61,8 @@ pub(crate) struct Store {
     hasher: RandomState,
     /// Purges that have come.
     pub(super) epoch: AtomicU64,
-    /// How often fetches were closed for a purge, which looks at what is stored only then.
-    sweeps: AtomicU64,
+    /// The purges that closed fetches, each before it looked at what is stored.
+    sweeps: Sweeps,
     disk: ArcSwapOption<Disk>,
     clock: Clock,
 }
@@ -105,13 +106,6 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
-/// That somebody fetched until it was closed: what was fetched may be stored, unless a purge has
-/// come since.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Closed {
-    sweeps: u64,
-}
-
 /// Who fetches.
 #[derive(Debug)]
 pub(crate) enum Join {
@@ -136,7 +130,7 @@ impl Store {
             arena: OnceLock::new(),
             hasher: RandomState::new(),
             epoch: AtomicU64::new(0),
-            sweeps: AtomicU64::new(0),
+            sweeps: Sweeps::new(),
             disk: ArcSwapOption::empty(),
             clock,
         }
@@ -225,8 +219,8 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
-    /// Stores an object for a URL, beside others that differ in what they vary by, unless a purge
-    /// has come since its fetch was closed: whether it did. What is on disk is older.
+    /// Stores an object for a URL, beside others that differ in what they vary by, unless it has
+    /// been purged since its fetch was closed: whether it did. What is on disk is older.
     pub(crate) fn store(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {
         if let Some(disk) = &*self.disk() {
             disk.forget(url, object);
@@ -243,7 +237,7 @@ impl Store {
     /// Where a response to a request for this URL is stored, with all that leads there.
     pub(crate) fn place(&self, url: &Key, response: &Response) -> Key {
         let Response { variant, vary, secondary, .. } = response;
-        let seen = Closed { sweeps: self.sweeps.load(Relaxed) };
+        let seen = self.sweeps.closed();
         let there = self.read().entries.get(url).map(|entry| entry.what.clone());
         let (branch, other) = match there {
             Some(What::Branch(branch)) if branch.vary == *vary => (Some(branch), None),
@@ -272,8 +266,8 @@ impl Store {
     }
 
     /// Puts something under a key, in place of what was there: whether it did. What is too large is
-    /// not kept. What a fetch brought that was `closed` is not where a purge has come since,
-    /// whatever that names: it may have looked before there was anything to see.
+    /// not kept. What a fetch brought that was `closed` is not where it has been purged since: the
+    /// purge may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let hash = self.hasher.hash_one(key);
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
@@ -281,7 +275,7 @@ impl Store {
         let mut gone = Vec::new();
         let disk = self.disk();
         let mut table = self.write();
-        if closed.is_some_and(|closed| closed.sweeps != self.sweeps.load(Relaxed)) {
+        if closed.is_some_and(|closed| !self.sweeps.spared(key, closed)) {
             return false;
         }
         if let (Some(Entry { what: What::Branch(old), .. }), What::Branch(new)) =
@@ -395,18 +389,18 @@ impl Store {
         let mut fetches = self.fetches();
         fetches.get(key).filter(|other| Arc::ptr_eq(other, arrival))?;
         fetches.remove(key);
-        Some(Closed { sweeps: self.sweeps.load(Relaxed) })
+        Some(self.sweeps.closed())
     }
 
-    /// Lets nobody join the fetches for these keys, and nothing of them be stored: how many
-    /// there were.
-    pub(super) fn close_all(&self, names: impl Fn(&[u8]) -> bool) -> u64 {
+    /// Lets nobody join the fetches for these keys, all of one `url` if there is one, and nothing
+    /// of them be stored: how many there were.
+    pub(super) fn close_all(&self, url: Option<&[u8]>, names: impl Fn(&[u8]) -> bool) -> u64 {
         let mut fetches = self.fetches();
         let before = fetches.len();
         fetches.retain(|key, _| !names(key));
         // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed
         // one before sees this once the table has been looked at, by the lock of that.
-        self.sweeps.fetch_add(1, Relaxed);
+        self.sweeps.note(url);
         (before - fetches.len()) as u64
     }
 
