@@ -296,6 +296,8 @@ impl ClusterRun {
                     edges.until(now, edge, *until);
                     continue;
                 }
+                // There is no connection.
+                _ if self.nodes[edge].watched.is_none() => continue,
                 _ => {}
             }
             let copies = 1 + u32::from(self.random.uniform() < self.cluster.duplicates);

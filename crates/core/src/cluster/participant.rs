@@ -191,6 +191,7 @@ impl Participant {
             self.lose_session(now);
         }
         self.view = Some(View::read(contents));
+        self.lease.reconnected(now);
     }
 
     fn change(&mut self, now: Instant, revision: Revision, change: Change) {

@@ -31,8 +31,8 @@ pub enum Event {
     /// What is counted at this edge, one a service that was configured, in that order; at
     /// [`Participant::next_deadline`](super::Participant::next_deadline) at the latest.
     Observed(Vec<Observation>),
-    /// All that is in the store at this revision: at the beginning, and when a watch had to begin
-    /// anew.
+    /// All that is in the store at this revision, over a new connection: at the beginning, and when
+    /// a watch had to begin anew. Requests before it need not be answered any more.
     Read(Contents),
     /// What one revision has changed. Revisions come in order and none is left out; after a gap
     /// comes [`Event::Read`].

@@ -140,6 +140,14 @@ impl Lease {
         }
     }
 
+    /// There is a new connection: what was asked over another is not answered any more.
+    pub(super) fn reconnected(&mut self, now: Instant) {
+        match &mut self.state {
+            State::With { asked, .. } => asked.clear(),
+            state => *state = State::Without(now),
+        }
+    }
+
     /// The session has ended.
     pub(super) fn lose(&mut self, now: Instant) {
         self.state = State::Without(now);

@@ -99,6 +99,29 @@ fn a_renewal_that_is_answered_late_counts_from_when_it_was_asked() {
 }
 
 #[test]
+fn who_was_without_store_renews_as_soon_as_there_is_a_connection() {
+    let mut participant = joined(WhenAway::Floor);
+    for millis in [2_250, 3_000, 3_750] {
+        asked(&observe(&mut participant, at(millis))).expect("nobody answers");
+    }
+    participant.handle(at(3_800), contents(6, OWN));
+    let id = asked(&drain(&mut participant, at(3_800))).expect("not a quarter of a lease later");
+    participant.handle(at(3_900), Event::Answered(id, Answer::Done));
+    assert_eq!(percent(&drain(&mut participant, at(3_900))), Some(60));
+}
+
+#[test]
+fn who_asked_for_a_lease_without_a_connection_asks_again_once_there_is_one() {
+    let mut participant = begin(WhenAway::Floor);
+    let lost = asked(&drain(&mut participant, at(0))).expect("nobody answers");
+    participant.handle(at(100), contents(5, SessionId(1)));
+    let id = asked(&drain(&mut participant, at(100))).expect("at once");
+    assert_ne!(id, lost);
+    participant.handle(at(200), Event::Answered(id, Answer::Joined(OWN)));
+    assert_eq!(participant.session(), Some(OWN));
+}
+
+#[test]
 fn what_it_had_is_kept_if_the_operator_says_so_and_given_up_for_another_share() {
     let mut participant = joined(WhenAway::Keep);
     assert_eq!(percent(&observe(&mut participant, at(2_500))), None, "it keeps 60 %");
