@@ -146,6 +146,30 @@ impl Edge {
         self.process.as_ref().unwrap().id()
     }
 
+    /// Has another process take over from it, which nobody waits for: it ends when this is dropped.
+    pub(crate) fn upgrade(&mut self) -> Successor {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let done = command.arg("upgrade").arg(&self.file).output().unwrap();
+        let told = String::from_utf8(done.stdout).unwrap();
+        let process = told.strip_prefix("process ").and_then(|told| told.split(' ').next());
+        let process = process.unwrap_or_else(|| panic!("{told}{}", self.log()));
+        Successor(process.to_owned())
+    }
+
+    /// Waits until its process has ended, which it has to do by itself.
+    pub(crate) fn until_ended(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.process.as_mut().and_then(|process| process.try_wait().unwrap());
+            if let Some(status) = ended {
+                assert!(status.success(), "{}", self.log());
+                return;
+            }
+            assert!(Instant::now() < deadline, "{}", self.log());
+            sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Tells it to end, and waits for that.
     pub(crate) fn stop(&mut self) {
         let id = self.process.is_some().then(|| self.id().to_string());
@@ -159,6 +183,15 @@ impl Edge {
 impl Drop for Edge {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The id of a process that has taken over.
+pub(crate) struct Successor(String);
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", &self.0]).status();
     }
 }
 

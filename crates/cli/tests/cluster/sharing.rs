@@ -141,6 +141,33 @@ fn the_share_of_an_edge_is_free_at_once_when_it_leaves_and_after_its_lease_when_
 }
 
 #[test]
+fn an_edge_that_is_upgraded_fails_no_request_and_gives_a_group_no_more_than_its_capacity() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let begun = Instant::now();
+    let web = limited(&server, RATE);
+    let edge = |name| {
+        let cluster = "floor = \"5%\"\nmax_edges = 3";
+        Edge::of(&etcd, name, cluster, &web)
+    };
+    let mut first = edge("edge-1");
+    first.edit("[admin]", "control = \"control\"\ndrain_timeout = \"5s\"\n[admin]");
+    first.begin();
+    let second = edge("edge-2").start();
+    let near = Demand::begin(&first.traffic, 2, 35);
+    let far = Demand::begin(&second.traffic, 2, 5);
+    until_share(&first, 0.7);
+    let _successor = first.upgrade();
+    first.until_ended();
+    let took = until_share(&first, 0.7);
+    println!("the share is that of the new process after {took:?}");
+    let busiest = server.busiest_second(begun);
+    assert!(busiest <= MOST + 1, "{busiest} in a second");
+    assert_eq!((near.failed(), far.failed()), (0, 0));
+    let told = first.cluster();
+    assert_eq!(told["sharing"]["edges"], 2, "the process before has left: {told:#}");
+}
+
+#[test]
 fn edges_without_their_store_use_their_floors_and_no_request_waits_for_it() {
     let (mut etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
     let begun = Instant::now();

@@ -1,7 +1,7 @@
 //! Clients that ask at a rate, and a server that notes when it is asked.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
@@ -178,7 +178,7 @@ impl Counts {
 
 /// The status of a response; none where there is none.
 pub(crate) fn asked(connection: &mut Option<BufReader<TcpStream>>, edge: &str) -> Option<u16> {
-    let stream = match connection.take() {
+    let stream = match connection.take().filter(is_open) {
         Some(stream) => stream,
         None => {
             let stream = TcpStream::connect(edge).ok()?;
@@ -188,7 +188,7 @@ pub(crate) fn asked(connection: &mut Option<BufReader<TcpStream>>, edge: &str) -
     };
     let stream = connection.insert(stream);
     stream.get_mut().write_all(b"GET /counted HTTP/1.1\r\nHost: shop\r\n\r\n").ok()?;
-    let (mut line, mut length, mut status) = (String::new(), 0, None);
+    let (mut line, mut length, mut status, mut closes) = (String::new(), 0, None, false);
     loop {
         line.clear();
         if stream.read_line(&mut line).ok()? == 0 {
@@ -202,9 +202,21 @@ pub(crate) fn asked(connection: &mut Option<BufReader<TcpStream>>, edge: &str) -
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
+        closes |= line == "connection: close";
     }
     stream.take(length).read_to_end(&mut Vec::new()).ok()?;
+    if closes {
+        *connection = None;
+    }
     status
+}
+
+/// Whether nobody has closed a connection on which nothing is awaited.
+fn is_open(connection: &BufReader<TcpStream>) -> bool {
+    let stream = connection.get_ref();
+    let waits = |waits: bool| stream.set_nonblocking(!waits).is_ok();
+    let seen = waits(false).then(|| stream.peek(&mut [0]));
+    waits(true) && seen.is_some_and(|it| it.is_err_and(|it| it.kind() == ErrorKind::WouldBlock))
 }
 
 /// What was not asked in time is asked later, up to so much.

@@ -23,8 +23,16 @@ struct Asking {
     /// Requests per thousand seconds of each.
     rate: AtomicU32,
     failed: AtomicU32,
-    /// When each was asked, and whether a server responded.
-    arrivals: Mutex<Vec<(Instant, bool)>>,
+    arrivals: Mutex<Vec<Arrival>>,
+}
+
+/// A request.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: Instant,
+    took: Duration,
+    /// Whether a server responded.
+    given: bool,
 }
 
 impl Clients {
@@ -51,8 +59,17 @@ impl Clients {
     /// Requests with a response of a server, and the others.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let arrivals = self.asking.arrivals.lock().unwrap();
-        let given = arrivals.iter().filter(|(_, given)| *given).count();
+        let given = arrivals.iter().filter(|it| it.given).count();
         (given, arrivals.len() - given)
+    }
+
+    /// How long a response of a server took since then, at this quantile.
+    pub(crate) fn took(&self, since: Instant, quantile: f64) -> Duration {
+        let arrivals = self.asking.arrivals.lock().unwrap();
+        let given = arrivals.iter().filter(|it| it.given && it.at >= since);
+        let mut took: Vec<Duration> = given.map(|it| it.took).collect();
+        took.sort_unstable();
+        took[(took.len() as f64 * quantile) as usize]
     }
 }
 
@@ -81,13 +98,14 @@ impl Asking {
             let gap = exponential(&mut random) * 1e3 / f64::from(rate);
             next = (next + Duration::from_secs_f64(gap)).max(Instant::now() - LATE);
             sleep(next.saturating_duration_since(Instant::now()));
-            let begun = Instant::now();
+            let at = Instant::now();
             let status = asked(&mut connection, edge);
+            let arrival = Arrival { at, took: at.elapsed(), given: status == Some(200) };
             if !matches!(status, Some(200 | 503)) {
                 connection = None;
                 self.failed.fetch_add(1, Relaxed);
             }
-            self.arrivals.lock().unwrap().push((begun, status == Some(200)));
+            self.arrivals.lock().unwrap().push(arrival);
         }
     }
 }
@@ -104,7 +122,7 @@ fn exponential(state: &mut u64) -> f64 {
 /// What clients of several edges asked for, in order.
 pub(crate) struct Arrivals {
     since: Instant,
-    all: Vec<(Instant, bool)>,
+    all: Vec<Arrival>,
 }
 
 impl Arrivals {
@@ -114,8 +132,8 @@ impl Arrivals {
 
     pub(crate) fn add(&mut self, clients: &Clients) {
         let arrivals = clients.asking.arrivals.lock().unwrap();
-        self.all.extend(arrivals.iter().filter(|(at, _)| *at >= self.since));
-        self.all.sort_unstable();
+        self.all.extend(arrivals.iter().filter(|it| it.at >= self.since));
+        self.all.sort_unstable_by_key(|it| it.at);
     }
 
     pub(crate) fn asked(&self) -> u64 {
@@ -124,16 +142,16 @@ impl Arrivals {
 
     /// Those with a response of a server.
     pub(crate) fn given(&self) -> u64 {
-        self.all.iter().filter(|(_, given)| *given).count() as u64
+        self.all.iter().filter(|it| it.given).count() as u64
     }
 
     /// What a single budget of this rate and burst would have given.
     pub(crate) fn could(&self, rate: u32, burst: u32) -> u64 {
         let (mut left, mut at, mut given) = (f64::from(burst), self.since, 0);
-        for (arrival, _) in &self.all {
-            left += f64::from(rate) * arrival.duration_since(at).as_secs_f64();
+        for arrival in &self.all {
+            left += f64::from(rate) * arrival.at.duration_since(at).as_secs_f64();
             left = left.min(f64::from(burst));
-            at = *arrival;
+            at = arrival.at;
             if left >= 1.0 {
                 (left, given) = (left - 1.0, given + 1);
             }

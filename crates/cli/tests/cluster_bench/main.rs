@@ -6,6 +6,7 @@
 #![expect(dead_code, reason = "edge, etcd and traffic are those of the tests of clusters")]
 
 mod clients;
+mod decisions;
 #[path = "../cluster/edge.rs"]
 mod edge;
 #[path = "../cluster/etcd.rs"]
@@ -150,15 +151,26 @@ fn three_edges_share_four_groups_while_demand_moves() {
 
 #[test]
 fn edges_that_are_idle_cost_next_to_nothing() {
-    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    assert!(idle(1, ""));
+}
+
+#[test]
+fn edges_that_divide_their_checks_and_are_idle_cost_next_to_nothing() {
+    assert!(idle(100, "share_health = true"));
+}
+
+/// `EDGES` with so many servers.
+fn idle(servers: usize, cluster: &str) -> bool {
+    let etcd = Etcd::start();
+    let servers: Vec<Server> = (0..servers).map(|_| Server::start(Duration::ZERO)).collect();
+    let addresses: Vec<&String> = servers.iter().map(|server| &server.address).collect();
     let count = number("EDGES", 50);
     let web = format!(
-        "[service.web]\n[[service.web.group]]\nregion = \"here\"\nservers = [{:?}]\n\
-         max_rate = \"1000/s\"\n",
-        server.address
+        "[service.web]\n[[service.web.group]]\nregion = \"here\"\nservers = {addresses:?}\n\
+         max_rate = \"1000/s\"\n"
     );
     let edge = |nth| {
-        let cluster = format!("floor = \"1%\"\nmax_edges = {count}\nid = \"bench\"");
+        let cluster = format!("floor = \"1%\"\nmax_edges = {count}\nid = \"bench\"\n{cluster}");
         Edge::of(&etcd, &format!("edge-{nth}"), &cluster, &web).start()
     };
     let edges: Vec<Edge> = (0..count).map(edge).collect();
@@ -172,12 +184,12 @@ fn edges_that_are_idle_cost_next_to_nothing() {
     let seconds = begun.elapsed().as_secs_f64();
     let writes = (revision_of(&etcd) - revision) as f64 / seconds;
     let cpu = 100.0 * (used() - before) / seconds / count as f64;
-    println!("{count} edges without requests for {seconds:.0} s");
+    println!("{count} edges without requests for {seconds:.0} s {cluster}");
     let verdicts = [
         judge("writes to etcd per second", writes, 200.0),
         judge("CPU time of an edge, % of a core", cpu, 2.0),
     ];
-    assert!(verdicts.into_iter().all(|passed| passed));
+    verdicts.into_iter().all(|passed| passed)
 }
 
 /// How many changes etcd has seen.
