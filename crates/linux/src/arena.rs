@@ -2,8 +2,10 @@
 //!
 //! What goes to a socket by `sendfile` is not copied: the kernel refers to the pages until the peer
 //! has acknowledged them. That is safe since no page is written twice: when the last owner of bytes
-//! is gone their pages leave the file, and what is written there later goes to others.
-#![expect(unsafe_code, reason = "no safe wrapper maps a file")]
+//! is gone their pages leave the file, and what is written there later goes to others. So a page
+//! must not have bytes of two owners, for the kernel writes zeros where a part of one leaves. Bytes
+//! that are long enough get huge pages of their own, which take less work to write and to send; on
+//! a machine where pages are larger by themselves there is no arena.
 
 use std::{
     fs::File,
@@ -16,17 +18,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use loadline_core::cache::{Extent, Extents};
-use memmap2::{Mmap, MmapOptions};
+use loadline_core::cache::{Extent, Extents, HUGE_PAGE};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
+
+use self::map::Map;
+
+mod map;
 
 /// A file in memory, for bytes that many read. It takes memory for what is in it, page by page.
 #[derive(Debug)]
 pub struct Arena {
     file: File,
-    map: Mmap,
+    map: Map,
     free: Mutex<Extents>,
 }
 
@@ -42,17 +47,18 @@ impl Arena {
     /// An arena for so many bytes, rounded up to whole pages, that `/proc` calls `name`.
     ///
     /// # Errors
-    /// The kernel's: no descriptor is left, or no address space.
+    /// The kernel's: no descriptor is left, or no address space; or pages are larger than ours.
     pub fn new(name: &str, bytes: u64) -> io::Result<Arc<Self>> {
+        if map::pages_are_larger() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let pages = u32::try_from(bytes.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
         let length = pages as usize * PAGE;
         let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, length as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         let file = File::from(file);
-        // SAFETY: nobody else has the file, and its length is sealed, so that every byte of the map
-        // stays readable. An extent is written once, by its owner, before anybody has its bytes.
-        let map = unsafe { MmapOptions::new().len(length).map(&file)? };
+        let map = Map::of(&file, length)?;
         Ok(Arc::new(Self { file, map, free: Mutex::new(Extents::new(pages)) }))
     }
 
@@ -65,6 +71,7 @@ impl Arena {
         let (mut piece, mut copies) = (Bytes::new(), Vec::with_capacity(1));
         while left > 0 {
             let mut owner = self.take(left)?;
+            self.prepare(owner.extent);
             let room = left.min(owner.extent.pages as usize * PAGE);
             while owner.length < room {
                 if piece.is_empty() {
@@ -84,7 +91,7 @@ impl Arena {
     /// Where in the file these bytes are, if they are of the arena.
     #[must_use]
     pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
-        let (own, range) = (self.map.as_ptr_range(), bytes.as_ptr_range());
+        let (own, range) = (self.map.bytes().as_ptr_range(), bytes.as_ptr_range());
         let is_own = own.start <= range.start && range.end <= own.end;
         is_own.then(|| (range.start.addr() - own.start.addr()) as u64)
     }
@@ -99,6 +106,18 @@ impl Arena {
         let pages = u32::try_from(bytes.div_ceil(PAGE)).ok()?;
         let extent = self.free().take(pages)?;
         Some(Owner { arena: self.clone(), extent, length: 0 })
+    }
+
+    /// Has huge pages for what is to be written, where there are any: that takes less time than so
+    /// many small ones. Where the kernel has none, there will be small ones.
+    fn prepare(&self, extent: Extent) {
+        let Some(Extent { first, pages }) = extent.huge() else { return };
+        let (start, end) = (first as usize * PAGE, (first + pages) as usize * PAGE);
+        // The kernel gathers what is there, so there has to be something.
+        let begun = (start..end).step_by(HUGE_PAGE as usize * PAGE);
+        if begun.into_iter().all(|at| self.file.write_all_at(&[0], at as u64).is_ok()) {
+            self.map.gather(start..end);
+        }
     }
 
     fn free(&self) -> MutexGuard<'_, Extents> {
@@ -116,7 +135,7 @@ impl AsFd for Arena {
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
         let start = self.extent.first as usize * PAGE;
-        self.arena.map.get(start..start + self.length).unwrap_or_default()
+        self.arena.map.bytes().get(start..start + self.length).unwrap_or_default()
     }
 }
 
@@ -137,6 +156,8 @@ const PAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn pieces(bytes: &[u8], size: usize) -> Vec<Bytes> {
@@ -161,8 +182,24 @@ mod tests {
         drop(copies);
         assert_eq!(arena.copy(&pieces(&body[..1], 1)), None, "somebody reads it");
         drop(slice);
-        assert_eq!(arena.map[100], 0, "its memory has gone");
+        assert_eq!(arena.map.bytes()[100], 0, "its memory has gone");
         assert!(arena.copy(&pieces(&body, 1_460)).is_some());
+    }
+
+    #[test]
+    fn long_bytes_are_in_huge_pages_which_go_back_whole() {
+        let huge = HUGE_PAGE as usize * PAGE;
+        let arena = Arena::new("test", 4 * huge as u64).unwrap();
+        let small = arena.copy(&pieces(&[1; PAGE], PAGE)).unwrap();
+        let body: Vec<u8> = (0..2 * huge + PAGE).map(|n| (n % 251) as u8).collect();
+        let large = arena.copy(&pieces(&body, 100_000)).unwrap();
+        assert!(large.concat() == body);
+        assert_eq!(arena.offset_of(&large[0]), Some(huge as u64));
+        let kept = || arena.file.metadata().unwrap().blocks() * 512;
+        assert_eq!(kept(), (PAGE + 2 * huge + PAGE) as u64, "nothing but what was copied");
+        drop(large);
+        assert_eq!(kept(), PAGE as u64);
+        assert!(small.concat() == [1; PAGE]);
     }
 
     #[test]

@@ -20,6 +20,21 @@ pub struct Extent {
     pub pages: u32,
 }
 
+impl Extent {
+    /// The first page behind it.
+    const fn end(self) -> u32 {
+        self.first + self.pages
+    }
+
+    /// The whole huge pages in it, as pages.
+    #[must_use]
+    pub const fn huge(self) -> Option<Self> {
+        let (first, end) =
+            (self.first.next_multiple_of(HUGE_PAGE), self.end() / HUGE_PAGE * HUGE_PAGE);
+        if first < end { Some(Self { first, pages: end - first }) } else { None }
+    }
+}
+
 impl Extents {
     /// All of a file of so many pages.
     #[must_use]
@@ -32,17 +47,27 @@ impl Extents {
     }
 
     /// Takes so many pages, from the shortest extent that has them; or all of the longest extent
-    /// where none has. None where there is no page left, or none is wanted.
+    /// where none has. None where there is no page left, or none is wanted. What is as long as a
+    /// huge page begins with one where there is room for that.
     pub fn take(&mut self, pages: u32) -> Option<Extent> {
-        let fitting = self.by_length.range((pages, 0)..).next();
-        let (length, first) = fitting.or_else(|| self.by_length.last()).copied()?;
-        let taken = Extent { first, pages: pages.min(length) };
+        let shortest = |pages| self.by_length.range((pages, 0)..).next();
+        let aligned =
+            if pages < HUGE_PAGE { None } else { shortest(pages.saturating_add(HUGE_PAGE - 1)) };
+        let start =
+            |first: u32| if aligned.is_some() { first.next_multiple_of(HUGE_PAGE) } else { first };
+        let fitting = aligned.or_else(|| shortest(pages)).or_else(|| self.by_length.last());
+        let &(length, first) = fitting?;
+        let from = Extent { first, pages: length };
+        let start = start(first);
+        let taken = Extent { first: start, pages: pages.min(from.end() - start) };
         if taken.pages == 0 {
             return None;
         }
-        self.remove(Extent { first, pages: length });
-        if length > taken.pages {
-            self.insert(Extent { first: first + taken.pages, pages: length - taken.pages });
+        self.remove(from);
+        for (first, end) in [(first, start), (taken.end(), from.end())] {
+            if first < end {
+                self.insert(Extent { first, pages: end - first });
+            }
         }
         Some(taken)
     }
@@ -73,6 +98,9 @@ impl Extents {
     }
 }
 
+/// A huge page, in pages of 4 KiB.
+pub const HUGE_PAGE: u32 = 512;
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
@@ -80,6 +108,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Of the file in the property test.
+    const PAGES: u32 = 4 * HUGE_PAGE;
+
+    fn sizes() -> impl Strategy<Value = u32> {
+        prop_oneof![0_u32..20, HUGE_PAGE - 2..2 * HUGE_PAGE]
+    }
 
     #[test]
     fn the_shortest_extent_that_fits_is_taken_and_neighbours_become_one() {
@@ -94,14 +129,29 @@ mod tests {
         assert_eq!(Extents::new(3).take(0), None);
     }
 
+    #[test]
+    fn what_is_as_long_as_a_huge_page_begins_with_one_where_there_is_room() {
+        let mut extents = Extents::new(3 * HUGE_PAGE);
+        let small = extents.take(3).unwrap();
+        assert_eq!(small.huge(), None);
+        let large = extents.take(HUGE_PAGE + 10).unwrap();
+        assert_eq!(large, Extent { first: HUGE_PAGE, pages: HUGE_PAGE + 10 });
+        assert_eq!(large.huge(), Some(Extent { first: HUGE_PAGE, pages: HUGE_PAGE }));
+        let other = extents.take(HUGE_PAGE - 10).unwrap();
+        assert_eq!(other.first, 2 * HUGE_PAGE + 10, "what is shorter begins anywhere");
+        let rest = extents.take(HUGE_PAGE).unwrap();
+        assert_eq!(rest, Extent { first: 3, pages: HUGE_PAGE - 3 }, "all that is left");
+        assert_eq!(extents.take(1), None);
+    }
+
     proptest! {
         #[test]
         fn no_page_is_given_twice_and_none_is_lost(
             steps in prop::collection::vec(
-                (any::<bool>(), 0_u32..20, any::<prop::sample::Index>()), 1..200
+                (any::<bool>(), sizes(), any::<prop::sample::Index>()), 1..200
             ),
         ) {
-            let mut extents = Extents::new(64);
+            let mut extents = Extents::new(PAGES);
             let mut held: Vec<Extent> = Vec::new();
             for (takes, pages, which) in steps {
                 if takes {
@@ -109,7 +159,7 @@ mod tests {
                 } else if !held.is_empty() {
                     extents.give(held.swap_remove(which.index(held.len())));
                 }
-                let mut used = [false; 64];
+                let mut used = [false; PAGES as usize];
                 let free = extents.free.iter().map(|(&first, &pages)| Extent { first, pages });
                 for extent in held.iter().copied().chain(free) {
                     for page in extent.first..extent.first + extent.pages {

@@ -89,7 +89,7 @@ pub use conditional::{Condition, is_condition, is_sent_with_304};
 pub use date::{format_date, parse_date};
 pub use directives::{RequestDirectives, ResponseDirectives, withheld_fields};
 pub use entity_tag::{EntityTag, entity_tags};
-pub use extents::{Extent, Extents};
+pub use extents::{Extent, Extents, HUGE_PAGE};
 pub use field::{Field, Fields, members};
 pub use freshness::{Lifetime, date, generated};
 pub use invalidation::{invalidated_keys, is_safe};
