@@ -15,6 +15,7 @@ from aioquic.h3.connection import ErrorCode, H3Connection, encode_frame
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
 
 DATA, HEADERS, SETTINGS, GOAWAY, MAX_PUSH_ID = 0x0, 0x1, 0x4, 0x7, 0xD
 
@@ -422,7 +423,19 @@ CASES = {
     "a request after GOAWAY": goaway_then_request,
 }
 
+async def initials(port, count, path):
+    """Writes so many first packets, each of 1,200 bytes and of a client of its own, to a file."""
+    with open(path, "wb") as file:
+        for _ in range(int(count)):
+            client = QuicConnection(configuration=QuicConfiguration(alpn_protocols=["h3"]))
+            client.connect(("127.0.0.1", port), now=0.0)
+            (packet, _), *_ = client.datagrams_to_send(now=0.0)
+            assert len(packet) == 1200, len(packet)
+            file.write(packet)
+
+
 COMMANDS = {
+    "initials": initials,
     "get": get,
     "post": post,
     "many": many,

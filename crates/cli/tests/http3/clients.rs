@@ -96,7 +96,7 @@ impl Aioquic {
 }
 
 /// The Python that has this module.
-fn python(module: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn python(module: &str) -> Option<std::path::PathBuf> {
     let python = installed("python")?;
     let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
     import.is_ok_and(|it| it.status.success()).then_some(python)

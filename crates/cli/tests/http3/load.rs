@@ -13,8 +13,8 @@ fn run(arguments: &[&str]) -> Output {
     output
 }
 
-fn bench(arguments: &[&str]) -> LoadRecord {
-    let output = run(&[&["bench", "--http3", "-k", "--json", "-q"], arguments].concat());
+pub(crate) fn bench(arguments: &[&str]) -> LoadRecord {
+    let output = run(&[&["bench", "-k", "--json", "-q"], arguments].concat());
     let document: Document = serde_json::from_slice(&output.stdout).unwrap();
     let Record::Load(record) = document.record else { panic!("a load record is expected") };
     record
@@ -31,7 +31,7 @@ fn ttfb(arguments: &[&str]) -> ProbeRecord {
 fn a_run_has_every_request_answered_over_one_connection() {
     let mut edge = Edge::start();
     let url = edge.url() + "/1000";
-    let record = bench(&[&url, "--users", "20", "-n", "50"]);
+    let record = bench(&["--http3", &url, "--users", "20", "-n", "50"]);
     assert_eq!(record.outcomes, Outcomes { ok: 1_000, ..Outcomes::default() });
     assert_eq!((record.protocol.as_str(), record.connections), ("HTTP/3", 1));
     assert!(record.bytes_read > 1_000 * 1_000, "{}", record.bytes_read);
@@ -46,12 +46,13 @@ fn connections_are_as_many_as_asked_and_bodies_go_up() {
     let url = edge.url();
     let body = "x".repeat(100_000);
     let body = ["-X", "POST", "--body", &body];
-    let sizes = [&[&url, "--connections", "4", "--rate", "200", "-n", "100"][..], &body].concat();
+    let sizes = [&["--http3", &url, "--connections", "4", "--rate", "200", "-n", "100"][..], &body]
+        .concat();
     let record = bench(&sizes);
     assert_eq!(record.outcomes, Outcomes { ok: 100, ..Outcomes::default() });
     assert!((1..=4).contains(&record.connections), "{}", record.connections);
     let users = ["--connections", "4", "--users", "16", "-n", "10"];
-    assert_eq!(bench(&[&[url.as_str()][..], &users].concat()).connections, 4);
+    assert_eq!(bench(&[&["--http3", &*url][..], &users].concat()).connections, 4);
     edge.assert_sound();
 }
 
@@ -75,7 +76,7 @@ fn the_handshake_of_quic_is_the_connect_of_ttfb() {
 fn a_port_where_nobody_speaks_http3_refuses() {
     let edge = Edge::with("http3 = false");
     let url = edge.url();
-    let record = bench(&[&url, "--users", "1", "-n", "3"]);
+    let record = bench(&["--http3", &url, "--users", "1", "-n", "3"]);
     assert_eq!(record.outcomes, Outcomes { connect_refused: 3, ..Outcomes::default() });
 }
 

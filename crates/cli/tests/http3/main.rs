@@ -4,6 +4,7 @@
 
 mod clients;
 mod edge;
+mod flood;
 mod load;
 mod misbehaviour;
 mod origin;

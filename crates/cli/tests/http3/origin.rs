@@ -20,6 +20,8 @@ pub(crate) fn start() -> SocketAddr {
 }
 
 fn serve(stream: &TcpStream) -> Option<()> {
+    // A head would be acknowledged late, and its body wait for that.
+    stream.set_nodelay(true).ok()?;
     let (mut reader, mut stream) = (BufReader::new(stream), stream);
     loop {
         let head = head(&mut reader)?;

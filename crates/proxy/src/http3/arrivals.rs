@@ -8,6 +8,7 @@ use std::{
     rc::Rc,
 };
 
+use bytes::Bytes;
 use h3::quic::StreamId;
 
 use super::priority::Priority;
@@ -39,6 +40,8 @@ pub(super) struct StreamControl {
     /// With which code its request was refused.
     refusal: Cell<Option<u64>>,
     is_websocket: Cell<bool>,
+    /// What h3 was given last to send.
+    payload: Cell<Bytes>,
 }
 
 /// What the client of a connection has said of priorities after its requests, or before.
@@ -66,6 +69,7 @@ impl StreamControl {
             ends: Cell::new(true),
             refusal: Cell::new(None),
             is_websocket: Cell::new(false),
+            payload: Cell::default(),
         })
     }
 
@@ -121,6 +125,21 @@ impl StreamControl {
 
     pub(super) fn set_websocket(&self, is_websocket: bool) {
         self.is_websocket.set(is_websocket);
+    }
+
+    /// What h3 is given to send next.
+    pub(super) fn set_payload(&self, payload: Bytes) {
+        self.payload.set(payload);
+    }
+
+    /// What h3 wants to send of that, to be sent without a copy; none where it is something else.
+    pub(super) fn payload(&self, piece: &[u8]) -> Option<Bytes> {
+        let payload = self.payload.take();
+        let (all, part) = (payload.as_ptr_range(), piece.as_ptr_range());
+        let is_of_it = all.start <= part.start && part.end <= all.end;
+        let piece = is_of_it.then(|| payload.slice_ref(piece));
+        self.payload.set(payload);
+        piece
     }
 
     /// Whether its head asks for a WebSocket.

@@ -49,8 +49,13 @@ use crate::{
     tls::ClientTls,
 };
 
-/// Answers the streams of a connection until it is over.
-pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, mut pass: ConnectionGuard) {
+/// Answers the streams of a connection until it is over. `unproven` is let go of when its client has
+/// shown that its address is its own.
+pub(super) async fn serve(
+    worker: Rc<Worker>,
+    (connecting, unproven): (Connecting, Option<Rc<()>>),
+    mut pass: ConnectionGuard,
+) {
     let listener = pass.listener.clone();
     let listener = &listener;
     let timer = Timer::here(&worker.timers).await;
@@ -69,6 +74,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connecting: Connecting, mut pass: 
         meter.handshake(false);
         return;
     };
+    drop(unproven);
     let address = canonical(quinn.remote_address());
     // Not before: until then the address may be forged, and its places somebody else's.
     let view = worker.view_at(listener);

@@ -12,20 +12,21 @@ use std::{
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use loadline_core::time::Duration;
+use loadline_core::time::{Duration, Instant};
 use quinn::{
     AsyncUdpSocket, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime, UdpPoller,
     VarInt,
     udp::{RecvMeta, Transmit},
 };
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 
 use super::{
     config::Config,
     connection,
+    first_packets::{FirstPackets, PER_SECOND},
     sockets::{Joined, Lease, QuicSockets},
 };
 use crate::{
@@ -43,12 +44,15 @@ struct SocketReader {
     sockets: Arc<QuicSockets>,
     slot: usize,
     timer: Timer,
+    /// Connections whose clients have not shown yet that their addresses are their own.
+    unproven: Rc<()>,
 }
 
 /// Serves HTTP/3 at one socket beside a listener for as long as it is there.
 pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
-    let reader = SocketReader { worker, handle, sockets, slot, timer };
+    let unproven = Rc::new(());
+    let reader = SocketReader { worker, handle, sockets, slot, timer, unproven };
     let mut is_told = slot > 0;
     while !reader.is_leaving() {
         if !reader.is_wanted() {
@@ -82,8 +86,10 @@ impl SocketReader {
         let Some(first) = self.config(&mut config) else { return false };
         let mut settings = EndpointConfig::default();
         settings.cid_generator(move || Box::new(ids));
+        let first_packets = Arc::new(FirstPackets::new(self.worker.shared.clock));
         let opened = TokioRuntime.wrap_udp_socket(socket).and_then(|socket| {
-            let socket = Arc::new(Leased { socket, _lease: lease.clone() });
+            let (first_packets, lease) = (first_packets.clone(), lease.clone());
+            let socket = Arc::new(Leased { socket, first_packets, _lease: lease });
             let config = Some((*first).clone());
             Endpoint::new_with_abstract_socket(settings, config, socket, Arc::new(TokioRuntime))
         });
@@ -99,7 +105,7 @@ impl SocketReader {
             tracing::info!(%address, "HTTP/3 is served");
         }
         self.handle.offer_http3(address.port());
-        self.take_in_all(&endpoint, &lease, &mut config).await;
+        self.take_in_all(&endpoint, (&lease, &first_packets), &mut config).await;
         endpoint.set_server_config(None);
         self.turn_away(&endpoint).await;
         self.sockets.leave(&lease);
@@ -107,8 +113,14 @@ impl SocketReader {
         true
     }
 
-    async fn take_in_all(&self, endpoint: &Endpoint, lease: &Arc<Lease>, config: &mut Config) {
+    async fn take_in_all(
+        &self,
+        endpoint: &Endpoint,
+        (lease, first_packets): (&Arc<Lease>, &FirstPackets),
+        config: &mut Config,
+    ) {
         self.timer.arm(AGAIN);
+        let mut told = None;
         loop {
             let mut accept = pin!(endpoint.accept());
             let next = poll_fn(|cx| {
@@ -117,6 +129,7 @@ impl SocketReader {
                 }
                 if self.timer.has_expired() {
                     self.timer.arm(AGAIN);
+                    self.tell_dropped(first_packets, &mut told);
                     if !self.is_wanted() || !self.sockets.is_current(lease) {
                         return Poll::Ready(None);
                     }
@@ -124,7 +137,25 @@ impl SocketReader {
                 accept.as_mut().poll(cx)
             });
             let Some(incoming) = next.await else { return };
-            self.take_in((endpoint, incoming), config);
+            self.take_in(incoming, config);
+            // Each costs as much as several requests, which do not wait for all that have come.
+            yield_now().await;
+        }
+    }
+
+    /// Says once a minute at most that packets are dropped.
+    fn tell_dropped(&self, first_packets: &FirstPackets, told: &mut Option<Instant>) {
+        let now = self.worker.shared.clock.now();
+        if told.is_some_and(|told| now < told + TELL_AGAIN) {
+            return;
+        }
+        let dropped = first_packets.dropped();
+        if dropped > 0 {
+            *told = Some(now);
+            tracing::warn!(
+                address = %self.sockets.address(), dropped,
+                "HTTP/3: first packets of new clients dropped: over {PER_SECOND}/s at a worker"
+            );
         }
     }
 
@@ -147,10 +178,11 @@ impl SocketReader {
         }
     }
 
-    fn take_in(&self, (endpoint, incoming): (&Endpoint, Incoming), config: &mut Config) {
+    fn take_in(&self, incoming: Incoming, config: &mut Config) {
         let Self { worker, handle, .. } = self;
         let Some(max) = worker.max_connections(handle) else { return incoming.refuse() };
-        if endpoint.open_connections() >= UNPROVEN_MAX && incoming.may_retry() {
+        let is_proven = incoming.remote_address_validated();
+        if !is_proven && Rc::strong_count(&self.unproven) > UNPROVEN_MAX && incoming.may_retry() {
             // Fails only where a token has been shown.
             let _ = incoming.retry();
             return;
@@ -161,7 +193,8 @@ impl SocketReader {
         let address = incoming.remote_address();
         match incoming.accept_with(config) {
             Ok(connecting) => {
-                spawn_local(connection::serve(worker.clone(), connecting, pass));
+                let unproven = (!is_proven).then(|| self.unproven.clone());
+                spawn_local(connection::serve(worker.clone(), (connecting, unproven), pass));
             }
             Err(error) => tracing::debug!(%address, %error, "no QUIC"),
         }
@@ -213,6 +246,7 @@ async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: End
 /// A socket that is let go of when the last connection of its endpoint is over.
 struct Leased {
     socket: Arc<dyn AsyncUdpSocket>,
+    first_packets: Arc<FirstPackets>,
     _lease: Arc<Lease>,
 }
 
@@ -237,7 +271,14 @@ impl AsyncUdpSocket for Leased {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        self.socket.poll_recv(cx, bufs, meta)
+        let received = ready!(self.socket.poll_recv(cx, bufs, meta))?;
+        for (packet, meta) in bufs.iter().zip(&mut meta[..received]) {
+            // Of several in one buffer all are of one client.
+            if !self.first_packets.admit(&packet[..meta.len]) {
+                meta.len = 0;
+            }
+        }
+        Poll::Ready(Ok(received))
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -263,6 +304,9 @@ const NO_ERROR: u32 = 0x100;
 /// How often it is looked whether HTTP/3 can or should be served.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// With so many connections at a socket a client has to show that its address is its own: one more
-/// round trip.
-const UNPROVEN_MAX: usize = 1_000;
+/// With so many handshakes under way at a socket a client has to show first that its address is its
+/// own: one more round trip.
+const UNPROVEN_MAX: usize = 128;
+
+/// After this it is said again that packets are dropped.
+const TELL_AGAIN: Duration = Duration::from_secs(60);

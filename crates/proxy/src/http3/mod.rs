@@ -10,6 +10,7 @@
 //! | `sockets` | the sockets of a listener, over reloads and handovers |
 //! | `steering` | which of them a packet comes to |
 //! | `endpoint` | one of them; which connections are taken in |
+//! | `first_packets` | how many packets of unknown clients are read |
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
@@ -27,6 +28,7 @@ mod connection;
 mod endpoint;
 mod extended;
 mod field_lines;
+mod first_packets;
 mod frames;
 mod priority;
 mod quic;

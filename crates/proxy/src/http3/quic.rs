@@ -8,7 +8,7 @@
 use std::{
     future::Future,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -356,7 +356,7 @@ impl quic::SendStream<Bytes> for SendStream {
             if self.room.as_mut().is_some_and(|room| room.yields(order, cx.waker())) {
                 return Poll::Pending;
             }
-            match Pin::new(&mut self.quinn).poll_write(cx, data.chunk()) {
+            match poll_write(&mut self.quinn, cx, (data.chunk(), &self.control)) {
                 Poll::Ready(written) => {
                     data.advance(written.map_err(of_write)?);
                     self.room.iter_mut().for_each(RoomShare::go_on);
@@ -369,6 +369,7 @@ impl quic::SendStream<Bytes> for SendStream {
             }
         }
         self.writing = None;
+        self.control.set_payload(Bytes::new());
         Poll::Ready(Ok(()))
     }
 
@@ -394,6 +395,22 @@ impl quic::SendStream<Bytes> for SendStream {
 
     fn send_id(&self) -> StreamId {
         id(self.quinn.id())
+    }
+}
+
+/// Writes a piece, without a copy where it is payload.
+fn poll_write(
+    quinn: &mut quinn::SendStream,
+    cx: &mut Context<'_>,
+    (piece, control): (&[u8], &StreamControl),
+) -> Poll<Result<usize, WriteError>> {
+    match control.payload(piece) {
+        Some(payload) => {
+            let mut payload = [payload];
+            let written = pin!(quinn.write_chunks(&mut payload)).poll(cx);
+            written.map_ok(|written| written.bytes)
+        }
+        None => Pin::new(quinn).poll_write(cx, piece),
     }
 }
 

@@ -121,6 +121,7 @@ impl Stream {
                 ResponseState::Begun(_) => self.take_body(bytes)?,
                 ResponseState::Over => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             };
+            self.control.set_payload(part.data.clone());
             self.send.begin(part);
         }
         ready!(self.send.poll(cx))?;
