@@ -30,8 +30,8 @@ mod tls;
 mod tracing;
 
 use loadline_core::fleet::{
-    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, Then,
-    UnderscoreHeaders, WhenFull,
+    Class, Forwarded, HashKey, HttpVersion, Overflow, PolicyKind, ProxyVersion, QuicCongestion,
+    Then, UnderscoreHeaders, WhenFull,
 };
 use loadline_spanned::{At, Key, Named, Text};
 use schemars::JsonSchema;
@@ -229,6 +229,9 @@ pub(crate) struct Listener {
     /// Not with `http_version` or `accept_proxy`. `http2` limits its connections, too.
     #[schemars(extend("default" = true))]
     pub(crate) http3: Key<bool>,
+    /// How HTTP/3 finds out how fast a client's network is.
+    #[schemars(extend("default" = "bbr"))]
+    pub(crate) quic_congestion: Key<Text<Word<QuicCongestion>>>,
     /// Headers in which servers get the client's address.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,

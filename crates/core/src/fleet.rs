@@ -152,6 +152,8 @@ pub struct Listener {
     pub http2: Http2Limits,
     /// Whether HTTP/3 is spoken beside HTTPS, on the UDP port of the same number.
     pub http3: bool,
+    /// How it finds out how much a client's network takes.
+    pub quic_congestion: QuicCongestion,
     /// What is told to the server about the client.
     pub forwarded: Forwarded,
     /// Peers trusted in what they say of the clients behind them ([`crate::rules::client`]).
@@ -183,6 +185,7 @@ impl Listener {
             http_version: None,
             http2: Http2Limits::default(),
             http3: true,
+            quic_congestion: QuicCongestion::Bbr,
             forwarded: Forwarded::XForwarded,
             trusted_proxies: Vec::new(),
             underscore_headers: UnderscoreHeaders::Drop,
@@ -256,6 +259,15 @@ pub enum Forwarded {
     Rfc7239,
     /// None.
     Off,
+}
+
+/// How a sender of QUIC finds out how much the network takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuicCongestion {
+    /// By the rate at which packets arrive (BBR, draft-cardwell-iccrg-bbr-congestion-control-00).
+    Bbr,
+    /// By packets that are lost (CUBIC, RFC 9438).
+    Cubic,
 }
 
 /// What becomes of header names with an underscore, in heads and trailers of requests.

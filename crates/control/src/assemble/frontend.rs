@@ -97,7 +97,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 15] = [
+    let others: [(&str, Option<&Span>); 16] = [
         ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("jwt", given.jwt.at().map(|at| &at.span)),
@@ -110,6 +110,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
         ("http3", given.http3.at().map(|at| &at.span)),
+        ("quic_congestion", given.quic_congestion.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
         ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
         ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),

@@ -155,6 +155,7 @@ fn listener(
     set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);
     set(&given.http3, |on| on, &mut listener.http3);
+    set(&given.quic_congestion, |word| &word.0.0, &mut listener.quic_congestion);
     listener.http2 = http2(given.http2.get());
     listener
 }

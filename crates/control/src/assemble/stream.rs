@@ -47,11 +47,12 @@ pub(super) fn warn_of_http(
         return;
     }
     let given = &entry.value;
-    let places: [(&str, Option<&Span>); 8] = [
+    let places: [(&str, Option<&Span>); 9] = [
         ("error_pages", given.error_pages.at().map(|at| &at.span)),
         ("http_version", given.http_version.at().map(|at| &at.span)),
         ("http2", given.http2.at().map(|at| &at.span)),
         ("http3", given.http3.at().map(|at| &at.span)),
+        ("quic_congestion", given.quic_congestion.at().map(|at| &at.span)),
         ("limits", given.limits.at().map(|at| &at.span)),
         ("forwarded", given.forwarded.at().map(|at| &at.span)),
         ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),

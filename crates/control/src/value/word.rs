@@ -5,7 +5,8 @@ use loadline_core::{
     compress,
     fleet::{
         Class, Family, Forwarded, HashKey, HttpVersion, LogField, LogFormat, Overflow, PolicyKind,
-        Protocol, ProxyVersion, SameSite, Then, TlsVersion, UnderscoreHeaders, WhenFull,
+        Protocol, ProxyVersion, QuicCongestion, SameSite, Then, TlsVersion, UnderscoreHeaders,
+        WhenFull,
         acme::{Challenge, Storage},
         forwarding::{Method, XdpMode},
     },
@@ -411,6 +412,21 @@ impl Keyword<Configuration> for MapKind {
             ("prefix", Self::Prefix, "It begins with the key; of several the longest."),
             ("suffix", Self::Suffix, "It ends with the key; of several the longest."),
             ("regex", Self::Regex, "The key is a regular expression; of several the first."),
+        ]
+    }
+}
+
+impl Keyword<Configuration> for QuicCongestion {
+    const WHAT: &'static str = "how HTTP/3 finds out how fast a network is";
+
+    fn words() -> Vec<(&'static str, Self, &'static str)> {
+        vec![
+            ("bbr", Self::Bbr, "By the rate at which packets arrive: losses slow nothing down."),
+            (
+                "cubic",
+                Self::Cubic,
+                "By losses, as TCP does: slow where packets get lost by chance.",
+            ),
         ]
     }
 }

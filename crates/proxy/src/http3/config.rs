@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use loadline_core::fleet::Http2Limits;
+use loadline_core::fleet::{Http2Limits, QuicCongestion};
 use quinn::{
     IdleTimeout, TransportConfig, VarInt,
+    congestion::{BbrConfig, CubicConfig},
     crypto::{HandshakeTokenKey, rustls::QuicServerConfig},
 };
 use rustls::server::ProducesTickets;
@@ -15,8 +16,11 @@ use crate::runtime::view::ListenerContext;
 pub(super) struct Config {
     /// What address tokens are made with: those that a process gave are good with the next.
     tokens: Arc<dyn HandshakeTokenKey>,
-    made: Option<(Arc<rustls::ServerConfig>, Http2Limits, Arc<quinn::ServerConfig>)>,
+    made: Option<(Arc<rustls::ServerConfig>, Transport, Arc<quinn::ServerConfig>)>,
 }
+
+/// What a listener says of the transport.
+type Transport = (Http2Limits, QuicCongestion);
 
 impl Config {
     pub(super) const fn new(tokens: Arc<dyn HandshakeTokenKey>) -> Self {
@@ -26,14 +30,15 @@ impl Config {
     /// That for a listener; none if it has no TLS that QUIC can use.
     pub(super) fn of(&mut self, listener: &ListenerContext) -> Option<Arc<quinn::ServerConfig>> {
         let tls = listener.tls.as_ref()?;
-        if let Some((of, limits, made)) = &self.made
+        let transport = (listener.http2, listener.quic_congestion);
+        if let Some((of, before, made)) = &self.made
             && Arc::ptr_eq(of, tls)
-            && *limits == listener.http2
+            && *before == transport
         {
             return Some(made.clone());
         }
         let made = Arc::new(config(tls, listener, self.tokens.clone())?);
-        self.made = Some((tls.clone(), listener.http2, made.clone()));
+        self.made = Some((tls.clone(), transport, made.clone()));
         Some(made)
     }
 }
@@ -80,11 +85,12 @@ fn config(
         )
         .ok()?;
     let mut config = quinn::ServerConfig::new(Arc::new(crypto), tokens);
-    config.transport_config(Arc::new(transport(listener.http2)));
+    config.transport_config(Arc::new(transport(listener)));
     Some(config)
 }
 
-fn transport(limits: Http2Limits) -> TransportConfig {
+fn transport(listener: &ListenerContext) -> TransportConfig {
+    let limits = listener.http2;
     let size = |bytes: u64| VarInt::from_u64(bytes).unwrap_or(VarInt::MAX);
     let mut transport = TransportConfig::default();
     transport
@@ -96,8 +102,22 @@ fn transport(limits: Http2Limits) -> TransportConfig {
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(SILENCE_MS))))
         .keep_alive_interval(Some(PING));
+    match listener.quic_congestion {
+        QuicCongestion::Bbr => {
+            let mut bbr = BbrConfig::default();
+            bbr.initial_window(INITIAL_WINDOW);
+            transport.congestion_controller_factory(Arc::new(bbr));
+        }
+        QuicCongestion::Cubic => {
+            transport.congestion_controller_factory(Arc::new(CubicConfig::default()));
+        }
+    }
     transport
 }
+
+/// What is sent before anything is acknowledged (RFC 9002, 7.2); quinn's own 240 kB would fill a slow
+/// client's network for seconds.
+const INITIAL_WINDOW: u64 = 14_720;
 
 /// Control, two of header compression, and as many of kinds that are unknown.
 const UNI_STREAMS: u32 = 6;

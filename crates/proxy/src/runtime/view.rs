@@ -9,7 +9,7 @@ use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{
         ClientTimeouts, ErrorPages, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
-        PolicyKind, Service, Sticky, Store, UnderscoreHeaders,
+        PolicyKind, QuicCongestion, Service, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
         Authentication, Network, RouteLimiters, Routes,
@@ -143,6 +143,7 @@ pub(crate) struct ListenerContext {
     pub(crate) http2: Http2Limits,
     /// Whether HTTP/3 is served beside it.
     pub(crate) http3: bool,
+    pub(crate) quic_congestion: QuicCongestion,
     pub(crate) rules: ForwardRules,
     /// Which peers are trusted in what they say of the clients behind them.
     trusted_proxies: Vec<Network>,
@@ -182,6 +183,7 @@ impl ListenerContext {
             http_version: listener.http_version,
             http2: listener.http2,
             http3: listener.serves_http3(),
+            quic_congestion: listener.quic_congestion,
             rules: rules(listener.forwarded),
             trusted_proxies: listener.trusted_proxies.clone(),
             underscores: underscores(listener.underscore_headers),
