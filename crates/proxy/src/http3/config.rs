@@ -115,8 +115,8 @@ fn transport(listener: &ListenerContext) -> TransportConfig {
     transport
 }
 
-/// What is sent before anything is acknowledged (RFC 9002, 7.2); quinn's own 240 kB would fill a slow
-/// client's network for seconds.
+/// What is sent before anything is acknowledged (RFC 9002, 7.2); quinn's own 240 kB would fill the
+/// network of a slow client for seconds.
 const INITIAL_WINDOW: u64 = 14_720;
 
 /// Control, two of header compression, and as many of kinds that are unknown.

@@ -49,8 +49,8 @@ use crate::{
     tls::ClientTls,
 };
 
-/// Answers the streams of a connection until it is over. `unproven` is let go of when its client has
-/// shown that its address is its own.
+/// Answers the streams of a connection until it is over. `unproven` is let go of when its client
+/// has shown that its address is its own.
 pub(super) async fn serve(
     worker: Rc<Worker>,
     (connecting, unproven): (Connecting, Option<Rc<()>>),
