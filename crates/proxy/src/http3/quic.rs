@@ -363,7 +363,7 @@ impl quic::SendStream<Bytes> for SendStream {
                 }
                 Poll::Pending if self.room.as_ref().is_some_and(RoomShare::widen) => {}
                 Poll::Pending => {
-                    self.room.iter_mut().for_each(|room| room.wait(order));
+                    self.room.iter_mut().for_each(|room| room.wait(order, cx.waker()));
                     return Poll::Pending;
                 }
             }

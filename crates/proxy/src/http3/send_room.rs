@@ -16,8 +16,8 @@ use super::config::{SEND_BYTES, SEND_START};
 pub(super) struct SendRoom {
     quinn: quinn::Connection,
     size: Cell<u64>,
-    /// The orders of responses that wait, as `Priority::order` has them.
-    waiting: RefCell<Vec<i32>>,
+    /// The orders of responses that wait, as `Priority::order` has them, and who is to be told.
+    waiting: RefCell<Vec<(i32, Waker)>>,
 }
 
 /// One response's place in it.
@@ -39,7 +39,8 @@ impl SendRoom {
 }
 
 impl RoomShare {
-    /// Makes the room larger if the path has become so.
+    /// Makes the room larger if the path has become so, and has those who wait ask again: they may
+    /// be more urgent.
     pub(super) fn widen(&self) -> bool {
         let SendRoom { quinn, size, .. } = &*self.room;
         if size.get() >= SEND_BYTES {
@@ -51,6 +52,7 @@ impl RoomShare {
         }
         size.set(wanted);
         quinn.set_send_window(wanted);
+        self.room.waiting.borrow().iter().for_each(|(_, waker)| waker.wake_by_ref());
         true
     }
 
@@ -58,7 +60,7 @@ impl RoomShare {
     /// which is woken again behind it. Once for each write: what the other waits for may be its
     /// client, who takes nothing of it.
     pub(super) fn yields(&mut self, order: i32, waker: &Waker) -> bool {
-        let is_second = self.room.waiting.borrow().iter().any(|other| *other > order);
+        let is_second = self.room.waiting.borrow().iter().any(|(other, _)| *other > order);
         self.has_yielded = is_second && !self.has_yielded;
         if self.has_yielded {
             waker.wake_by_ref();
@@ -67,9 +69,9 @@ impl RoomShare {
     }
 
     /// The response of `order` waits for room.
-    pub(super) fn wait(&mut self, order: i32) {
+    pub(super) fn wait(&mut self, order: i32, waker: &Waker) {
         self.go_on();
-        self.room.waiting.borrow_mut().push(order);
+        self.room.waiting.borrow_mut().push((order, waker.clone()));
         self.waits_as = Some(order);
     }
 
@@ -77,7 +79,7 @@ impl RoomShare {
     pub(super) fn go_on(&mut self) {
         let Some(order) = self.waits_as.take() else { return };
         let mut waiting = self.room.waiting.borrow_mut();
-        if let Some(at) = waiting.iter().position(|other| *other == order) {
+        if let Some(at) = waiting.iter().position(|(other, _)| *other == order) {
             waiting.swap_remove(at);
         }
     }
