@@ -114,8 +114,8 @@ impl Arena {
         let Some(Extent { first, pages }) = extent.huge() else { return };
         let (start, end) = (first as usize * PAGE, (first + pages) as usize * PAGE);
         // The kernel gathers what is there, so there has to be something.
-        let begun = (start..end).step_by(HUGE_PAGE as usize * PAGE);
-        if begun.into_iter().all(|at| self.file.write_all_at(&[0], at as u64).is_ok()) {
+        let mut begun = (start..end).step_by(HUGE_PAGE as usize * PAGE);
+        if begun.all(|at| self.file.write_all_at(&[0], at as u64).is_ok()) {
             self.map.gather(start..end);
         }
     }

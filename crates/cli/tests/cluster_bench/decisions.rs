@@ -6,28 +6,15 @@ use std::{
 };
 
 use crate::{
-    CLIENTS, GROUPS, PERIOD, RATE, RTTS_MS,
-    clients::Clients,
-    edge::Edge,
-    etcd::Etcd,
-    judge, number,
-    relay::{Cut, relay},
-    rtts, site,
-    traffic::Server,
+    CLIENTS, GROUPS, PERIOD, RATE, clients::Clients, edge::Edge, etcd::Etcd, judge, number, rtts,
+    sharing, site, traffic::Server,
 };
 
 #[test]
 fn a_request_takes_no_longer_at_an_edge_that_shares() {
     let etcd = Etcd::start();
     let servers: Vec<Server> = (0..GROUPS).map(|_| Server::start(Duration::ZERO)).collect();
-    let sharing = |nth: usize| {
-        let store = etcd.url().trim_start_matches("http://").to_owned();
-        let way = relay(&store, Duration::from_millis(RTTS_MS[nth]), &Cut::default());
-        let cluster = "floor = \"1%\"\nmax_edges = 3";
-        let more = site(&servers) + &rtts(nth);
-        Edge::at(&[format!("http://{way}")], &format!("edge-{nth}"), cluster, &more).start()
-    };
-    let edges: Vec<Edge> = (0..RTTS_MS.len()).map(sharing).collect();
+    let edges = sharing(&etcd, &servers);
     let alone = {
         let servers: Vec<Server> = (0..GROUPS).map(|_| Server::start(Duration::ZERO)).collect();
         let edge = Edge::at(&[], "alone", "", &(site(&servers) + &rtts(0)));
@@ -36,9 +23,6 @@ fn a_request_takes_no_longer_at_an_edge_that_shares() {
         edge.edit(cluster, "");
         edge.start()
     };
-    for edge in &edges {
-        edge.until(|it| it["sharing"]["leased"] == true && it["sharing"]["edges"] == 3);
-    }
     let clients: Vec<Clients> =
         edges.iter().chain([&alone]).map(|edge| Clients::begin(&edge.traffic, CLIENTS)).collect();
     let ask = |nth: usize, rate: u32| clients[nth].change(rate * 1_000 / CLIENTS);

@@ -85,23 +85,28 @@ fn rtts(edge: usize) -> String {
     format!("[regions.here]\nrtt = {{ {} }}\n", rtts.join(", "))
 }
 
+/// An edge for each round trip to the store, which share these servers.
+fn sharing(etcd: &Etcd, servers: &[Server]) -> Vec<Edge> {
+    let edge = |(nth, rtt): (usize, &u64)| {
+        let store = etcd.url().trim_start_matches("http://").to_owned();
+        let url = format!("http://{}", relay(&store, Duration::from_millis(*rtt), &Cut::default()));
+        let cluster = "floor = \"1%\"\nmax_edges = 3";
+        let edge = Edge::at(&[url], &format!("edge-{nth}"), cluster, &(site(servers) + &rtts(nth)));
+        edge.edit("lease = \"2s\"", "lease = \"3s\"");
+        edge.start()
+    };
+    let edges: Vec<Edge> = RTTS_MS.iter().enumerate().map(edge).collect();
+    for edge in &edges {
+        edge.until(|it| it["sharing"]["leased"] == true && it["sharing"]["edges"] == 3);
+    }
+    edges
+}
+
 #[test]
 fn three_edges_share_four_groups_while_demand_moves() {
     let etcd = Etcd::start();
     let servers: Vec<Server> = (0..GROUPS).map(|_| Server::start(Duration::ZERO)).collect();
-    let web = site(&servers);
-    let edge = |nth: usize, rtt: &u64| {
-        let store = etcd.url().trim_start_matches("http://").to_owned();
-        let url = format!("http://{}", relay(&store, Duration::from_millis(*rtt), &Cut::default()));
-        let cluster = "floor = \"1%\"\nmax_edges = 3";
-        let edge = Edge::at(&[url], &format!("edge-{nth}"), cluster, &(web.clone() + &rtts(nth)));
-        edge.edit("lease = \"2s\"", "lease = \"3s\"");
-        edge.start()
-    };
-    let edges: Vec<Edge> = RTTS_MS.iter().enumerate().map(|(nth, rtt)| edge(nth, rtt)).collect();
-    for edge in &edges {
-        edge.until(|it| it["sharing"]["leased"] == true && it["sharing"]["edges"] == 3);
-    }
+    let edges = sharing(&etcd, &servers);
     let all = LOAD * f64::from(RATE * GROUPS);
     let demands: Vec<Clients> =
         edges.iter().map(|edge| Clients::begin(&edge.traffic, CLIENTS)).collect();

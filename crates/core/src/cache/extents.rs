@@ -53,12 +53,10 @@ impl Extents {
         let shortest = |pages| self.by_length.range((pages, 0)..).next();
         let aligned =
             if pages < HUGE_PAGE { None } else { shortest(pages.saturating_add(HUGE_PAGE - 1)) };
-        let start =
-            |first: u32| if aligned.is_some() { first.next_multiple_of(HUGE_PAGE) } else { first };
         let fitting = aligned.or_else(|| shortest(pages)).or_else(|| self.by_length.last());
         let &(length, first) = fitting?;
+        let start = if aligned.is_some() { first.next_multiple_of(HUGE_PAGE) } else { first };
         let from = Extent { first, pages: length };
-        let start = start(first);
         let taken = Extent { first: start, pages: pages.min(from.end() - start) };
         if taken.pages == 0 {
             return None;

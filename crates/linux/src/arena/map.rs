@@ -84,10 +84,9 @@ impl Drop for Reserved {
 pub(super) fn pages_are_larger() -> bool {
     let by_size = fs::read_dir(HUGE_PAGES).into_iter().flatten().flatten();
     let all = by_size.map(|entry| entry.path()).chain([PathBuf::from(HUGE_PAGES)]);
-    let settings = all.filter_map(|path| fs::read_to_string(path.join("shmem_enabled")).ok());
+    let mut settings = all.filter_map(|path| fs::read_to_string(path.join("shmem_enabled")).ok());
     let words = ["[always]", "[within_size]", "[force]"];
-    page_size() != PAGE
-        || settings.into_iter().any(|setting| words.iter().any(|word| setting.contains(word)))
+    page_size() != PAGE || settings.any(|setting| words.iter().any(|word| setting.contains(word)))
 }
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage";

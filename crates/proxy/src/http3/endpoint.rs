@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     listener::handle::ListenerHandle,
-    runtime::{timer::Timer, worker::Worker},
+    runtime::{clock::Clock, timer::Timer, worker::Worker},
 };
 
 /// A socket of a listener that a worker is to read.
@@ -86,10 +86,11 @@ impl SocketReader {
         let Some(first) = self.config(&mut config) else { return false };
         let mut settings = EndpointConfig::default();
         settings.cid_generator(move || Box::new(ids));
-        let first_packets = Arc::new(FirstPackets::new(self.worker.shared.clock));
+        let first_packets = Arc::new(FirstPackets::new());
         let opened = TokioRuntime.wrap_udp_socket(socket).and_then(|socket| {
             let (first_packets, lease) = (first_packets.clone(), lease.clone());
-            let socket = Arc::new(Leased { socket, first_packets, _lease: lease });
+            let clock = self.worker.shared.clock;
+            let socket = Arc::new(Leased { socket, first_packets, clock, _lease: lease });
             let config = Some((*first).clone());
             Endpoint::new_with_abstract_socket(settings, config, socket, Arc::new(TokioRuntime))
         });
@@ -247,6 +248,7 @@ async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: End
 struct Leased {
     socket: Arc<dyn AsyncUdpSocket>,
     first_packets: Arc<FirstPackets>,
+    clock: Clock,
     _lease: Arc<Lease>,
 }
 
@@ -274,7 +276,7 @@ impl AsyncUdpSocket for Leased {
         let received = ready!(self.socket.poll_recv(cx, bufs, meta))?;
         for (packet, meta) in bufs.iter().zip(&mut meta[..received]) {
             // Of several in one buffer all are of one client.
-            if !self.first_packets.admit(&packet[..meta.len]) {
+            if !self.first_packets.admit(&packet[..meta.len], || self.clock.now()) {
                 meta.len = 0;
             }
         }
