@@ -73,7 +73,7 @@ pub fn allot(edges: &[EdgeDemand], groups: &[GroupCapacity], floors: Floors) -> 
     order.sort_by_key(|edge| edges[*edge].session);
     let edges: Vec<&EdgeDemand> = order.iter().map(|edge| &edges[*edge]).collect();
     let pool = Share::WHOLE.saturating_sub(floors.sum());
-    let rates = rates(&edges, groups);
+    let rates = rates(&edges, groups, pool);
     let routed = route(&edges, &rates, floors.each, pool);
     let mut sorted = vec![vec![Share::NONE; groups.len()]; edges.len()];
     for (group, capacity) in groups.iter().enumerate() {
@@ -90,10 +90,14 @@ pub fn allot(edges: &[EdgeDemand], groups: &[GroupCapacity], floors: Floors) -> 
     given
 }
 
-/// What each group can take, and where nobody knows, all that is wanted.
-fn rates(edges: &[&EdgeDemand], groups: &[GroupCapacity]) -> Vec<u64> {
-    let all = edges.iter().flat_map(|edge| edge.demand).fold(1, u64::saturating_add);
-    groups.iter().map(|group| group.rate.unwrap_or(all).min(RATE_MAX)).collect()
+/// What each group can take; where nobody knows, all that is asked for fits into the pool, margins
+/// included, so that nobody there is cut off for what does not divide.
+fn rates(edges: &[&EdgeDemand], groups: &[GroupCapacity], pool: Share) -> Vec<u64> {
+    let asked = edges.iter().flat_map(|edge| edge.demand.into_iter().chain([edge.margin]));
+    let all = asked.fold(1, u64::saturating_add);
+    let enough = (u128::from(all) << 40).div_ceil(pool.parts().max(1).into());
+    let enough = u64::try_from(enough).unwrap_or(RATE_MAX);
+    groups.iter().map(|group| group.rate.unwrap_or(enough).min(RATE_MAX)).collect()
 }
 
 /// Edges that are equally far from everything.

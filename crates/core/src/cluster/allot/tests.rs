@@ -107,6 +107,18 @@ fn nothing_comes_of_nothing() {
     assert_eq!(shares[0][1], Share::NONE);
 }
 
+#[test]
+fn equal_edges_share_a_group_of_unknown_capacity_equally_however_little_they_ask_for() {
+    let groups = [GroupCapacity { rate: None, places: None }];
+    for floor in [0, 20] {
+        let floors = Floors { each: Share::part(floor, 1_000), edges: 2 };
+        let edges = [1, 2].map(|at| EdgeDemand { margin: 1, ..edge(at, 0, &[0]) });
+        let shares = allot(&edges, &groups, floors);
+        assert!(shares[0][0] > Share::NONE, "{shares:?}");
+        assert_eq!(shares[0], shares[1]);
+    }
+}
+
 fn fleets(edges: usize) -> impl Strategy<Value = (Vec<EdgeDemand>, Vec<GroupCapacity>, Floors)> {
     let group =
         (prop::option::weighted(0.9, 0_u64..2_000_000), prop::option::weighted(0.3, 0_u32..40));
@@ -114,8 +126,8 @@ fn fleets(edges: usize) -> impl Strategy<Value = (Vec<EdgeDemand>, Vec<GroupCapa
     groups.prop_flat_map(move |groups| {
         let count = groups.len();
         let distances = prop::collection::vec(prop::option::weighted(0.9, 0_u32..6), count);
-        let demand = prop::array::uniform3(prop_oneof![Just(0), 0_u64..300_000]);
-        let edges = prop::collection::vec((demand, 0_u64..20_000, distances), 1..=edges);
+        let demand = prop::array::uniform3(prop_oneof![Just(0), 0_u64..300_000, 0_u64..4]);
+        let edges = prop::collection::vec((demand, prop_oneof![4 => 0_u64..20_000, 1 => 0_u64..4], distances), 1..=edges);
         let groups = groups.into_iter().map(|(rate, places)| GroupCapacity { rate, places });
         (edges, Just(groups.collect::<Vec<_>>()), 0_u64..5).prop_map(|(edges, groups, floor)| {
             let floors = Floors { each: Share::part(floor, 1_000), edges: edges.len() as u32 };
@@ -190,7 +202,7 @@ proptest! {
         for (group, capacity) in groups.iter().enumerate() {
             let equal = shares[..copies].iter().map(|row| row[group].parts());
             let (least, most) = (equal.clone().min(), equal.max());
-            let crumb = 4 * Share::WHOLE.parts() / capacity.rate.unwrap_or(1_000).max(1);
+            let crumb = capacity.rate.map_or(0, |rate| 4 * Share::WHOLE.parts() / rate.max(1));
             let place = capacity.places.map_or(0, |it| Share::WHOLE.parts() / u64::from(it.max(1)));
             let differ = most.unwrap_or(0) - least.unwrap_or(0);
             prop_assert!(differ <= crumb + place + 4, "{differ} of group {group}: {shares:?}");
