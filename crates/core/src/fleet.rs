@@ -95,6 +95,9 @@ pub struct Edge {
     pub cache: CacheLimits,
     /// The second tier of the cache; none if omitted.
     pub disk_cache: Option<DiskCache>,
+    /// What the ids of QUIC connections have in them, so that packets which are forwarded to
+    /// several edges find this one; as [`Server::quic_server_id`] has it there.
+    pub quic_server_id: Option<u16>,
 }
 
 impl Edge {
@@ -110,6 +113,7 @@ impl Edge {
             max_connections: None,
             cache: CacheLimits::default(),
             disk_cache: None,
+            quic_server_id: None,
         }
     }
 }
@@ -547,6 +551,9 @@ pub struct Server {
     /// The link address of the next hop towards it, for packets that are forwarded; the kernel is
     /// asked if omitted.
     pub link: Option<[u8; 6]>,
+    /// The [`Edge::quic_server_id`] of the edge that it is, so that forwarded packets of its QUIC
+    /// connections find it.
+    pub quic_server_id: Option<u16>,
     /// Whose objects it responds with, where it is no server of HTTP that knows for itself.
     pub store: Option<Arc<Store>>,
 }
@@ -564,6 +571,7 @@ impl Server {
             capacity: Capacity::UNLIMITED,
             max_connections: SERVER_CONNECTIONS_MAX,
             link: None,
+            quic_server_id: None,
             store: None,
         }
     }

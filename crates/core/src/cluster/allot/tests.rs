@@ -127,7 +127,10 @@ fn fleets(edges: usize) -> impl Strategy<Value = (Vec<EdgeDemand>, Vec<GroupCapa
         let count = groups.len();
         let distances = prop::collection::vec(prop::option::weighted(0.9, 0_u32..6), count);
         let demand = prop::array::uniform3(prop_oneof![Just(0), 0_u64..300_000, 0_u64..4]);
-        let edges = prop::collection::vec((demand, prop_oneof![4 => 0_u64..20_000, 1 => 0_u64..4], distances), 1..=edges);
+        let edges = prop::collection::vec(
+            (demand, prop_oneof![4 => 0_u64..20_000, 1 => 0_u64..4], distances),
+            1..=edges,
+        );
         let groups = groups.into_iter().map(|(rate, places)| GroupCapacity { rate, places });
         (edges, Just(groups.collect::<Vec<_>>()), 0_u64..5).prop_map(|(edges, groups, floor)| {
             let floors = Floors { each: Share::part(floor, 1_000), edges: edges.len() as u32 };

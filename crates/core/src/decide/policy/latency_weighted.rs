@@ -6,9 +6,8 @@
 //! as much, and every one is given something, so that all stay measured.
 //!
 //! The running sums of the shares are kept as atomics and made anew by whichever request comes
-//! first after [`REFRESH`]; the others search them meanwhile. A search that meets sums half old,
-//! half new still ends at a server, by a share that is at most that old. Nobody has to publish a
-//! plan for it.
+//! first after [`REFRESH`](super::refresh::REFRESH); the others search them meanwhile. A search
+//! that meets sums half old, half new still ends at a server, by a share that is at most that old.
 //!
 //! When all are full nobody is chosen. Not where latency comes from load alone: equal servers then
 //! trade shares back and forth, slowly; least requests is quicker and calmer. Not where errors are
@@ -25,9 +24,10 @@ use crate::{
         policy::{
             About,
             draw::{open_by, part},
+            refresh::Refresh,
         },
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 pub(super) const ABOUT: About = About {
@@ -42,15 +42,14 @@ pub(super) const ABOUT: About = About {
 pub(crate) struct LatencyWeighted {
     /// For each server the sum of the shares up to its own.
     sums: Box<[AtomicU64]>,
-    /// When they are next made anew, in nanoseconds.
-    due: AtomicU64,
+    refresh: Refresh,
 }
 
 impl LatencyWeighted {
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
         let sums = servers.iter().map(|_| AtomicU64::new(0)).collect();
-        let policy = Self { sums, due: AtomicU64::new(0) };
-        policy.refresh(servers);
+        let policy = Self { sums, refresh: Refresh::default() };
+        policy.find(servers);
         policy
     }
 
@@ -61,8 +60,8 @@ impl LatencyWeighted {
         draw: u64,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        if self.is_my_turn(now) {
-            self.refresh(servers);
+        if self.refresh.is_due(now) {
+            self.find(servers);
         }
         let shares = || {
             let fastest = fastest(servers);
@@ -71,14 +70,7 @@ impl LatencyWeighted {
         open_by(servers, draw, open, |draw| self.place(draw), shares)
     }
 
-    /// Whether the shares are too old and nobody else makes them anew.
-    fn is_my_turn(&self, now: Instant) -> bool {
-        let due = self.due.load(Relaxed);
-        let next = (now + REFRESH).as_nanos();
-        now.as_nanos() >= due && self.due.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
-    }
-
-    fn refresh(&self, servers: &[ServerPlan]) {
+    fn find(&self, servers: &[ServerPlan]) {
         let fastest = fastest(servers);
         let mut sum = 0;
         for (slot, server) in self.sums.iter().zip(servers) {
@@ -110,9 +102,6 @@ fn share(server: &ServerPlan, fastest: u64) -> u64 {
     ((u64::from(server.weight) << SHARE_BITS) / latency.max(LATENCY_MIN)).max(1)
 }
 
-/// Short against the eight answers an average follows a change in, long against a request.
-const REFRESH: Duration = Duration::from_millis(10);
-
 /// Nanoseconds; what is faster differs by chance. It also keeps sums of 65,536 shares in 64 bits.
 const LATENCY_MIN: u64 = 1_000_000;
 
@@ -123,7 +112,10 @@ const SHARE_BITS: u32 = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::policy::testing::{answer_after, assert_shares, counts, everyone, servers};
+    use crate::{
+        decide::policy::testing::{answer_after, assert_shares, counts, everyone, servers},
+        time::Duration,
+    };
 
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
 

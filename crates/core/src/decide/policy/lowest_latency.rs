@@ -6,13 +6,17 @@
 //! and equals have their turns. Weights play no part. A server that was slow is forgiven a
 //! hundredth of the time that it is not asked, and so tried again.
 //!
-//! When all are full nobody is chosen; when the fastest are full, the next fastest is: with
-//! `max_in_flight` per server the group fills from its fastest server on. Not without such a
-//! limit, and not for more load than one server carries: all requests follow the fastest until
-//! it is the slowest, then all run to the next (the herd). Use peak EWMA or latency weighted
-//! instead.
+//! Who is among the fastest is found anew by whichever request comes first after
+//! [`REFRESH`](super::refresh::REFRESH). When all of those are full, all servers are looked at for
+//! the fastest with room: with `max_in_flight` per server the group fills from its fastest server
+//! on. Not without such a limit, and not for more load than one server carries: all requests follow
+//! the fastest until it is the slowest, then all run to the next (the herd). Use peak EWMA or
+//! latency weighted instead. When all are full nobody is chosen.
 //!
 //! Source: the obvious rule, kept for small groups at unequal distance and for showing the herd.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::{
     decide::{
@@ -20,6 +24,7 @@ use crate::{
         policy::{
             About, alike_up_to,
             least::{Steps, least},
+            refresh::Refresh,
         },
     },
     time::Instant,
@@ -32,7 +37,65 @@ pub(super) const ABOUT: About = About {
     ..About::PLAIN
 };
 
-pub(super) fn choose(
+/// The fastest as they were a moment ago.
+#[derive(Debug)]
+pub(crate) struct LowestLatency {
+    /// Their places, of which the first `count` are valid.
+    fastest: Box<[AtomicU16]>,
+    count: AtomicUsize,
+    refresh: Refresh,
+}
+
+impl LowestLatency {
+    pub(super) fn new(servers: &[ServerPlan]) -> Self {
+        let fastest = servers.iter().map(|_| AtomicU16::new(0)).collect();
+        Self { fastest, count: AtomicUsize::new(0), refresh: Refresh::default() }
+    }
+
+    /// Chooses the open server whose turn it is among the fastest; `turn` is the position that
+    /// workers share.
+    pub(super) fn choose<'a>(
+        &self,
+        servers: &'a [ServerPlan],
+        turn: &AtomicU64,
+        (now, draw): (Instant, u64),
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        if self.refresh.is_due(now) {
+            self.find(servers, now);
+        }
+        let fastest = &self.fastest[..self.count.load(Relaxed)];
+        let turn_now = turn.fetch_add(1, Relaxed);
+        let start = turn_now.checked_rem(fastest.len() as u64).unwrap_or(0) as usize;
+        let (before, after) = fastest.split_at(start);
+        for (skipped, place) in (0..).zip(after.iter().chain(before)) {
+            let server = &servers[usize::from(place.load(Relaxed))];
+            if open(server) {
+                // The successor of a closed server is not given its turns.
+                if skipped > 0 {
+                    turn.fetch_add(skipped, Relaxed);
+                }
+                return Some(server);
+            }
+        }
+        fastest_open(servers, (now, draw), open)
+    }
+
+    /// Writes down who is among the fastest. A request that reads meanwhile meets some of the last
+    /// time.
+    fn find(&self, servers: &[ServerPlan], now: Instant) {
+        let latency = |server: &ServerPlan| server.state.latency_at(now);
+        let Some(fastest) = servers.iter().map(latency).min() else { return };
+        let alike = alike_up_to(fastest);
+        let found = (0..).zip(servers).filter(|(_, server)| latency(server) <= alike);
+        let slots = self.fastest.iter().zip(found);
+        let count = slots.map(|(slot, (place, _))| slot.store(place, Relaxed)).count();
+        self.count.store(count, Relaxed);
+    }
+}
+
+/// The same by looking at all of them.
+fn fastest_open(
     servers: &[ServerPlan],
     (now, draw): (Instant, u64),
     open: impl Fn(&ServerPlan) -> bool,
@@ -57,6 +120,14 @@ mod tests {
 
     const NOW: Instant = Instant::ZERO;
 
+    fn choose(
+        servers: &[ServerPlan],
+        at: (Instant, u64),
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&ServerPlan> {
+        LowestLatency::new(servers).choose(servers, &AtomicU64::new(at.1), at, open)
+    }
+
     #[test]
     fn the_fastest_takes_all_until_it_is_full() {
         let mut servers = servers(&[1; 3]);
@@ -67,6 +138,18 @@ mod tests {
         servers[1].limits.in_flight = 5;
         let has_room = |s: &ServerPlan| s.state.in_flight() < s.limits.in_flight;
         assert_eq!(choose(&servers, (NOW, 9), has_room).map(|server| server.index), Some(2));
+    }
+
+    #[test]
+    fn a_change_of_latency_counts_after_ten_milliseconds() {
+        let servers = servers(&[1; 2]);
+        answer_after(&servers, &[10, 90]);
+        let (policy, turn) = (LowestLatency::new(&servers), AtomicU64::new(0));
+        let at = |now| counts(2, |_| policy.choose(&servers, &turn, (now, 0), everyone));
+        assert_eq!(at(NOW)[1], 0.0);
+        (0..40).for_each(|_| answer_after(&servers, &[90, 10]));
+        assert_eq!(at(NOW + Duration::from_millis(9))[1], 0.0);
+        assert_eq!(at(NOW + Duration::from_millis(10))[0], 0.0);
     }
 
     #[test]

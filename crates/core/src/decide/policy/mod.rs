@@ -40,6 +40,7 @@ mod peak_ewma;
 mod power_of_two;
 mod prequal;
 mod random;
+mod refresh;
 mod round_robin;
 #[cfg(test)]
 mod testing;
@@ -151,7 +152,7 @@ pub(crate) enum Chooser {
     PowerOfTwo(power_of_two::PowerOfTwo),
     Prequal(prequal::Prequal),
     PeakEwma(peak_ewma::PeakEwma),
-    LowestLatency,
+    LowestLatency(lowest_latency::LowestLatency),
     LatencyWeighted(latency_weighted::LatencyWeighted),
     Maglev(maglev::Maglev),
     BoundedHash(bounded_hash::BoundedHash),
@@ -171,7 +172,9 @@ impl Chooser {
             PolicyKind::PowerOfTwo => Self::PowerOfTwo(power_of_two::PowerOfTwo::new(servers)),
             PolicyKind::Prequal => Self::Prequal(prequal::Prequal::new(servers)),
             PolicyKind::PeakEwma => Self::PeakEwma(peak_ewma::PeakEwma::new(servers)),
-            PolicyKind::LowestLatency => Self::LowestLatency,
+            PolicyKind::LowestLatency => {
+                Self::LowestLatency(lowest_latency::LowestLatency::new(servers))
+            }
             PolicyKind::LatencyWeighted => {
                 Self::LatencyWeighted(latency_weighted::LatencyWeighted::new(servers))
             }
@@ -223,7 +226,9 @@ impl Chooser {
             Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
             Self::Prequal(policy) => policy.choose((&group.state, servers), (ask.now, draw), open),
             Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
-            Self::LowestLatency => lowest_latency::choose(servers, (ask.now, draw), open),
+            Self::LowestLatency(policy) => {
+                policy.choose(servers, &group.state.turn, (ask.now, draw), open)
+            }
             Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
             Self::Maglev(policy) => policy.choose(servers, ask.key, open),
             Self::BoundedHash(policy) => {
