@@ -548,6 +548,7 @@ impl<'a> Exchange<'a> {
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
             came: Came {
+                scheme: asked.map_or("", Asked::scheme),
                 cache: self.record.cache.map_or("", CacheResult::name),
                 request_id: asked.map_or(b"", Asked::request_id),
                 user: asked.map_or(b"", Asked::user),

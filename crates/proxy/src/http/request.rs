@@ -136,7 +136,8 @@ impl Request {
         };
         let spans = worker.shared.spans.as_ref();
         let trace = spans.map(|spans| {
-            trace(worker, spans, listener_context, (head, bytes), (routed.rank, &mut text))
+            let seen = (from.scheme, routed.rank);
+            trace(worker, spans, listener_context, (head, bytes), (seen, &mut text))
         });
         let routes = &listener_context.routes;
         let wanted = routed.rank.filter(|_| routes.has_caches()).and_then(|rank| {
@@ -160,7 +161,7 @@ impl Request {
             keep_alive: head.keep_alive(),
             upgrade: head.upgrade(),
             service: routed.service,
-            asked: asked(worker, (head, bytes), (&id, &routed.user)),
+            asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
             reply: routed.reply,
             check: routed.check,
             challenge: routed.challenge,
@@ -249,7 +250,7 @@ impl Request {
             asked: asked(
                 worker,
                 (head, bytes),
-                (id, self.asked.as_ref().map_or(b"", |asked| asked.user())),
+                (from.scheme, id, self.asked.as_ref().map_or(b"", |asked| asked.user())),
             ),
             ..self.on_behalf(text)
         };
@@ -320,7 +321,7 @@ fn accept(
 fn asked(
     worker: &Worker,
     from: (&RequestHead, &[u8]),
-    told: (&RequestId<'_>, &[u8]),
+    told: (&'static str, &RequestId<'_>, &[u8]),
 ) -> Option<Box<Asked>> {
     worker.shared.log.as_ref().map(|log| asked_by(worker, log, from, told))
 }
@@ -330,7 +331,7 @@ fn asked_by(
     worker: &Worker,
     log: &Log,
     (head, bytes): (&RequestHead, &[u8]),
-    told: (&RequestId<'_>, &[u8]),
+    told: (&'static str, &RequestId<'_>, &[u8]),
 ) -> Box<Asked> {
     let mut asked = worker.log.take_asked();
     asked.take(&log.settings, head, bytes, told);
@@ -344,11 +345,11 @@ fn trace(
     spans: &Spans,
     listener_context: &ListenerContext,
     from: (&RequestHead, &[u8]),
-    (rank, text): (Option<usize>, &mut Vec<u8>),
+    ((scheme, rank), text): ((&'static str, Option<usize>), &mut Vec<u8>),
 ) -> Box<Trace> {
     let rule =
         rank.and_then(|rank| listener_context.routes.rules().get(rank)).map(|(_, rule)| rule);
-    Trace::begin(spans, &worker.random, from, (listener_context.scheme(), rule), text)
+    Trace::begin(spans, &worker.random, from, (scheme, rule), text)
 }
 
 /// What the request says of its session.

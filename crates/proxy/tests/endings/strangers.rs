@@ -4,7 +4,9 @@ use std::{fs, io::Write as _};
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, Fleet, Forwarded, LogTarget, PolicyKind, Server, UnderscoreHeaders},
+    fleet::{
+        AccessLog, Fleet, Forwarded, LogField, LogTarget, PolicyKind, Server, UnderscoreHeaders,
+    },
     rules::{
         Action, Conditions, DirectResponse, LimitKey, Network, RateLimit, Routes, Rule, Split,
     },
@@ -121,6 +123,22 @@ fn rules_and_limits_are_for_the_client_behind_a_trusted_proxy() {
     assert_eq!(status("X-Forwarded-For: 192.0.2.7, 198.51.100.1\r\n"), "429", "its own budget");
     assert_eq!(status("X-Forwarded-For: 198.51.100.2\r\n"), "200", "and another's");
     assert_eq!(status(""), "200", "and that of the proxy itself");
+}
+
+#[test]
+fn the_log_has_the_scheme_that_a_trusted_proxy_tells() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let target = LogTarget::File(log.path().display().to_string());
+    let proxy = trusting(|fleet| {
+        let fields = vec![LogField::Scheme];
+        fleet.edge.access_log = Some(AccessLog { fields, ..AccessLog::to(target) });
+    });
+    proxy.ask(&get("X-Forwarded-Proto: https\r\n"));
+    proxy.ask(&get(""));
+    proxy.runtime.stop(SHORT);
+    let lines = fs::read_to_string(log.path()).unwrap();
+    let schemes: Vec<_> = lines.lines().filter_map(|it| it.split_once(" scheme=")).collect();
+    assert_eq!([schemes[0].1, schemes[1].1], ["\"https\"", "\"http\""], "{lines}");
 }
 
 #[test]

@@ -115,6 +115,8 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     bytes: Vec<u8>,
+    /// `http` or `https`, as a trusted proxy in front says it.
+    scheme: &'static str,
     /// Where method, target, referer, agent, host, the id of the request and its user end.
     ends: [usize; 7],
 }
@@ -126,10 +128,11 @@ impl Asked {
         settings: &AccessLog,
         head: &RequestHead,
         bytes: &[u8],
-        (id, user): (&RequestId<'_>, &[u8]),
+        (scheme, id, user): (&'static str, &RequestId<'_>, &[u8]),
     ) {
         let whole = |target| if settings.query { target } else { without_query(target) };
         self.bytes.clear();
+        self.scheme = scheme;
         self.add(0, head.method_text(bytes));
         self.add(1, whole(head.target(bytes)));
         let told = settings.format != LogFormat::Text;
@@ -154,6 +157,10 @@ impl Asked {
     fn part(&self, which: usize) -> &[u8] {
         let start = if which == 0 { 0 } else { self.ends[which - 1] };
         &self.bytes[start..self.ends[which]]
+    }
+
+    pub(crate) const fn scheme(&self) -> &'static str {
+        self.scheme
     }
 
     pub(crate) fn method(&self) -> &[u8] {
@@ -211,7 +218,7 @@ mod tests {
         let mut asked = Asked::default();
         let random = Random::new();
         let id = RequestId::new(&random, (&head, HEAD), false);
-        asked.take(settings, &head, HEAD, (&id, b""));
+        asked.take(settings, &head, HEAD, ("http", &id, b""));
         asked
     }
 
