@@ -57,22 +57,47 @@ pub(super) async fn serve(
     mut pass: ConnectionGuard,
 ) {
     let listener = pass.listener.clone();
-    let listener = &listener;
+    let view = worker.view_at(&listener);
+    let Some(context) = view.listener_context(&listener) else { return };
+    let meter = Rc::new(Meter::new(&context.cells));
+    let cells = view.services[context.service].cells.clone();
+    drop(view);
+    // It takes several times the memory that a connection needs while it waits.
+    let begun = Box::pin(begin(&worker, (connecting, unproven), &mut pass, &meter)).await;
+    let Some(mut served) = begun else { return };
+    let end = served.run().await;
+    if end != End::Over || served.arrivals.is_breached() {
+        cells.end(Ending::ClientBad, 0);
+    }
+    let quinn = &served.streaming.quinn;
+    if end == End::Abused {
+        close_excessive(quinn);
+    }
+    let stats = quinn.stats();
+    meter.received(usize::try_from(stats.udp_rx.bytes).unwrap_or_default());
+    meter.sent(usize::try_from(stats.udp_tx.bytes).unwrap_or_default());
+}
+
+/// Shakes hands and greets; none where that fails or the client has too many connections.
+async fn begin(
+    worker: &Rc<Worker>,
+    (connecting, unproven): (Connecting, Option<Rc<()>>),
+    pass: &mut ConnectionGuard,
+    meter: &Rc<Meter>,
+) -> Option<Box<Served>> {
+    let listener = &pass.listener.clone();
     let timer = Timer::here(&worker.timers).await;
     let view = worker.view_at(listener);
-    let Some(context) = view.listener_context(listener) else { return };
-    let meter = Rc::new(Meter::new(&context.cells));
+    let context = view.listener_context(listener)?;
     let (keep_alive, head) = (context.timeouts.keep_alive, context.timeouts.head);
     let (limits, rules, takes_early) = (context.limits, context.rules, context.early_data);
     let streams = Streams::new(&worker.timers, context.http2.resets);
-    let cells = view.services[context.service].cells.clone();
     drop(view);
     timer.arm(head);
-    let agreed = within(&timer, agree(connecting, takes_early.then_some(&worker), &meter, head));
-    let agreed = agreed.await;
-    let Some(Some((quinn, confirmed))) = agreed else {
+    let agreed = within(&timer, agree(connecting, takes_early.then_some(worker), meter, head));
+    let Some(Some((quinn, confirmed))) = agreed.await else {
         meter.handshake(false);
-        return;
+        return None;
     };
     drop(unproven);
     let address = canonical(quinn.remote_address());
@@ -80,50 +105,49 @@ pub(super) async fn serve(
     let view = worker.view_at(listener);
     if view.listener(listener).is_some_and(|it| !pass.enter_client(it, address.ip())) {
         close_excessive(&quinn);
-        return refuse(&worker, listener, address, None);
+        refuse(worker, listener, address, None);
+        return None;
     }
     drop(view);
     let mut lines = ClientLines::new(rules, address.ip(), "https");
     lines.set_http3();
     let tls = Rc::new(client_tls(&quinn));
-    let origin = Origin::new((&worker, listener), address, lines, Some(tls));
+    let origin = Origin::new((worker, listener), address, lines, Some(tls));
     let longest = u64::from(list_size(limits)).min(FIELDS_BYTES);
     let arrivals = Arrivals::new(usize::try_from(longest).unwrap_or(usize::MAX));
     let mut builder = server::builder();
     builder.max_field_section_size(longest).enable_extended_connect(true).send_grease(false);
     let greeted = within(&timer, builder.build(Connection::new(quinn.clone(), arrivals.clone())));
-    let Some(Ok(h3)) = greeted.await else { return };
+    let Some(Ok(h3)) = greeted.await else { return None };
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
-    let streaming = Streaming { quinn: quinn.clone(), origin, streams, head, confirmed };
-    let mut served =
-        Served { h3, streaming, timer, keep_alive, pending, arrivals, told: None, stage };
-    let end = served.run().await;
-    if end != End::Over || served.arrivals.is_breached() {
-        cells.end(Ending::ClientBad, 0);
-    }
-    if end == End::Abused {
-        close_excessive(&quinn);
-    }
-    let stats = quinn.stats();
-    meter.received(usize::try_from(stats.udp_rx.bytes).unwrap_or_default());
-    meter.sent(usize::try_from(stats.udp_tx.bytes).unwrap_or_default());
+    let streaming = Streaming { quinn, origin, streams, head, confirmed };
+    Some(Box::new(Served {
+        h3,
+        streaming,
+        timer,
+        keep_alive,
+        pending,
+        arrivals,
+        told: None,
+        stage,
+    }))
 }
 
 /// Agrees with a client on a connection. Tells when the handshake is over, which `early` need not
-/// wait for; it may take `limit`. None where it fails.
+/// wait for; it may take `limit`. The outer none where it fails.
 async fn agree(
     mut connecting: Connecting,
     early: Option<&Rc<Worker>>,
     meter: &Rc<Meter>,
     limit: Duration,
-) -> Option<(quinn::Connection, watch::Receiver<bool>)> {
-    let (confirm, confirmed) = watch::channel(early.is_none());
+) -> Option<(quinn::Connection, Option<watch::Receiver<bool>>)> {
     let Some(worker) = early else {
         let quinn = connecting.await.ok()?;
         meter.handshake(true);
-        return Some((quinn, confirmed));
+        return Some((quinn, None));
     };
+    let (confirm, confirmed) = watch::channel(false);
     connecting.handshake_data().await.ok()?;
     // A server always succeeds.
     let (quinn, done) = connecting.into_0rtt().ok()?;
@@ -141,7 +165,7 @@ async fn agree(
             connection.close(VarInt::default(), b"");
         }
     });
-    Some((quinn, confirmed))
+    Some((quinn, Some(confirmed)))
 }
 
 /// A connection that is agreed on.
@@ -166,8 +190,8 @@ struct Streaming {
     streams: Rc<Streams>,
     /// How long a head may take.
     head: Duration,
-    /// Whether the handshake is over.
-    confirmed: watch::Receiver<bool>,
+    /// Whether the handshake is over, where that is not certain.
+    confirmed: Option<watch::Receiver<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,8 +377,10 @@ impl Streaming {
         if control.is_websocket() && request.method() != Method::CONNECT {
             return Err(Some(NoRequest::BAD));
         }
-        let mut confirmed = self.confirmed.clone();
-        if is_early && !*confirmed.borrow_and_update() {
+        let confirmed = self.confirmed.clone().filter(|_| is_early);
+        if let Some(mut confirmed) = confirmed
+            && !*confirmed.borrow_and_update()
+        {
             if request.method().is_safe() {
                 request.headers_mut().insert(EARLY_DATA, HeaderValue::from_static("1"));
             } else if confirmed.wait_for(|it| *it).await.is_err() {
