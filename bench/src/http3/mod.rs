@@ -1,4 +1,5 @@
-//! HTTP/3: loadline beside Caddy and Envoy, and beside its own HTTP/2.
+//! HTTP/3: loadline beside Caddy and Envoy, and beside its own HTTP/2; HTTPS where it is offered
+//! beside HTTPS where it is not.
 //!
 //! What a request costs in CPU time is measured as in `cost`, what a connection that waits takes in
 //! memory by `idle`. `loadline bench --http3` asks, as a process of its own whose CPU time does not
@@ -18,11 +19,14 @@ use crate::verdict::Target;
 use server::Server;
 
 /// What can be measured, and is called so.
-pub(crate) const PARTS: [&str; 4] = [SMALL, BESIDE_HTTP2, LARGE, idle::NAME];
+pub(crate) const PARTS: [&str; 5] = [SMALL, BESIDE_HTTP2, LARGE, HTTPS, idle::NAME];
 
 const SMALL: &str = "HTTP/3, small";
 const BESIDE_HTTP2: &str = "HTTP/3, small beside HTTP/2";
 const LARGE: &str = "HTTP/3, 10 MB";
+
+/// What clients without HTTP/3 pay for its being offered.
+const HTTPS: &str = "HTTPS beside HTTP/3";
 
 /// Measures the wanted parts; nothing is judged without loadline.
 pub(crate) fn measure(
@@ -58,6 +62,15 @@ pub(crate) fn measure(
         let against = (Against::Yardstick, Target::AtMost(1.5));
         let case = Case::over_http3(BESIDE_HTTP2, (10, client(32)), "/s", against);
         cost::compare(&case, &[&ours, &http2], effort, &mut section)?;
+    }
+    if wanted(HTTPS) && has_loadline {
+        let offered = Server::Loadline.start(workshop, &backends)?;
+        let offered = offered.called("with HTTP/3", Role::Judged);
+        let without = Server::Loadline.start_with("http3 = false", workshop, &backends)?;
+        let without = without.called("without", Role::Yardstick);
+        let against = (Against::Yardstick, Target::AtMost(1.01));
+        let case = Case::over_http3(HTTPS, (64, Client::Wrk), "/s", against);
+        cost::compare(&case, &[&offered, &without], effort, &mut section)?;
     }
     if wanted(idle::NAME) {
         idle::measure(&servers, workshop, &backends, &mut section)?;

@@ -45,12 +45,22 @@ impl Server {
 
     /// Starts it on the core of the proxies.
     pub(super) fn start(self, workshop: &Workshop, servers: &[u16; 4]) -> Result<Contender> {
+        self.start_with("", workshop, servers)
+    }
+
+    /// The same; a listener of loadline has these keys as well.
+    pub(super) fn start_with(
+        self,
+        keys: &str,
+        workshop: &Workshop,
+        servers: &[u16; 4],
+    ) -> Result<Contender> {
         let [port] = free_ports()?;
         let certificate = workshop.directory.join("http3.pem");
         fs::write(&certificate, CERTIFICATE).context("write the certificate")?;
         let process = match self {
             Self::Loadline => {
-                let config = loadline(port, servers, &certificate.display().to_string());
+                let config = loadline(port, servers, (&certificate.display().to_string(), keys));
                 workshop.start(Kind::Loadline, port, &config, PROXY_CORE)?.process
             }
             Self::Envoy => {
@@ -69,7 +79,7 @@ impl Server {
 }
 
 /// Metrics are on, as in production.
-fn loadline(port: u16, servers: &[u16; 4], certificate: &str) -> String {
+fn loadline(port: u16, servers: &[u16; 4], (certificate, keys): (&str, &str)) -> String {
     let servers = servers.map(|server| format!("\"127.0.0.1:{server}\"")).join(", ");
     format!(
         r#"[edge]
@@ -82,6 +92,7 @@ tls = {{ certificates = ["{certificate}"], resumption = false }}
 max_connections = {MOST}
 timeouts = {{ idle = "300s", keep_alive = "300s" }}
 service = "web"
+{keys}
 
 [service.web]
 policy = "round-robin"
