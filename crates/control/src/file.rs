@@ -130,6 +130,11 @@ pub(crate) struct Edge {
     /// If omitted, only the limits of the listeners apply.
     #[schemars(extend("examples" = [20000]))]
     pub(crate) max_connections: Key<Whole<1, 10_000_000>>,
+    /// Written into the ids of QUIC connections, so that a balancer which forwards packets to
+    /// several edges finds the one of a client whose address has changed: its file has the same
+    /// `quic_server_id` at this server. A change needs a restart.
+    #[schemars(extend("examples" = [7]))]
+    pub(crate) quic_server_id: Key<Whole<1, 65_535>>,
     /// User to switch to once every address is bound, so that loadline need not run as root.
     /// Default: the user who started it. A change needs a restart.
     #[schemars(extend("examples" = ["loadline"]))]
@@ -580,6 +585,10 @@ pub(crate) struct Server {
     /// Where packets are forwarded: the link address of the server, or of the router towards it.
     /// Default: as the kernel's neighbour table has it.
     pub(crate) mac: Key<Text<Mac>>,
+    /// Where packets are forwarded: the `edge.quic_server_id` of the loadline at this address, so
+    /// that its QUIC connections stay there when clients change their address.
+    #[schemars(extend("examples" = [7]))]
+    pub(crate) quic_server_id: Key<Whole<1, 65_535>>,
 }
 
 type Burst = Whole<1, 1_000_000>;

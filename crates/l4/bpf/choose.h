@@ -106,10 +106,36 @@ static __always_inline void choose_recorded(const struct packet *packet,
 		record(packet, service, choice, v6);
 }
 
+/* Of the connection id of QUIC that our edges give out, in a packet of an established connection
+ * (RFC 9000, 17.3): a first byte without the highest bit, then the id of eight bytes, of which the
+ * last two are the number of the edge (proxy/src/http3/steering.rs). */
+#define QUIC_LONG_HEADER 0x80
+#define QUIC_SERVER_ID 7
+
+/* Another choice where the packet itself says whose it is: the client's address has changed. */
+static __always_inline void take_by_id(const struct packet *packet, const struct service *service,
+				       struct choice *choice)
+{
+	const __u8 *data = packet->transport + sizeof(struct udphdr);
+	struct choice said = *choice;
+	__u32 key, *number;
+
+	if (!service->quic || !packet->datagram ||
+	    (void *)(data + QUIC_SERVER_ID + 2) > packet->link.end || data[0] & QUIC_LONG_HEADER)
+		return;
+	key = QUIC_KEY(service->number, (__u32)data[QUIC_SERVER_ID] << 8 | data[QUIC_SERVER_ID + 1]);
+	number = bpf_map_lookup_elem(&quic_servers, &key);
+	if (!number)
+		return;
+	take(&said, *number);
+	if (said.server)
+		*choice = said;
+}
+
 /* With affinity the flow is all that the client sends to this port of the service. Which packet
  * opens it cannot be told then: another connection may be there already. */
-static __always_inline void choose(struct packet *packet, const struct service *service,
-				   struct choice *choice, const int v6)
+static __always_inline void choose_by_ring(struct packet *packet, const struct service *service,
+					   struct choice *choice, const int v6)
 {
 	const union ports ports = packet->tuple.ports;
 	__u32 entry = find_entry(packet, service, choice, v6);
@@ -122,6 +148,13 @@ static __always_inline void choose(struct packet *packet, const struct service *
 		packet->tuple.ports.both &= PORT_DESTINATION;
 	choose_recorded(packet, service, entry, packet->opens && !service->sticky, choice, v6);
 	packet->tuple.ports = ports;
+}
+
+static __always_inline void choose(struct packet *packet, const struct service *service,
+				   struct choice *choice, const int v6)
+{
+	choose_by_ring(packet, service, choice, v6);
+	take_by_id(packet, service, choice);
 }
 
 static __always_inline void count_server(const struct packet *packet, __u32 number)

@@ -9,6 +9,7 @@ TABLE(services4, HASH, struct service_key4, struct service, 1, 0);
 TABLE(services6, HASH, struct service_key6, struct service, 1, 0);
 TABLE(ring, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);
 TABLE(servers, ARRAY, __u32, struct server, 1, 0);
+TABLE(quic_servers, HASH, __u32, __u32, 1, BPF_F_NO_PREALLOC); /* QUIC_KEY, number of the server */
 TABLE(server_counts, PERCPU_ARRAY, __u32, struct server_count, 1, 0);
 TABLE(flows4, LRU_HASH, struct tuple4, struct flow, 1, BPF_F_NO_COMMON_LRU);
 TABLE(flows6, LRU_HASH, struct tuple, struct flow, 1, BPF_F_NO_COMMON_LRU);

@@ -221,9 +221,10 @@ static __always_inline void choose_nat(struct packet *packet, const struct servi
 				       struct choice *choice, const int v6)
 {
 	if (service->sticky)
-		choose(packet, service, choice, v6);
+		choose_by_ring(packet, service, choice, v6);
 	else
 		take(choice, ENTRY_CURRENT(find_entry(packet, service, choice, v6)));
+	take_by_id(packet, service, choice);
 }
 
 /* A client stays as long as a connection of it is heard of. */
@@ -233,7 +234,7 @@ static __always_inline void keep_client(struct packet *packet, const struct serv
 	struct choice choice = {};
 
 	if (service->sticky && is_old(nat->stamp.tick))
-		choose(packet, service, &choice, v6);
+		choose_by_ring(packet, service, &choice, v6);
 }
 
 /* Begins a connection; `nat` is then its entry. */

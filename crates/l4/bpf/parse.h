@@ -27,6 +27,7 @@ struct packet {
 	__u32 length;  /* of the IP packet, by its header */
 	__u8 opens;    /* a TCP connection: SYN without ACK */
 	__u8 closing;  /* CLOSED_* */
+	__u8 datagram; /* UDP, whose header is at `transport` */
 	struct tuple tuple;
 };
 
@@ -105,6 +106,7 @@ static __always_inline int parse_udp(struct packet *packet, const int v6)
 	if ((void *)(udp + 1) > packet->link.end || bpf_ntohs(udp->len) < sizeof(*udp) ||
 	    bpf_ntohs(udp->len) > payload(packet, v6))
 		return DROP_MALFORMED;
+	packet->datagram = 1;
 	packet->tuple.ports = *(union ports *)udp;
 	return GO_ON;
 }

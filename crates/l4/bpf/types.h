@@ -36,7 +36,7 @@ struct service {
 	__u8 method;
 	__u8 half;   /* of the ring that is in force */
 	__u8 sticky; /* a client stays with its server, not just a connection */
-	__u8 pad;
+	__u8 quic;   /* connection ids of QUIC say the server */
 };
 
 /* The highest bit of a number, where words of an address may be of either family. */
@@ -60,6 +60,9 @@ struct server {
 	__u8 pad2[6];
 	struct address address;
 };
+
+/* The server of a service that gives out connection ids of QUIC with this number in them. */
+#define QUIC_KEY(service, id) ((service) << 16 | (id))
 
 /* As in the header of TCP and UDP. */
 union ports {

@@ -19,6 +19,7 @@ use crate::{
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
     path::{Keyed, Path, wide},
+    removal::was_there,
 };
 
 /// A NAT connection of another balancer, in our numbers.
@@ -176,10 +177,8 @@ impl Datapath {
         name: &'static str,
         key: &Tuple6,
     ) -> Result<(), TableError> {
-        match self.table_mut::<K, [u8; N]>(name)?.remove(&K::narrow(key)) {
-            Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
-            Err(error) => Err(TableError::kernel(name)(error)),
-        }
+        let removed = self.table_mut::<K, [u8; N]>(name)?.remove(&K::narrow(key));
+        was_there(removed).map(drop).map_err(TableError::kernel(name))
     }
 
     fn remove_nat<K: Keyed>(&mut self, path: &Path, answers: &Tuple6) -> Result<(), TableError> {

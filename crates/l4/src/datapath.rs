@@ -113,6 +113,15 @@ pub(crate) struct Service {
     /// Which of the two rings is in force.
     pub(crate) half: u8,
     pub(crate) frontends: Vec<Frontend>,
+    /// Servers by the numbers in their connection ids of QUIC.
+    pub(crate) quic_ids: BTreeMap<u16, u16>,
+}
+
+impl Service {
+    /// Its entry at each frontend.
+    pub(crate) fn value(&self, number: u32) -> [u8; 8] {
+        service(number, (self.method, self.affinity), self.half, !self.quic_ids.is_empty())
+    }
 }
 
 impl Datapath {
@@ -135,6 +144,7 @@ impl Datapath {
             ("services6", sizes.frontends),
             ("ring", Rings::lines(sizes.services)),
             ("servers", u32::from(sizes.servers) + 1),
+            ("quic_servers", u32::from(sizes.servers).saturating_mul(sizes.services)),
             ("server_counts", u32::from(sizes.servers) + 1),
             ("pools", u32::from(sizes.nat_servers) + 1),
             ("free_ports", Queues::lines(sizes.nat_servers, room)),
@@ -233,12 +243,15 @@ impl Datapath {
         if number >= limit {
             return Err(TableError::TooLarge { what: "service", number, limit });
         }
-        let half = self.services.get(&number).map_or(0, |known| known.half);
-        let added = Service { method, affinity, half, frontends: frontends.to_vec() };
+        let known = self.services.get(&number);
+        let half = known.map_or(0, |known| known.half);
+        let quic_ids = known.map(|known| known.quic_ids.clone()).unwrap_or_default();
+        let added = Service { method, affinity, half, frontends: frontends.to_vec(), quic_ids };
+        let value = added.value(number);
         let before = self.services.insert(number, added);
         self.revision += 1;
         for frontend in frontends {
-            self.put_service(ServiceKey::of(frontend), service(number, method, affinity, half))?;
+            self.put_service(ServiceKey::of(frontend), value)?;
             self.put_service(ServiceKey::own(frontend.address.ip()), [0; 8])?;
         }
         self.close(&before.map_or_else(Vec::new, |before| before.frontends))
@@ -261,10 +274,15 @@ impl Datapath {
         }
         known.half = half;
         self.revision += 1;
-        let (method, affinity) = (known.method, known.affinity);
-        let frontends = known.frontends.clone();
+        self.renew(number)
+    }
+
+    /// Writes the entry of a service anew, at each of its frontends.
+    pub(crate) fn renew(&mut self, number: u32) -> Result<(), TableError> {
+        let known = self.services.get(&number).ok_or(TableError::UnknownService(number))?;
+        let (value, frontends) = (known.value(number), known.frontends.clone());
         for frontend in frontends {
-            self.put_service(ServiceKey::of(&frontend), service(number, method, affinity, half))?;
+            self.put_service(ServiceKey::of(&frontend), value)?;
         }
         Ok(())
     }

@@ -104,13 +104,24 @@ impl ServiceKey {
 }
 
 /// `struct service`.
-pub(crate) fn service(number: u32, method: Method, affinity: Affinity, half: u8) -> [u8; 8] {
+pub(crate) fn service(
+    number: u32,
+    (method, affinity): (Method, Affinity),
+    half: u8,
+    has_quic_ids: bool,
+) -> [u8; 8] {
     let mut value = [0; 8];
     value[..4].copy_from_slice(&number.to_ne_bytes());
     value[4] = method as u8;
     value[5] = half;
     value[6] = u8::from(affinity.is_of_client());
+    value[7] = u8::from(has_quic_ids);
     value
+}
+
+/// `QUIC_KEY`: a number in connection ids of a service.
+pub(crate) fn quic_key(service: u32, id: u16) -> u32 {
+    service << 16 | u32::from(id)
 }
 
 impl Server {

@@ -28,6 +28,7 @@ mod neighbour;
 mod object;
 mod path;
 pub mod ports;
+mod quic_ids;
 mod removal;
 pub mod replication;
 pub mod ring;

@@ -1,7 +1,7 @@
 //! Services and servers that are no more. A server's number can be another's as soon as nothing in
 //! the tables knows it.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, io, net::IpAddr};
 
 use aya::{
     maps::{HashMap, MapData, MapError, PerCpuArray, PerCpuValues},
@@ -25,6 +25,7 @@ impl Datapath {
     pub fn remove_service(&mut self, number: u32) -> Result<(), TableError> {
         let Some(gone) = self.services.remove(&number) else { return Ok(()) };
         self.close(&gone.frontends)?;
+        self.forget_quic_ids(number, gone.quic_ids.keys())?;
         // Packets on their way may still write flows down.
         wait_for_packets()?;
         self.forget_flows(number)
@@ -91,11 +92,10 @@ impl Datapath {
             ServiceKey::V4(key) => self.services_table::<[u8; 8]>("services4")?.remove(&key),
             ServiceKey::V6(key) => self.services_table::<[u8; 20]>("services6")?.remove(&key),
         };
-        match removed {
-            Ok(()) => self.outdate(),
-            Err(MapError::KeyNotFound) => Ok(()),
-            Err(error) => Err(TableError::kernel("services4")(error)),
+        if was_there(removed).map_err(TableError::kernel("services4"))? {
+            self.outdate()?;
         }
+        Ok(())
     }
 
     fn services_table<K: aya::Pod>(
@@ -112,6 +112,18 @@ impl Datapath {
         let zero = zero.map_err(TableError::Processors)?;
         let mut counts: PerCpuArray<_, [u64; 4]> = table_of(&mut self.loaded, COUNTS)?;
         counts.set(number.into(), zero, 0).map_err(TableError::kernel(COUNTS))
+    }
+}
+
+/// Whether a key that was to be removed had an entry.
+pub(crate) fn was_there(removed: Result<(), MapError>) -> Result<bool, MapError> {
+    match removed {
+        Ok(()) => Ok(true),
+        Err(MapError::KeyNotFound) => Ok(false),
+        Err(MapError::SyscallError(error)) if error.io_error.kind() == io::ErrorKind::NotFound => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -14,10 +14,13 @@ mod datagrams;
 mod edge;
 #[path = "../../../l4/tests/network/host.rs"]
 mod host;
+#[path = "../http3/installed.rs"]
+mod installed;
 #[path = "../../../l4/tests/network/keepalived.rs"]
 mod keepalived;
 mod managed;
 mod network;
+mod quic;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;
 mod takeover;

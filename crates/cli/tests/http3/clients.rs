@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use crate::{
-    edge::{Edge, installed, said, script},
+    edge::{Edge, said, script},
+    installed::installed,
     skipped::skipped,
 };
 

@@ -92,13 +92,6 @@ pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// What `scripts/setup test` installed of this name; none where it could not.
-pub(crate) fn installed(name: &str) -> Option<PathBuf> {
-    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let path = target.with_file_name("http3-clients").join("bin").join(name);
-    path.exists().then_some(path)
-}
-
 /// A program of Python beside this file.
 pub(crate) fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/http3").join(name)

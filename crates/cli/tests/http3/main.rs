@@ -5,6 +5,7 @@
 mod clients;
 mod edge;
 mod flood;
+mod installed;
 mod load;
 mod misbehaviour;
 mod origin;

@@ -1,6 +1,6 @@
 //! Listeners whose packets are forwarded: what must be there, and what makes no sense there.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use loadline_core::fleet::{
     Listener, ServerAddress, Service,
@@ -37,6 +37,7 @@ pub(super) fn frontend(
     if let Some(service) = context.services.get(service) {
         check_servers(&bind.span, &frontend, service, problems);
         check_service(entry, &frontend, service, problems);
+        check_quic_server_ids(&bind.span, &frontend, service, problems);
     }
     frontend
 }
@@ -179,6 +180,39 @@ fn check_servers(place: &Span, frontend: &Frontend, service: &Service, problems:
         let help =
             format!("`{method}` leaves ports as they are: write the same one, or take `nat`");
         problems.error(place, message, "another port", help);
+    }
+}
+
+/// The ids of connections say a server only where each has its own, and all say one.
+fn check_quic_server_ids(
+    place: &Span,
+    frontend: &Frontend,
+    service: &Service,
+    problems: &mut Problems,
+) {
+    if frontend.protocol != Protocol::Udp {
+        return;
+    }
+    let mut known: BTreeMap<u16, SocketAddr> = BTreeMap::new();
+    let mut without = None;
+    for server in service.groups.iter().flat_map(|it| &it.servers) {
+        let Some(id) = server.quic_server_id else {
+            without = without.or(Some(server.address));
+            continue;
+        };
+        let other = *known.entry(id).or_insert(server.address);
+        if other != server.address {
+            let address = server.address;
+            let message = format!("quic_server_id = {id} at {other} and at {address}");
+            let help = "give each server a number of its own".to_owned();
+            return problems.error(place, message, "this service", help);
+        }
+    }
+    if let Some(without) = without.filter(|_| !known.is_empty()) {
+        let message = format!("no quic_server_id at {without}, but at other servers");
+        let help = "give every server of the service one: what is random in the connection ids of \
+                    one without would be taken for the number of another";
+        problems.error(place, message, "this service", help.to_owned());
     }
 }
 

@@ -8,7 +8,7 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Key, Problems, Span};
 
-use super::{discover::discovery, region::Regions, set, store};
+use super::{discover::discovery, quic_server_id, region::Regions, set, store};
 use crate::{
     file::{self, Found},
     resolve::Resolve,
@@ -191,6 +191,7 @@ fn override_with(given: &file::Server, server: &mut Server, problems: &mut Probl
     server.priority = priority.unwrap_or(server.priority);
     set(&given.max_connections, |whole| &whole.0, &mut server.max_connections);
     server.link = given.mac.get().map(|mac| mac.0.0);
+    server.quic_server_id = quic_server_id(&given.quic_server_id);
     let capacity = &mut server.capacity;
     capacity.max_rate = given.max_rate.get().map(|rate| rate.0.0).or(capacity.max_rate);
     capacity.burst = given.burst.get().map(|whole| whole.0).or(capacity.burst);

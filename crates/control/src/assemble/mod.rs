@@ -42,7 +42,7 @@ mod tracing;
 use loadline_core::fleet::{Edge, Fleet, forwarding::Forwarding};
 use loadline_spanned::{At, Key, Problems};
 
-use crate::{file::File, resolve::Resolve};
+use crate::{file::File, resolve::Resolve, value::number::Whole};
 
 pub(crate) use acme::STATE_DIR;
 pub(crate) use admin::admin;
@@ -79,8 +79,13 @@ fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {
     set(&keys.threads, |it| &it.0, &mut edge.threads);
     set(&keys.drain_timeout, |it| &it.0.0, &mut edge.drain_timeout);
     edge.max_connections = keys.max_connections.get().map(|it| it.0);
+    edge.quic_server_id = quic_server_id(&keys.quic_server_id);
     edge.access_log = access_log::access_log(&keys.access_log, problems);
     edge
+}
+
+fn quic_server_id(key: &Key<Whole<1, 65_535>>) -> Option<u16> {
+    key.get().and_then(|id| u16::try_from(id.0).ok())
 }
 
 /// Puts the value of a key, where the file has it, in the place of a default.

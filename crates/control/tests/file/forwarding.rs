@@ -157,3 +157,32 @@ fn packets_keep_their_family() {
     let found = told(&v6);
     assert!(found.len() == 1 && found[0].1.contains("no server of IPv6"), "{found:?}");
 }
+
+/// A service for datagrams whose servers are given as they are.
+fn datagrams(servers: &str) -> String {
+    RIGHT.replace("\"tcp\"", "\"udp\"").replace(
+        "\"10.0.0.1:80\", { address = \"10.0.0.2:80\", mac = \"02:00:00:00:00:02\" }",
+        servers,
+    )
+}
+
+#[test]
+fn servers_are_known_by_a_number_of_their_own_in_ids_of_quic_or_none_is() {
+    let server =
+        |host: u8, id: u16| format!("{{ address = \"10.0.0.{host}:80\", quic_server_id = {id} }}");
+    let two = |first: u16, second: u16| format!("{}, {}", server(1, first), server(2, second));
+    let fleet = parse(&format!("[edge]\nquic_server_id = 65535\n{}", datagrams(&two(7, 8)))).fleet;
+    assert_eq!(fleet.edge.quic_server_id, Some(65_535));
+    let ids = fleet.services[0].groups[0].servers.iter().map(|it| it.quic_server_id);
+    assert_eq!(ids.collect::<Vec<_>>(), [Some(7), Some(8)]);
+
+    let same = told(&datagrams(&two(7, 7)));
+    let expected = "quic_server_id = 7 at 10.0.0.1:80 and at 10.0.0.2:80";
+    assert!(same[0].0 == 6 && same[0].1.contains(expected), "{same:?}");
+    let some = told(&datagrams(&format!("{}, \"10.0.0.2:80\"", server(1, 7))));
+    let expected = "no quic_server_id at 10.0.0.2:80, but at other servers";
+    assert!(some[0].0 == 6 && some[0].1.contains(expected), "{some:?}");
+    let tcp = RIGHT.replace("\"10.0.0.1:80\", {", &format!("{}, {{", server(1, 7)));
+    assert!(told(&tcp).is_empty(), "connections of TCP have no ids");
+    assert!(!told(&datagrams(&two(0, 8))).is_empty());
+}

@@ -253,6 +253,7 @@ impl Tables {
         wanted: &Wanted,
     ) -> Result<(), TableError> {
         let members = self.members(forwarded, wanted);
+        let quic_ids = self.quic_ids(forwarded, wanted);
         let is_free = self.is_free();
         if let Some(served) = self.services.get_mut(forwarded) {
             served.times = wanted.times;
@@ -269,6 +270,7 @@ impl Tables {
                 );
             }
             served.affinity = wanted.affinity;
+            self.datapath.set_quic_ids(served.number, &quic_ids)?;
             if is_free && served.members != members {
                 served.assign(now, members);
                 self.datapath.publish(served.number, served.ring.entries())?;
@@ -288,8 +290,17 @@ impl Tables {
         };
         self.datapath.add_service(number, forwarded.method, wanted.affinity, &wanted.frontends)?;
         self.datapath.publish(number, served.ring.entries())?;
+        self.datapath.set_quic_ids(number, &quic_ids)?;
         self.services.insert(forwarded.clone(), served);
         Ok(())
+    }
+
+    /// The servers that are known by what is in their connection ids of QUIC.
+    fn quic_ids(&mut self, forwarded: &ForwardedService, wanted: &Wanted) -> BTreeMap<u16, u16> {
+        let of = |target: &Target| {
+            Some((target.quic_server_id?, self.numbers.of(forwarded.name(target))?))
+        };
+        wanted.targets.iter().filter_map(of).collect()
     }
 
     /// Those that new connections go to.

@@ -17,6 +17,8 @@ pub(super) struct Target {
     pub(super) address: SocketAddr,
     /// The link address of the next hop, where the file says it.
     pub(super) link: Option<[u8; 6]>,
+    /// What its connection ids of QUIC have in them.
+    pub(super) quic_server_id: Option<u16>,
     /// Its share of new connections; none at 0.
     pub(super) weight: u32,
     /// Whether it is there. Connections leave one that is not.
@@ -41,6 +43,7 @@ pub(super) fn targets(plan: &Plan, service: usize) -> Vec<Target> {
             let target = Target {
                 address: server.address,
                 link: server.link,
+                quic_server_id: server.quic_server_id,
                 weight: given.map_or(0, |given| given.weight),
                 is_up: known.condition != Condition::Down,
                 drain: server.drain_timeout.or(of.drain_timeout),

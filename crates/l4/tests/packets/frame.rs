@@ -12,7 +12,7 @@
 //! tcp FROM TO FLAGS   doff=        udp FROM TO   len= unchecked
 //! icmp4 TYPE CODE     mtu=         icmp6 TYPE CODE   mtu=
 //! ports FROM TO       eight bytes of a transport header, as errors quote them
-//! data BYTES          fill=WORD    pad BYTES    behind the packet
+//! data BYTES          fill=WORD    hex BYTES    pad BYTES    behind the packet
 //! ```
 
 use std::{collections::BTreeMap, net::IpAddr};
@@ -40,9 +40,9 @@ pub(crate) fn frame(text: &str) -> Bytes {
     bytes
 }
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "eth", "vlan", "qinq", "ip4", "ip6", "ext", "tcp", "udp", "icmp4", "icmp6", "ports", "data",
-    "pad",
+    "hex", "pad",
 ];
 
 struct Layer {
@@ -130,6 +130,7 @@ fn build(layers: &[Layer], pseudo: Option<Pseudo>) -> Bytes {
             bytes
         }
         "data" => data(layer),
+        "hex" => hex(&layer.words[0]),
         "pad" => vec![0; layer.number(0) as usize],
         other => panic!("no layer {other}"),
     }
@@ -141,6 +142,11 @@ fn data(layer: &Layer) -> Bytes {
         bytes[..2].copy_from_slice(&word.parse::<u16>().unwrap().to_be_bytes());
     }
     bytes
+}
+
+fn hex(digits: &str) -> Bytes {
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
 }
 
 /// What belongs to the packet, and what pads the frame behind it.

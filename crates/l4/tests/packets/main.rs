@@ -8,6 +8,7 @@ mod changes;
 mod frame;
 mod fuzz;
 mod ports;
+mod quic;
 mod reference;
 mod services;
 #[path = "../../../core/tests/skipped/mod.rs"]

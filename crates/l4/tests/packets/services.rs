@@ -24,7 +24,8 @@ impl World {
     /// A hundred services, each at a port of its own and with a server of the same number.
     fn new(v6: bool) -> Option<Self> {
         let many = SERVICES + 2;
-        let sizes = Sizes { services: many.into(), frontends: many.into(), servers: many, ..SIZES };
+        let frontends = u32::from(many) + 4;
+        let sizes = Sizes { services: many.into(), frontends, servers: many, ..SIZES };
         let mut world = Self { datapath: bare(sizes, 4, &[])?, v6 };
         for number in 1..=SERVICES {
             let address = Ipv4Addr::new(10, 0, 1, number as u8).into();
@@ -92,6 +93,24 @@ fn what_is_remembered_of_a_service_ends_with_every_change_of_it() {
         assert_eq!(world.server_at(1), None, "it is no more");
         world.serve(SERVICES + 1, 1, 3);
         assert_eq!(world.server_at(1), Some(3), "another service");
+    }
+}
+
+#[test]
+fn a_service_that_is_removed_takes_no_packets_at_any_of_its_ports() {
+    for mut world in worlds() {
+        let at = |port| SocketAddr::new(ip(&named("other", world.v6)), port);
+        let frontends =
+            [1, 2, 3].map(|port| Frontend { address: at(port), protocol: Protocol::Tcp });
+        let (number, method) = (u32::from(SERVICES) + 1, Method::Mac);
+        world.datapath.add_service(number, method, Affinity::Connection, &frontends).unwrap();
+        world.lead(number, 4);
+        let family = if world.v6 { "ip6 client6 other6" } else { "ip4 client4 other4" };
+        let server_at =
+            |world: &World, port: u16| world.server_of(&format!("{family} tcp 999 {port} A"));
+        assert_eq!([1, 2, 3].map(|port| server_at(&world, port)), [Some(4); 3]);
+        world.datapath.remove_service(number).unwrap();
+        assert_eq!([1, 2, 3].map(|port| server_at(&world, port)), [None; 3]);
     }
 }
 

@@ -82,6 +82,7 @@ impl SocketReader {
     /// Takes connections in while they are wanted; false where TLS of the listener cannot be used.
     async fn serve(&self, joined: Joined) -> bool {
         let Joined { lease, socket, ids, tokens } = joined;
+        let ids = ids.of_server(self.worker.view().plan.fleet.edge.quic_server_id);
         let mut config = Config::new(Arc::new(tokens));
         let Some(first) = self.config(&mut config) else { return false };
         let mut settings = EndpointConfig::default();

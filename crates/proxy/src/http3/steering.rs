@@ -16,6 +16,9 @@
 //! come to one socket, whatever address they come from. An id that a client drew falls to any
 //! slot, always the same, and `v mod slots` says the same of both kinds. Who does not know `k`
 //! does not see which ids belong to one socket; it is an obstacle, not encryption.
+//!
+//! The last two bytes of an id are random, or the number of this edge where the file gives it one:
+//! a balancer in front that forwards packets finds the edge by it (`l4/bpf/choose.h`).
 
 use std::time::Duration;
 
@@ -82,7 +85,7 @@ impl Steering {
 
     /// What gives out ids for the socket at `slot` of `generation`.
     pub(super) const fn ids(self, slot: u32, generation: u32) -> Ids {
-        Ids { steering: self, index: generation * self.slots + slot }
+        Ids { steering: self, index: generation * self.slots + slot, server: None }
     }
 }
 
@@ -92,15 +95,23 @@ pub(super) struct Ids {
     steering: Steering,
     /// Of the socket in its group.
     index: u32,
+    /// The number of this edge.
+    server: Option<u16>,
 }
 
 impl Ids {
+    /// The same with the number of this edge in each.
+    pub(super) const fn of_server(self, server: Option<u16>) -> Self {
+        Self { server, ..self }
+    }
+
     /// An id made of random bytes.
     fn made(self, id: [u8; ID_LEN], draw: u32) -> [u8; ID_LEN] {
         let all = self.steering.slots * self.steering.generations;
         let values = (VALUES - self.index).div_ceil(all);
         let value = self.index + all * (draw % values);
         let [a, b, c, d, _, _, g, h] = id;
+        let [g, h] = self.server.map_or([g, h], u16::to_be_bytes);
         let [.., e, f] = (self.steering.value([a, b, c, d, 0, 0, g, h]) ^ value).to_be_bytes();
         [a, b, c, d, e, f, g, h]
     }
@@ -167,6 +178,16 @@ mod tests {
                 assert_eq!(value % (slots * generations), ids.index);
                 assert_eq!(value % slots, slot);
             }
+        }
+    }
+
+    #[test]
+    fn an_id_has_the_number_of_its_edge_in_the_last_two_bytes() {
+        let ids = Steering::new(0x1234_5678, 2, 4).ids(1, 3).of_server(Some(0x0107));
+        for (id, draw) in draws() {
+            let made = ids.made(id, draw);
+            assert_eq!(made[6..], [1, 7]);
+            assert_eq!(ids.steering.value(made) % 8, ids.index, "and still says its socket");
         }
     }
 

@@ -70,7 +70,7 @@ func dial(ctx context.Context, address string, tls *tls.Config, config *quic.Con
 }
 
 func transport() (*quic.Transport, error) {
-	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{})
 	return &quic.Transport{Conn: socket}, err
 }
 
