@@ -1,5 +1,5 @@
-//! HTTP/3 behind packet forwarding: three edges, each with its number in the ids of its connections,
-//! and a client of others' making (quic-go) that goes on from another port in mid-download.
+//! HTTP/3 behind packet forwarding: three edges, each with its number in the ids of its
+//! connections, and a client (quic-go) that goes on from another port in mid-download.
 
 use std::{fs, net::SocketAddr, path::Path, path::PathBuf};
 

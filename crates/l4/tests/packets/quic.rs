@@ -1,4 +1,5 @@
-//! QUIC connections stay with the server that their connection ids say, whatever the client's address.
+//! QUIC connections stay with the server that their connection ids say, whatever the client's
+//! address.
 
 use loadline_core::fleet::forwarding::{Affinity, Method};
 use loadline_l4::{

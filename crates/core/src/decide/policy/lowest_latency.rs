@@ -117,15 +117,21 @@ mod tests {
         decide::policy::testing::{answer_after, counts, everyone, load_with, servers},
         time::Duration,
     };
+    use alloc::vec::Vec;
 
     const NOW: Instant = Instant::ZERO;
 
-    fn choose(
-        servers: &[ServerPlan],
-        at: (Instant, u64),
-        open: impl Fn(&ServerPlan) -> bool,
-    ) -> Option<&ServerPlan> {
-        LowestLatency::new(servers).choose(servers, &AtomicU64::new(at.1), at, open)
+    /// Who is chosen by the first request, and in a row of requests.
+    fn first(servers: &[ServerPlan], open: impl Fn(&ServerPlan) -> bool) -> Option<usize> {
+        let policy = LowestLatency::new(servers);
+        let chosen = policy.choose(servers, &AtomicU64::new(0), (NOW, 9), open);
+        chosen.map(|server| usize::from(server.index))
+    }
+
+    fn row(servers: &[ServerPlan], now: Instant) -> Vec<f64> {
+        let (policy, turn) = (LowestLatency::new(servers), AtomicU64::new(0));
+        let choose = |draw| policy.choose(servers, &turn, (now, draw), everyone);
+        counts(servers.len(), choose)
     }
 
     #[test]
@@ -133,11 +139,10 @@ mod tests {
         let mut servers = servers(&[1; 3]);
         answer_after(&servers, &[90, 10, 30]);
         load_with(&servers, &[0, 5, 0]);
-        let chosen = choose(&servers, (NOW, 9), everyone).map(|server| server.index);
-        assert_eq!(chosen, Some(1));
+        assert_eq!(first(&servers, everyone), Some(1));
         servers[1].limits.in_flight = 5;
         let has_room = |s: &ServerPlan| s.state.in_flight() < s.limits.in_flight;
-        assert_eq!(choose(&servers, (NOW, 9), has_room).map(|server| server.index), Some(2));
+        assert_eq!(first(&servers, has_room), Some(2));
     }
 
     #[test]
@@ -156,7 +161,7 @@ mod tests {
     fn those_that_have_not_answered_come_first_and_in_no_order() {
         let servers = servers(&[1; 4]);
         answer_after(&servers, &[5, 0, 5, 0]);
-        let counts = counts(4, |draw| choose(&servers, (NOW, draw), everyone));
+        let counts = row(&servers, NOW);
         assert!(counts[0] == 0.0 && counts[2] == 0.0, "{counts:?}");
         assert!(libm::fabs(counts[1] - counts[3]) <= 1.0, "{counts:?}");
     }
@@ -165,11 +170,10 @@ mod tests {
     fn who_is_not_much_slower_is_equal_and_who_was_slow_is_asked_again() {
         let servers = servers(&[1; 3]);
         answer_after(&servers, &[10, 21, 91]);
-        let at = |now| counts(3, |draw| choose(&servers, (now, draw), everyone));
-        let now = at(NOW);
+        let now = row(&servers, NOW);
         assert!(libm::fabs(now[0] - now[1]) <= 1.0 && now[2] == 0.0, "{now:?}");
         // Nobody has answered for nine seconds: 90 ms are forgiven.
-        let later = at(NOW + Duration::from_secs(9));
+        let later = row(&servers, NOW + Duration::from_secs(9));
         assert!(later.iter().all(|count| *count > 0.0), "{later:?}");
     }
 }
