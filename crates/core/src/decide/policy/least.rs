@@ -14,7 +14,10 @@
 //!
 //! Source: P. Goyal, H. Vin, H. Cheng, Start-time Fair Queueing, 1996.
 
-use core::{hint::select_unpredictable, sync::atomic::Ordering::Relaxed};
+use core::{
+    hint::select_unpredictable,
+    sync::atomic::{AtomicU16, Ordering::Relaxed},
+};
 
 use crate::decide::{plan::ServerPlan, policy::draw::part};
 
@@ -36,13 +39,9 @@ pub(super) fn least<'a>(
     steps: &Steps<'_>,
 ) -> Option<&'a ServerPlan> {
     let start = part(draw, servers.len() as u64) as usize;
-    let cost_or_full = |at: usize, server: &ServerPlan| {
-        let full = server.state.in_flight() >= server.limits.in_flight;
-        cost(at, server) | (u64::from(full) << 63)
-    };
-    let best = Best { cost: u128::MAX, place: start, newest: 0 };
-    let best = best.or_of(&servers[start..], start, cost_or_full);
-    let best = best.or_of(&servers[..start], 0, cost_or_full);
+    let best = Best { place: start, ..Best::NONE };
+    let best = best.or_of(&servers[start..], start, &cost);
+    let best = best.or_of(&servers[..start], 0, &cost);
     let winner = servers.get(best.place)?;
     let (place, winner) = match open(winner) {
         true => (best.place, winner),
@@ -52,13 +51,41 @@ pub(super) fn least<'a>(
         }
     };
     let step = steps.each.get(place).copied().unwrap_or(1);
-    let behind = best.newest.saturating_sub(TURNS_KEPT * u64::from(steps.longest));
+    take_turn(servers, winner, best.newest, (step, steps.longest));
+    Some(winner)
+}
+
+/// The next in order of those at these places; none where it is closed. It has had its turn then.
+pub(super) fn next_of<'a>(
+    servers: &'a [ServerPlan],
+    places: &[AtomicU16],
+    draw: u64,
+    open: impl Fn(&ServerPlan) -> bool,
+) -> Option<&'a ServerPlan> {
+    let (before, after) = places.split_at(part(draw, places.len() as u64) as usize);
+    let best = after.iter().chain(before).fold(Best::NONE, |best, place| {
+        let at = usize::from(place.load(Relaxed));
+        best.or(at, &servers[at], 0)
+    });
+    let winner = servers.get(best.place).filter(|winner| open(winner))?;
+    take_turn(servers, winner, best.newest, (1, 1));
+    Some(winner)
+}
+
+/// Moves the tag of who has been chosen on by its step, of which `longest` is the largest; `newest`
+/// is the largest tag of all.
+fn take_turn(
+    servers: &[ServerPlan],
+    winner: &ServerPlan,
+    newest: u64,
+    (step, longest): (u32, u32),
+) {
+    let behind = newest.saturating_sub(TURNS_KEPT * u64::from(longest));
     let next = tag(winner).max(behind) + u64::from(step);
     winner.state.tag.store(next, Relaxed);
     if next > TAG_MAX {
         servers.iter().for_each(|server| server.state.tag.store(0, Relaxed));
     }
-    Some(winner)
 }
 
 fn tag(server: &ServerPlan) -> u64 {
@@ -101,6 +128,8 @@ struct Best {
 }
 
 impl Best {
+    const NONE: Self = Self { cost: u128::MAX, place: usize::MAX, newest: 0 };
+
     /// The better of it and the servers, which stand at `offset` on.
     fn or_of(
         self,
@@ -108,16 +137,21 @@ impl Best {
         offset: usize,
         cost: impl Fn(usize, &ServerPlan) -> u64,
     ) -> Self {
-        (offset..).zip(servers).fold(self, |best, (at, server)| {
-            let tag = tag(server);
-            let cost = (u128::from(cost(at, server)) << 64) | u128::from(tag);
-            let less = cost < best.cost;
-            Self {
-                cost: select_unpredictable(less, cost, best.cost),
-                place: select_unpredictable(less, at, best.place),
-                newest: best.newest.max(tag),
-            }
-        })
+        let servers = (offset..).zip(servers);
+        servers.fold(self, |best, (at, server)| best.or(at, server, cost(at, server)))
+    }
+
+    /// The better of it and a server, which comes last if it is at its limit in flight.
+    fn or(self, at: usize, server: &ServerPlan, cost: u64) -> Self {
+        let full = server.state.in_flight() >= server.limits.in_flight;
+        let tag = tag(server);
+        let cost = (u128::from(cost | (u64::from(full) << 63)) << 64) | u128::from(tag);
+        let less = cost < self.cost;
+        Self {
+            cost: select_unpredictable(less, cost, self.cost),
+            place: select_unpredictable(less, at, self.place),
+            newest: self.newest.max(tag),
+        }
     }
 }
 

@@ -16,14 +16,14 @@
 //! Source: the obvious rule, kept for small groups at unequal distance and for showing the herd.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 use crate::{
     decide::{
         plan::ServerPlan,
         policy::{
             About, alike_up_to,
-            least::{Steps, least},
+            least::{Steps, least, next_of},
             refresh::Refresh,
         },
     },
@@ -52,12 +52,10 @@ impl LowestLatency {
         Self { fastest, count: AtomicUsize::new(0), refresh: Refresh::default() }
     }
 
-    /// Chooses the open server whose turn it is among the fastest; `turn` is the position that
-    /// workers share.
+    /// Chooses the open server whose turn it is among the fastest.
     pub(super) fn choose<'a>(
         &self,
         servers: &'a [ServerPlan],
-        turn: &AtomicU64,
         (now, draw): (Instant, u64),
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
@@ -65,20 +63,8 @@ impl LowestLatency {
             self.find(servers, now);
         }
         let fastest = &self.fastest[..self.count.load(Relaxed)];
-        let turn_now = turn.fetch_add(1, Relaxed);
-        let start = turn_now.checked_rem(fastest.len() as u64).unwrap_or(0) as usize;
-        let (before, after) = fastest.split_at(start);
-        for (skipped, place) in (0..).zip(after.iter().chain(before)) {
-            let server = &servers[usize::from(place.load(Relaxed))];
-            if open(server) {
-                // The successor of a closed server is not given its turns.
-                if skipped > 0 {
-                    turn.fetch_add(skipped, Relaxed);
-                }
-                return Some(server);
-            }
-        }
-        fastest_open(servers, (now, draw), open)
+        let next = next_of(servers, fastest, draw, &open);
+        next.or_else(|| fastest_open(servers, (now, draw), open))
     }
 
     /// Writes down who is among the fastest. A request that reads meanwhile meets some of the last
@@ -124,14 +110,13 @@ mod tests {
     /// Who is chosen by the first request, and in a row of requests.
     fn first(servers: &[ServerPlan], open: impl Fn(&ServerPlan) -> bool) -> Option<usize> {
         let policy = LowestLatency::new(servers);
-        let chosen = policy.choose(servers, &AtomicU64::new(0), (NOW, 9), open);
+        let chosen = policy.choose(servers, (NOW, 9), open);
         chosen.map(|server| usize::from(server.index))
     }
 
     fn row(servers: &[ServerPlan], now: Instant) -> Vec<f64> {
-        let (policy, turn) = (LowestLatency::new(servers), AtomicU64::new(0));
-        let choose = |draw| policy.choose(servers, &turn, (now, draw), everyone);
-        counts(servers.len(), choose)
+        let policy = LowestLatency::new(servers);
+        counts(servers.len(), |draw| policy.choose(servers, (now, draw), everyone))
     }
 
     #[test]
@@ -149,8 +134,8 @@ mod tests {
     fn a_change_of_latency_counts_after_ten_milliseconds() {
         let servers = servers(&[1; 2]);
         answer_after(&servers, &[10, 90]);
-        let (policy, turn) = (LowestLatency::new(&servers), AtomicU64::new(0));
-        let at = |now| counts(2, |_| policy.choose(&servers, &turn, (now, 0), everyone));
+        let policy = LowestLatency::new(&servers);
+        let at = |now| counts(2, |draw| policy.choose(&servers, (now, draw), everyone));
         assert_eq!(at(NOW)[1], 0.0);
         (0..40).for_each(|_| answer_after(&servers, &[90, 10]));
         assert_eq!(at(NOW + Duration::from_millis(9))[1], 0.0);

@@ -226,9 +226,7 @@ impl Chooser {
             Self::PowerOfTwo(policy) => policy.choose(servers, draw, open),
             Self::Prequal(policy) => policy.choose((&group.state, servers), (ask.now, draw), open),
             Self::PeakEwma(policy) => policy.choose(servers, (ask.now, draw), open),
-            Self::LowestLatency(policy) => {
-                policy.choose(servers, &group.state.turn, (ask.now, draw), open)
-            }
+            Self::LowestLatency(policy) => policy.choose(servers, (ask.now, draw), open),
             Self::LatencyWeighted(policy) => policy.choose(servers, ask.now, draw, open),
             Self::Maglev(policy) => policy.choose(servers, ask.key, open),
             Self::BoundedHash(policy) => {
