@@ -87,7 +87,7 @@ impl Http3Connection {
     /// Nothing was sent of a request whose connection had ended or was about to.
     fn not_begun(&self, error: &StreamError) -> Failure {
         match error {
-            StreamError::RemoteClosing { .. } | StreamError::ConnectionError { .. } => {
+            StreamError::RemoteClosing | StreamError::ConnectionError { .. } => {
                 self.leaving.set(true);
                 Failure::Silent
             }
@@ -158,7 +158,7 @@ async fn read(
 /// can be sent again (RFC 9114, sections 4.1.1 and 5.2).
 fn failed(error: &StreamError) -> Failure {
     match error {
-        StreamError::RemoteClosing { .. } => Failure::Silent,
+        StreamError::RemoteClosing => Failure::Silent,
         StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED => {
             Failure::Silent
         }
@@ -176,7 +176,7 @@ fn of_connection(error: &ConnectionError) -> Failure {
         return Failure::Silent;
     }
     Failure::Ended(match error {
-        ConnectionError::Timeout { .. }
+        ConnectionError::Timeout
         | ConnectionError::Remote { 0: ConnectionErrorIncoming::Timeout, .. } => Outcome::Timeout,
         // Found here in what the server sent.
         ConnectionError::Local { error: LocalError::Application { .. }, .. } => Outcome::BadAnswer,

@@ -24,8 +24,10 @@ use std::{
 use bytes::Bytes;
 use h3::{
     error::{Code, ConnectionError, LocalError, StreamError},
+    frame::FrameStream,
     quic::StreamId,
     server::{self, RequestStream},
+    stream::BufRecvStream,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, header::TE};
 use loadline_core::{decide::ending::Ending, time::Duration};
@@ -121,7 +123,7 @@ async fn begin(
     let Some(Ok(h3)) = greeted.await else { return None };
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
-    let streaming = Streaming { quinn, origin, streams, head, confirmed };
+    let streaming = Rc::new(Streaming { quinn, origin, streams, head, confirmed });
     Some(Box::new(Served {
         h3,
         streaming,
@@ -171,7 +173,7 @@ async fn agree(
 /// A connection that is agreed on.
 struct Served {
     h3: server::Connection<Connection, Bytes>,
-    streaming: Streaming,
+    streaming: Rc<Streaming>,
     timer: Timer,
     keep_alive: Duration,
     /// Held by each stream until its client has all of the response.
@@ -183,7 +185,6 @@ struct Served {
 }
 
 /// What the streams of a connection have in common.
-#[derive(Clone)]
 struct Streaming {
     quinn: quinn::Connection,
     origin: Origin,
@@ -212,7 +213,8 @@ enum End {
 
 /// What a connection has to do next.
 enum Event {
-    Stream(Box<server::RequestResolver<Connection, Bytes>>),
+    /// The client opens no more, and has all it asked for.
+    Done,
     Leave,
     Expired,
     End(End),
@@ -221,8 +223,11 @@ enum Event {
 impl Served {
     async fn run(&mut self) -> End {
         loop {
-            match self.next().await {
-                Event::Stream(resolver) => self.open(*resolver),
+            match poll_fn(|cx| self.poll(cx)).await {
+                Event::Done => {
+                    self.go_away(0).await;
+                    return End::Over;
+                }
                 Event::Leave => self.leave().await,
                 Event::Expired if self.expire().await => return End::Over,
                 Event::Expired => {}
@@ -231,42 +236,43 @@ impl Served {
         }
     }
 
-    async fn next(&mut self) -> Event {
-        let Self { h3, streaming: Streaming { origin, streams, .. }, timer, stage, .. } = self;
-        let mut accept = pin!(h3.accept());
-        poll_fn(|cx| {
-            let Origin { worker, listener, .. } = &*origin;
-            if listener.is_cut() {
+    /// Has streams answered until there is something else to do.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        loop {
+            let Streaming { origin, streams, .. } = &*self.streaming;
+            if origin.listener.is_cut() {
                 return Poll::Ready(Event::End(End::Over));
             }
             if streams.is_abused() {
                 return Poll::Ready(Event::End(End::Abused));
             }
-            if *stage == Stage::Serving && worker.is_leaving(listener) {
+            if self.stage == Stage::Serving && origin.worker.is_leaving(&origin.listener) {
                 return Poll::Ready(Event::Leave);
             }
-            match accept.as_mut().poll(cx) {
-                Poll::Ready(Ok(Some(stream))) => Poll::Ready(Event::Stream(Box::new(stream))),
+            match self.h3.poll_accept_request_stream(cx) {
+                Poll::Ready(Ok(Some(stream))) => self.open(stream),
+                Poll::Ready(Ok(None)) => return Poll::Ready(Event::Done),
                 Poll::Ready(Err(ConnectionError::Local { error, .. })) if is_breach(&error) => {
-                    Poll::Ready(Event::End(End::Bad))
+                    return Poll::Ready(Event::End(End::Bad));
                 }
-                Poll::Ready(_) => Poll::Ready(Event::End(End::Over)),
-                Poll::Pending if timer.has_expired() => Poll::Ready(Event::Expired),
-                Poll::Pending => Poll::Pending,
+                Poll::Ready(_) => return Poll::Ready(Event::End(End::Over)),
+                Poll::Pending if self.timer.has_expired() => return Poll::Ready(Event::Expired),
+                Poll::Pending => return Poll::Pending,
             }
-        })
-        .await
+        }
     }
 
     /// Has a stream answered.
-    fn open(&self, resolver: server::RequestResolver<Connection, Bytes>) {
+    fn open(&self, stream: BidiStream) {
         let Some(arrival) = self.arrivals.take() else { return };
+        let resolver = self.h3.create_resolver(FrameStream::new(BufRecvStream::new(stream)));
         let (streaming, pending) = (self.streaming.clone(), self.pending.clone());
-        spawn_local(async move {
+        // A task is moved as it begins and ends, so a large one is boxed.
+        spawn_local(Box::pin(async move {
             let taken = streaming.answer(resolver, arrival).await;
             taken.await;
             drop(pending);
-        });
+        }));
     }
 
     /// Leaves if nothing has been under way for long enough; true when it can be closed.
@@ -316,7 +322,7 @@ impl Streaming {
     /// Has the request of a stream answered, once its head has come. Gives what tells when the
     /// client has all of the response.
     async fn answer(
-        self,
+        &self,
         resolver: server::RequestResolver<Connection, Bytes>,
         arrival: Arrival,
     ) -> Stopped {
@@ -349,7 +355,7 @@ impl Streaming {
         match Stream::open(request, stream, opening, &timer).await {
             Ok(stream) => {
                 drop(timer);
-                Session::answer_stream(self.origin, Socket::Quic(stream)).await;
+                Session::answer_stream(self.origin.clone(), Socket::Quic(stream)).await;
             }
             Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
         }

@@ -8,6 +8,7 @@
 use std::{
     future::Future,
     io,
+    mem::MaybeUninit,
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
@@ -98,7 +99,7 @@ impl quic::Connection<Bytes> for Connection {
             };
             let mut receive = RecvStream::new(receive, Frames::of_request(self.frame_max()));
             receive.opening = Some(Opening::new(self.arrivals.longest_head()));
-            receive.control = control.clone();
+            receive.control = Some(control.clone());
             let mut stream = BidiStream { receive, send: SendStream::new(send, control) };
             stream.send.room = Some(self.room.share());
             if self.arrivals.admits(id) {
@@ -240,7 +241,8 @@ pub(super) struct RecvStream {
     frames: Frames,
     /// Of a stream with a head.
     opening: Option<Opening>,
-    control: Rc<StreamControl>,
+    /// Of a request.
+    control: Option<Rc<StreamControl>>,
     /// Of a stream of one direction.
     whole: Option<Whole>,
 }
@@ -253,7 +255,7 @@ struct Whole {
 
 impl RecvStream {
     fn new(quinn: quinn::RecvStream, frames: Frames) -> Self {
-        Self { quinn, frames, opening: None, control: StreamControl::new(), whole: None }
+        Self { quinn, frames, opening: None, control: None, whole: None }
     }
 
     /// Looks at what has come before h3 does.
@@ -287,8 +289,8 @@ impl quic::RecvStream for RecvStream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         loop {
-            let mut space = [0; PIECE];
-            let mut read = ReadBuf::new(&mut space);
+            let mut space = [const { MaybeUninit::uninit() }; PIECE];
+            let mut read = ReadBuf::uninit(&mut space);
             ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
             self.look(read.filled())?;
             let (filled, is_end) = (read.filled(), read.filled().is_empty());
@@ -296,7 +298,9 @@ impl quic::RecvStream for RecvStream {
                 return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
             };
             let piece = if is_end { opening.rest() } else { opening.take(filled) };
-            self.control.set_websocket(opening.is_websocket);
+            if let Some(control) = &self.control {
+                control.set_websocket(opening.is_websocket);
+            }
             if opening.is_over() {
                 self.opening = None;
             }
@@ -307,8 +311,8 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        if code != Code::H3_NO_ERROR.value() {
-            self.control.refuse(code);
+        if let Some(control) = self.control.as_ref().filter(|_| code != Code::H3_NO_ERROR.value()) {
+            control.refuse(code);
         }
         // Fails where all of it has come.
         let _ = self.quinn.stop(varint(code));

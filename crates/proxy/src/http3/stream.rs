@@ -91,7 +91,7 @@ impl Stream {
             request: Incoming::new(text, coding, receiver),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited,
-            send: Sender::Ready(send),
+            send: Sender::Ready(Box::new(send)),
             owed: 0,
             stopped: Some(stopped),
             place,
