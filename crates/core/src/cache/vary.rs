@@ -5,7 +5,7 @@
 //! response. The normal form follows what each field means; of an unknown one only white space
 //! around list members and the division in lines do not count.
 
-use alloc::{format, vec, vec::Vec};
+use alloc::{boxed::Box, format, vec::Vec};
 use core::cmp::Reverse;
 
 use super::field::{Fields, members, unquote};
@@ -17,7 +17,7 @@ pub enum Vary {
     Everything,
     /// The values of these request fields, in lower case, sorted, each once. None if it has no
     /// `Vary`.
-    Fields(Vec<Vec<u8>>),
+    Fields(Box<[Vec<u8>]>),
 }
 
 impl Vary {
@@ -30,7 +30,7 @@ impl Vary {
         }
         names.sort_unstable();
         names.dedup();
-        Self::Fields(names)
+        Self::Fields(names.into())
     }
 
     /// The secondary key of a request for a response with this `Vary`; `None` if it has none.
@@ -61,7 +61,7 @@ impl Vary {
 /// section 4.1 leaves to caches how they know that a field of a request matches.
 #[must_use]
 pub fn prefers_language(request: Fields<'_>, response: Fields<'_>) -> bool {
-    let by_language = Vary::of(response) == Vary::Fields(vec![b"accept-language".to_vec()]);
+    let by_language = Vary::of(response) == Vary::Fields([b"accept-language".to_vec()].into());
     let Some(language) = response.single("content-language") else { return false };
     if !by_language || members(language).count() != 1 {
         return false;

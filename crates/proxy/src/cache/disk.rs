@@ -411,7 +411,8 @@ impl Shared {
         // Without them no request can select it.
         let secondary = response.secondary.as_deref()?;
         let ident = Ident::of(&url, &response.variant, secondary);
-        let bytes = record::on_disk(object.length) + response.text.len() as u64 + url.len() as u64;
+        let bytes =
+            record::on_disk(object.length()) + response.text.len() as u64 + url.len() as u64;
         let is_there =
             object.is_on_disk && self.state().index.get(ident).is_some_and(|entry| !entry.is_dead);
         match admit(&object.metadata, (bytes, self.most()), is_there, unix_now()) {

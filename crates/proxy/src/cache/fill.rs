@@ -231,7 +231,7 @@ pub(super) fn freshened(
     let (status, old) = (stored.response.status, stored.response.fields());
     let fresh = freshen(Fields(&old), status, exchange, &wanted.caching().settings)?;
     let text = head(first_line(&stored.response.text), fresh.fields.into_iter(), exchange);
-    let mut response = response(wanted, exchange, text, Some(stored.length));
+    let mut response = response(wanted, exchange, text, Some(stored.length()));
     response.status = status;
     if response.tags.is_empty() {
         response.tags.clone_from(&stored.response.tags);
@@ -252,7 +252,7 @@ fn response(
         text: text.into(),
         length,
         variant: wanted.variant.clone(),
-        secondary: vary.secondary_key(exchange.request.fields),
+        secondary: vary.secondary_key(exchange.request.fields).map(Into::into),
         vary,
         tags,
     }

@@ -1,9 +1,12 @@
 //! A response as the cache has it: a head that is ready to be sent but for what differs from one
 //! client to the next, and a body in pieces.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    slice,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
@@ -27,7 +30,7 @@ pub(crate) struct Response {
     /// By which fields of requests it was chosen.
     pub(crate) vary: Vary,
     /// Their values in the request that it answers; none where no request can have them again.
-    pub(crate) secondary: Option<Vec<u8>>,
+    pub(crate) secondary: Option<Box<[u8]>>,
     /// By which it is purged together with others.
     pub(crate) tags: Box<[Box<[u8]>]>,
 }
@@ -47,7 +50,7 @@ impl Response {
     pub(crate) fn answers(&self, variant: &[u8], request: Fields<'_>) -> bool {
         *self.variant == *variant
             && self.secondary.is_some()
-            && self.secondary == self.vary.secondary_key(request)
+            && self.secondary.as_deref() == self.vary.secondary_key(request).as_deref()
     }
 }
 
@@ -56,14 +59,13 @@ impl Response {
 pub(crate) struct Object {
     pub(crate) response: Arc<Response>,
     pub(crate) metadata: Metadata,
-    pieces: Arc<[Bytes]>,
-    pub(crate) length: u64,
+    pieces: Pieces,
     /// Purges that had come when it was asked for.
     pub(crate) epoch: u64,
     /// It was read from disk, as it is.
     pub(crate) is_on_disk: bool,
-    /// What was made of the body.
-    pub(crate) coded: Arc<CodedForms>,
+    /// What was made of the body, if anybody asked for it.
+    coded: OnceLock<Arc<CodedForms>>,
     /// Requests that were answered with it.
     pub(crate) hits: AtomicU64,
 }
@@ -73,13 +75,12 @@ impl Object {
     pub(crate) fn new(
         response: Arc<Response>,
         metadata: Metadata,
-        pieces: impl Into<Arc<[Bytes]>>,
+        pieces: impl Into<Box<[Bytes]>>,
         epoch: u64,
     ) -> Self {
-        let pieces = pieces.into();
-        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let (coded, is_on_disk, hits) = (Arc::default(), false, AtomicU64::new(0));
-        Self { response, metadata, pieces, length, epoch, is_on_disk, coded, hits }
+        let pieces = Pieces::of(pieces.into());
+        let (coded, is_on_disk, hits) = (OnceLock::new(), false, AtomicU64::new(0));
+        Self { response, metadata, pieces, epoch, is_on_disk, coded, hits }
     }
 
     /// The same body with a newer head.
@@ -89,9 +90,9 @@ impl Object {
         metadata: Metadata,
         epoch: u64,
     ) -> Arc<Self> {
-        let (pieces, length, is_on_disk) = (self.pieces.clone(), self.length, false);
+        let (pieces, is_on_disk) = (self.pieces.clone(), false);
         let (coded, hits) = (self.coded.clone(), AtomicU64::new(self.hits.load(Relaxed)));
-        Arc::new(Self { response, metadata, pieces, length, epoch, is_on_disk, coded, hits })
+        Arc::new(Self { response, metadata, pieces, epoch, is_on_disk, coded, hits })
     }
 
     /// The same with other metadata.
@@ -99,15 +100,25 @@ impl Object {
         self.freshened(self.response.clone(), metadata, self.epoch)
     }
 
+    /// What was made of the body, or is to be.
+    pub(crate) fn coded(&self) -> &Arc<CodedForms> {
+        self.coded.get_or_init(Arc::default)
+    }
+
+    /// How long the body is.
+    pub(crate) fn length(&self) -> u64 {
+        self.pieces.all().iter().map(|piece| piece.len() as u64).sum()
+    }
+
     /// Its body, a piece after the other.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Bytes> {
-        self.pieces.iter().cloned()
+        self.pieces.all().iter().cloned()
     }
 
     /// The bytes from this place to the end of their piece; empty at the end.
     pub(crate) fn after(&self, place: u64) -> &[u8] {
         let mut start = 0;
-        for piece in &*self.pieces {
+        for piece in self.pieces.all() {
             let end = start + piece.len() as u64;
             if place < end {
                 let skipped = usize::try_from(place - start).unwrap_or(usize::MAX);
@@ -121,13 +132,38 @@ impl Object {
     /// The memory that it takes, with its compressed forms and without its key.
     pub(crate) fn bytes(&self) -> u64 {
         let Response { text, secondary, tags, .. } = &*self.response;
-        let pieces = self.pieces.len() * (size_of::<Bytes>() + ALLOCATION);
+        let pieces = self.pieces.all().len() * (size_of::<Bytes>() + ALLOCATION);
         let head = text.len() + secondary.as_ref().map_or(0, |it| it.len() + ALLOCATION);
         let of_tag = size_of::<Box<[u8]>>() + ALLOCATION;
         let head = head + tags.iter().map(|tag| tag.len() + of_tag).sum::<usize>();
-        let body: u64 = self.pieces.iter().map(memory_of).sum();
+        let body: u64 = self.pieces.all().iter().map(memory_of).sum();
         let own = size_of::<Self>() + size_of::<Response>() + ALLOCATIONS * ALLOCATION;
-        body + self.coded.bytes() + (pieces + head + own) as u64
+        let coded = self.coded.get().map_or(0, |coded| coded.bytes());
+        body + coded + (pieces + head + own) as u64
+    }
+}
+
+/// A body: nearly always in one piece.
+#[derive(Clone, Debug)]
+enum Pieces {
+    One(Bytes),
+    Several(Arc<[Bytes]>),
+}
+
+impl Pieces {
+    fn of(pieces: Box<[Bytes]>) -> Self {
+        let mut pieces = pieces.into_vec();
+        match pieces.pop() {
+            Some(piece) if pieces.is_empty() => Self::One(piece),
+            last => Self::Several(pieces.into_iter().chain(last).collect()),
+        }
+    }
+
+    fn all(&self) -> &[Bytes] {
+        match self {
+            Self::One(piece) => slice::from_ref(piece),
+            Self::Several(pieces) => pieces,
+        }
     }
 }
 
@@ -166,5 +202,5 @@ pub(super) const SENT_IN_PLACE: usize = 16 << 10;
 /// What an allocation takes beside its bytes, with the counts of an `Arc`.
 pub(super) const ALLOCATION: usize = 24;
 
-/// Of an object: itself, its head, the text of that, and its list of pieces.
-const ALLOCATIONS: usize = 4;
+/// Of an object: itself, its head, and the text of that.
+const ALLOCATIONS: usize = 3;

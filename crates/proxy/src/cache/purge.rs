@@ -121,7 +121,7 @@ fn told(key: &[u8], object: &Object, now: UnixTime) -> CachedObject {
     CachedObject {
         url: String::from_utf8_lossy(url_of(key)).into_owned(),
         status: object.response.status,
-        bytes: object.length,
+        bytes: object.length(),
         hits: object.hits.load(Relaxed),
         age_s: object.metadata.age(now).as_nanos() / 1_000_000_000,
         ttl_s: object.metadata.ttl(now),
@@ -166,8 +166,8 @@ mod tests {
             text: b"HTTP/1.1 200 OK\r\n"[..].into(),
             length: Some(5),
             variant: b"web"[..].into(),
-            vary: Vary::Fields(Vec::new()),
-            secondary: Some(Vec::new()),
+            vary: Vary::Fields(Box::default()),
+            secondary: Some(Box::default()),
             tags: Box::new([b"a"[..].into()]),
         };
         let metadata = Metadata {

@@ -44,7 +44,7 @@ impl Wanted {
         (head, bytes): (&RequestHead, &[u8]),
         text: &[u8],
         (routes, rank): (&Routes, usize),
-        (scheme, service): (&'static str, &str),
+        (scheme, service): (&'static str, &Arc<[u8]>),
     ) -> Option<Box<Self>> {
         let (_, rule) = routes.rules().get(rank)?;
         let caching = rule.cache.as_ref()?;
@@ -132,11 +132,11 @@ pub(crate) fn write_fetch(
     out.extend_from_slice(b"\r\n");
 }
 
-fn variant(rule: &Rule, caching: &Caching, service: &str, text: &[u8]) -> Arc<[u8]> {
+fn variant(rule: &Rule, caching: &Caching, service: &Arc<[u8]>, text: &[u8]) -> Arc<[u8]> {
     if rule.path.is_none() && rule.request.is_empty() && caching.headers.is_empty() {
-        return service.as_bytes().into();
+        return service.clone();
     }
-    let mut variant = service.as_bytes().to_vec();
+    let mut variant = service.to_vec();
     if rule.path.is_some() || !rule.request.is_empty() {
         let changes = format!("{:?}{:?}", rule.path, rule.request);
         variant.extend_from_slice(&hash(changes.as_bytes()).to_be_bytes());

@@ -141,7 +141,7 @@ impl Request {
         });
         let routes = &listener_context.routes;
         let wanted = routed.rank.filter(|_| routes.has_caches()).and_then(|rank| {
-            let service = &view.plan.fleet.services[routed.service].name;
+            let service = &view.services[routed.service].name;
             Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
         });
         let mut body = body(listener_context, head, routed.rank)?;

@@ -57,6 +57,8 @@ pub(crate) struct Contexts {
 /// What goes with a service.
 #[derive(Debug)]
 pub(crate) struct ServiceContext {
+    /// Its name, as part of what responses are stored under.
+    pub(crate) name: Arc<[u8]>,
     /// How its requests are decided.
     pub(crate) plan: Arc<ServicePlan>,
     pub(crate) cells: Arc<Cells>,
@@ -100,7 +102,8 @@ impl ServiceContext {
         let reads_load = limits_load || service.policy == PolicyKind::Prequal;
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
-        Self { plan, cells, queue, hash, reads_load, far, tls, sessions, stores, warm }
+        let name = service.name.as_bytes().into();
+        Self { name, plan, cells, queue, hash, reads_load, far, tls, sessions, stores, warm }
     }
 
     /// Whether some of its servers are stores.

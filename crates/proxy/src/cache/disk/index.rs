@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn a_url_has_as_many_entries_as_there_are_tags() {
         let mut index = Index::default();
-        let vary = index.vary(&Vary::Fields(Vec::new())).unwrap();
-        assert_eq!(index.vary(&Vary::Fields(Vec::new())), Some(vary));
+        let vary = index.vary(&Vary::Fields(Box::default())).unwrap();
+        assert_eq!(index.vary(&Vary::Fields(Box::default())), Some(vary));
         for tag in 0..3 {
             index.insert(7, entry(1, tag));
         }

@@ -117,8 +117,8 @@ impl Head {
         let from = &mut from;
         let url = read_text(from)?.into();
         let variant = read_text(from)?.into();
-        let vary = Vary::Fields(read_list(from)?);
-        let secondary = Some(read_text(from)?.to_vec());
+        let vary = Vary::Fields(read_list(from)?.into());
+        let secondary = Some(read_text(from)?.into());
         let metadata = read_metadata(from)?;
         let status = u16_of(from)?;
         let tags = read_list(from)?.into_iter().map(Into::into).collect();

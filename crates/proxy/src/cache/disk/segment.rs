@@ -225,7 +225,7 @@ impl Contents {
         let from = &mut from;
         let count = u32_of(from)?;
         let varies: Option<Vec<Vary>> =
-            (0..count).map(|_| read_list(from).map(Vary::Fields)).collect();
+            (0..count).map(|_| read_list(from).map(|names| Vary::Fields(names.into()))).collect();
         let varies = varies?;
         let mut listed = Vec::with_capacity(from.len() / LISTED);
         while !from.is_empty() {

@@ -158,13 +158,13 @@ fn what_waits_to_be_written_is_found_unless_it_is_purged() {
 async fn responses_of_one_url_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let disk = open(folder.path());
-    let language = Vary::Fields(vec![b"accept-language".to_vec()]);
+    let language = Vary::Fields([b"accept-language".to_vec()].into());
     let asks = |value: &'static [u8]| [loadline_core::cache::Field::new(b"Accept-Language", value)];
     for (number, value) in [(1, &b"de"[..]), (2, b"en")] {
         let mut object = object(number, &body(number, 500));
         let response = Response {
             vary: language.clone(),
-            secondary: language.secondary_key(Fields(&asks(value))),
+            secondary: language.secondary_key(Fields(&asks(value))).map(Into::into),
             ..response()
         };
         object.response = Arc::new(response);
@@ -434,8 +434,8 @@ fn response() -> Response {
         text: b"HTTP/1.1 200 OK\r\nDate: Tue, 24 Nov 2026 12:00:00 GMT\r\n"[..].into(),
         length: None,
         variant: b"web"[..].into(),
-        vary: Vary::Fields(Vec::new()),
-        secondary: Some(Vec::new()),
+        vary: Vary::Fields(Box::default()),
+        secondary: Some(Box::default()),
         tags: Box::default(),
     }
 }

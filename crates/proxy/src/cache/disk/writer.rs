@@ -273,7 +273,7 @@ impl Writer<'_> {
             is_latest.then(|| state.index.vary(&object.response.vary)).flatten()
         };
         let head = Head { url: url.clone(), response: object.response.clone(), metadata };
-        let record = head.write(object.length, self.recorded);
+        let record = head.write(object.length(), self.recorded);
         let (Some(vary), Some((opening, head))) = (vary, record) else {
             self.shared.state().withdraw(*ident, *number);
             return Ok(None);

@@ -69,7 +69,7 @@ impl Exchange<'_> {
         wanted: &Wanted,
         object: &std::sync::Arc<Object>,
     ) -> Option<Bytes> {
-        let making = match object.coded.ask(algorithm) {
+        let making = match object.coded().ask(algorithm) {
             Coded::Here(form) => return Some(form),
             Coded::None => return None,
             Coded::Missing(making) => making,
@@ -85,7 +85,7 @@ impl Exchange<'_> {
     /// The whole body, compressed; none where that is no shorter.
     async fn encode(&self, object: &Object, algorithm: Algorithm, level: i32) -> Option<Bytes> {
         let encoders = &self.worker.encoders;
-        let mut encoder = encoders.take(algorithm, level, Some(object.length)).ok()?;
+        let mut encoder = encoders.take(algorithm, level, Some(object.length())).ok()?;
         let (mut output, mut at) = (Vec::new(), 0);
         let made = loop {
             let piece = object.after(at);
@@ -101,9 +101,9 @@ impl Exchange<'_> {
         };
         encoders.give(encoder);
         made.ok()?;
-        self.count_coded(algorithm, object.length, output.len() as u64);
+        self.count_coded(algorithm, object.length(), output.len() as u64);
         output.shrink_to_fit();
-        ((output.len() as u64) < object.length).then(|| output.into())
+        ((output.len() as u64) < object.length()).then(|| output.into())
     }
 
     fn count_coded(&self, algorithm: Algorithm, plain: u64, compressed: u64) {

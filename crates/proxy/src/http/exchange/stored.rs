@@ -414,7 +414,7 @@ impl Exchange<'_> {
 impl Source {
     fn length(&self, response: &Response) -> Option<u64> {
         match self {
-            Self::Object(object) => Some(object.length),
+            Self::Object(object) => Some(object.length()),
             Self::Disk(body) => Some(body.length),
             Self::Coded(form) => Some(form.len() as u64),
             Self::Arrival(_) => response.length,

@@ -10,8 +10,8 @@ fn head(url: &[u8], text: &[u8], tags: Vec<Vec<u8>>, names: Vec<Vec<u8>>, secs: 
         text: text.into(),
         length: None,
         variant: b"web"[..].into(),
-        vary: Vary::Fields(names),
-        secondary: Some(b"secondary".to_vec()),
+        vary: Vary::Fields(names.into()),
+        secondary: Some(b"secondary"[..].into()),
         tags: tags.into_iter().map(Into::into).collect(),
     };
     let metadata = Metadata {
