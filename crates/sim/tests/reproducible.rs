@@ -189,7 +189,7 @@ const RECORDS: [(&str, usize, u64); 11] = [
     ("power-of-two", 401_005, 0x6370_c3f6_c137_04bf),
     ("prequal", 389_128, 0x4139_6fcb_4968_55d7),
     ("peak-ewma", 387_058, 0xaf80_2589_9bf6_ad81),
-    ("lowest-latency", 522_541, 0x6829_bb7c_593e_0dbb),
+    ("lowest-latency", 470_762, 0xa884_497b_2f70_723f),
     ("latency-weighted", 477_431, 0x87c3_b9a1_47eb_8beb),
     ("maglev", 440_408, 0x0102_b57f_7bdc_62c0),
     ("bounded-hash", 402_891, 0x93f1_90fc_2b7d_22d3),

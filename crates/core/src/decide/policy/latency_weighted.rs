@@ -6,8 +6,8 @@
 //! as much, and every one is given something, so that all stay measured.
 //!
 //! The running sums of the shares are kept as atomics and made anew by whichever request comes
-//! first after [`REFRESH`](super::refresh::REFRESH); the others search them meanwhile. A search
-//! that meets sums half old, half new still ends at a server, by a share that is at most that old.
+//! first after [`REFRESH`]; the others search them meanwhile. A search that meets sums half old,
+//! half new still ends at a server, by a share that is at most that old.
 //!
 //! When all are full nobody is chosen. Not where latency comes from load alone: equal servers then
 //! trade shares back and forth, slowly; least requests is quicker and calmer. Not where errors are
@@ -27,7 +27,7 @@ use crate::{
             refresh::Refresh,
         },
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 pub(super) const ABOUT: About = About {
@@ -60,7 +60,7 @@ impl LatencyWeighted {
         draw: u64,
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
-        if self.refresh.is_due(now) {
+        if self.refresh.is_due(now, REFRESH) {
             self.find(servers);
         }
         let shares = || {
@@ -102,6 +102,9 @@ fn share(server: &ServerPlan, fastest: u64) -> u64 {
     ((u64::from(server.weight) << SHARE_BITS) / latency.max(LATENCY_MIN)).max(1)
 }
 
+/// Short against the eight answers an average follows a change in, long against a request.
+const REFRESH: Duration = Duration::from_millis(10);
+
 /// Nanoseconds; what is faster differs by chance. It also keeps sums of 65,536 shares in 64 bits.
 const LATENCY_MIN: u64 = 1_000_000;
 
@@ -112,10 +115,7 @@ const SHARE_BITS: u32 = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        decide::policy::testing::{answer_after, assert_shares, counts, everyone, servers},
-        time::Duration,
-    };
+    use crate::decide::policy::testing::{answer_after, assert_shares, counts, everyone, servers};
 
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
 

@@ -1,5 +1,5 @@
-//! When what a policy remembers of all its servers is made anew: every [`REFRESH`], by whichever
-//! request comes first then. Nobody has to publish a plan for it.
+//! When what a policy remembers of all its servers is made anew: by whichever request comes first
+//! after some time. Nobody has to publish a plan for it.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,12 +11,9 @@ pub(super) struct Refresh(AtomicU64);
 
 impl Refresh {
     /// Whether it is due and nobody else does it.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
+    pub(super) fn is_due(&self, now: Instant, every: Duration) -> bool {
         let due = self.0.load(Relaxed);
-        let next = (now + REFRESH).as_nanos();
+        let next = (now + every).as_nanos();
         now.as_nanos() >= due && self.0.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
     }
 }
-
-/// Short against the eight answers an average follows a change in, long against a request.
-pub(super) const REFRESH: Duration = Duration::from_millis(10);
