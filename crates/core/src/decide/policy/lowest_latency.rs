@@ -6,12 +6,12 @@
 //! and equals have their turns. Weights play no part. A server that was slow is forgiven a
 //! hundredth of the time that it is not asked, and so tried again.
 //!
-//! Who is among the fastest is found anew by whichever request comes first after
-//! [`REFRESH`]. When all of those are full, all servers are looked at for
-//! the fastest with room: with `max_in_flight` per server the group fills from its fastest server
-//! on. Not without such a limit, and not for more load than one server carries: all requests follow
-//! the fastest until it is the slowest, then all run to the next (the herd). Use peak EWMA or
-//! latency weighted instead. When all are full nobody is chosen.
+//! Who is among the fastest is found anew by whichever request comes first after [`REFRESH`]. When
+//! all of those are full, all servers are looked at for the fastest with room: with `max_in_flight`
+//! per server the group fills from its fastest server on. Not without such a limit, and not for
+//! more load than one server carries: all requests follow the fastest until it is the slowest,
+//! then all run to the next (the herd). Use peak EWMA or latency weighted instead. When all are
+//! full nobody is chosen.
 //!
 //! Source: the obvious rule, kept for small groups at unequal distance and for showing the herd.
 
