@@ -52,7 +52,7 @@ impl LowestLatency {
         Self { fastest, count: AtomicUsize::new(0), refresh: Refresh::default() }
     }
 
-    /// Chooses the open server whose turn it is among the fastest.
+    /// Chooses the next of the fastest, and where that is closed the fastest that is open.
     pub(super) fn choose<'a>(
         &self,
         servers: &'a [ServerPlan],
