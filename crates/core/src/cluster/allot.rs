@@ -95,7 +95,8 @@ pub fn allot(edges: &[EdgeDemand], groups: &[GroupCapacity], floors: Floors) -> 
 fn rates(edges: &[&EdgeDemand], groups: &[GroupCapacity], pool: Share) -> Vec<u64> {
     let asked = edges.iter().flat_map(|edge| edge.demand.into_iter().chain([edge.margin]));
     let all = asked.fold(1, u64::saturating_add);
-    let enough = (u128::from(all) << 40).div_ceil(pool.parts().max(1).into());
+    let enough = u128::from(all) * u128::from(Share::WHOLE.parts());
+    let enough = enough.div_ceil(pool.parts().max(1).into());
     let enough = u64::try_from(enough).unwrap_or(RATE_MAX);
     groups.iter().map(|group| group.rate.unwrap_or(enough).min(RATE_MAX)).collect()
 }
